@@ -1,0 +1,73 @@
+# What a person types. Each goal sets up what it needs; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-tests lab labs new run reset solve progress doctor tour test test-fast lint clean
+
+# The set-up reads these from the environment (make setup MPI_HOME=…).
+export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
+
+VENV := .venv
+PY := $(VENV)/bin/python
+BOOT := $(firstword $(PYTHON) $(foreach name,python3.11 python3.12 python3.10 python3,$(shell command -v $(name))))
+NP ?= 1
+ROOT_TOO := $(if $(filter 0,$(shell id -u)),--allow-root)# in a container one is often root
+SHOW := notebooks/00_check_environment.ipynb
+
+# Asked before anything is set up: which lab, which exercise?
+ifneq ($(filter new run reset solve,$(MAKECMDGOALS)),)
+$(if $(LAB),,$(error Say which lab: make $(MAKECMDGOALS) LAB=$(if $(filter new,$(MAKECMDGOALS)),66_my_topic,40)))
+endif
+ifneq ($(filter solve,$(MAKECMDGOALS)),)
+$(if $(EX),,$(error Say which exercise: make solve LAB=$(LAB) EX=$(LAB).1))
+endif
+
+help: ## this list
+	@echo "High-Performance Distributed Deep Learning Labs"; echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks
+	@$(BOOT) env/setup.py
+
+setup-tests: # what only the tests need on top: a browser
+	@$(BOOT) env/setup.py --tests
+
+lab: setup ## JupyterLab, opened at the first lab (PORT=8888)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)
+
+labs: setup ## write the learner's files and the README's table from solutions/
+	@$(PY) -m labkit labs
+
+new: setup ## begin a new lab: make new LAB=66_my_topic
+	@$(PY) -m labkit new $(LAB)
+
+run: setup ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1]
+	@$(PY) -m labkit run $(LAB) --np $(NP) $(if $(SOLVED),--solved) $(if $(SET),--set $(SET))
+
+reset: setup ## begin a lab afresh, yours is set aside: make reset LAB=40
+	@$(PY) -m labkit reset $(LAB)
+
+solve: setup ## put one answer into your notebook: make solve LAB=40 EX=40.1
+	@$(PY) -m labkit solve $(LAB) $(EX)
+
+progress: setup ## what you have solved so far
+	@$(PY) -m labkit progress
+
+doctor: setup ## what this machine has, and which lab runs here
+	@$(PY) -m labkit doctor
+
+tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
+	@$(PY) -m labkit tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
+
+test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
+	@$(PY) -m pytest
+
+test-fast: setup-tests lint ## the tests that take a moment (under 3 minutes)
+	@$(PY) -m pytest -m "not slow"
+
+lint: setup
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m labkit labs --check
+
+clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
+	rm -rf $(VENV) report .pytest_cache .ruff_cache labs/*.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

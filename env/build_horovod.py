@@ -1,0 +1,209 @@
+"""Build Horovod 0.28.1 from its source distribution, or take the wheel from the cache.
+
+The cache lies outside the checkout, so that a second checkout does not compile again. Its key covers all
+that goes into the wheel. A build happens in a folder of its own that is renamed into place at its
+end, and a second one that wants the same wheel waits for it: neither can spoil the other's result.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from env import edits, gpu
+from env.mpi import Mpi
+from env.steps import Step, StepFailed, compile_progress, pip_progress
+
+VERSION = "0.28.1"
+SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+SWITCHES = {
+    "HOROVOD_WITH_MPI": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITH_PYTORCH": "1",
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+    "HOROVOD_WITHOUT_NVTX": "1",
+}
+CPU_FLAGS = ("f16c", "avx", "fma")  # those that Horovod uses for half precision and sums
+ABOUT = (
+    "import importlib.metadata as m, json, sys, sysconfig\n"
+    "def version(*names):\n"
+    "    found = [d.version for n in names for d in m.distributions(name=n)]\n"
+    "    return found[0] if found else None\n"
+    "print(json.dumps(dict(python=sys.version.split()[0], tag=sys.implementation.cache_tag,"
+    " site=sysconfig.get_path('purelib'), torch=version('torch'), numpy=version('numpy'),"
+    " tensorflow=version('tensorflow-cpu', 'tensorflow'))))"
+)
+
+
+def cache_root() -> Path:
+    """Where built wheels are kept: $XDG_CACHE_HOME/hpdl-labs/wheels, else under ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hpdl-labs" / "wheels"
+
+
+def about(python: Path) -> dict[str, str]:
+    """Versions of Python, torch, TensorFlow and numpy in an environment, and its site-packages folder."""
+    return json.loads(
+        subprocess.run([python, "-c", ABOUT], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def arch_flags() -> str:
+    """The instruction sets, among those Horovod asks for, that this processor has, as compiler flags."""
+    cpuinfo = Path("/proc/cpuinfo")
+    words = cpuinfo.read_text().split() if cpuinfo.exists() else []
+    return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in words)
+
+
+def compiler() -> str:
+    """The C++ compiler's first line of --version. Raises StepFailed when there is none."""
+    from env.steps import PACKAGES
+
+    name = os.environ.get("CXX") or "c++"
+    found = shutil.which(name) or shutil.which("g++")
+    if found is None or shutil.which("make") is None:
+        what = "C++ compiler" if found is None else "make"
+        raise StepFailed(
+            f"no {what} in PATH, and Horovod must be compiled", f"Install it: {PACKAGES['compiler']}"
+        )
+    return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+
+
+def inputs(versions: dict[str, str], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
+    """Everything that goes into the wheel, by name."""
+    return {
+        "sdist": SHA256,
+        "edits": edits.digest(),
+        "python": versions["tag"] + " " + versions["python"].rsplit(".", 1)[0],
+        "torch": versions["torch"],
+        "tensorflow": versions["tensorflow"],
+        "numpy": versions["numpy"],
+        "mpi": mpi.identity,
+        "compiler": compiler(),
+        "machine": f"{platform.machine()} {arch_flags()} {platform.libc_ver()[1]}",
+        "switches": json.dumps(SWITCHES, sort_keys=True),
+        "gpu": json.dumps(gpu_settings, sort_keys=True),
+    }
+
+
+def key(parts: dict[str, str]) -> str:
+    """The cache's key: a hash over all inputs."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def cached(folder: Path) -> Path | None:
+    """The wheel in a cache folder, or None."""
+    return next(iter(sorted(folder.glob("horovod-*.whl"))), None)
+
+
+def installed(venv: Path, wheel: Path) -> bool:
+    """True when the environment's Horovod comes from this very file (pip notes where a package came from)."""
+    notes = venv.glob(f"lib/python3.*/site-packages/horovod-{VERSION}.dist-info/direct_url.json")
+    return any(json.loads(note.read_text(encoding="utf-8"))["url"] == wheel.as_uri() for note in notes)
+
+
+def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath: list[str]) -> dict[str, str]:
+    """The environment of the compilation: ours alone, no HOROVOD_ variable of the user's."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
+    env.update(gpu_env)
+    env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
+    env = mpi.environment(env) | SWITCHES
+    env["HOROVOD_BUILD_ARCH_FLAGS"] = arch_flags()
+    env["HOROVOD_RPATH"] = ";".join(
+        [*mpi.rpath(), *more_rpath, "$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow"]
+    )
+    env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
+    env["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    # `make setup` hands down flags of its own; of these only a number of jobs is meant for the compilation.
+    asked = re.search(r"-j ?(\d+)", env.get("MAKEFLAGS", ""))
+    env["MAKEFLAGS"] = f"-j{asked[1] if asked else jobs()}"
+    return env
+
+
+def jobs() -> int:
+    """Compilations at a time: one per usable core, and 1.5 GB of memory each."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1.5e9
+    return max(1, min(len(os.sched_getaffinity(0)), int(memory)))
+
+
+def fetch(step: Step, python: Path, folder: Path) -> Path:
+    """Download the source distribution with pip, its hash checked, and unpack it; return the folder."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    step.run(
+        [python, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
+         "--require-hashes", "--dest", folder, "-r", wanted],
+        progress=pip_progress, env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
+    )  # fmt: skip
+    archive = folder / f"horovod-{VERSION}.tar.gz"
+    with tarfile.open(archive) as tar:
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        tar.extractall(folder, **safe)
+    return folder / f"horovod-{VERSION}"
+
+
+def wheel(
+    step: Step, venv: Path, mpi: Mpi, operations: str = "", cuda: str | None = None, nccl: str | None = None
+) -> tuple[Path, bool]:
+    """The wheel for this environment, and whether it had to be compiled."""
+    versions = about(venv / "bin" / "python")
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
+        work = Path(scratch)
+        settings, more_rpath = gpu.environment(operations, Path(versions["site"]), work / "nccl", cuda, nccl)
+        parts = inputs(versions, mpi, gpu.lasting(settings, nccl))
+        place = root / key(parts)
+        with (root / f"{place.name}.lock").open("w") as lock:
+            wait_for(lock, step)
+            if found := cached(place):
+                return found, False
+            env = build_environment(mpi, venv, settings, more_rpath)
+            compile_into(step, venv / "bin" / "python", work, env, parts)
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(work / "out", place)
+    return cached(place), True
+
+
+def wait_for(lock, step: Step) -> None:
+    """Take the lock; whoever wants a wheel that is being built waits for it, and says so."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("      another set-up is building the same wheel; waiting for it", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def compile_into(step: Step, python: Path, work: Path, env: dict[str, str], parts: dict[str, str]) -> None:
+    """Fetch, edit and compile in `work`; leaves the wheel and what it was built from in `work`/out."""
+    source = fetch(step, python, work)
+    try:
+        names = edits.apply_all(source)
+    except edits.EditError as error:
+        raise StepFailed(str(error), "Use the pinned version of Horovod and of this kit.", step.log) from None
+    out = work / "out"
+    command = [
+        python,
+        "-m",
+        "pip",
+        "wheel",
+        "-v",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        out,
+        source,
+    ]
+    step.run(command, env=env, progress=compile_progress)
+    story = json.dumps(parts | {"edits_by_name": names}, indent=1)
+    (out / "built-from.json").write_text(story, encoding="utf-8")

@@ -1,0 +1,52 @@
+"""Debian packages: which are missing, and their installation where that is allowed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+LIST = Path(__file__).resolve().parent / "debian-packages.txt"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def packages(section: str) -> list[str]:
+    """The packages of one section (`setup` or `tests`) of debian-packages.txt."""
+    found, here = [], ""
+    for line in LIST.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            here = line.strip("[] ")
+        elif here == section and line.split("#")[0].strip():
+            found.append(line.split("#")[0].strip())
+    return found
+
+
+def missing_tools() -> list[str]:
+    """Programs that the set-up itself needs and that are not in PATH."""
+    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
+    return [name for name, there in (("g++", compiler), ("make", shutil.which("make"))) if not there]
+
+
+def browser() -> str | None:
+    """The browser that the notebook test drives."""
+    return next((path for path in map(shutil.which, BROWSERS) if path), None)
+
+
+def may_install() -> bool:
+    """True as root on a machine with apt-get."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def command(names: list[str]) -> str:
+    """What to type to install them."""
+    return f"sudo apt-get update && sudo apt-get install -y --no-install-recommends {' '.join(names)}"
+
+
+def install(step, names: list[str]) -> None:
+    """Install packages as root. Raises StepFailed when apt does."""
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    known = subprocess.run(["apt-cache", "show", *names], capture_output=True).returncode == 0
+    if not known:
+        step.run(["apt-get", "update"], env=env)
+    step.run(["apt-get", "install", "-y", "--no-install-recommends", *names], env=env)

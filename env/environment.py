@@ -1,0 +1,139 @@
+"""The virtual environment: which Python, which packages, and what must be there before anything can start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from env.steps import PACKAGES, Step, StepFailed, pip_progress
+
+ROOT = Path(__file__).resolve().parents[1]
+ENV = ROOT / "env"
+PYTHONS = ("python3.11", "python3.12", "python3.10")
+SUPPORTED = ((3, 10), (3, 11), (3, 12))
+SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
+ASIDE = ("lock.py", "modern_tests.py", "run_horovod_tests.py")  # in env/, but no part of the set-up
+NEEDED_BYTES = 6e9
+
+
+def settings() -> dict[str, str]:
+    """The Makefile's settings that are set; CUDA_HOME and NCCL_HOME count only on a GPU build."""
+    found = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+    if "GPU_OPERATIONS" not in found:
+        found.pop("NCCL_HOME", None)
+        found.pop("CUDA_HOME", None)
+    return found
+
+
+def fingerprint(chosen: dict[str, str]) -> str:
+    """A hash of all that decides what the environment is: files of env/, pyproject.toml, settings."""
+    patterns = ("*.py", "*.json", "requirements*")
+    files = sorted([ROOT / "pyproject.toml", *(file for one in patterns for file in ENV.glob(one))])
+    files = [file for file in files if file.name not in ASIDE]
+    digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def version_of(python: str) -> tuple[int, int] | None:
+    """(3, 11) for an interpreter that runs, else None."""
+    try:
+        ask = [python, "-c", "import sys; print(*sys.version_info[:2])"]
+        answer = subprocess.run(ask, capture_output=True, text=True, timeout=30)
+    except OSError:
+        return None
+    return tuple(int(word) for word in answer.stdout.split()) if answer.returncode == 0 else None
+
+
+def find_python(wanted: str | None) -> str:
+    """The interpreter to use. Raises StepFailed when there is none, or not one of the supported versions."""
+    supported = ", ".join(".".join(map(str, version)) for version in SUPPORTED)
+    for name in [wanted] if wanted else PYTHONS:
+        found = shutil.which(name)
+        version = version_of(found) if found else None
+        if version in SUPPORTED:
+            return found
+        if wanted:
+            what = "was not found" if version is None else f"is Python {'.'.join(map(str, version))}"
+            raise StepFailed(f"PYTHON={wanted} {what}", f"Name an interpreter of Python {supported}.")
+    raise StepFailed(
+        f"none of {', '.join(PYTHONS)} was found",
+        f"Install Python {supported} (Debian: `sudo apt-get install python3 python3-venv python3-dev`), or "
+        "name one with `make setup PYTHON=/path/to/python`.",
+    )
+
+
+def check_room(folder: Path) -> None:
+    """Raise StepFailed when the disk has too little room or the folder cannot be written."""
+    if not os.access(folder, os.W_OK):
+        raise StepFailed(f"{folder} cannot be written", "Work in a checkout of your own.")
+    free = shutil.disk_usage(folder).free
+    if free < NEEDED_BYTES and not (folder / ".venv" / "bin" / "python").exists():
+        raise StepFailed(
+            f"{free / 1e9:.1f} GB are free, {NEEDED_BYTES / 1e9:.0f} GB are needed", "Free some space."
+        )
+
+
+def create(step: Step, python: str, venv: Path) -> None:
+    """Make the virtual environment, or keep one of the same Python version."""
+    inside = venv / "bin" / "python"
+    if inside.exists() and version_of(str(inside)) == version_of(python):
+        return
+    clear = ["--clear"] if inside.exists() or (venv / "bin").exists() else []
+    try:
+        step.run([python, "-m", "venv", *clear, venv])
+    except StepFailed as error:
+        error.cure = error.cure or f"Python's venv module may be missing: {PACKAGES['venv']}"
+        raise
+
+
+def requirements(chosen: dict[str, str]) -> str:
+    """The lock as this environment needs it: TensorFlow with CUDA on a GPU machine, no MPI beside a site's.
+
+    A site's MPI also gets an mpi4py of its own, see install_mpi4py.
+    """
+    lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    if chosen.get("MPI_HOME"):
+        lines = [line for line in lines if not re.match(r"(mpich|mpi4py)==", line)]
+    if chosen.get("GPU_OPERATIONS"):
+        lines = [re.sub(r"^tensorflow-cpu==", "tensorflow==", line) for line in lines]
+    return "\n".join(lines) + "\n"
+
+
+def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
+    """Install the pinned packages."""
+    wanted = venv / "setup-requirements.txt"
+    wanted.write_text(requirements(chosen), encoding="utf-8")
+    index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
+    pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    step.run([*pip, "install", "-r", wanted, *index], progress=pip_progress)
+
+
+def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
+    """Compile mpi4py against the site's MPI, so that it and Horovod load the same library."""
+    lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned = next(line for line in lines if line.startswith("mpi4py=="))
+    env = dict(env, CFLAGS="-O1 -g0")  # one huge generated file: -O3 takes minutes and gains nothing
+    step.run(
+        [venv / "bin" / "python", "-m", "pip", "install", "--no-binary", "mpi4py", "--no-cache-dir",
+         "--no-deps", "--force-reinstall", pinned],
+        env=env, progress=pip_progress,
+    )  # fmt: skip
+
+
+def install_labkit(step: Step, venv: Path) -> None:
+    """Install labkit from this checkout, and a Jupyter kernel and settings of this environment only."""
+    python = venv / "bin" / "python"
+    step.run([python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-input", "-e", ROOT])
+    kernel = [python, "-m", "ipykernel", "install", "--prefix", venv, "--name", "python3"]
+    step.run([*kernel, "--display-name", "Python 3"])
+    settings = venv / "share" / "jupyter" / "lab" / "settings"
+    settings.mkdir(parents=True, exist_ok=True)
+    # Long lines of code wrap, and no question about news covers the first notebook.
+    shutil.copy(ENV / "jupyterlab_overrides.json", settings / "overrides.json")

@@ -1,0 +1,184 @@
+"""The set-up's steps, in order, and the stamp that says they are done."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import sys
+import time
+
+from env import build_horovod, debian, environment, gpu, mpi, verify
+from env.steps import PACKAGES, Step, StepFailed
+
+VENV = environment.ROOT / ".venv"
+STAMP = VENV / "setup-stamp.json"
+LOGS = VENV / "setup-logs"
+
+
+def already(key: str) -> dict | None:
+    """The stamp of an earlier set-up with the same inputs, if its environment is still there."""
+    if not STAMP.exists() or not (VENV / "bin" / "python").exists():
+        return None
+    stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+    here = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
+    return stamp if here and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
+
+
+class Setup:
+    """Runs the steps; `step(name)` numbers them and names their logs."""
+
+    def __init__(self, chosen: dict[str, str], titles: list[str]):
+        self.chosen, self.titles, self.number = chosen, titles, 0
+        self.seconds: dict[str, float] = {}
+
+    def step(self, name: str) -> Step:
+        self.number += 1
+        return Step(
+            self.number,
+            len(self.titles),
+            self.titles[self.number - 1],
+            LOGS / f"{self.number:02d}-{name}.log",
+        )
+
+    def run(self) -> dict:
+        """All steps; returns the stamp's contents. Raises StepFailed."""
+        chosen, start = self.chosen, time.monotonic()
+        operations = gpu.check(chosen.get("GPU_OPERATIONS", ""))
+
+        step = self.step("look")
+        python = self._look(step)
+        step.done(f"{python}, {debian_line()}")
+
+        step = self.step("venv")
+        environment.create(step, python, VENV)
+        step.done(str(VENV.relative_to(environment.ROOT)))
+
+        step = self.step("packages")
+        environment.install(step, VENV, chosen)
+        step.done()
+
+        step = self.step("mpi")
+        library = mpi.find(VENV, chosen.get("MPI_HOME"))
+        if library.site:
+            environment.install_mpi4py(step, VENV, library.environment(dict(verify.clean_environment(VENV))))
+            mpi.put_site_commands(library, VENV)
+        step.done(library.identity)
+
+        step = self.step("horovod")
+        wheel, compiled = build_horovod.wheel(
+            step, VENV, library, operations, chosen.get("CUDA_HOME"), chosen.get("NCCL_HOME")
+        )
+        if not build_horovod.installed(VENV, wheel):
+            pip = [VENV / "bin" / "python", "-m", "pip", "install", "--no-deps", "--force-reinstall"]
+            step.run([*pip, "--no-input", wheel])
+        step.done("compiled" if compiled else f"wheel from the cache, {wheel.parent.name}")
+
+        step = self.step("labkit")
+        environment.install_labkit(step, VENV)
+        step.done()
+
+        step = self.step("verify")
+        answers = verify.two_ranks(step, VENV)
+        step.done("MPI and Gloo, PyTorch and TensorFlow: all sums right, one MPI library per process")
+        return {
+            "root": str(environment.ROOT),
+            "seconds": round(time.monotonic() - start, 1),
+            "compiled": compiled,
+            "wheel": str(wheel),
+            "mpi": library.identity,
+            "settings": chosen,
+            "versions": build_horovod.about(VENV / "bin" / "python"),
+            "verified": answers,
+        }
+
+    def _look(self, step: Step) -> str:
+        environment.check_room(environment.ROOT)
+        python = environment.find_python(self.chosen.get("PYTHON"))
+        missing = debian.missing_tools()
+        if missing and debian.may_install():
+            step.say(f"installing {' '.join(missing)}")
+            debian.install(step, debian.packages("setup"))
+        elif missing:
+            raise StepFailed(
+                f"{' and '.join(missing)} not found, and Horovod must be compiled",
+                f"Install: {PACKAGES['compiler']} All that Debian needs: "
+                + debian.command(debian.packages("setup")),
+            )
+        return python
+
+
+def debian_line() -> str:
+    """The compiler, in a few words."""
+    return build_horovod.compiler()
+
+
+def for_tests() -> None:
+    """See to what only the tests need: a browser. Without one its test is skipped; this says what to type."""
+    if debian.browser():
+        return
+    names = debian.packages("tests")
+    if not debian.may_install():
+        print(f"No browser for the notebook test (it will be skipped). To have it: {debian.command(names)}")
+        return
+    step = Step(1, 1, "Browser for the notebook test", LOGS / "90-browser.log")
+    debian.install(step, names)
+    step.done()
+
+
+def report(error: StepFailed, setup: Setup) -> None:
+    """Say which step failed, why, where the whole story is, and what to do."""
+    title = setup.titles[max(0, setup.number - 1)]
+    print(f"\nsetup: step {setup.number} ({title}) failed: {error.message}", file=sys.stderr)
+    if error.log and error.log.exists():
+        print(f"  log:  {error.log}", file=sys.stderr)
+    if error.cure:
+        print(f"  cure: {error.cure}", file=sys.stderr)
+
+
+def main(arguments: list[str]) -> int:
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="env/setup.py", description=__doc__)
+    parser.add_argument(
+        "--tests", action="store_true", help="also see to what only the tests need (a browser)"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="run every step even if the stamp says they are done"
+    )
+    options = parser.parse_args(arguments)
+    chosen = environment.settings()
+    titles = [
+        "Look round",
+        "Virtual environment",
+        "Packages",
+        "MPI",
+        "Horovod",
+        "labkit and its kernel",
+        "Two ranks",
+    ]
+    setup = Setup(chosen, titles)
+    try:
+        key = environment.fingerprint(chosen)
+        VENV.mkdir(exist_ok=True)
+        with (VENV / "setup.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first
+            stamp = None if options.again else already(key)
+            if stamp:
+                print(f"already set up ({stamp['mpi']}; Horovod {build_horovod.VERSION})")
+            else:
+                STAMP.unlink(missing_ok=True)
+                result = setup.run() | {"key": key}
+                STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+                print(f"ready in {result['seconds']:.0f} s")
+            if options.tests:
+                for_tests()
+    except StepFailed as error:
+        report(error, setup)
+        return 1
+    except OSError as error:
+        report(StepFailed(str(error), ""), setup)
+        return 1
+    except KeyboardInterrupt:
+        print("\nsetup: interrupted; run it again to go on", file=sys.stderr)
+        return 130
+    return 0

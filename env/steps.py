@@ -1,0 +1,172 @@
+"""Numbered steps with progress on the screen, everything in a log, and failures that say what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+TELLING = re.compile(r"error|fatal|no space|not found|denied|refused|unreachable|failed|killed|cannot", re.I)
+DULL = re.compile(
+    r"^\s*(\^|note:|hint:|WARNING|DEPRECATION|\[notice\])|subprocess-exited|exit code|pip subprocess", re.I
+)
+CURES = (
+    (
+        r"No space left on device",
+        "The disk is full: free some space (about 6 GB are needed), then run it again.",
+    ),
+    (
+        r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
+        r"|Network is unreachable|Connection (timed out|refused)|Max retries exceeded|ReadTimeout",
+        "There is no way to the package index: check the network and the proxy (see `pip config list`).",
+    ),
+    (
+        r"No matching distribution found|Could not find a version",
+        "The package index does not offer that version for this Python and machine. Linux on x86-64 with "
+        "Python 3.10, 3.11 or 3.12 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
+    ),
+    (
+        r"ResolutionImpossible|conflicting dependencies",
+        "env/requirements.txt contradicts itself: run env/lock.py anew.",
+    ),
+    (r"ensurepip is not available|No module named '?ensurepip", "Python lacks its venv module: {venv}"),
+    (
+        r"internal compiler error|Killed signal terminated|cc1plus.*killed|out of memory",
+        "The compiler ran out of memory: run it again with MAKEFLAGS=-j1.",
+    ),
+    (
+        r"No CMAKE_CXX_COMPILER|is not able to compile|C\+\+ compiler|g\+\+: (command )?not found",
+        "A C++ compiler is missing or broken: {compiler}",
+    ),
+    (
+        r"Could NOT find MPI",
+        "CMake found no MPI: with MPI_HOME, that folder must hold bin/mpicxx and MPI's headers.",
+    ),
+    (r"Python\.h", "Python's headers are missing: {headers}"),
+    (
+        r"edit '[\w-]+'",
+        "Horovod's sources differ from those the edits in env/ were written for; use the pinned version.",
+    ),
+    (
+        r"Permission denied|Read-only file system",
+        "A folder cannot be written: check who owns this checkout and the cache.",
+    ),
+)
+PACKAGES = {
+    "venv": "on Debian and Ubuntu `sudo apt-get install python3-venv`.",
+    "compiler": "on Debian `sudo apt-get install g++ make`, on Fedora `sudo dnf install gcc-c++ make`.",
+    "headers": "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`.",
+}
+
+
+class StepFailed(Exception):
+    """A step could not be done. `cure` says what to do; `log` is the file with the whole story."""
+
+    def __init__(self, message: str, cure: str = "", log: Path | None = None):
+        super().__init__(message)
+        self.message, self.cure, self.log = message, cure, log
+
+
+def cure_for(text: str) -> str:
+    """What to do about the failure that this output tells of; empty when it is an unknown one."""
+    for pattern, cure in CURES:
+        if re.search(pattern, text):
+            return cure.format(**PACKAGES)
+    return ""
+
+
+def telling_line(text: str) -> str:
+    """The last line that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not DULL.search(line)]
+    telling = [line for line in lines if TELLING.search(line)]
+    return (telling or lines or ["(no output)"])[-1][:300]
+
+
+class Step:
+    """One step: `run` starts a command whose output goes to the step's log; `say` shows how far it is."""
+
+    def __init__(self, number: int, total: int, title: str, log: Path):
+        self.label = f"[{number}/{total}] {title}"
+        self.log = log
+        self.start = time.monotonic()
+        self.live = sys.stdout.isatty()
+        self.shown = self.start
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("", encoding="utf-8")
+        print(self.label + " …", end="" if self.live else "\n", flush=True)
+
+    def say(self, text: str) -> None:
+        """Show progress: at once on a terminal, every 20 seconds in a log."""
+        now = time.monotonic()
+        if self.live:
+            print(f"\r\033[K{self.label} … {text[:60]} ({now - self.start:.0f} s)", end="", flush=True)
+        elif now - self.shown >= 20:
+            self.shown = now
+            print(f"      {text[:60]} ({now - self.start:.0f} s)", flush=True)
+
+    def done(self, result: str = "") -> None:
+        seconds = time.monotonic() - self.start
+        head = f"\r\033[K{self.label}" if self.live else "     "
+        print(f"{head} {result or 'done'} ({seconds:.1f} s)", flush=True)
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        progress: Callable[[str], str | None] | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Run a command and return its output. Raises StepFailed when it fails."""
+        words = [str(word) for word in command]
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write("$ " + " ".join(words) + "\n")
+            try:
+                process = subprocess.Popen(
+                    words, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise StepFailed(f"cannot start {words[0]}: {error.strerror}", log=self.log) from None
+            lines = self._follow(process, log, progress, timeout)
+        text = "".join(lines)
+        if process.returncode:
+            raise StepFailed(telling_line(text), cure_for(text), self.log)
+        return text
+
+    def _follow(self, process, log, progress, timeout) -> list[str]:
+        lines, end = [], None if timeout is None else time.monotonic() + timeout
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                log.write(line)
+                shown = progress(line) if progress else None
+                if shown:
+                    self.say(shown)
+                if end and time.monotonic() > end:
+                    raise StepFailed(
+                        f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
+                    )
+            process.wait()
+        finally:
+            if process.poll() is None:  # interrupted: no process of the step may outlive it
+                os.killpg(process.pid, 15)
+                process.wait()
+        return lines
+
+
+def compile_progress(line: str) -> str | None:
+    """CMake's own percentage, from a line such as `[ 64%] Building CXX object …`."""
+    found = re.search(r"\[ *(\d+)%\] (\w+)", line)
+    return f"{found[1]} % {found[2].lower()}" if found else None
+
+
+def pip_progress(line: str) -> str | None:
+    """What pip is busy with."""
+    found = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
+    return f"{found[1].lower()} {found[2].rsplit('/', 1)[-1]}" if found else None

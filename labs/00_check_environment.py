@@ -1,0 +1,248 @@
+# %% [markdown]
+# # 00 Check your environment
+#
+# In a quarter of an hour you learn what your machine has, why a cluster has more, and how these labs talk to
+# you.
+#
+# **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
+# their own, (3) read what a failed run and a stuck run tell you.
+#
+# Needs: cpu · Ranks: 1 · Minutes: 15 · Before: -
+
+# %%
+import os
+import platform
+
+from labkit import check, doctor, expect, hint, lab, launch, predict, world
+from labkit.errors import RankFailed
+
+lab.start("00_check_environment")
+
+# %% tags=["parameters"]
+ranks = 4  # processes to start
+patience = 5  # seconds after which a run without an end counts as stuck
+
+# %% [markdown]
+# ## How a lab works
+# - **Predict** a number before you measure it. A wrong guess teaches more than none: put yours in place of
+#   `...`.
+# - **Build**: in an exercise's cell, write your code in place of the line `raise NotImplementedError(...)`.
+# - **Check**: run the cell below it. It says what is right, or which kind of wrong it is. Nothing is broken
+#   by a failed check; try again.
+# - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own. `make solve LAB=00 EX=00.1` in a
+#   terminal writes one answer into your notebook; `make progress` shows how far you are.
+#
+# Run a cell with Shift+Enter, from top to bottom.
+#
+# ## 1. What your machine has
+# Training on many GPUs needs many parts to fit together:
+#
+# | part | what it is for |
+# | --- | --- |
+# | cores, BLAS threads | do the arithmetic on a CPU; a matrix product uses several cores through *threads* |
+# | GPU, CUDA, cuDNN | do it many times faster |
+# | MPI | starts *ranks* (processes that work together) and carries their messages |
+# | NCCL | carries messages between NVIDIA GPUs |
+# | Horovod | averages gradients over all ranks, on top of MPI or NCCL |
+# | InfiniBand, GPUDirect RDMA, GDRCopy | move data between nodes, and from GPU to GPU, without detours |
+# | Slurm | gives you nodes of a cluster and starts your job on them |
+#
+# No laptop has all of them, and none is needed to begin: every lab says what it needs.
+#
+# ### Predict
+# How many cores may this process use, and how much memory (GiB) has the machine?
+
+# %%
+predict("00.1", cores=..., memory_gib=...)
+
+# %% [markdown]
+# Now ask the doctor. It loads each framework once to look inside, which takes some seconds. Read a few lines
+# of "not found: …": they say what each missing part would enable.
+
+# %%
+doctor.show()
+
+
+# %% [markdown]
+# ### Exercise 00.1 · Share the machine
+# `doctor.report()` is the same as a dict of dicts: `report["machine"]["cores"]`. If 4 ranks all used every
+# core, they would only get in each other's way. So write `per_rank`: what each of `ranks` ranks may use, as a
+# dict with
+#
+# - `threads`: whole cores per rank, but at least 1,
+# - `memory_gib`: its part of the memory that is *free*,
+# - `gpus`: how many GPUs the machine has, in all (`report["gpu"]["devices"]` is a list, or None where there
+#   is none).
+#
+# <details><summary>Hint 1: which entry?</summary>
+# "cores" are those you may use. "cores_in_all" are the machine's: a batch job or container often gets
+# fewer.</details>
+# <details><summary>Hint 2: whole and at least one</summary>
+# // divides and drops the rest: 6 // 4 is 1. And max(1, …) never gives less than 1.</details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# ```python
+# machine = report["machine"]
+# gpus = len(report["gpu"]["devices"] or [])   # None or [] is []
+# return {"threads": max(1, machine["cores"] // ranks), "memory_gib": ..., "gpus": gpus}
+# ```
+#
+# </details>
+
+# %%
+def per_rank(report, ranks):
+    """What each of `ranks` ranks may use: {"threads": int, "memory_gib": float, "gpus": int}."""
+    raise NotImplementedError("exercise 00.1: Share the machine")
+
+
+# %%
+with check("00.1"):
+    # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 30 are free; 2 GPUs.
+    node = {"machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 30.0}}
+    node["gpu"] = {"devices": [{"name": "A100"}, {"name": "A100"}]}
+    for count, threads in ((1, 6), (4, 1), (12, 1)):
+        want = {"threads": threads, "memory_gib": 30.0 / count, "gpus": 2}
+        expect.equal(per_rank(node, count), want, f"{count} ranks, 6 cores of 64, 30 GiB free of 256, 2 GPUs")
+    node["gpu"] = {"devices": None}
+    expect.equal(per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)")
+report = doctor.report()
+print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
+predict.compare("00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"])
+
+
+# %% [markdown]
+# ## 2. Ranks are processes
+# A *rank* is one of several processes that run the same function. `launch.run` starts them, shows what they
+# print behind their number, and returns a list of their results. (On a cluster the launcher has started them
+# already, under `mpiexec` or `srun`, and the same call runs on those.)
+
+# %%
+def greet(comm):
+    print(f"I am rank {comm.rank} of {comm.size}.")
+    return comm.rank**2
+
+
+# Across ranks: every rank runs greet; comm is how it knows its number and reaches the others.
+launch.run(greet, ranks=ranks)
+
+# %% [markdown]
+# Run that cell again: the order changes. Ranks do not wait for each other unless you make them.
+#
+# ### Predict
+# Your notebook is a process, too. How many different processes take part in that cell, all told?
+
+# %%
+predict("00.2", processes=...)
+
+
+# %% [markdown]
+# ### Exercise 00.2 · Prove it
+# Write `who_am_i`, to be run on every rank. It returns a dict: `rank` and `ranks` (from `comm`), `host`
+# (`platform.node()`), `pid` (the number the operating system gave this process: `os.getpid()`), and
+# `library`, the MPI library's own words about itself (`MPI.Get_library_version()`).
+#
+# <details><summary>Hint 1: MPI</summary>
+# "from mpi4py import MPI" belongs inside the function: only ranks load MPI, never the notebook.</details>
+# <details><summary>Hint 2: nearly the answer</summary>
+# Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, each … a call from the
+# text.</details>
+
+# %%
+def who_am_i(comm):
+    """On one rank: {"rank", "ranks", "host", "pid", "library"}."""
+    raise NotImplementedError("exercise 00.2: Prove it")
+
+
+# %%
+with check("00.2"):
+    # Across ranks: one dict from every rank, in the order of the ranks.
+    people = launch.run(who_am_i, ranks=ranks)
+    expect(isinstance(people[0], dict), f"Every rank returns a dict, but rank 0 returned {people[0]}.")
+    expect.equal([one["rank"] for one in people], list(range(len(people))), "`rank`, from rank to rank")
+    expect.equal({one["ranks"] for one in people}, {len(people)}, "`ranks`, as the ranks see it")
+    pids = [one["pid"] for one in people]
+    places = {(one["host"], one["pid"]) for one in people}
+    expect(len(places) == len(people), f"pids {pids} are not all different. Ask on the rank: os.getpid().")
+    if world.launcher() is None:
+        expect.equal(people[0]["host"], platform.node(), "`host` of rank 0")
+    words = people[0]["library"]
+    expect(isinstance(words, str), f"`library` is {words}, but MPI.Get_library_version() gives text.")
+print("Library:", words.splitlines()[0])
+predict.compare("00.2", processes=len({*pids, os.getpid()}))
+
+
+# %% [markdown]
+# ## 3. When it goes wrong
+# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here each rank takes its
+# part of a list, and one finds nothing. Read the message: which rank, what, which line?
+
+# %%
+def take_a_part(comm):
+    parts = ["images 0 to 31", "images 32 to 63", "images 64 to 95"][: comm.size - 1]
+    return parts[comm.rank]
+
+
+try:
+    launch.run(take_a_part, ranks=ranks)
+except RankFailed as failure:  # caught here only so that the notebook can go on
+    print(failure)
+
+
+# %% [markdown]
+# Second: nobody fails, and nothing happens. Each rank waits for a message that is sent only after another
+# wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and where.
+
+# %%
+def pass_on_stuck(comm):
+    left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    note = comm.recv(source=left)
+    comm.send(f"greetings from {comm.rank}", dest=right)
+    return note
+
+
+if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole job
+    try:
+        launch.run(pass_on_stuck, ranks=ranks, timeout=patience)
+    except RankFailed as failure:
+        print(failure)
+
+
+# %% [markdown]
+# ### Exercise 00.3 · Unlock it
+# Write `pass_on`: every rank sends its greeting to its right neighbor and returns the one from its left
+# neighbor, in a ring, and nobody waits for ever.
+#
+# <details><summary>Hint 1: what is wrong?</summary>
+# All ranks stand in recv. Nobody has got as far as send, so nobody's message can arrive.</details>
+# <details><summary>Hint 2: a call for it</summary>
+# comm.sendrecv(what, dest=…, source=…) sends and receives at the same time, and returns what it
+# received.</details>
+# <details><summary>Hint 3: nearly the answer</summary>
+# return comm.sendrecv(f"greetings from {comm.rank}", dest=right, source=…)</details>
+
+# %%
+def pass_on(comm):
+    """Send "greetings from RANK" to the right neighbor; return the greeting of the left one."""
+    left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    raise NotImplementedError("exercise 00.3: Unlock it")
+
+
+# %%
+with check("00.3"):
+    # Across ranks: three as well as `ranks`, since some mistakes show with an odd number only.
+    for count in (3, ranks):
+        got = launch.run(pass_on, ranks=count, timeout=patience)
+        want = [f"greetings from {(rank - 1) % len(got)}" for rank in range(len(got))]
+        expect.equal(got, want, f"what {len(got)} ranks returned, rank by rank")
+
+# %% [markdown]
+# (If you sent first and received second, it worked: short messages are taken along at once. Lab 20 shows
+# where that ends.)
+#
+# ### What you take away
+# - `make doctor` says what is here, what is not, and which labs run.
+# - Ranks are separate processes that share nothing but messages. Cores are shared out among them.
+# - A message about a failed run names the rank and the line. Read it first.
+# - If nothing happens, ask who waits for whom.
+#
+# Next, lab 01: numbers you can trust.

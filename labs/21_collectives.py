@@ -1,0 +1,268 @@
+# %% [markdown]
+# # 21 Collectives
+#
+# Five operations in which all ranks take part carry all data-parallel training; you build them from messages.
+#
+# **You will be able to** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather leave on
+# each rank, (2) count their rounds and bytes, (3) average a gradient with MPI's own, without the usual slips.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 20
+
+# %%
+from functools import partial
+from inspect import signature
+
+import numpy as np
+from labkit import check, expect, lab, launch, plots, predict, record, timing
+from labkit.counted import count, on_every_size
+
+lab.start("21_collectives")
+
+# %% tags=["parameters"]
+lengths = (8, 7, 3)  # values per vector in the checks: even, odd, and fewer than ranks
+patience = 10  # seconds after which a check calls a program stuck
+sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in the measurement
+
+# %% [markdown]
+# ### What each of them does
+# Every rank calls a collective, and each gets its part. In these sums, every digit shows who took part:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | before | 1 2 3 4 | 10 20 30 40 | 100 200 300 400 | 1000 2000 3000 4000 |
+# | broadcast from 1 | 10 20 30 40 | 10 20 30 40 | 10 20 30 40 | 10 20 30 40 |
+# | reduce to 0 | 1111 2222 3333 4444 | | | |
+# | **allreduce** | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
+# | reduce-scatter | 1111 | 2222 | 3333 | 4444 |
+# | allgather of that | 1111 2222 3333 4444 | 1111 2222 3333 4444 | the same | the same |
+#
+# Training broadcasts once, for equal weights, and needs an **allreduce** of the gradients in every step.
+#
+# ### Predict
+# In a simple broadcast the root sends to one after another. A rank sends or receives one message at a time,
+# so 8 ranks need 7 *rounds*. In a *tree*, all who have the vector pass it on: how many rounds and messages?
+
+# %%
+predict("21.1", rounds=..., messages=...)
+
+
+# %% [markdown]
+# ### Exercise 21.1 · Broadcast by a tree
+# With `Send` and `Recv`. `me` is this rank's number counted from the root; `reach` is how many ranks have the
+# vector before a round. Each of them sends it `reach` further on, if a rank is there. 5 lines.
+#
+# <details><summary>Hint 1: who does what in a round?</summary>
+#
+# `me < reach` sends to `me + reach`, if that is below `comm.size`; `reach <= me < 2 * reach` receives.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# To a rank again: `dest=(me + reach + root) % comm.size`. After `elif me < 2 * reach:` receive, from
+# `source=(me - reach + root) % comm.size`.
+# </details>
+
+# %%
+def doublings(size):
+    """[1, 2, 4, …] below size: how many ranks have the vector before each round of a tree."""
+    return [2**step for step in range((size - 1).bit_length())]
+
+
+def broadcast(comm, vector, root):
+    """Copy root's `vector` into every rank's `vector`."""
+    me = (comm.rank - root) % comm.size
+    for reach in doublings(comm.size):
+        raise NotImplementedError("exercise 21.1: Broadcast by a tree")
+    return vector
+
+
+# %%
+def try_roots(comm, function, want):
+    """function(comm, vector[, root]) must return want(vectors, root)[rank]. Returns {root: what it cost}."""
+    costs, rooted = {}, "root" in signature(function).parameters
+    for root, length in [(root, n) for root in range(comm.size if rooted else 1) for n in lengths]:
+        vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
+        right, more = want(vectors, root)[comm.rank], [root] if rooted else []
+        got = function(comm.Dup(), vectors[comm.rank].copy(), *more)
+        who = f"{function.__name__}, {comm.size} ranks, root {root}, {length} values: on rank {comm.rank}"
+        expect.close(got, got if right is None else right, who)
+        costs.setdefault(root, count(comm, function, vectors[comm.rank].copy(), *more))
+    return costs
+
+
+def try_out(function, want, rounds=lambda size: len(doublings(size)), times=1):
+    """The right values everywhere, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks."""
+    test = partial(try_roots, function=function, want=want)
+    per_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
+    for size, root, cost in [(size, *one) for size, costs in per_size.items() for one in costs.items()]:
+        who = f"{function.__name__} is right. But with {size} ranks and root {root}, the number of"
+        expect.equal(cost.values / lengths[0], times * (size - 1), f"{who} vectors sent")
+        expect.equal(cost.rounds, times * rounds(size), f"{who} rounds")
+    return per_size
+
+
+with check("21.1"):
+    by_tree = try_out(broadcast, lambda vectors, root: [vectors[root]] * len(vectors))
+    predict.compare("21.1", rounds=len(doublings(8)), messages=8 - 1)
+arrows = [(one.source, one.dest, "", one.round - 1) for one in by_tree[len(by_tree)][0].messages]
+plots.messages(arrows, len(by_tree), layout="tree", title="Your broadcast")
+
+
+# %% [markdown]
+# ### Exercise 21.2 · Reduce by the same tree, and allreduce
+# The tree backwards: the last round first, sums travel towards the root, receivers add. Allreduce is then two
+# calls. After `reduce`, the other ranks' vectors may hold anything.
+#
+# <details><summary>Hint 1: what changes</summary>
+#
+# Where broadcast sends to `me + reach`, reduce receives from there into `box` and adds: `vector += box`.
+# Where broadcast receives, reduce sends.
+# </details>
+# <details><summary>Hint 2: allreduce</summary>
+#
+# `reduce(comm, vector, root)`: now one rank has the sum. Which call brings it to all?
+# </details>
+
+# %%
+def reduce(comm, vector, root):
+    """Add all ranks' vectors up in root's `vector`."""
+    me, box = (comm.rank - root) % comm.size, np.empty_like(vector)
+    for reach in reversed(doublings(comm.size)):
+        raise NotImplementedError("exercise 21.2: Reduce by the same tree, and allreduce")
+    return vector
+
+
+def allreduce_tree(comm, vector, root=0):
+    """Add all ranks' vectors up in every rank's `vector`."""
+    raise NotImplementedError("exercise 21.2: Reduce by the same tree, and allreduce")
+    return vector
+
+
+# %%
+with check("21.2"):
+    try_out(reduce, lambda v, root: [sum(v) if rank == root else None for rank in range(len(v))])
+    by_tree = try_out(allreduce_tree, lambda v, root: [sum(v)] * len(v), times=2)
+
+# %% [markdown]
+# ### Predict
+# The tree sends whole vectors while most ranks wait. Now cut them into p chunks, rank r in charge of chunk r.
+# How many vectors does the busiest of 4 ranks send: by tree, and by chunks (3 chunks, twice)?
+
+# %%
+predict("21.3", sent_by_tree=..., sent_by_chunks=...)
+
+
+# %% [markdown]
+# ### Exercise 21.3 · Reduce-scatter and allgather
+# `chunks` are views: writing to one writes to `vector`. **Reduce-scatter**, p - 1 `Sendrecv`: in step i send
+# the rank i further right its chunk, add what comes from the rank i further left to your own. **Allgather**,
+# p - 1 `Sendrecv` in a ring: pass on what came last, beginning with your own chunk.
+#
+# <details><summary>Hint 1: reduce-scatter</summary>
+#
+# `to = (comm.rank + i) % comm.size` for i from 1: send `chunks[to]`, receive into `box` from
+# `(comm.rank - i) % comm.size`, add `box` to `chunks[comm.rank]`.
+# </details>
+# <details><summary>Hint 2: allgather, nearly the answer</summary>
+#
+# In step i, from 0: `comm.Sendrecv(chunks[(comm.rank - i) % comm.size], dest=right, recvbuf=…, source=left)`,
+# and what comes is the chunk before: `chunks[(comm.rank - i - 1) % comm.size]`.
+# </details>
+
+# %%
+def reduce_scatter(comm, vector):
+    """Returns the sum over all ranks of chunk comm.rank; the other chunks of `vector` may hold anything."""
+    chunks = np.array_split(vector, comm.size)
+    box = np.empty_like(chunks[comm.rank])
+    raise NotImplementedError("exercise 21.3: Reduce-scatter and allgather")
+    return chunks[comm.rank]
+
+
+def allgather(comm, vector):
+    """Rank r's chunk r of `vector` goes to all ranks. Returns `vector`, then equal everywhere."""
+    chunks = np.array_split(vector, comm.size)
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    raise NotImplementedError("exercise 21.3: Reduce-scatter and allgather")
+    return vector
+
+
+# %%
+def joined(vectors, root):
+    chunks = [np.array_split(vector, len(vectors))[owner] for owner, vector in enumerate(vectors)]
+    return [np.concatenate(chunks)] * len(vectors)
+
+
+def allreduce_chunks(comm, vector):
+    reduce_scatter(comm, vector)
+    return allgather(comm, vector)
+
+
+with check("21.3"):
+    try_out(reduce_scatter, lambda v, root: np.array_split(sum(v), len(v)), lambda p: p - 1)
+    try_out(allgather, joined, lambda p: p - 1)
+    by_chunks = try_out(allreduce_chunks, lambda v, root: [sum(v)] * len(v), lambda p: p - 1, times=2)
+    sent = [costs[min(4, len(costs))][0].busiest / lengths[0] for costs in (by_tree, by_chunks)]
+    predict.compare("21.3", sent_by_tree=sent[0], sent_by_chunks=sent[1])
+costs = {"sent_by_tree": sent[0], "sent_by_chunks": sent[1]}
+plots.compare(predict.recall("21.3"), costs, unit="vectors sent by the busiest rank", title="Your guess")
+
+
+# %% [markdown]
+# ### Exercise 21.4 · Average with MPI's own
+# Lab 30 stands on one line, `comm.Allreduce(array, result)`: the sum. MPI trusts you: same call, length and
+# dtype on all ranks, and never one array as input and output. Return the **mean**; `gradient` stays.
+#
+# <details><summary>Hint 1: where does the result go?</summary>
+#
+# Into another array of that length and dtype: `np.empty_like(gradient)`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `comm.Allreduce(gradient, mean)`; that is the sum. What makes a mean of it?
+# </details>
+
+# %%
+def average(comm, gradient):
+    """The mean of all ranks' gradients (float32), a new array."""
+    raise NotImplementedError("exercise 21.4: Average with MPI's own")
+
+
+# %%
+def try_average(comm):
+    gradient, who = np.full(7, comm.rank + 0.5, np.float32), f"{comm.size} ranks: on rank {comm.rank}"
+    mean = average(comm, gradient)
+    expect.close(mean, np.full(7, comm.size / 2), f"{who}, the mean")
+    expect.equal(gradient, np.full(7, comm.rank + 0.5), f"{who}, `gradient` was changed")
+    return mean.dtype.name
+
+
+with check("21.4"):
+    dtypes = launch.run(try_average, ranks=launch.ranks_here(3), timeout=patience)
+    expect.equal(set(dtypes), {"float32"}, "The mean's dtype")
+
+
+# %% [markdown]
+# ### Measure
+# The tree needs few rounds, the chunks few bytes, MPI's own chooses by size. Who wins where, here?
+
+# %%
+def compare(comm):
+    from mpi4py import MPI
+
+    ways = {"your tree": allreduce_tree, "your chunks": allreduce_chunks}
+    ways["MPI's own"] = lambda comm, vector: comm.Allreduce(MPI.IN_PLACE, vector)
+    # Across ranks: the slowest counts. With fewer cores than ranks, so does waiting for a core.
+    measure, vectors = partial(timing.measure, comm=comm), [np.zeros(n, np.float32) for n in sizes]
+    return {name: {v.nbytes: measure(partial(way, comm, v)) for v in vectors} for name, way in ways.items()}
+
+
+times = launch.run(compare, ranks=4)[0]
+plots.bandwidth(times, title="Allreduce on 4 ranks")
+for name, row in times.items():
+    record.add("allreduce", way=name, bytes=list(row), seconds=[one.median for one in row.values()])
+
+# %% [markdown]
+# ### What you take away
+# - Broadcast makes equal; allreduce adds up and tells all. Data-parallel training needs little else.
+# - Tree: few rounds, for short vectors. Chunks: few bytes, for long ones. MPI and NCCL choose (lab 24).
+# - `Allreduce` adds; the mean is yours. Same call, root, length and dtype on every rank.
+# - Next: lab 22 measures what a message costs, lab 30 trains with an allreduce.

@@ -1,0 +1,276 @@
+# %% [markdown]
+# # 30 Average gradients
+#
+# Data-parallel training by hand: every rank has the whole net and a part of each batch; ten lines make them
+# one.
+#
+# **You will be able to** (1) shard a batch, start equal, average gradients, (2) prove that four ranks compute
+# what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
+# costs.
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 40 · Before: 10, 20, 21
+
+# %%
+import numpy as np
+import torch
+import torch.nn.functional as F
+from labkit import check, data, expect, lab, launch, models, plots, predict, record, timing, world
+from labkit.counted import Tally, on_every_size
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+lab.start("30_average_gradients")
+
+# %% tags=["parameters"]
+batch = 128  # images per step, over all ranks together (the global batch)
+epochs = 10  # passes over the 1,536 training images
+learning_rate = 0.2  # plain SGD
+workers = 4  # ranks to start, unless a launcher has started some
+patience = 30  # seconds after which a check calls the ranks stuck
+
+
+# %% [markdown]
+# The loss of a batch is a mean over its images, so its gradient is the mean of the images' gradients. Cut the
+# batch into p equal parts: the mean of the parts' gradients is the gradient of the batch. So p ranks can
+# share the work on each batch, and nothing changes but the time. Lab 10's training, to compare with:
+
+# %%
+def train_alone():
+    """One process. Returns the loss of every step."""
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
+    net = models.torch_digits(models.start_weights(seed=0)).to(world.device())
+    optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), batch, epoch, seed=0):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(images[rows]), labels[rows])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+def to_vector(tensors):
+    """All numbers of the tensors in one flat float32 array."""
+    return parameters_to_vector(tensors).detach().cpu().numpy()
+
+
+def from_vector(vector, tensors):
+    """Write a flat array back into the tensors, in the same order."""
+    vector_to_parameters(torch.from_numpy(vector).to(world.device()), tensors)
+
+
+ranks, alone = launch.ranks_here(workers), train_alone()
+print(f"one process on {world.device()}: loss from {alone[0]:.3f} to {alone[-1]:.3f} in {len(alone)} steps")
+
+# %% [markdown]
+# ### Predict
+# With four ranks: images for each rank in a step, and float32 values each puts into the average?
+
+# %%
+predict("30.1", images_per_rank=..., values_averaged=...)
+
+
+# %% [markdown]
+# ### Exercise 30.1 · Shard the batch
+# `rows` are the image numbers of a global batch, the same on all ranks. Return this rank's part: equal parts,
+# every image on exactly one rank. One line.
+#
+# <details><summary>Hint 1: dealing cards</summary>
+#
+# Deal the rows like cards: the first to rank 0, the second to rank 1, … What does rank r get?
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# A slice with a step: begin at `rank`, take every `size`-th: `rows[start::step]`.
+# </details>
+
+# %%
+def my_share(rows, rank, size):
+    """This rank's part of a global batch: len(rows) / size of its rows."""
+    raise NotImplementedError("exercise 30.1: Shard the batch")
+
+
+# %%
+with check("30.1"):
+    rows = data.batches(1536, batch, epoch=0)[1]
+    for size in (1, 2, 4, 8):
+        shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
+        lengths, together = [len(share) for share in shares], np.concatenate(shares)
+        expect.equal(lengths, [batch // size] * size, f"Images on each of {size} ranks")
+        expect(np.isin(together, rows).all(), f"With {size} ranks, some rows are not of this batch at all.")
+        twice = len(together) - len(set(together))
+        expect(not twice, f"With {size} ranks, {twice} images are seen twice, and as many by nobody.")
+    net_values = to_vector(models.torch_digits().parameters())
+    predict.compare("30.1", images_per_rank=batch // 4, values_averaged=len(net_values))
+
+
+# %% [markdown]
+# ### Exercise 30.2 · Start equal
+# Equal gradients keep equal weights equal; they do not make them so. Give every rank rank 0's weights. 3
+# lines, with the helpers `to_vector(tensors)` and `from_vector(vector, tensors)` from above.
+#
+# <details><summary>Hint 1: three steps</summary>
+#
+# All weights (`net.parameters()`) into one vector; rank 0's vector to everybody (lab 21); back into the net.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `comm.Bcast(weights, root=0)` overwrites `weights` on all ranks but 0.
+# </details>
+
+# %%
+def start_equal(comm, net):
+    """Give the net of every rank the weights of rank 0."""
+    raise NotImplementedError("exercise 30.2: Start equal")
+
+
+# %%
+def try_start(comm):
+    net = models.torch_digits(models.start_weights(seed=comm.rank)).to(world.device())
+    from_vector(to_vector(net.parameters()) + 0.1 * comm.rank, net.parameters())  # biases differ too
+    before = comm.bcast({name: to_vector([one]) for name, one in net.named_parameters()}, root=0)
+    start_equal(comm, net)
+    return [name for name, w in net.named_parameters() if not np.array_equal(to_vector([w]), before[name])]
+
+
+with check("30.2"):
+    for rank, names in enumerate(launch.run(try_start, ranks=ranks, timeout=patience)):
+        expect(not names, f"On rank {rank}, {', '.join(names)} is not what rank 0 began with.")
+
+
+# %% [markdown]
+# ### Exercise 30.3 · Average the gradients
+# After `backward()` each weight has its gradient in `.grad`: replace it by the mean over the ranks. Every
+# message costs a latency, so put all six (real nets: hundreds) into **one** vector. 5 lines.
+#
+# <details><summary>Hint 1: which tensors?</summary>
+#
+# `gradients = [weight.grad for weight in net.parameters()]`: weights and biases, in the same order
+# everywhere.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `mine = to_vector(gradients)`, then as in 21.4 an `Allreduce` into another array, and the mean back with
+# `from_vector`.
+# </details>
+
+# %%
+def average_gradients(comm, net):
+    """Replace every gradient of the net by its mean over all ranks."""
+    raise NotImplementedError("exercise 30.3: Average the gradients")
+
+
+# %%
+def try_average(comm):
+    net, tally = models.torch_digits().to(world.device()), Tally(comm)
+    for weight in net.parameters():
+        weight.grad = torch.rand(weight.shape, generator=torch.Generator().manual_seed(comm.rank)).to(weight)
+    mine = {name: to_vector([one.grad]) for name, one in net.named_parameters()}
+    average_gradients(tally, net)
+    for name, weight in net.named_parameters():
+        got, want = to_vector([weight.grad]), sum(comm.allgather(mine[name])) / comm.size
+        who = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
+        expect(comm.size == 1 or not np.allclose(got, want * comm.size), f"{who}: the sum, not the mean.")
+        expect(comm.size == 1 or not np.array_equal(got, mine[name]), f"{who}: still this rank's own.")
+        expect.close(got, want, who)
+    return len(tally.calls)
+
+
+with check("30.3"):
+    most = max(launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0].values())
+    expect(most <= 1, f"The mean is right, but it took {most} calls of MPI: use one vector for all.")
+
+
+# %% [markdown]
+# ### Exercise 30.4 · The training step
+# The loop of `train_alone`, on every rank with its rows `mine`. Call `average(comm, net)` at the right place.
+# `losses` gets the loss of the *global* batch, the same number on every rank. 6 lines.
+#
+# <details><summary>Hint 1: where does the average go?</summary>
+#
+# `backward()` makes gradients, `optimizer.step()` uses them. The rate stays: it is the same global batch.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# As in `train_alone`, with `images[mine]`, `labels[mine]`. The loss:
+# `comm.allreduce(loss.item()) / comm.size`.
+# </details>
+
+# %%
+def train(comm, average=average_gradients):
+    """Data-parallel SGD. Returns the global loss of every step, and this rank's weights at the end."""
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
+    net = models.torch_digits(models.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
+    start_equal(comm, net)
+    optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), batch, epoch, seed=0):
+            mine = my_share(rows, comm.rank, comm.size)
+            raise NotImplementedError("exercise 30.4: The training step")
+    return losses, to_vector(net.parameters())
+
+
+# %%
+def watched(comm, average):
+    """train, and before each average: how far this rank's weights and gradient are from rank 0's."""
+    apart = []
+
+    def watch(comm, net):
+        expect(net[0].weight.grad is not None, "No gradients yet: `backward()` comes before `average`.")
+        mine = [to_vector(net.parameters()), to_vector([weight.grad for weight in net.parameters()])]
+        apart.append([np.linalg.norm(a - b) for a, b in zip(mine, comm.bcast(mine), strict=True)])
+        average(comm, net)
+
+    return *train(comm, watch), np.array(apart)
+
+
+with check("30.4"):
+    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
+    results = launch.run(watched, average_gradients, ranks=ranks, timeout=patience)
+    curves, weights, apart = zip(*results, strict=True)
+    expect.equal([len(curves[0]), len(apart[0])], [len(alone)] * 2, "Losses, averages: one a step")
+    expect.equal(curves, [curves[0]] * ranks, "The losses of all ranks, the same on each: [rank][step]")
+    expect.close(curves[0][0], alone[0], "The first loss, before any update, against one process")
+    shared = ranks == 1 or apart[1][0, 1] > 0
+    expect(shared, "All ranks find the same gradient: each works on the whole batch, not on its part.")
+    expect.close(curves[0][1], alone[1], "The loss after one update (average before it? the rate as it was?)")
+    expect.close(curves[0], alone, "The loss of every step against one process")
+    for rank in range(ranks):
+        expect.equal(weights[rank], weights[0], f"At the end, rank {rank}'s weights against rank 0's")
+plots.loss({"one process": alone, f"{ranks} ranks": curves[0]}, title="The same training")
+
+# %% [markdown]
+# To rounding: a floating-point sum depends on its order. *Between the ranks* every bit is equal.
+#
+# ### Measure
+# Without the average, how far do the ranks drift apart? And which share of a step is the average?
+
+# %%
+predict("30.4", percent_for_average=...)
+
+
+def step_times(comm):
+    """Milliseconds of the two parts of a step."""
+    net, rows = models.torch_digits().to(world.device()), my_share(np.arange(batch), comm.rank, comm.size)
+    images, labels = (torch.tensor(part[rows], device=world.device()) for part in data.digits()[:2])
+    compute = timing.measure(lambda: F.cross_entropy(net(images), labels).backward(), comm=comm)
+    average = timing.measure(lambda: average_gradients(comm, net), comm=comm)
+    return {"compute": compute.median * 1e3, "average": average.median * 1e3}
+
+
+drift = [apart[:, 0] for _, _, apart in launch.run(watched, lambda comm, net: None, ranks=ranks)]
+far = {f"rank {rank}": distance for rank, distance in enumerate(drift)}
+plots.lines(far, xlabel="step", ylabel="distance of the weights to rank 0's", title="Without the average")
+# Across ranks: with more ranks than cores, they would wait for a core, not for messages.
+times = launch.run(on_every_size, step_times, ranks=min(ranks, max(2, world.cores())))[0]
+plots.bars({f"p = {size}": times[size] for size in sorted(times)}, title="One step on p ranks")
+most = times[max(times)]
+record.add("step", unit="ms", ranks=max(times), **most)
+predict.compare("30.4", percent_for_average=100 * most["average"] / sum(most.values()))
+
+# %% [markdown]
+# ### What you take away
+# - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to rounding.
+# - No error warns of a sum for a mean or of unequal starts; comparing with one process does.
+# - The average stays 69 kB on any number of ranks, the computing shrinks. A net so small gains little.
+# - Next: who should add (lab 31), how to hide the average behind backward (32), Horovod does it all (40).

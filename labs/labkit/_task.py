@@ -1,0 +1,79 @@
+"""How a function and its arguments travel to the ranks, and results back: cloudpickle in files."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import sys
+import sysconfig
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+from labkit.errors import LabError
+
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def wants_comm(fn: Callable) -> bool:
+    """Is the first parameter of `fn` named `comm`?"""
+    try:
+        names = list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return False
+    return names[:1] == ["comm"]
+
+
+def name_of(fn: Callable) -> str:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+@contextmanager
+def _own_module_by_value(fn: Callable):
+    """Send functions of a learner's or test's own module whole: the ranks may be unable to import it.
+
+    cloudpickle does so by itself for `__main__`, that is for scripts and notebooks.
+    """
+    import cloudpickle
+
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    module = sys.modules.get(getattr(fn, "__module__", None) or "")
+    file = str(getattr(module, "__file__", None) or "")
+    own = file and not file.startswith(_INSTALLED) and not Path(file).is_relative_to(Path(__file__).parent)
+    if not own or module.__name__ in cloudpickle.list_registry_pickle_by_value():
+        yield cloudpickle
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield cloudpickle
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def save(file: Path, fn: Callable, args: tuple, kwargs: dict) -> None:
+    """Write the task. Raises LabError when something in it cannot travel."""
+    try:
+        with _own_module_by_value(fn) as cloudpickle, file.open("wb") as out:
+            cloudpickle.dump((fn, args, kwargs), out, protocol=5)
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else repr(error)
+        raise LabError(
+            f"{name_of(fn)} cannot be sent to the ranks: {reason}. "
+            "Open files, locks, generators and communicators cannot travel; make them inside the function."
+        ) from None
+
+
+def load_result(file: Path, rank: int) -> object:
+    """The result of one rank. Raises LabError when it cannot be rebuilt here."""
+    try:
+        with file.open("rb") as source:
+            return pickle.load(source)
+    except Exception as error:
+        raise LabError(
+            f"The result of rank {rank} cannot be rebuilt here: {type(error).__name__}: {error}. "
+            "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+        ) from None

@@ -1,0 +1,137 @@
+"""An executed notebook as one HTML file that loads nothing from anywhere, and the pictures in it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+from pathlib import Path
+
+# nbconvert's page without the scripts that it would fetch: require.js, MathJax, mermaid, widgets.
+_TEMPLATE = """\
+{%- extends 'lab/index.html.j2' -%}
+{%- block html_head_js -%}{%- endblock -%}
+{%- block html_head_js_mathjax -%}{%- endblock -%}
+{%- block html_head_js_mermaidjs -%}{%- endblock -%}
+{%- block jupyter_widgets -%}{%- endblock -%}
+{%- block body_header -%}
+{{ super() }}
+<p style="font-family: sans-serif"><a href="index.html">← All labs</a></p>
+{%- endblock -%}
+{%- block extra_css -%}
+<style>
+main { max-width: 60rem; margin: auto; padding: 0 .5rem; }
+.jp-Cell .jp-InputPrompt, .jp-Cell .jp-OutputPrompt { display: none; }
+.jp-InputArea-editor { overflow-x: auto; }
+.jp-OutputArea-output pre { overflow-x: auto; white-space: pre; }
+img { max-width: 100%; height: auto; }
+.math { max-width: none; }
+</style>
+{%- endblock -%}
+"""
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def write(notebook: Path, page: Path, title: str) -> None:
+    """Convert an executed notebook to a page with all images, styles and formulas in it."""
+    import nbformat
+    from jinja2 import DictLoader
+
+    node = nbformat.read(notebook, as_version=4)
+    node.metadata["title"] = title
+    exporter = _exporter_class()(
+        extra_loaders=[DictLoader({"offline.html.j2": _TEMPLATE})],
+        template_file="offline.html.j2",
+        embed_images=True,
+    )
+    text, _ = exporter.from_notebook_node(node)
+    # JupyterLab's styles come with long comments; they are of no use in a page.
+    text = re.sub(r"<style.*?</style>", lambda style: _COMMENT.sub("", style[0]), text, flags=re.DOTALL)
+    page.write_text(text, encoding="utf-8")
+
+
+def _exporter_class():
+    from jinja2 import pass_context
+    from nbconvert.exporters import HTMLExporter
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    class Renderer(IPythonRenderer):
+        def inline_math(self, body: str) -> str:
+            return formula(body)
+
+        def block_math(self, body: str) -> str:
+            return f'<p style="text-align: center">{formula(body)}</p>'
+
+    class Exporter(HTMLExporter):
+        @pass_context
+        def markdown2html(self, context, source):
+            return MarkdownWithMath(renderer=Renderer(escape=False, anchor_link_text="")).render(source)
+
+    return Exporter
+
+
+def formula(tex: str) -> str:
+    """A formula as an inline image, by matplotlib; as code where it uses more LaTeX than matplotlib knows."""
+    from matplotlib import mathtext
+    from matplotlib.font_manager import FontProperties
+
+    size, picture = 10, io.BytesIO()  # points
+    text = " ".join(tex.split())
+    try:
+        depth = mathtext.math_to_image(f"${text}$", picture, FontProperties(size=size), dpi=72, format="svg")
+    except ValueError:
+        return f"<code>{html.escape(text)}</code>"
+    svg = re.sub(r"<metadata>.*?</metadata>", "", picture.getvalue().decode(), flags=re.DOTALL)
+    height = float(re.search(r'height="([\d.]+)pt"', svg)[1])
+    data = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
+    style = f"height: {height / size:.2f}em; vertical-align: {-depth / size:.2f}em"
+    return (
+        f'<img class="math" style="{style}" alt="{html.escape(text)}" src="data:image/svg+xml;base64,{data}">'
+    )
+
+
+def pictures(notebook: Path) -> list[tuple[str, str]]:
+    """(nearest heading above it, PNG in base64) of every plot in an executed notebook."""
+    heading, found = "", []
+    for cell in _cells(notebook):
+        if cell["cell_type"] == "markdown":
+            titles = re.findall(r"^#{1,6} +(.+)$", _joined(cell["source"]), re.MULTILINE)
+            heading = titles[-1].strip() if titles else heading
+        for output in cell.get("outputs", []):
+            png = output.get("data", {}).get("image/png")
+            if png:
+                found.append((heading, _joined(png).replace("\n", "")))
+    return found
+
+
+def failure(notebook: Path) -> str | None:
+    """What the first cell that failed said, without the traceback; None if none did."""
+    for cell in _cells(notebook):
+        for output in cell.get("outputs", []):
+            if output.get("output_type") == "error":
+                lines = _ANSI.sub("", "\n".join(output.get("traceback", []))).strip().splitlines()
+                # A LabError shows its sentences alone; other errors end with "Kind: message".
+                sentences = lines if not any("Traceback" in line for line in lines) else lines[-1:]
+                return " ".join(" ".join(sentences).split()) or output.get("ename")
+    return None
+
+
+def progress(notebook: Path) -> tuple[int, int]:
+    """(code cells that have run, code cells) of a notebook that papermill is working on."""
+    code = [cell for cell in _cells(notebook) if cell["cell_type"] == "code"]
+    return sum(cell.get("execution_count") is not None for cell in code), len(code)
+
+
+def _cells(notebook: Path) -> list[dict]:
+    import json
+
+    try:
+        return json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):  # not there yet, or being written this moment
+        return []
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)

@@ -1,0 +1,320 @@
+# %% [markdown]
+# # 40 Horovod in PyTorch
+#
+# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines: here you add
+# each of them, and see what breaks, silently, when one is missing.
+#
+# **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
+# added line is for, (3) prove that many ranks compute what one would.
+#
+# Needs: horovod, torch · Ranks: 4 · Minutes: 45 · Before: 10, 30
+
+# %%
+import horovod.torch as hvd
+import numpy as np
+import torch
+import torch.nn.functional as F
+from labkit import check, data, expect, hint, home, lab, launch, models, plots, predict, record, timing
+
+lab.start("40_horovod_pytorch")
+ranks = launch.ranks_here(4)
+
+# %% tags=["parameters"]
+images_per_rank = 32  # images per step on each rank
+rate_per_rank = 0.05  # SGD's learning rate for those 32 images
+epochs = 10  # passes over the training images
+patience = 90  # seconds after which a check calls the ranks stuck
+
+# %% [markdown]
+# ## What there is: one process
+# The net, the data and the loop of lab 10. What must be added for four ranks?
+
+# %%
+digits = data.digits()
+checkpoint = home() / "checkpoints" / "digits.pt"
+checkpoint.parent.mkdir(exist_ok=True)
+
+
+def train_alone(batch, learning_rate):
+    """One process. Returns the training loss of every step."""
+    net = models.torch_digits()
+    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    images, labels = torch.tensor(digits.train_x), torch.tensor(digits.train_y)
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), batch, epoch, seed=0):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(images[rows]), labels[rows])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+alone = train_alone(images_per_rank * ranks, rate_per_rank * ranks)
+print(f"one process, {images_per_rank * ranks} images a step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
+
+# %% [markdown]
+# ### Exercise 40.1 · Begin: your GPU, your images
+# `hvd.init()` lets the ranks find each other. Then `hvd.rank()` is this rank's number among all `hvd.size()`,
+# and `hvd.local_rank()` its number *on its node*. Every rank of a node takes another of its GPUs; of each
+# **global** batch (`rows`, the same on all ranks) every rank takes another part.
+#
+# <details><summary>Hint 1: which number?</summary>
+#
+# GPUs are counted on each node from 0. With two nodes of two GPUs, ranks 2 and 3 find GPUs 0 and 1 again on
+# theirs: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()` and `hvd.size()`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `hvd.init()`; without GPUs return `"cpu"`, else `f"cuda:{hvd.local_rank() % gpus}"` (the remainder serves a
+# node with more ranks than GPUs). For the images: `return rows[hvd.rank() :: hvd.size()]`.
+# </details>
+
+
+# %%
+def begin(gpus):
+    """Start Horovod. gpus: how many this node has. Returns this rank's device: "cpu", "cuda:0", …"""
+    ### BEGIN SOLUTION
+    # Across ranks: find the others, then take the GPU that is ours on this node.
+    hvd.init()
+    return f"cuda:{hvd.local_rank() % gpus}" if gpus else "cpu"
+    ### END SOLUTION
+
+
+def my_rows(rows):
+    """rows: the indices of a global batch. Returns those of this rank."""
+    ### BEGIN SOLUTION
+    # Across ranks: every rank takes other images of the same batch.
+    return data.shard(rows, hvd.rank(), hvd.size())
+    ### END SOLUTION
+
+
+# %%
+def try_begin():
+    """The device without GPUs; the device as if two ranks shared a node with two GPUs; this rank's rows."""
+    here = begin(gpus=0)
+    expect(hvd.is_initialized(), "Horovod was not started: hvd.init() comes before anything else of hvd.")
+    real, hvd.local_rank = hvd.local_rank, lambda: hvd.rank() % 2
+    pretend = begin(gpus=2)
+    hvd.local_rank = real
+    return here, pretend, my_rows(np.arange(100, 100 + 12 * hvd.size()))
+
+
+with check("40.1"):
+    devices, pretended, parts = zip(*launch.run(try_begin, ranks=ranks, timeout=patience), strict=True)
+    expect.equal(devices, ("cpu",) * ranks, "devices by rank, on nodes without GPUs")
+    want = tuple(f"cuda:{rank % 2}" for rank in range(ranks))
+    expect.equal(pretended, want, "devices by rank, if there were two ranks and two GPUs on each node")
+    seen = np.concatenate(parts)
+    expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
+    expect.equal([len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch")
+    expect.equal(np.sort(seen), np.arange(100, 100 + len(seen)), "The rows of all ranks together")
+
+# %% [markdown]
+# ### Predict
+# Every rank draws random weights of its own, then gradients are averaged in each step. How many *different*
+# nets are there on 4 ranks after training, if nothing else is done?
+
+# %%
+predict("40.2", different_nets=1)  # a number
+
+# %% [markdown]
+# ### Exercise 40.2 · Begin equal
+# Before the first step, send rank 0's parameters **and its optimizer's state** (learning rate, momentum: what
+# a checkpoint restored there) to all. 2 lines.
+#
+# <details><summary>Hint 1: which calls?</summary>
+#
+# `hvd.broadcast_parameters(…, root_rank=0)` takes `net.state_dict()`; a second call is for the optimizer.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `hvd.broadcast_parameters(net.state_dict(), root_rank=0)` and
+# `hvd.broadcast_optimizer_state(optimizer, root_rank=0)`.
+# </details>
+
+
+# %%
+def begin_equal(net, optimizer):
+    """Give every rank the parameters and the optimizer state of rank 0."""
+    ### BEGIN SOLUTION
+    # Across ranks: rank 0 sends what it has, the others overwrite what they had.
+    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    ### END SOLUTION
+
+
+# %%
+def try_begin_equal():
+    begin(0)  # every rank has another net, momentum and learning rate
+    net = models.torch_digits(models.start_weights(seed=hvd.rank()))
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0 + hvd.rank(), momentum=0.9)
+    net(torch.ones(1, 64) * (1 + hvd.rank())).sum().backward()
+    optimizer.step()
+    begin_equal(net, optimizer)
+    moments = sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values())
+    return optimizer.param_groups[0]["lr"], moments, sum(p.sum().item() for p in net.parameters())
+
+
+with check("40.2"):
+    rates, moments, weights = zip(*launch.run(try_begin_equal, ranks=ranks, timeout=patience), strict=True)
+    expect.close(weights, weights[:1] * ranks, "Sum of the weights by rank (equal to rank 0's)")
+    expect.close(moments, moments[:1] * ranks, "Sum of the momentum by rank, in the optimizer's state")
+    expect.close(rates, [1.0] * ranks, "Learning rate by rank, in the optimizer's state (rank 0's is 1)")
+
+# %% [markdown]
+# ### Exercise 40.3 · Step together
+# `hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())` returns an optimizer whose
+# `step()` waits until every gradient is the **mean over all ranks**; each is sent as soon as backward has it.
+# A global batch `hvd.size()` times as large also wants a learning rate that much larger (lab 34 says why).
+#
+# <details><summary>Hint 1: which learning rate?</summary>
+#
+# `rate_per_rank` is right for the images of one rank: take `rate_per_rank * hvd.size()`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())`, then return what
+# `hvd.DistributedOptimizer` makes of it and of `net.named_parameters()`.
+# </details>
+
+
+# %%
+def make_optimizer(net):
+    """Plain SGD on all ranks together. Returns a Horovod optimizer for the parameters of net."""
+    ### BEGIN SOLUTION
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())
+    # Across ranks: step() waits for the mean of each gradient over the ranks.
+    return hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
+    ### END SOLUTION
+
+
+# %%
+def try_step():
+    begin(0)  # one weight, whose gradient is rank + 1: by how much does it move?
+    weight = torch.nn.Linear(1, 1, bias=False)
+    optimizer, before = make_optimizer(weight), weight.weight.item()
+    (weight(torch.ones(1, 1)) * (hvd.rank() + 1)).sum().backward()
+    optimizer.step()
+    return optimizer.param_groups[0]["lr"], before - weight.weight.item()
+
+
+with check("40.3"):
+    rates, moves = zip(*launch.run(try_step, ranks=ranks, timeout=patience), strict=True)
+    expect.close(rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)")
+    used, own = np.divide(moves, rates), np.arange(1, ranks + 1)  # a rank's own gradient is rank + 1
+    if ranks > 1:
+        expect(np.ptp(used) < 1e-3, "Each rank used its own gradient: nothing is averaged.")
+        expect(not np.allclose(used, own.sum()), "The gradients were summed, not averaged.")
+    expect.close(used, [own.mean()] * ranks, f"gradient used, by rank: the mean of 1 to {ranks}", rtol=1e-3)
+
+# %% [markdown]
+# ### Exercise 40.4 · Report and save once
+# A rank knows the loss of its own images only: `hvd.allreduce` averages a tensor over the ranks. And ranks
+# that all write one checkpoint file spoil it: rank 0 alone may `torch.save`. 1 + 2 lines.
+#
+# <details><summary>Hint 1: how do numbers become a tensor and return?</summary>
+#
+# `torch.tensor(values)` and `.tolist()`. Every rank must call `hvd.allreduce`: it waits for all of them.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `return hvd.allreduce(torch.tensor(values), name="metric").tolist()`, and `if hvd.rank() == 0:` before
+# `torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path)`.
+# </details>
+
+
+# %%
+def mean_over_ranks(values):
+    """values: a list of floats, as long on every rank. Returns the list of their means over the ranks."""
+    ### BEGIN SOLUTION
+    # Across ranks: all ranks call this, all get the mean.
+    return hvd.allreduce(torch.tensor(values), name="metric").tolist()
+    ### END SOLUTION
+
+
+def save(net, optimizer, path):
+    """Write {"net": …, "optimizer": …}, their state_dict()s, to path: once for all ranks."""
+    ### BEGIN SOLUTION
+    # Across ranks: all hold the same, so one writes.
+    if hvd.rank() == 0:
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path)
+    ### END SOLUTION
+
+
+# %%
+def try_report():
+    begin(0)  # every rank gives save() another file name: that shows who wrote
+    net, path = models.torch_digits(), checkpoint.with_suffix(f".try{hvd.rank()}")
+    path.unlink(missing_ok=True)
+    save(net, torch.optim.SGD(net.parameters(), lr=0.1), path)
+    return mean_over_ranks([1.0 * hvd.rank(), 5.0]), sorted(torch.load(path)) if path.exists() else []
+
+
+with check("40.4"):
+    means, files = zip(*launch.run(try_report, ranks=ranks, timeout=patience), strict=True)
+    expect(ranks == 1 or means[0][1] != 5 * ranks, "This is the sum over the ranks, not the mean.")
+    expect.close(means, [[(ranks - 1) / 2, 5.0]] * ranks, "mean_over_ranks([rank, 5]), by rank")
+    writers = [rank for rank in range(ranks) if files[rank]]
+    expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
+    expect.equal(files[0], ["net", "optimizer"], "What the checkpoint holds")
+
+# %% [markdown]
+# ## Put together
+# The loop of `train_alone`, with your pieces. What is there because of the other ranks is marked.
+
+
+# %%
+def train(equal=True):
+    """Train on all ranks. Returns the global loss of every step, time of a step, sum of weights, device."""
+    # Across ranks: find the others, own device.
+    device = begin(torch.cuda.device_count())
+    # Across ranks: weights of their own, which begin_equal must repair.
+    net = models.torch_digits(models.start_weights(seed=hvd.rank())).to(device)
+    optimizer = make_optimizer(net)
+    if equal:
+        begin_equal(net, optimizer)
+    images, labels = (torch.tensor(part, device=device) for part in digits[:2])
+    losses = []
+
+    def step(rows):
+        # Across ranks: the rows that are ours.
+        mine = my_rows(rows)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(images[mine]), labels[mine])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), images_per_rank * hvd.size(), epoch, seed=0):
+            step(rows)
+    save(net, optimizer, checkpoint)
+    # Across ranks: one message for all losses of the run.
+    curve = mean_over_ranks(torch.stack(losses).tolist())
+    weights = sum(p.sum().item() for p in net.parameters())
+    return curve, timing.measure(lambda: step(rows), repeat=30, device=device), weights, device
+
+
+unequal = launch.run(train, equal=False, ranks=ranks)
+curve, time, _, device = launch.run(train, ranks=ranks)[0]
+difference = max(abs(many / one - 1) for many, one in zip(curve, alone, strict=True))
+print(f"{ranks} ranks on {device}: a step takes {time}. Largest difference of a loss: {difference:.1e}")
+expect(difference < 1e-5, "The ranks do not compute what one process computes: which piece is wrong?")
+curves = {"one process": alone, f"{ranks} ranks": curve, "without begin_equal": unequal[0][0]}
+plots.loss(curves, title="The same training, and one with a piece forgotten")
+record.add("training", ranks_used=ranks, step=time, loss=curve[-1], difference=difference)
+predict.compare("40.2", different_nets=len({round(weights, 3) for _, _, weights, _ in unequal}))
+
+# %% [markdown]
+# **Explain.** Equal gradients keep equal nets equal; they do not make unequal nets equal. Nothing complained,
+# and that loss fell too: only equal nets and the curve of one process prove that the ranks work together.
+#
+# Horovod's last release is of 2023; `torch.distributed` has all of it too (lab 60): `init_process_group`,
+# `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and `all_reduce`, which sums.
+#
+# ### What you take away
+# - Five additions: own device, own images, equal start, averaged gradients, one report and one file.
+# - The learning rate belongs to the *global* batch: it grows when ranks are added.
+# - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41); scaling (50).

@@ -1,0 +1,314 @@
+"""record: many writers at once, killed writers, broken lines, provenance."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import pytest
+from labkit import lab, provenance, record, world
+from labkit.errors import LabError
+from labkit.measurement import Measurement, Ratio
+
+STEM = "01_time_it_properly"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(lab, "_current", STEM)
+
+
+def lines():
+    return record.path(STEM).read_text().splitlines()
+
+
+def test_a_record_says_where_it_comes_from():
+    entry = record.add("step", unit="images/s", value=120.5, ranks=4, backend="gloo")
+    assert [json.loads(line) for line in lines()] == [entry]
+    assert (entry["lab"], entry["result"], entry["unit"], entry["value"]) == (STEM, "step", "images/s", 120.5)
+    assert (entry["ranks"], entry["backend"]) == (4, "gloo")
+    assert (entry["cores"], entry["device"], entry["launcher"]) == (world.cores(), world.device(), None)
+    assert entry["python"] == ".".join(map(str, sys.version_info[:3]))
+    for name in (
+        "utc",
+        "host",
+        "cpu",
+        "torch",
+        "tensorflow",
+        "horovod",
+        "mpi4py",
+        "mpi",
+        "revision",
+        "changed",
+    ):
+        assert name in entry
+    assert entry["utc"].endswith("+00:00")
+
+
+def test_numbers_of_all_kinds_become_json():
+    entry = record.add(
+        "mixed",
+        integer=np.int64(3),
+        real=np.float32(0.5),
+        vector=np.arange(3),
+        missing=float("nan"),
+        table={1: [np.float64(1), (2, 3)]},
+        flag=np.bool_(True),
+        where=record.path(STEM),
+    )
+    again = json.loads(lines()[0])
+    assert again == entry
+    assert (again["integer"], again["real"], again["vector"]) == (3, 0.5, [0, 1, 2])
+    assert again["missing"] is None
+    assert again["table"] == {"1": [1.0, [2, 3]]}
+    assert again["flag"] is True
+    assert again["where"].endswith(".jsonl")
+
+
+def test_a_measurement_is_kept_as_median_and_quartiles():
+    seconds = Measurement(np.array([1.0, 2, 3, 4, 5]))
+    entry = record.add("step", seconds=seconds)
+    assert entry["unit"] == "s"
+    kept = {name: entry[name] for name in entry if name.startswith("seconds")}
+    assert kept == {
+        "seconds": 3.0,
+        "seconds_q1": 2.0,
+        "seconds_q3": 4.0,
+        "seconds_runs": 5,
+        "seconds_steady": False,
+    }
+    ratio = record.add("ratio", times=Ratio(seconds, seconds))
+    assert (ratio["times"], ratio["times_runs"], ratio["unit"]) == (1.0, 5, None)
+
+
+def test_what_cannot_be_kept_is_named():
+    with pytest.raises(LabError, match="cannot keep `model`, a object"):
+        record.add("x", model=object())
+    with pytest.raises(LabError, match="writes `utc` itself"):
+        record.add("x", utc=1)
+    assert not record.path(STEM).exists()
+
+
+def test_outside_a_lab_it_says_what_to_call(monkeypatch):
+    monkeypatch.setattr(lab, "_current", None)
+    with pytest.raises(LabError, match=r"lab\.start"):
+        record.add("x", value=1)
+
+
+def test_only_rank_0_writes(monkeypatch):
+    monkeypatch.setattr(world, "is_root", lambda: False)
+    assert record.add("x", value=1)["value"] == 1
+    assert not record.path(STEM).exists()
+
+
+def test_load_gives_a_frame():
+    record.add("step", seconds=0.5, ranks=1)
+    record.add("step", seconds=0.3, ranks=2)
+    record.add("loss", value=0.1)
+    frame = record.load(STEM)
+    assert list(frame["result"]) == ["step", "step", "loss"]
+    steps = record.load(result="step")
+    assert list(steps["ranks"]) == [1, 2]
+    assert "value" not in steps.columns
+
+
+def test_nothing_to_load_is_said(capsys):
+    assert record.load("50_strong_and_weak_scaling").empty
+    assert "No records of 50_strong_and_weak_scaling yet" in capsys.readouterr().out
+    assert record.reference("no_such_lab").empty
+    assert "no reference results for no_such_lab" in capsys.readouterr().out
+    record.add("step", value=1)
+    assert record.load(result="loss").empty
+    assert "it has step" in capsys.readouterr().out
+
+
+def test_reference_reads_the_kits_own_results(tmp_path, monkeypatch):
+    results = tmp_path / "solutions" / "results"
+    results.mkdir(parents=True)
+    (results / f"{STEM}.jsonl").write_text('{"result": "step", "seconds": 1.5}\n')
+    monkeypatch.setattr(record.labkit, "root", lambda: tmp_path)
+    assert list(record.reference(STEM)["seconds"]) == [1.5]
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"result": "ste', "not json", "[1, 2]", '{"no": "result name"}', "\x00\xff"]
+)
+def test_a_corrupt_line_is_named_and_skipped(broken):
+    record.add("step", value=1)
+    with record.path(STEM).open("a", encoding="latin-1") as stream:
+        stream.write(broken + "\n")
+    record.add("step", value=3)
+    with pytest.warns(UserWarning, match=rf"{STEM}\.jsonl:2: not a record, skipped") as caught:
+        frame = record.load()
+    assert list(frame["value"]) == [1, 3]
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_after_a_killed_writer_the_next_line_starts_afresh():
+    record.add("step", value=1)
+    whole = record.path(STEM).read_bytes()
+    record.path(STEM).write_bytes(whole + whole[: len(whole) // 2])  # what a kill in mid-write leaves
+    record.add("step", value=2)
+    with pytest.warns(UserWarning, match=r":2: not a record"):
+        frame = record.load()
+    assert list(frame["value"]) == [1, 2]
+    assert len(lines()) == 3
+
+
+def test_a_full_disk_leaves_no_half_line(monkeypatch):
+    record.add("step", value=1)
+    before = record.path(STEM).read_bytes()
+    write = os.write
+    monkeypatch.setattr(record.os, "write", lambda handle, data: write(handle, data[:10]))
+    with pytest.raises(LabError, match="No space left"):
+        record.add("step", value=2)
+    assert record.path(STEM).read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "records").symlink_to(tmp_path / "file")
+    with pytest.raises(LabError, match="set LABKIT_HOME to a folder you can write to"):
+        record.add("x", value=1)
+
+
+def test_a_file_system_without_locks_still_works(monkeypatch):
+    def no_locks(handle, kind):
+        raise OSError(record.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(record.fcntl, "flock", no_locks)
+    record.add("step", value=1)
+    assert list(record.load()["value"]) == [1]
+
+
+WRITER = """
+    import sys
+    from labkit import lab, record
+    lab._current = "01_time_it_properly"
+    writer, count = int(sys.argv[1]), int(sys.argv[2])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(count):
+        record.add("step", writer=writer, number=number, ballast="x" * (number * 37 % 3000))
+"""
+
+
+def writers(how_many, each):
+    """That many processes which all begin to write when told to."""
+    command = [sys.executable, "-c", textwrap.dedent(WRITER)]
+    started = [
+        subprocess.Popen(
+            [*command, str(writer), str(each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for writer in range(how_many)
+    ]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    return started
+
+
+def begin(processes):
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def end(processes):
+    for process in processes:
+        process.wait(timeout=120)
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_eight_processes_append_at_once():
+    started = writers(8, 200)
+    begin(started)
+    end(started)
+    assert [process.returncode for process in started] == [0] * 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame = record.load(STEM)
+    assert len(frame) == 1600
+    assert len(frame.groupby(["writer", "number"])) == 1600
+    for _, numbers in frame.groupby("writer")["number"]:
+        assert list(numbers) == list(range(200))  # nobody's lines overtake each other
+
+
+def test_killed_writers_spoil_at_most_one_line_each():
+    started = writers(4, 10**9)
+    begin(started)
+    while not record.path(STEM).exists() or record.path(STEM).stat().st_size < 200_000:
+        time.sleep(0.01)
+    for process in started:
+        process.send_signal(signal.SIGKILL)
+    end(started)
+    record.add("step", writer=-1, number=0)
+    written = lines()
+    spoiled = [line for line in written if not _is_json(line)]
+    assert len(written) > 50
+    assert len(spoiled) <= 4
+    assert json.loads(written[-1])["writer"] == -1
+
+
+def _is_json(line):
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def test_revision_and_changes_of_a_checkout(tmp_path):
+    def git(*words):
+        identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True, capture_output=True)
+
+    assert provenance.git(str(tmp_path / "nowhere")) == {"revision": None, "changed": None}
+    git("init")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-m", "one")
+    clean = provenance.git(str(tmp_path))
+    assert len(clean["revision"]) == 12
+    assert clean["changed"] is False
+    (tmp_path / "file").write_text("2")
+    assert provenance.git(str(tmp_path)) == clean  # asked once a process
+    provenance.git.cache_clear()
+    assert provenance.git(str(tmp_path)) == {**clean, "changed": True}
+
+
+def test_without_git_the_revision_is_unknown(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance.shutil, "which", lambda name: None)
+    assert provenance.git(str(tmp_path / "b")) == {"revision": None, "changed": None}
+
+
+def test_provenance_imports_no_framework():
+    code = """
+        import sys
+        from labkit import provenance
+        facts = provenance.here()
+        assert facts["torch"] and facts["mpi"] and facts["cpu"], facts
+        print(*sorted({"torch", "tensorflow", "horovod", "mpi4py", "pandas"} & set(sys.modules)))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_the_loaded_mpi_library_is_named():
+    code = """
+        from mpi4py import MPI
+        from labkit import provenance
+        print(provenance.mpi_library())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "(installed)" not in done.stdout

@@ -1,0 +1,197 @@
+"""world: every launcher's variables, nested launchers, Jupyter kernels, cores and devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from labkit import _cpus, _launchers, world
+
+SRUN = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_NTASKS": "16",
+    "SLURM_STEP_NUM_TASKS": "7",
+    "SLURM_STEP_TASKS_PER_NODE": "4,3",
+    "SLURM_TASKS_PER_NODE": "8(x2)",
+}
+HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+MVAPICH = {
+    "MV2_COMM_WORLD_RANK": "6",
+    "MV2_COMM_WORLD_SIZE": "8",
+    "MV2_COMM_WORLD_LOCAL_RANK": "2",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "4",
+}
+OPENMPI = {name.replace("MV2", "OMPI"): value for name, value in MVAPICH.items()}
+HOROVOD = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2"}
+TORCH = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "n1"}
+SHELL = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
+
+
+@pytest.fixture
+def env(monkeypatch):
+    """Sets variables in an environment without any launcher's."""
+    for name in set(os.environ) - set(_launchers.clean(os.environ)):
+        monkeypatch.delenv(name)
+
+    def put(variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return put
+
+
+def place():
+    return world.launcher(), world.rank(), world.size(), world.local_rank(), world.local_size()
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, (None, 0, 1, 0, 1)),
+        (MVAPICH, ("mpirun_rsh", 6, 8, 2, 4)),
+        (OPENMPI, ("openmpi", 6, 8, 2, 4)),
+        (HYDRA, ("mpiexec", 3, 4, 1, 2)),
+        (SRUN, ("srun", 5, 7, 1, 3)),
+        (HOROVOD, ("horovodrun", 1, 2, 1, 2)),
+        (TORCH, ("torchrun", 2, 3, 0, 1)),
+    ],
+)
+def test_each_launcher(env, variables, expected):
+    env(variables)
+    assert place() == expected
+    assert world.is_root() is (expected[1] == 0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        # mpirun_rsh -launcher srun, and hydra inside a Slurm job: Slurm's step counts their helpers.
+        (SRUN | MVAPICH, ("mpirun_rsh", 6, 8, 2, 4)),
+        (SRUN | HYDRA, ("mpiexec", 3, 4, 1, 2)),
+        # MVAPICH2's own mpiexec sets both kinds of variables.
+        (MVAPICH | HYDRA, ("mpiexec", 6, 8, 2, 4)),
+        # srun --mpi=pmi2 gives PMI_RANK as well, but the place on the node only in Slurm's variables.
+        (SRUN | {"PMI_RANK": "5", "PMI_SIZE": "7", "PMI_JOBID": "7.0"}, ("srun", 5, 7, 1, 3)),
+        # horovodrun with MPI goes through mpirun; torchrun inside srun is one step task per node.
+        (HOROVOD | HYDRA, ("mpiexec", 3, 4, 1, 2)),
+        # Cray's launcher speaks PMI without hydra's variables.
+        (
+            {"PMI_RANK": "9", "PMI_SIZE": "16", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "8"},
+            ("mpiexec", 9, 16, 1, 8),
+        ),
+        # A rank of launch.run: its own mark wins, whatever other variables Horovod or PyTorch needed.
+        (HOROVOD | HYDRA | {"LABKIT_RANK": "1", "LABKIT_SIZE": "2"}, ("labkit", 1, 2, 1, 2)),
+    ],
+)
+def test_nested_launchers(env, variables, expected):
+    env(variables)
+    assert place() == expected
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {
+            "SLURM_JOB_ID": "7",
+            "SLURM_PROCID": "0",
+            "SLURM_NTASKS": "8",
+        },  # the batch script itself, and salloc
+        SRUN | SHELL | {"SLURM_PTY_PORT": "40000"},  # srun --pty bash
+        SRUN | SHELL | {"SLURM_STEP_ID": "4294967290"},  # salloc with an interactive step
+        SRUN | SHELL | {"JUPYTERHUB_USER": "ada"},  # a terminal in JupyterLab that a hub started with srun
+        {"RANK": "0"},  # half of torchrun's variables is somebody else's variable
+    ],
+)
+def test_no_launcher(env, variables):
+    env(variables)
+    assert place() == (None, 0, 1, 0, 1)
+
+
+def test_one_task_of_srun_in_a_batch_script_is_a_job_of_one(env, monkeypatch):
+    env(SRUN | SHELL | {"SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0", "SLURM_LOCALID": "0"})
+    with open(os.devnull) as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        assert place() == ("srun", 0, 1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [("4", [4]), ("4(x2),3", [4, 4, 3]), ("2,1(x3)", [2, 1, 1, 1]), ("", []), ("?", [])],
+)
+def test_slurms_tasks_per_node(text, counts):
+    assert _launchers._tasks_per_node(text) == counts
+
+
+def test_clean_env_forgets_launchers_and_keeps_the_rest(env):
+    kept = {"MV2_USE_CUDA": "1", "HOROVOD_FUSION_THRESHOLD": "0", "OMP_NUM_THREADS": "3", "MPIR_CVAR_X": "1"}
+    env(SRUN | HYDRA | MVAPICH | OPENMPI | HOROVOD | TORCH | kept)
+    cleaned = world.clean_env()
+    assert not cleaned.keys() & (SRUN | HYDRA | MVAPICH | OPENMPI | HOROVOD | TORCH).keys()
+    assert kept.items() <= cleaned.items()
+    assert os.environ["PMI_RANK"] == "3"  # a copy
+
+
+def test_describe(env):
+    cores = f"{world.cores()} core"
+    assert world.describe().startswith("alone on ")
+    assert cores in world.describe()
+    env(HYDRA)
+    assert world.describe().startswith("rank 3 of 4 under mpiexec on ")
+
+
+def test_device_follows_the_local_rank(env):
+    env(HYDRA)
+    assert world.device() in ("cpu", f"cuda:{1 % max(1, world._gpus())}")
+
+
+def test_importing_world_is_light():
+    code = "import sys; from labkit import world; world.describe(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"numpy", "mpi4py", "tensorflow", "pandas"} & set(loaded.split())
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks on this system")
+def test_cores_follows_the_affinity_mask():
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from labkit import world; "
+    code += "print(world.cores())"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "1\n"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_quota_of_cgroup_2_counts_every_level(tmp_path):
+    write(tmp_path / "self", "0::/jobs/step\n")
+    write(tmp_path / "fs/jobs/step/cpu.max", "max 100000\n")
+    write(tmp_path / "fs/jobs/cpu.max", "250000 100000\n")
+    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 2.5
+
+
+def test_quota_of_a_container_whose_path_is_the_hosts(tmp_path):
+    write(tmp_path / "self", "0::/docker/abc\n")
+    write(tmp_path / "fs/cpu.max", "150000 100000\n")
+    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 1.5
+
+
+def test_quota_of_cgroup_1(tmp_path):
+    write(tmp_path / "self", "4:cpu,cpuacct:/box\n3:memory:/box\n")
+    write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_quota_us", "300000\n")
+    write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n")
+    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 3.0
+
+
+def test_no_quota(tmp_path):
+    write(tmp_path / "self", "4:cpu,cpuacct:/\n")
+    write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
+    write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
+    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") is None
+    assert _cpus.cgroup_quota(tmp_path / "none", tmp_path / "nothing") is None

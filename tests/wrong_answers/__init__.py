@@ -1,0 +1,29 @@
+"""Wrong answers: the mistakes learners really make, each with a phrase that its rejection must contain.
+
+tests/wrong_answers/NN_name.py holds `SMALL` (parameters of the tests' runs) and `WRONG`, a list of Wrong, at
+least three for each exercise. tests/wrong_answers/runner.py tries them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One mistake: in the answer of `exercise`, each `old` (found exactly once) becomes its `new`.
+
+    `says`: a phrase of the check's rejection. `old` and `new` are texts, or lists of equal length.
+    """
+
+    exercise: str
+    mistake: str
+    old: str | list[str]
+    new: str | list[str]
+    says: str
+
+    def edits(self) -> list[tuple[str, str]]:
+        """(old, new) pairs."""
+        if isinstance(self.old, str) and isinstance(self.new, str):
+            return [(self.old, self.new)]
+        return list(zip(self.old, self.new, strict=True))

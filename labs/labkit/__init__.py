@@ -21,6 +21,7 @@ _MODULES = (
     "record",
     "scaling",
     "timing",
+    "virtual",
     "world",
 )
 _CHECK_NAMES = ("check", "expect", "hint", "predict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -19,9 +20,18 @@ def start(stem: str) -> None:
     _current = stem
     quiet.quiet()
     errors.print_lab_errors_plainly()
+    if world.launcher():
+        _write_whole_lines()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
+
+
+def _write_whole_lines() -> None:
+    """Write a line and its end at once, also where PYTHONUNBUFFERED is set: ranks share one screen."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def current() -> str | None:

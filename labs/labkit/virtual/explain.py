@@ -1,0 +1,115 @@
+"""What goes wrong on the virtual cluster, told as a sentence: who, in which call, on which line of the learner's."""
+
+from __future__ import annotations
+
+import linecache
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from labkit.errors import LabError
+
+_OURS = str(Path(__file__).parent)
+
+
+def line_of(frame) -> str:
+    """`line 3 of ring: comm.Recv(…)`: the innermost line of the learner's in a chain of frames."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    if frame is None:
+        return "a line of labkit"
+    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return f"line {frame.f_lineno} of {frame.f_code.co_name}" + (f": {code}" if code else "")
+
+
+def line_of_caller() -> str:
+    return line_of(sys._getframe(1))
+
+
+def bad_rank(comm, rank, name: str) -> LabError:
+    return LabError(
+        f"{name}={rank!r}: there is no such rank; with {comm.size} ranks they go from 0 to {comm.size - 1}."
+    )
+
+
+def bad_tag(tag) -> LabError:
+    return LabError(f"tag={tag!r}: a tag is 0 or more.")
+
+
+def wrong_type(buf) -> TypeError:
+    return TypeError(
+        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects there are "
+        "the lower-case ones (send, recv, bcast)."
+    )
+
+
+def not_contiguous(buf) -> ValueError:
+    return ValueError(
+        "ndarray is not contiguous: MPI moves a stretch of memory; make one with np.ascontiguousarray."
+    )
+
+
+def deliver(comm, message, into):
+    """Put what a message carries where it belongs; returns the object of a lower-case call."""
+    data = message.data
+    sender = comm._place[message.source]
+    if into is None:
+        if type(data) is not bytes:
+            raise LabError(
+                f"rank {comm.rank} calls recv, but rank {sender} sent an array: receive it with Recv."
+            )
+        return pickle.loads(data)
+    if type(data) is bytes:
+        raise LabError(
+            f"rank {comm.rank} calls Recv, but rank {sender} sent an object: receive it with recv."
+        )
+    if data.dtype != into.dtype and data.size and into.size:
+        raise LabError(
+            f"rank {sender} sent {data.dtype} and rank {comm.rank} receives into {into.dtype}: MPI would move the "
+            "bytes as they are, and the numbers would mean nothing."
+        )
+    if data.size > into.size:
+        raise LabError(
+            f"Message truncated: rank {sender} sent {data.size} values, and rank {comm.rank} has room for {into.size}."
+        )
+    into[: data.size] = data
+    return None
+
+
+def plain(buf) -> np.ndarray | None:
+    """The memory behind a buffer argument, to look at it again; None for objects."""
+    if isinstance(buf, list | tuple) and buf:
+        buf = buf[0]
+    return np.asarray(buf).reshape(-1) if isinstance(buf, np.ndarray) else None
+
+
+def poison(into) -> None:
+    """Fill the buffer of an Irecv with what no sum survives, so that use before Wait shows."""
+    if into is not None and into.size:
+        into[...] = (
+            np.nan if into.dtype.kind in "fc" else np.iinfo(into.dtype).min if into.dtype.kind in "iu" else 0
+        )
+
+
+def look_for_use_before_wait(pending: list, data, does: str) -> None:
+    """An error where the buffer of a call is also that of a receive, or is filled while it is being sent."""
+    if type(data) is bytes:
+        return
+    for request in pending:
+        buffer = request._buffer
+        if buffer is None or not np.may_share_memory(buffer, data):
+            continue
+        if request._call in ("Irecv", "irecv") or does == "receives into":
+            raise LabError(
+                f"{line_of_caller()} {does} the buffer of an {request._call} that is not over "
+                f"({request._line}). Wait for that request first."
+            )
+
+
+def changed_before_wait(request) -> None:
+    raise LabError(
+        f"The array of an {request._call} was changed before its Wait ({request._line}): what is sent is then "
+        "chance. Wait for the request first, or send a copy."
+    )

@@ -19,6 +19,8 @@ RUN = uuid.uuid4().hex
 # Set before any test starts a process, so that what a test leaves behind can be told from other processes.
 os.environ["LABKIT_TEST_RUN"] = RUN
 os.environ["MPLBACKEND"] = "Agg"
+# Where it is set, print writes a line and its end apart, and lines of two ranks run into one another.
+os.environ.pop("PYTHONUNBUFFERED", None)
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one of the user's own
 
 TALLY = pytest.StashKey[dict[str, list[int]]]()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from labkit.errors import LabError
-from labkit.virtual import constants, machine as machines_
+from labkit.virtual import constants, stuck
+from labkit.virtual import machine as machines_
 from labkit.virtual.comm import Comm
 from labkit.virtual.engine import Engine
 from labkit.virtual.machine import Machine
@@ -45,12 +43,15 @@ class Cluster:
             more = {name: _own(one, rank) for name, one in kwargs.items()}
             return lambda: fn(Comm(transport, engine.states[rank].lane, members, rank, 0, mpi), *mine, **more)
 
-        stuck = engine.run([program(rank) for rank in range(size)])
         try:
+            waiting = engine.run([program(rank) for rank in range(size)])
             if engine.error is not None:
-                raise engine.error
-            if stuck:
-                raise LabError("deadlock " + str([lane.waits for lane in stuck][:3]))
+                raise stuck.failed(engine.failed.state.rank, engine.error) from None
+            error = (
+                stuck.deadlock(engine, self.machine.eager, waiting) if waiting else stuck.left_undone(engine)
+            )
+            if error is not None:
+                raise error
         finally:
             engine.end()
         return Run(self, engine, transport)

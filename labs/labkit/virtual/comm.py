@@ -234,10 +234,7 @@ class Comm(Collectives, Groups):
         if message is not None and status is not None:
             Status.fill(status, self._place[message.source], message.tag, message.length)
         if message is None and not careful:
-            lane.now += max(
-                self._transport.inside.overhead, 1e-7
-            )  # a look costs time, or a loop of looks has no end
-            lane.sync()
+            lane.look(max(self._transport.inside.overhead, 1e-7), ("Iprobe", self, "from", source, tag))
         if message is None and careful:
             self._transport.watch(lane.state)
         return message is not None

@@ -19,13 +19,14 @@ current: Lane | None = None  # the lane that runs now, in whichever engine
 class Lane:
     """One thread of control of a rank: its program, or a non-blocking collective that runs beside it."""
 
-    __slots__ = ("engine", "now", "state", "switch", "thread", "waits")
+    __slots__ = ("engine", "looked", "looks", "now", "since", "state", "switch", "thread", "turn", "waits")
 
     def __init__(self, engine: Engine, state: State, now: float):
         self.engine, self.state, self.now = engine, state, now
         self.waits = None  # while it is blocked: what for (see explain)
         self.thread: greenlet | None = None
         self.switch: Callable | None = None
+        self.looks, self.since, self.looked, self.turn = 0, now, now, -1  # see `look`
 
     def sync(self) -> None:
         """Return when no other rank is earlier in virtual time."""
@@ -50,6 +51,25 @@ class Lane:
         engine = self.engine
         engine.count += 1
         heappush(engine.heap, (self.now, engine.count, self))
+
+    def look(self, least: float, waits: tuple) -> None:
+        """A Test or Iprobe has found nothing. It takes `least` seconds: without, a loop of them would never end.
+
+        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that long waits are
+        not a million looks. waits: what it asked for. A loop that can never end is told as a deadlock.
+        """
+        state, engine = self.state, self.engine
+        turn = state.round + state.last_send
+        if turn != self.turn:  # it has sent or received since
+            self.turn, self.looks, self.since = turn, 0, self.now
+        elif self.looked != self.now:  # it has computed since
+            self.since = self.now
+        self.looks += 1
+        self.waits = waits
+        self.now = self.looked = self.now + max(least, min(10.0, (self.now - self.since) / 100))
+        if self.looks % 1000 == 0 and engine.endless():
+            engine.over()
+        self.sync()
 
     def spend(self, seconds: float, kind: str = "compute") -> None:
         """Let the clock of this lane run on."""
@@ -113,6 +133,7 @@ class Engine:
         self.failed: Lane | None = None
         self.lanes: list[Lane] = []
         self.hub: greenlet | None = None
+        self.stopped = False
 
     def start(
         self, state: State, program: Callable[[], object], now: float = 0.0, done: Callable | None = None
@@ -168,6 +189,13 @@ class Engine:
         """Nobody can go on: back to `run`, which finds out why."""
         self.hub.switch()
 
+    def endless(self) -> bool:
+        """Do all who do not wait only ask, again and again, and nothing is on its way?"""
+        many = max(2000, 100_000 // (1 + len(self.heap)))
+        asking = [item[2] for item in self.heap] + [current]
+        self.stopped = all(type(one) is Lane and one.looks >= many for one in asking)
+        return self.stopped
+
     def run(self, programs: list[Callable[[], object]]) -> list[Lane]:
         """Run one program per rank to the end. Returns the lanes that are stuck, in order of rank.
 
@@ -178,7 +206,7 @@ class Engine:
         try:
             for state, program in zip(self.states, programs, strict=True):
                 state.lane = self.start(state, program, done=self._keep)
-            while self.heap and self.error is None:
+            while self.heap and self.error is None and not self.stopped:
                 item = heappop(self.heap)
                 if type(item[2]) is Lane:
                     current = item[2]
@@ -190,9 +218,14 @@ class Engine:
             current = before
 
     def end(self) -> None:
-        """End the programs that have not ended."""
+        """End the programs that have not ended. Some catch that and call once more: `over` brings them back here."""
+        self.heap.clear()
+        self.stopped, self.hub = True, getcurrent()
         for lane in self.lanes:
-            if lane.thread is not None and not lane.thread.dead:
+            for _ in range(100):
+                if lane.thread.dead:
+                    break
+                lane.thread.parent = self.hub
                 lane.thread.throw(GreenletExit)
 
     def _keep(self, lane: Lane, result: object) -> None:

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import linecache
 import pickle
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from labkit.errors import LabError
+from labkit.virtual import stuck
 
 _OURS = str(Path(__file__).parent)
 
 
-def line_of(frame) -> str:
-    """`line 3 of ring: comm.Recv(…)`: the innermost line of the learner's in a chain of frames."""
+class MPIError(Exception):
+    """What a real MPI library would end the rank with."""
+
+
+def mark() -> tuple | None:
+    """Where in the learner's code a call was made, kept cheaply: stuck.line tells it as a line."""
+    frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
-    if frame is None:
-        return "a line of labkit"
-    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return f"line {frame.f_lineno} of {frame.f_code.co_name}" + (f": {code}" if code else "")
+    return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
-def line_of_caller() -> str:
-    return line_of(sys._getframe(1))
-
-
-def bad_rank(comm, rank, name: str) -> LabError:
-    return LabError(
+def bad_rank(comm, rank, name: str) -> MPIError:
+    return MPIError(
         f"{name}={rank!r}: there is no such rank; with {comm.size} ranks they go from 0 to {comm.size - 1}."
     )
 
 
-def bad_tag(tag) -> LabError:
-    return LabError(f"tag={tag!r}: a tag is 0 or more.")
+def bad_tag(tag) -> MPIError:
+    return MPIError(f"tag={tag!r}: a tag is 0 or more.")
 
 
 def wrong_type(buf) -> TypeError:
@@ -57,21 +54,21 @@ def deliver(comm, message, into):
     sender = comm._place[message.source]
     if into is None:
         if type(data) is not bytes:
-            raise LabError(
+            raise MPIError(
                 f"rank {comm.rank} calls recv, but rank {sender} sent an array: receive it with Recv."
             )
         return pickle.loads(data)
     if type(data) is bytes:
-        raise LabError(
+        raise MPIError(
             f"rank {comm.rank} calls Recv, but rank {sender} sent an object: receive it with recv."
         )
     if data.dtype != into.dtype and data.size and into.size:
-        raise LabError(
+        raise MPIError(
             f"rank {sender} sent {data.dtype} and rank {comm.rank} receives into {into.dtype}: MPI would move the "
             "bytes as they are, and the numbers would mean nothing."
         )
     if data.size > into.size:
-        raise LabError(
+        raise MPIError(
             f"Message truncated: rank {sender} sent {data.size} values, and rank {comm.rank} has room for {into.size}."
         )
     into[: data.size] = data
@@ -102,14 +99,14 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
         if buffer is None or not np.may_share_memory(buffer, data):
             continue
         if request._call in ("Irecv", "irecv") or does == "receives into":
-            raise LabError(
-                f"{line_of_caller()} {does} the buffer of an {request._call} that is not over "
-                f"({request._line}). Wait for that request first."
+            raise MPIError(
+                f"{stuck.line(mark())} {does} the buffer of an {request._call} that is not over "
+                f"({request.line()}). Wait for that request first."
             )
 
 
 def changed_before_wait(request) -> None:
-    raise LabError(
-        f"The array of an {request._call} was changed before its Wait ({request._line}): what is sent is then "
+    raise MPIError(
+        f"The array of an {request._call} was changed before its Wait ({request.line()}): what is sent is then "
         "chance. Wait for the request first, or send a copy."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labkit.virtual import explain
+from labkit.virtual import explain, stuck
 
 
 class Request:
@@ -13,7 +13,14 @@ class Request:
     def __init__(self, comm, call: str, peer):
         self._comm, self._call, self._peer = comm, call, peer
         self._over, self._result = False, None
-        self._line = explain.line_of_caller()
+        self._mark = explain.mark()
+
+    def line(self) -> str:
+        """`line 3 of ring: comm.Isend(…)`: where it began."""
+        return stuck.line(self._mark)
+
+    def told(self) -> str:
+        return f"{self._call} {'to' if 'send' in self._call else 'from'} rank {self._peer}"
 
     def Wait(self, status=None) -> bool:
         self.wait(status)
@@ -38,10 +45,10 @@ class Request:
         lane.sync()
         if self._ready(lane.now):
             return True, self.wait(status)
-        lane.now += max(
-            self._comm._transport.inside.overhead, 1e-7
-        )  # a look costs time, or a loop has no end
-        lane.sync()
+        lane.look(
+            max(self._comm._transport.inside.overhead, 1e-7),
+            (f"Test of an {self._call}", self._comm, "to" if "send" in self._call else "from", self._peer),
+        )
         return False, None
 
     @classmethod
@@ -91,7 +98,7 @@ class SendRequest(Request):
 
     def _finish(self, status) -> None:
         if self._departure is not None:
-            self._comm._depart(self._departure, "Wait", self._peer)
+            self._comm._depart(self._departure, f"Wait of an {self._call}", self._peer)
         state = self._comm._lane.state
         state.round = max(state.round, self._round)
         if self._copy is not None and not np.array_equal(self._copy, self._buffer, equal_nan=False):
@@ -118,7 +125,7 @@ class ReceiveRequest(Request):
         if receive.message is None:
             lane = comm._lane
             receive.waiting = True
-            lane.waits = ("Wait", comm, "from", self._peer, receive.tag)
+            lane.waits = (f"Wait of an {self._call}", comm, "from", self._peer, receive.tag)
             lane.block()
             lane.waits = None
         self._result = comm._take(receive, status)

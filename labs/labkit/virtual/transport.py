@@ -10,6 +10,7 @@ from collections import deque
 
 import numpy as np
 
+from labkit.virtual import explain
 from labkit.virtual.engine import Engine, Lane, State
 from labkit.virtual.machine import Machine
 
@@ -29,6 +30,7 @@ class Message:
         "departure",
         "envelope",
         "length",
+        "mark",
         "ready",
         "round",
         "size",
@@ -144,6 +146,7 @@ class Transport:
         queue = dest.mail.get(key)
         if queue is None:
             dest.mail[key] = queue = deque()
+        message.mark = explain.mark()
         queue.append(message)
         if dest.careful:
             self._expect(dest, message)
@@ -233,6 +236,14 @@ class Transport:
                     if best is None or (head.envelope, head.source) < (best.envelope, best.source):
                         best = head
         return best
+
+    def watch(self, dest: State) -> None:
+        """From now on `dest` hears of each message as it arrives, those that are on their way included."""
+        if not dest.careful:
+            dest.careful = True
+        for queue in dest.mail.values():
+            for one in queue:
+                self._expect(dest, one)
 
     def _expect(self, dest: State, message: Message) -> None:
         self.engine.at(message.envelope, lambda time: self._match(dest, message))

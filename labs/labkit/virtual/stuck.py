@@ -1,0 +1,163 @@
+"""What is told when the ranks of a virtual run cannot go on, failed, or ended with something left undone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from labkit import _failure, _verdict
+from labkit.errors import RankFailed
+
+SHOWN = 4  # ranks named one by one; the others in a word
+LEFT = 3
+
+
+class Wait(NamedTuple):
+    """Rank `rank` waits: `what` says in which call and for whom, `place` on which line, `for_` lists the ranks."""
+
+    rank: int
+    what: str
+    place: str
+    for_: list[int]
+
+
+def failed(rank: int, error: BaseException) -> BaseException:
+    """What the caller of `cluster.run` gets for an exception of rank `rank`: as launch.run would tell it."""
+    if isinstance(error, KeyboardInterrupt | RankFailed):
+        return error
+    return _verdict.raised(rank, _failure.describe(error, "run", 0.0))
+
+
+def deadlock(engine, eager: float, lanes: list) -> RankFailed:
+    """Nobody can go on. lanes: those that wait, or ask in an endless loop. eager: bytes that a Send never waits for."""
+    waits: dict[int, Wait] = {}
+    for lane in sorted(lanes, key=lambda one: one is not one.state.lane):
+        waits.setdefault(lane.state.rank, _wait(engine, lane))
+    waits = dict(sorted(waits.items()))
+    chain, circle = _chain(waits)
+    text = f"deadlock: {_in_short([waits[rank] for rank in chain])}"
+    if not circle:
+        ended = waits[chain[0]].for_
+        text += f", but {_ranks(ended)} {'have' if len(ended) > 1 else 'has'} ended"
+    others = [rank for rank in waits if rank not in chain]
+    if others:
+        one = waits[others[0]]
+        text += f"; {_ranks(others)} wait{'s' * (len(others) == 1)} too, "
+        text += f"{f'rank {one.rank} ' * (len(others) > 1)}in {one.what}{one.place}"
+    text += "; nobody can go on."
+    if any(waits[rank].what.startswith(("Send ", "send ")) for rank in chain):
+        text += f" A Send of more than {eager:,.0f} bytes waits until its receive is called."
+    line_ = waits[chain[0]].place.strip(" ()")
+    return RankFailed(text, rank=chain[0], kind="Deadlock", message=text, line=line_)
+
+
+def left_undone(engine) -> RankFailed | None:
+    """Messages that nobody received and requests that nobody waited for, when all ranks have ended."""
+    requests = [(state.rank, one) for state in engine.states for one in state.pending]
+    messages = [
+        (state.rank, one) for state in engine.states for queue in state.mail.values() for one in queue
+    ]
+    if requests:
+        rank = requests[0][0]
+        told = [f"the {one.told()} of rank {rank}{_brackets(one.line())}" for rank, one in requests[:LEFT]]
+        what = (
+            "was never waited for: call its Wait"
+            if len(requests) == 1
+            else "were never waited for: call their Wait"
+        )
+        text = f"{_and_so_on(told, len(requests))} {what} before the function returns."
+    elif messages:
+        rank = messages[0][1].source
+        told = [
+            f"rank {one.source} sent rank {dest} {one.length} bytes with tag {one.tag}{_brackets(line(one.mark))}"
+            for dest, one in messages[:LEFT]
+        ]
+        text = f"{_and_so_on(told, len(messages))}, and nobody received {'it' if len(messages) == 1 else 'them'}."
+    else:
+        return None
+    return RankFailed(text, rank=rank, kind="LeftUndone", message=text)
+
+
+def line(mark: tuple | None) -> str:
+    """`line 3 of ring: comm.Send(…)` of a (code, offset in its instructions); "" for labkit's own code."""
+    if mark is None:
+        return ""
+    code, offset = mark
+    starts = [(start, number) for start, _, number in code.co_lines() if start <= offset and number]
+    frame = _verdict.Frame(code.co_filename, max(starts)[1] if starts else code.co_firstlineno, code.co_name)
+    return frame.stuck_place() if frame.learners else ""
+
+
+def line_of(frame) -> str:
+    """The same of the learner's innermost line in a chain of frames that begins at `frame`."""
+    own = _verdict.innermost([_verdict.Frame(*one) for one in _failure.stack(frame)])
+    return own.stuck_place() if own else ""
+
+
+def _wait(engine, lane) -> Wait:
+    rank, everyone = lane.state.rank, [state.rank for state in engine.states if state is not lane.state]
+    place = _brackets(line_of(lane.thread.gr_frame))
+    if lane.waits is None:
+        return Wait(rank, "a call", place, everyone)
+    call, comm, way, peer, tag = (*lane.waits, None, None, None, None)[:5]
+    if peer is None or not isinstance(peer, int) or not 0 <= peer < comm.size:
+        return Wait(rank, f"{call} from any rank" if way == "from" else str(call), place, everyone)
+    peer = comm._members[peer]
+    what = f"{call} {way} {'itself' if peer == rank else f'rank {peer}'}"
+    if tag is not None and tag >= 0:
+        what += f" with tag {tag}"
+        there = [one.tag for one in lane.state.mail.get((comm._context, peer), ())]
+        if there and way == "from" and tag not in there:
+            place += f" while its message with tag {there[0]} lies there untaken"
+    return Wait(rank, what, place, [peer])
+
+
+def _chain(waits: dict[int, Wait]) -> tuple[list[int], bool]:
+    """(ranks that wait for each other in a circle, True), or ([a rank that waits for ranks that ended], False)."""
+    seen: set[int] = set()
+    ends = []
+    for start in waits:
+        path: list[int] = []
+        rank: int | None = start
+        while rank is not None and rank not in seen:
+            seen.add(rank)
+            path.append(rank)
+            rank = next((one for one in waits[rank].for_ if one in waits), None)
+        if rank in path:
+            circle = path[path.index(rank) :]
+            first = circle.index(min(circle))
+            return circle[first:] + circle[:first], True
+        if rank is None:
+            ends.append(path[-1])
+    return ends[:1], False
+
+
+def _in_short(waits: list[Wait]) -> str:
+    shown = waits if len(waits) <= SHOWN else [*waits[: SHOWN - 2], None, waits[-1]]
+    parts, before = [], ""
+    for one in shown:
+        if one is None:
+            parts.append("…")
+            continue
+        place = " (the same line)" if one.place and one.place == before else one.place
+        waits = "repeats" if one.what.startswith(("Test", "Iprobe")) else "waits in"
+        parts.append(f"rank {one.rank} {waits} {one.what}{place}")
+        before = one.place
+    return ", ".join(parts)
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    if len(ranks) > SHOWN:
+        return f"{len(ranks)} ranks"
+    return _verdict.ranks_text(ranks)
+
+
+def _brackets(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def _and_so_on(told: list[str], all_: int) -> str:
+    text = ", ".join(told)
+    text = text[0].upper() + text[1:] if text.startswith("the ") else text
+    return text if all_ == len(told) else f"{text} and {all_ - len(told)} more"

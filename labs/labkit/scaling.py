@@ -114,8 +114,8 @@ def bucketed_step_time(compute: float, ready: Sequence[float], communicate: Sequ
     """Seconds of a step that sends gradients in buckets while the backward pass goes on.
 
     ready: when each bucket's gradients are there; communicate: how long each takes to send. One bucket is
-    sent at a
-    time: bucket i starts at max(ready_i, end of i-1). S-SGD as a graph: Shi et al., arXiv 1805.03812, 2018.
+    sent at a time: bucket i starts at max(ready_i, end of i-1). S-SGD as a graph: Shi et al.,
+    arXiv 1805.03812, 2018.
     """
     end = 0.0
     for start, seconds in zip(ready, communicate, strict=True):

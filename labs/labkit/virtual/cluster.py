@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
 
-from labkit.virtual import constants, stuck
-from labkit.virtual import machine as machines_
+from labkit.errors import LabError
+from labkit.virtual import arguments, constants, stuck
+from labkit.virtual.arguments import by_rank
 from labkit.virtual.comm import Comm
 from labkit.virtual.engine import Engine
 from labkit.virtual.machine import Machine
+from labkit.virtual.machines import choose
 from labkit.virtual.run import Run
 from labkit.virtual.transport import Transport
 
-
-class by_rank:
-    """An argument of which rank r gets the r-th: `cluster.run(fn, by_rank(vectors))`."""
-
-    def __init__(self, values: Sequence):
-        self.values = values
+__all__ = ["Cluster", "by_rank"]
 
 
 class Cluster:
-    """nodes: how many. ranks_per_node: the machine's own number if None. machine: a Machine."""
+    """`nodes` nodes of a machine, with `ranks_per_node` ranks on each (None: as many as the machine has).
 
-    def __init__(self, nodes: int = 4, ranks_per_node: int | None = None, machine: Machine | None = None):
-        machine = machine or machines_.ideal()
-        self.machine, self.nodes = machine, nodes
-        self.ranks_per_node = ranks_per_node or machine.ranks_per_node
-        self.size = nodes * self.ranks_per_node
+    machine: None (the ideal machine of the closed forms), a Machine, or the name of one (`machines()`).
+    Ranks are placed node by node: rank r is on node r // ranks_per_node.
+    """
+
+    def __init__(self, nodes: int = 4, ranks_per_node: int | None = 1, machine: Machine | str | None = None):
+        self.machine = choose(machine)
+        self.nodes = _count("nodes", nodes)
+        given = self.machine.ranks_per_node if ranks_per_node is None else ranks_per_node
+        self.ranks_per_node = _count("ranks_per_node", given)
+        self.size = self.nodes * self.ranks_per_node
+
+    @classmethod
+    def of(cls, ranks: int, ranks_per_node: int | None = 1, machine: Machine | str | None = None) -> Cluster:
+        """A cluster for so many ranks; the last node may have fewer than the others."""
+        ranks = _count("ranks", ranks)
+        cluster = cls(1, ranks_per_node, machine)
+        cluster.nodes = -(-ranks // cluster.ranks_per_node)
+        cluster.size = ranks
+        return cluster
+
+    def __repr__(self) -> str:
+        nodes = f"{self.nodes} node{'s' * (self.nodes > 1)} of {self.machine.name}"
+        return f"<{nodes}, {self.size} rank{'s' * (self.size > 1)}>"
 
     def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
+        """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.
+
+        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. trace: keep what each
+        rank did when, for plots.timeline and Run.save_trace. An error of one rank ends the run.
+        """
+        if not callable(fn):
+            raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
         size, mpi = self.size, constants.now()
-        node = [rank // self.ranks_per_node for rank in range(size)]
-        engine = Engine(node, trace)
+        arguments.check([*args, *kwargs.values()], size)
+        engine = Engine([rank // self.ranks_per_node for rank in range(size)], trace)
         engine.gamma = self.machine.gamma
         transport = Transport(engine, self.machine, [rank % self.ranks_per_node for rank in range(size)])
         members = list(range(size))
 
         def program(rank: int) -> Callable[[], object]:
-            mine = [_own(one, rank) for one in args]
-            more = {name: _own(one, rank) for name, one in kwargs.items()}
+            mine, more = arguments.own(args, kwargs, rank)
             return lambda: fn(Comm(transport, engine.states[rank].lane, members, rank, 0, mpi), *mine, **more)
 
         try:
@@ -54,8 +75,15 @@ class Cluster:
                 raise error
         finally:
             engine.end()
-        return Run(self, engine, transport)
+        return Run(self, engine, transport, getattr(fn, "__name__", "a function"))
 
 
-def _own(value, rank: int):
-    return copy.deepcopy(value.values[rank] if isinstance(value, by_rank) else value)
+def _count(name: str, value: object) -> int:
+    """`value` as a whole number from 1 on."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if isinstance(value, bool) or count < 1:
+        raise LabError(f"A cluster's {name} is a whole number, 1 or more, not {value!r}.")
+    return count

@@ -1,22 +1,177 @@
-"""What a run on the virtual cluster returns."""
+"""What a run on the virtual cluster returns, and the expectations that a check has of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from labkit.errors import CheckFailed, LabError
+from labkit.expectations import expect, plain
+from labkit.measurement import digits, human
+from labkit.virtual.arguments import by_rank
+
 
 class Run:
-    """results: what fn returned, by rank. time: virtual seconds until the last rank had ended."""
+    """One run of a function on the ranks of a cluster. Lists go by rank; bytes are those of messages.
 
-    def __init__(self, cluster, engine, transport):
+    results: what the function returned. time: virtual seconds until the last rank ended; times by rank.
+    steps: rounds as on paper (a rank sends at most one message and receives at most one in a round).
+    sent, sent_bytes, received, received_bytes: their counts. links: (source, dest) -> (messages, bytes).
+    node_links: (node, node) -> the same, between nodes only. trace: events, None unless run with trace=True.
+    """
+
+    def __init__(self, cluster, engine, transport, name: str = "a function"):
+        states = engine.states
+        self.cluster, self.ranks, self.name = cluster, len(states), name
         self.results = engine.results
-        self.times = [state.lane.now for state in engine.states]
+        self.times = [state.lane.now for state in states]
         self.time = max(self.times)
-        self.sent = [state.sent for state in engine.states]
-        self.sent_bytes = [state.sent_bytes for state in engine.states]
-        self.received = [state.received for state in engine.states]
-        self.received_bytes = [state.received_bytes for state in engine.states]
-        self.steps = [state.round for state in engine.states]
-        size = len(engine.states)
-        self.links = {
-            divmod(key, size): (count, nbytes) for key, (count, nbytes, _) in transport.links.items()
-        }
+        self.sent = [state.sent for state in states]
+        self.sent_bytes = [state.sent_bytes for state in states]
+        self.received = [state.received for state in states]
+        self.received_bytes = [state.received_bytes for state in states]
+        self.steps = [state.round for state in states]
+        self.nodes = [state.node for state in states]
+        self.links = {divmod(key, self.ranks): tuple(pair[:2]) for key, pair in transport.links.items()}
         self.trace = engine.trace
+        self.where = f"with {self.ranks} rank{'s' * (self.ranks > 1)}"  # of sentences; trials add the length
+        self._right = ""  # what expect_results has found right
+
+    @property
+    def node_links(self) -> dict[tuple[int, int], tuple[int, float]]:
+        """(node, node) -> (messages, bytes), between nodes only."""
+        found: dict[tuple[int, int], tuple[int, float]] = {}
+        for (source, dest), (messages, nbytes) in self.links.items():
+            pair = self.nodes[source], self.nodes[dest]
+            if pair[0] != pair[1]:
+                before = found.get(pair, (0, 0))
+                found[pair] = before[0] + messages, before[1] + nbytes
+        return found
+
+    def __repr__(self) -> str:
+        busiest = f"at most {max(self.sent)} messages and {_bytes(max(self.sent_bytes))} sent per rank"
+        cluster = f"{self.ranks} rank{'s' * (self.ranks > 1)} of {self.cluster.machine.name}"
+        return f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} rounds>"
+
+    def save_trace(self, path: str | Path) -> Path:
+        """Write the run as a Chrome trace: nodes are processes, ranks are threads, messages are arrows.
+
+        https://ui.perfetto.dev shows it. The run must have been made with trace=True.
+        """
+        from labkit.virtual import trace
+
+        return trace.save(self, path)
+
+    def expect_results(self, want, what: str = "the sum", rtol: float = 1e-9, atol: float = 1e-8) -> None:
+        """Fail unless every rank's result is `want`: one value for all, or a list by rank (None: any).
+
+        Numbers and arrays of them may differ by atol + rtol |want|. what: the words for it.
+        """
+        wants = self._by_rank(want, "expect_results")
+        wrong: dict[int, str] = {}
+        for rank, (got, right) in enumerate(zip(self.results, wants, strict=True)):
+            try:
+                if right is not None:
+                    _same(got, right, rtol, atol)
+            except CheckFailed as error:
+                wrong[rank] = str(error).lstrip(": ")
+        asked = [rank for rank, right in enumerate(wants) if right is not None]
+        expect(not wrong, self._wrong(what, wrong, [rank for rank in asked if rank not in wrong]))
+        where = "on every rank" if len(asked) == self.ranks > 1 else f"on {_ranks(asked)}" if asked else ""
+        self._right = f"{what[:1].upper()}{what[1:]} is right {where}. But " if where else ""
+
+    def _wrong(self, what: str, wrong: dict[int, str], right: list[int]) -> str:
+        """`With 4 ranks the sum is wrong on rank 3 (it is right on ranks 0 to 2). Rank 3: expected …`"""
+        if not wrong:
+            return ""
+        first = next(iter(wrong))
+        who = "on every rank" if len(wrong) == self.ranks > 1 else f"on {_ranks(list(wrong))}"
+        but = f" (it is right on {_ranks(right)})" if right else ""
+        return f"{self.where.capitalize()} {what} is wrong {who}{but}. Rank {first}: {wrong[first]}"
+
+    def expect_sent(
+        self, at_most=None, *, exactly=None, unit: float = 1, named: str = "", rounding: float = 0
+    ) -> None:
+        """Fail unless the busiest rank sent at most (or every rank exactly) so many `unit`s of bytes.
+
+        unit: bytes, most often those of one vector. exactly may be a list by rank. named: whose number it is
+        ("a ring"). rounding: bytes that a rank may be off by, where chunks are not all of one length.
+        """
+        noun = "vectors" if unit != 1 else "bytes"
+        sent = [nbytes / unit for nbytes in self.sent_bytes]
+        self._count("sent", sent, noun, "sends", at_most, exactly, named, rounding / unit)
+
+    def expect_messages(self, at_most=None, *, exactly=None, named: str = "") -> None:
+        """Fail unless the busiest rank sent at most (or every rank exactly) so many messages."""
+        self._count("sent", self.sent, "messages", "sends", at_most, exactly, named)
+
+    def expect_steps(self, at_most=None, *, exactly=None, named: str = "") -> None:
+        """Fail unless the run took at most (or exactly) so many rounds, on the rank that took the most."""
+        steps = [max(self.steps)]
+        self._count("took", steps, "rounds", "takes", at_most, exactly, named)
+
+    def _count(self, did, counts, noun, does, at_most, exactly, named, slack=0.0) -> None:
+        if (at_most is None) == (exactly is None):
+            raise LabError("Say either at_most=… or exactly=…")
+        given = exactly if at_most is None else at_most
+        wants = self._by_rank(given, "exactly") if isinstance(given, Sequence) else [given] * len(counts)
+        over = [got - want for got, want in zip(counts, wants, strict=True)]
+        off = over if exactly is None else [abs(one) for one in over]
+        worst = max(range(len(off)), key=off.__getitem__)
+        who = self._who(counts, worst)
+        limit = _number(wants[worst], noun)
+        rule = f"{limit} are enough" if exactly is None else f"it should be {limit}"
+        rule = f"{named} {does} {limit}" if named else rule
+        where = self.where if self._right else self.where.capitalize()
+        sentence = f"{self._right}{where} {who} {did} {_number(counts[worst], noun)} {noun}; {rule}."
+        expect(off[worst] <= slack + 1e-9 * max(1.0, abs(wants[worst])), sentence)
+
+    def _who(self, counts, worst: int) -> str:
+        if len(counts) != self.ranks:
+            return "it"
+        if self.ranks == 1:
+            return "the rank"
+        return "each rank" if len(set(counts)) == 1 else f"rank {worst}"
+
+    def _by_rank(self, value, where: str) -> list:
+        values = value.values if isinstance(value, by_rank) else value
+        if not isinstance(values, list | tuple):
+            return [value] * self.ranks
+        if len(values) != self.ranks:
+            raise LabError(f"{where} got a list of {len(values)} for {self.ranks} ranks: it goes by rank.")
+        return list(values)
+
+
+def _same(got, want, rtol: float, atol: float) -> None:
+    """Nothing where they agree; numbers closely, everything else exactly."""
+    value = plain(want)
+    if isinstance(value, np.ndarray | np.generic | float | int) and np.asarray(value).dtype.kind in "biuf":
+        expect.close(got, value, "", rtol=rtol, atol=atol)
+    else:
+        expect.equal(got, want, "")
+
+
+def _ranks(ranks: list[int]) -> str:
+    """`rank 3`, `ranks 0 and 2`, `ranks 1 to 7`, `ranks 0, 2, 5 and 4 others`."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    named = [str(rank) for rank in ranks[:3]] + [f"{len(ranks) - 3} others"] * (len(ranks) > 3)
+    return f"ranks {', '.join(named[:-1])} and {named[-1]}"
+
+
+def _number(value: float, noun: str) -> str:
+    return (
+        f"{value:.2f}" if noun == "vectors" else f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{digits(count)} {unit}"

@@ -1,4 +1,4 @@
-"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ. `labkit.scaling` offers them too.
+"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ. Offered by `labkit.scaling` too.
 
 alpha: seconds per message. beta: seconds per byte sent. gamma: seconds per byte reduced. One port per rank,
 all links alike (Hockney, Parallel Computing 20, 1994: a message of n bytes takes α + nβ). Labs 21 to 26

@@ -1,62 +1,61 @@
 """Ranks as greenlets, each with a clock of its own; the one that is earliest in virtual time runs.
 
-A rank that waits is in nobody's way: it hands over to the next in `heap`, directly. When a rank could act before
-another that is earlier, it steps back first (`sync`). So everything that ranks share (ports, cards, mailboxes) is
-touched in the order of virtual time, and a run gives the same times and the same matching every time.
+A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could act before
+another that is earlier, it steps back first (`sync`). So everything that ranks share (ports, cards, mailboxes)
+is touched in the order of virtual time, and a run gives the same times and the same matching every time.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import gc
 from collections.abc import Callable
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop, heappush
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 current: Lane | None = None  # the lane that runs now, in whichever engine
+PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else is called endless
 
 
 class Lane:
     """One thread of control of a rank: its program, or a non-blocking collective that runs beside it."""
 
-    __slots__ = ("engine", "looked", "looks", "now", "since", "state", "switch", "thread", "turn", "waits")
+    __slots__ = (
+        "engine", "looked", "looks", "now", "receive", "since", "state", "switch", "thread", "turn", "waits",
+    )  # fmt: skip
 
     def __init__(self, engine: Engine, state: State, now: float):
         self.engine, self.state, self.now = engine, state, now
-        self.waits = None  # while it is blocked: what for (see explain)
+        self.receive = None  # the one blocking receive that a lane can have at a time, used again and again
+        self.waits = (
+            None  # while it is blocked: (call, communicator, "from" or "to", peer, tag), see stuck.py
+        )
         self.thread: greenlet | None = None
         self.switch: Callable | None = None
         self.looks, self.since, self.looked, self.turn = 0, now, now, -1  # see `look`
 
     def sync(self) -> None:
         """Return when no other rank is earlier in virtual time."""
-        engine = self.engine
-        heap = engine.heap
-        if heap and heap[0][0] < self.now:
-            engine.count += 1
-            engine.go(heappushpop(heap, (self.now, engine.count, self)), self)
+        engine, now = self.engine, self.now
+        if now > engine.time and (engine.front or (engine.times and engine.times[0] < now)):
+            engine.put(now, self)
+            engine.next(self)
 
     def block(self) -> None:
         """Return when somebody has called `wake`."""
-        engine = self.engine
-        if engine.heap:
-            engine.go(heappop(engine.heap), self)
-        else:
-            engine.over()
+        self.engine.next(self)
 
     def wake(self, time: float) -> None:
         """Let this blocked lane go on at `time`, or now if that is past."""
         if time > self.now:
             self.now = time
-        engine = self.engine
-        engine.count += 1
-        heappush(engine.heap, (self.now, engine.count, self))
+        self.engine.put(self.now, self)
 
     def look(self, least: float, waits: tuple) -> None:
-        """A Test or Iprobe has found nothing. It takes `least` seconds: without, a loop of them would never end.
+        """A Test or Iprobe has found nothing. It takes `least` seconds: else a loop of them would never end.
 
-        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that long waits are
-        not a million looks. waits: what it asked for. A loop that can never end is told as a deadlock.
+        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that a long wait
+        is not a million looks. waits: what it asked for. A loop that can never end is told as a deadlock.
         """
         state, engine = self.state, self.engine
         turn = state.round + state.last_send
@@ -80,52 +79,59 @@ class Lane:
 
 
 class State:
-    """What a rank has: mailboxes, receives that wait, requests not yet waited for, and its counters."""
+    """What a rank has: its channels (see transport), receives from anyone, requests, and its rounds."""
 
     __slots__ = (
-        "careful",
-        "collectives",
-        "lane",
-        "last_recv",
-        "last_send",
-        "mail",
-        "node",
-        "order",
-        "pending",
-        "posted",
-        "rank",
-        "received",
-        "received_bytes",
-        "round",
-        "sent",
-        "sent_bytes",
-        "watchers",
-        "wild",
-    )
+        "arrivals", "careful", "collectives", "incoming", "lane", "last_recv", "last_send", "node", "order",
+        "outgoing", "pending", "rank", "round", "watchers", "wild",
+    )  # fmt: skip
 
     def __init__(self, rank: int, node: int):
         self.rank, self.node = rank, node
         self.lane: Lane | None = None
-        self.mail: dict[tuple, deque] = {}  # (context, source) -> messages that no receive has taken
-        self.posted: dict[tuple, deque] = {}  # (context, source) -> receives that no message has reached
+        self.incoming: dict[tuple, object] = {}  # (context, source) -> Channel
+        self.outgoing: list = []  # Channels
+        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive, in that order:
+        self.careful = False
+        self.arrivals: list = []  # (channel, message) that have arrived and that no receive has taken
         self.wild: list = []  # receives from ANY_SOURCE that no message has reached
         self.watchers: list = []  # lanes that wait for a message to arrive without taking it
-        self.careful = (
-            False  # once it has received from ANY_SOURCE or probed: messages are matched as they arrive
-        )
         self.pending: list = []  # non-blocking requests that Wait or Test has not ended
         self.collectives: dict[int, int] = {}  # context -> collectives called so far
         self.order = self.round = self.last_send = self.last_recv = 0
-        self.sent = self.sent_bytes = self.received = self.received_bytes = 0
+
+    @property
+    def sent(self) -> int:
+        return sum(channel.messages for channel in self.outgoing)
+
+    @property
+    def sent_bytes(self) -> float:
+        return sum(channel.nbytes for channel in self.outgoing)
+
+    @property
+    def received(self) -> int:
+        """Messages sent to it: at the end of a run that is all right it has received all of them."""
+        return sum(channel.messages for channel in self.incoming.values())
+
+    @property
+    def received_bytes(self) -> float:
+        return sum(channel.nbytes for channel in self.incoming.values())
 
 
 class Engine:
-    """One run: `engine.run(programs)` gives what each program returned."""
+    """One run: `engine.run(programs)` gives what each program returned.
+
+    What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time in the order
+    in which they came; `front` those of `time` that are still to go, the next one last. Ranks in step share
+    their times, so this is a good deal faster than one heap of all of them.
+    """
 
     def __init__(self, nodes: list[int], trace: bool = False):
         self.states = [State(rank, node) for rank, node in enumerate(nodes)]
-        self.heap: list[tuple] = []
-        self.count = 0  # ties in time are broken by who came first
+        self.time = 0.0
+        self.times: list[float] = []  # a heap
+        self.waiting: dict[float, list] = {}
+        self.front: list = []
         self.trace: list | None = [] if trace else None
         self.results: list = [None] * len(nodes)
         self.finished: list[Lane] = []
@@ -142,7 +148,7 @@ class Engine:
         lane = Lane(self, state, now)
 
         def body(starter: greenlet) -> None:
-            starter.switch()  # primed: a thread that is first run by another rank's would begin as deep as that one
+            starter.switch()  # primed: begun by another rank, a thread would lie as deep as that one's
             try:
                 result = program()
             except GreenletExit:
@@ -162,37 +168,47 @@ class Engine:
         lane.wake(now)
         return lane
 
-    def go(self, item: tuple, caller: Lane) -> None:
-        """Hand over to the next in time. Events in between are done on the way."""
+    def put(self, time: float, what: Lane | Callable[[float], None]) -> None:
+        """Let a lane go on, or call an event, at `time`; of one time in the order in which they are put."""
+        same = self.waiting.get(time)
+        if same is None:
+            self.waiting[time] = [what]
+            heappush(self.times, time)
+        else:
+            same.append(what)
+
+    def next(self, caller: Lane | None) -> None:
+        """Hand over from `caller` (None: from the hub) to the next in time. Events are done on the way."""
         global current
         while True:
-            what = item[2]
+            front = self.front
+            if not front:
+                if not self.times:
+                    return self.over()
+                self.time = heappop(self.times)
+                self.front = front = self.waiting.pop(self.time)
+                front.reverse()
+            what = front.pop()
             if type(what) is Lane:
                 if what is not caller:
                     current = what
                     what.switch()
-                current = caller
-                return
-            what(item[0])
-            if not self.heap:
-                self.over()
-                current = caller
-                return
-            item = heappop(self.heap)
+                return None
+            what(self.time)
 
     def at(self, time: float, event: Callable[[float], None]) -> None:
         """Call event(time) when all ranks have come to `time`."""
-        self.count += 1
-        heappush(self.heap, (time, self.count, event))
+        self.put(time, event)
 
     def over(self) -> None:
         """Nobody can go on: back to `run`, which finds out why."""
-        self.hub.switch()
+        if getcurrent() is not self.hub:
+            self.hub.switch()
 
     def endless(self) -> bool:
         """Do all who do not wait only ask, again and again, and nothing is on its way?"""
-        many = max(2000, 100_000 // (1 + len(self.heap)))
-        asking = [item[2] for item in self.heap] + [current]
+        asking = [current, *self.front, *(one for same in self.waiting.values() for one in same)]
+        many = max(2000, PATIENCE // len(asking))
         self.stopped = all(type(one) is Lane and one.looks >= many for one in asking)
         return self.stopped
 
@@ -202,24 +218,23 @@ class Engine:
         What a program raised is in `error`, the lane that raised it in `failed`.
         """
         global current
-        before, self.hub = current, getcurrent()
+        before, self.hub, thresholds = current, getcurrent(), gc.get_threshold()
+        # Messages come and go by the million, and reference counts free them. Looking for circles every 700
+        # objects, as Python does by default, would take half of the time with many ranks.
+        gc.set_threshold(max(thresholds[0], 200_000) if thresholds[0] else 0, *thresholds[1:])
         try:
             for state, program in zip(self.states, programs, strict=True):
                 state.lane = self.start(state, program, done=self._keep)
-            while self.heap and self.error is None and not self.stopped:
-                item = heappop(self.heap)
-                if type(item[2]) is Lane:
-                    current = item[2]
-                    current.switch()
-                else:
-                    item[2](item[0])
+            while (self.front or self.times) and self.error is None and not self.stopped:
+                self.next(None)
             return [lane for lane in self.lanes if not lane.thread.dead]
         finally:
             current = before
+            gc.set_threshold(*thresholds)
 
     def end(self) -> None:
-        """End the programs that have not ended. Some catch that and call once more: `over` brings them back here."""
-        self.heap.clear()
+        """End the programs that have not ended. One that catches that and calls again comes back here."""
+        self.front, self.times, self.waiting = [], [], {}
         self.stopped, self.hub = True, getcurrent()
         for lane in self.lanes:
             for _ in range(100):

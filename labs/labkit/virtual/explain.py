@@ -48,28 +48,26 @@ def not_contiguous(buf) -> ValueError:
     )
 
 
-def deliver(comm, message, into):
+def read_only() -> ValueError:
+    return ValueError("the array to receive into is read-only.")
+
+
+def deliver(rank: int, sender: int, data, into):
     """Put what a message carries where it belongs; returns the object of a lower-case call."""
-    data = message.data
-    sender = comm._place[message.source]
     if into is None:
         if type(data) is not bytes:
-            raise MPIError(
-                f"rank {comm.rank} calls recv, but rank {sender} sent an array: receive it with Recv."
-            )
+            raise MPIError(f"rank {rank} calls recv, but rank {sender} sent an array: receive it with Recv.")
         return pickle.loads(data)
     if type(data) is bytes:
-        raise MPIError(
-            f"rank {comm.rank} calls Recv, but rank {sender} sent an object: receive it with recv."
-        )
+        raise MPIError(f"rank {rank} calls Recv, but rank {sender} sent an object: receive it with recv.")
     if data.dtype != into.dtype and data.size and into.size:
         raise MPIError(
-            f"rank {sender} sent {data.dtype} and rank {comm.rank} receives into {into.dtype}: MPI would move the "
+            f"rank {sender} sent {data.dtype} and rank {rank} receives into {into.dtype}: MPI would move the "
             "bytes as they are, and the numbers would mean nothing."
         )
     if data.size > into.size:
         raise MPIError(
-            f"Message truncated: rank {sender} sent {data.size} values, and rank {comm.rank} has room for {into.size}."
+            f"Message truncated: rank {sender} sent {data.size} values, and rank {rank} has room for {into.size}."
         )
     into[: data.size] = data
     return None

@@ -46,7 +46,7 @@ class Request:
         if self._ready(lane.now):
             return True, self.wait(status)
         lane.look(
-            max(self._comm._transport.inside.overhead, 1e-7),
+            self._comm._transport.look,
             (f"Test of an {self._call}", self._comm, "to" if "send" in self._call else "from", self._peer),
         )
         return False, None
@@ -76,10 +76,10 @@ class Request:
         return -32766  # MPI.UNDEFINED of MPICH's ABI
 
     def _remember(self) -> None:
-        self._comm._lane.state.pending.append(self)
+        self._comm._state.pending.append(self)
 
     def _forget(self) -> None:
-        pending = self._comm._lane.state.pending
+        pending = self._comm._state.pending
         if self in pending:
             pending.remove(self)
 
@@ -87,7 +87,7 @@ class Request:
 class SendRequest(Request):
     def __init__(self, comm, departure, buf, call, peer):
         super().__init__(comm, call, peer)
-        self._departure, self._round = departure, comm._lane.state.last_send
+        self._departure, self._round = departure, comm._state.last_send
         self._buffer = explain.plain(buf)
         self._copy = None if self._buffer is None else np.array(self._buffer)
         self._remember()
@@ -99,7 +99,7 @@ class SendRequest(Request):
     def _finish(self, status) -> None:
         if self._departure is not None:
             self._comm._depart(self._departure, f"Wait of an {self._call}", self._peer)
-        state = self._comm._lane.state
+        state = self._comm._state
         state.round = max(state.round, self._round)
         if self._copy is not None and not np.array_equal(self._copy, self._buffer, equal_nan=False):
             explain.changed_before_wait(self)
@@ -115,7 +115,7 @@ class ReceiveRequest(Request):
 
     def _ready(self, now: float) -> bool:
         receive = self._receive
-        return receive is None or (receive.message is not None and (receive.message.arrive or 0) <= now)
+        return receive is None or (receive.message is not None and receive.arrive <= now)
 
     def _finish(self, status) -> None:
         receive, comm = self._receive, self._comm
@@ -124,7 +124,7 @@ class ReceiveRequest(Request):
             return
         if receive.message is None:
             lane = comm._lane
-            receive.waiting = True
+            receive.waiter = lane
             lane.waits = (f"Wait of an {self._call}", comm, "from", self._peer, receive.tag)
             lane.block()
             lane.waits = None

@@ -53,8 +53,12 @@ def deadlock(engine, eager: float, lanes: list) -> RankFailed:
 def left_undone(engine) -> RankFailed | None:
     """Messages that nobody received and requests that nobody waited for, when all ranks have ended."""
     requests = [(state.rank, one) for state in engine.states for one in state.pending]
-    messages = [
-        (state.rank, one) for state in engine.states for queue in state.mail.values() for one in queue
+    messages = [one for state in engine.states for one in state.arrivals]
+    messages += [
+        (channel, one)
+        for state in engine.states
+        for channel in state.incoming.values()
+        for one in channel.mail
     ]
     if requests:
         rank = requests[0][0]
@@ -66,10 +70,11 @@ def left_undone(engine) -> RankFailed | None:
         )
         text = f"{_and_so_on(told, len(requests))} {what} before the function returns."
     elif messages:
-        rank = messages[0][1].source
+        rank = messages[0][0].source.rank
         told = [
-            f"rank {one.source} sent rank {dest} {one.length} bytes with tag {one.tag}{_brackets(line(one.mark))}"
-            for dest, one in messages[:LEFT]
+            f"rank {channel.source.rank} sent rank {channel.dest.rank} {message[4]} bytes with tag {message[0]}"
+            f"{_brackets(line(message[7]))}"
+            for channel, message in messages[:LEFT]
         ]
         text = f"{_and_so_on(told, len(messages))}, and nobody received {'it' if len(messages) == 1 else 'them'}."
     else:
@@ -105,7 +110,9 @@ def _wait(engine, lane) -> Wait:
     what = f"{call} {way} {'itself' if peer == rank else f'rank {peer}'}"
     if tag is not None and tag >= 0:
         what += f" with tag {tag}"
-        there = [one.tag for one in lane.state.mail.get((comm._context, peer), ())]
+        channel = lane.state.incoming.get((comm._context, peer))
+        there = [message[0] for where, message in lane.state.arrivals if where is channel]
+        there += [message[0] for message in channel.mail] if channel else []
         if there and way == "from" and tag not in there:
             place += f" while its message with tag {there[0]} lies there untaken"
     return Wait(rank, what, place, [peer])

@@ -1,293 +1,320 @@
 """Messages: what they cost, which receive they meet, and what they carry. MPI's rules of matching.
 
-Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order in which they were
-sent, receives in the order in which they were posted. A receive from ANY_SOURCE takes what has arrived first.
+Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order in which
+they were sent, receives in the order in which they were posted. A receive from ANY_SOURCE takes what has
+arrived first.
+
+A message is a plain tuple, as a run may have millions of them:
+    (tag, envelope, turn, size, length, data, departure, mark)
+envelope: when its header arrives, with its last byte unless it is a rendezvous. turn: the sender's round. size:
+the bytes that it stands for; length: the bytes that it has. data: None once it is in the receiver's array.
+departure: of a rendezvous. mark: where it was sent (explain.mark), known only if it had to wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
-
-import numpy as np
+from functools import partial
 
 from labkit.virtual import explain
 from labkit.virtual.engine import Engine, Lane, State
 from labkit.virtual.machine import Machine
 
 ANY = -2  # inside this package: any source, any tag
+MANY = 64  # messages that wait in one channel: from here on a deque is faster than a list, and worth its size
 
 
-class Message:
-    """One message. envelope: when its header arrives; arrive: its last byte, None until a rendezvous has begun.
+class Port:
+    """A rank's or a network card's way out or in. free: seconds, when its last message has passed."""
 
-    data: what it carries, None once that is in the receiver's array. size: the bytes that it stands for.
+    __slots__ = ("free",)
+
+    def __init__(self):
+        self.free = 0.0
+
+
+class Channel:
+    """One direction between two ranks in one communicator (`context`), with its link's numbers and ports.
+
+    mail: messages that no receive has taken; posted: receives that no message has reached.
     """
 
     __slots__ = (
-        "arrive",
-        "context",
-        "data",
-        "departure",
-        "envelope",
-        "length",
-        "mark",
-        "ready",
-        "round",
-        "size",
-        "source",
-        "tag",
-    )
+        "bandwidth", "context", "dest", "gap", "into", "latency", "mail", "messages", "nbytes", "out",
+        "overhead", "posted", "source",
+    )  # fmt: skip
+
+    def __init__(self, context: int, source: State, dest: State, link, out: Port, into: Port):
+        self.context, self.source, self.dest, self.out, self.into = context, source, dest, out, into
+        self.latency, self.bandwidth, self.overhead, self.gap = (
+            link.latency, link.bandwidth, link.overhead, link.gap,
+        )  # fmt: skip
+        self.mail, self.posted = [], []
+        self.messages = self.nbytes = 0
 
 
 class Receive:
-    """A receive that was posted. into: the array it fills, or None for an object. message: what it met."""
+    """A receive that was posted. into: the array it fills, or None for an object. channel: None for any source.
 
-    __slots__ = ("base", "context", "into", "lane", "message", "order", "posted", "source", "tag", "waiting")
+    message, arrive, channel: what it met, and when the last byte is there. waiter: who is to be woken then.
+    """
 
-    def takes(self, message: Message) -> bool:
-        return (
-            self.context == message.context
-            and (self.source == message.source or self.source == ANY)
-            and (self.tag == message.tag or self.tag == ANY)
-        )
+    __slots__ = (
+        "arrive", "base", "channel", "context", "into", "lane", "message", "order", "posted", "tag", "waiter",
+    )  # fmt: skip
+
+    def __init__(self, lane: Lane):
+        self.lane, self.waiter = lane, None
 
 
 class Departure:
     """The sender's side of a rendezvous. done: when its buffer is free again, None until that is known."""
 
-    __slots__ = ("done", "waiter")
+    __slots__ = ("done", "ready", "waiter")
 
-    def __init__(self):
-        self.done, self.waiter = None, None
+    def __init__(self, ready: float):
+        self.ready, self.done, self.waiter = ready, None, None
 
 
 class Transport:
-    """The wires of one run: ports and cards with the time until which each is taken, and the counters of links."""
+    """The wires of one run."""
 
     def __init__(self, engine: Engine, machine: Machine, local: list[int]):
         self.engine, self.machine = engine, machine
         self.inside, self.between = machine.inside, machine.between
         self.eager, self.handshake = machine.eager, machine.handshake
-        self.size = size = len(engine.states)
-        nodes = 1 + max(state.node for state in engine.states)
-        self.card = [state.node * machine.nics + local[state.rank] % machine.nics for state in engine.states]
-        full = machine.duplex == "full"
-        self.out = [0.0] * size  # inside a node every rank has its own port, out and in
-        self.into = [0.0] * size if full else self.out
-        self.card_out = [0.0] * (nodes * machine.nics)
-        self.card_in = [0.0] * (nodes * machine.nics) if full else self.card_out
-        self.links: dict[int, list] = {}  # source * size + dest -> [messages, bytes, last header's arrival]
+        self.look = max(machine.inside.overhead, 1e-7)  # seconds of a Test or Iprobe that finds nothing
+        states, full = engine.states, machine.duplex == "full"
+        self.card = [state.node * machine.nics + local[state.rank] % machine.nics for state in states]
+        # Inside a node every rank has its own ports; between nodes those of a card share one, out and in.
+        self.out = [Port() for _ in states]
+        self.into = [Port() for _ in states] if full else self.out
+        self.card_out = [Port() for _ in range(max(self.card) + 1)]
+        self.card_in = [Port() for _ in self.card_out] if full else self.card_out
 
-    def transfer(self, source: State, dest: State, size: float, ready: float) -> tuple[float, float]:
+    @property
+    def links(self) -> dict[int, tuple[int, float]]:
+        """source * ranks + dest -> (messages, bytes)."""
+        found: dict[int, tuple[int, float]] = {}
+        ranks = len(self.engine.states)
+        for channel in (one for state in self.engine.states for one in state.outgoing):
+            if channel.messages:
+                key = channel.source.rank * ranks + channel.dest.rank
+                messages, nbytes = found.get(key, (0, 0))
+                found[key] = messages + channel.messages, nbytes + channel.nbytes
+        return found
+
+    def channel(self, context: int, source: int, dest: int) -> Channel:
+        """From rank `source` to rank `dest` of the world."""
+        states = self.engine.states
+        a, b = states[source], states[dest]
+        found = b.incoming.get((context, source))
+        if found is None:
+            if a.node == b.node:
+                found = Channel(context, a, b, self.inside, self.out[source], self.into[dest])
+            else:
+                ports = self.card_out[self.card[source]], self.card_in[self.card[dest]]
+                found = Channel(context, a, b, self.between, *ports)
+            b.incoming[context, source] = found
+            a.outgoing.append(found)
+        return found
+
+    def transfer(self, channel: Channel, size: float, ready: float) -> tuple[float, float]:
         """Take the wires for `size` bytes from `ready` on. Returns when the last byte has left, and arrived."""
-        if source.node == dest.node:
-            link, out, into, a, b = self.inside, self.out, self.into, source.rank, dest.rank
-        else:
-            link, out, into = self.between, self.card_out, self.card_in
-            a, b = self.card[source.rank], self.card[dest.rank]
-        latency = link.latency
-        start = ready if ready > out[a] else out[a]
-        if into[b] - latency > start:
-            start = into[b] - latency
-        end = start + size / link.bandwidth
-        free = end if end >= start + link.gap else start + link.gap
-        out[a] = free
-        into[b] = free + latency
+        out, into, latency = channel.out, channel.into, channel.latency
+        start = ready if ready > out.free else out.free
+        if into.free - latency > start:
+            start = into.free - latency
+        end = free = start + size / channel.bandwidth
+        if free < start + channel.gap:
+            free = start + channel.gap
+        out.free = free
+        into.free = free + latency
         trace = self.engine.trace
         if trace is not None:
-            trace.append((source.rank, "send", start, end, dest.rank, size))
+            trace.append((channel.source.rank, "send", start, end, channel.dest.rank, size))
         return end, end + latency
 
-    def send(
-        self, lane: Lane, dest: State, data, size: float, tag: int, context: int, wait: bool
-    ) -> Departure | None:
+    def send(self, lane: Lane, channel: Channel, data, size: float, tag: int, wait: bool) -> Departure | None:
         """Post a message. Returns its Departure when its sender must wait for it (rendezvous), else None.
 
         data: a flat array or bytes, copied before this returns. size: the bytes to charge. wait: a rendezvous
         whatever its length (Ssend).
         """
-        lane.sync()
-        source = lane.state
-        link = self.inside if source.node == dest.node else self.between
-        lane.now = ready = lane.now + link.overhead
-        message = Message()
-        message.source, message.tag, message.context = source.rank, tag, context
-        message.size, message.length = size, data.nbytes if type(data) is not bytes else len(data)
-        turn = source.last_send if source.last_send > source.round else source.round
-        message.round = source.last_send = turn + 1
+        if lane.now > self.engine.time:
+            lane.sync()
+        source, dest = channel.source, channel.dest
+        lane.now = ready = lane.now + channel.overhead
+        turn = source.last_send + 1
+        if turn <= source.round:
+            turn = source.round + 1
+        source.last_send = turn
+        channel.messages += 1
+        channel.nbytes += size
         departure = None
-        if size > self.eager or wait:
-            message.arrive, message.ready, envelope = None, ready, ready + link.latency
-            message.departure = departure = Departure()
+        if size > self.eager or wait:  # its header goes behind what is in the port already
+            departure = Departure(ready)
+            envelope = (ready if ready > channel.out.free else channel.out.free) + channel.latency
         else:
-            envelope = message.arrive = self.transfer(source, dest, size, ready)[1]
-        source.sent += 1
-        source.sent_bytes += size
-        key = source.rank * self.size + dest.rank
-        pair = self.links.get(key)
-        if pair is None:
-            self.links[key] = [1, size, envelope]
-        else:
-            pair[0] += 1
-            pair[1] += size
-            if envelope < pair[2]:  # a header does not overtake
-                envelope = pair[2]
-            pair[2] = envelope
-        message.envelope = envelope
-        if not dest.careful:
-            queue = dest.posted.get((context, source.rank))
-            receive = _first(queue, tag) if queue else None
-            if receive is not None:
-                message.data = None if receive.waiting and _put(receive.into, data) else _copy(data)
-                self.meet(message, receive, dest)
-                return departure
-        message.data = _copy(data)
-        key = (context, source.rank)
-        queue = dest.mail.get(key)
-        if queue is None:
-            dest.mail[key] = queue = deque()
-        message.mark = explain.mark()
-        queue.append(message)
+            envelope = self.transfer(channel, size, ready)[1]
+        length = len(data) if type(data) is bytes else data.nbytes
         if dest.careful:
-            self._expect(dest, message)
+            message = (tag, envelope, turn, size, length, _copy(data), departure, explain.mark())
+            self.engine.put(envelope, partial(self._arrive, channel, message))
+            return departure
+        if channel.posted:
+            receive = _first_receive(channel.posted, tag)
+            if receive is not None:
+                there = receive.waiter is not None and put(receive.into, data)
+                data = None if there else _copy(data)
+                self._meet(channel, (tag, envelope, turn, size, length, data, departure, None), receive)
+                return departure
+        mail = channel.mail
+        mail.append((tag, envelope, turn, size, length, _copy(data), departure, explain.mark()))
+        if len(mail) == MANY and type(mail) is list:
+            channel.mail = deque(mail)
         return departure
 
     def receive(
-        self, lane: Lane, into, source: int, tag: int, context: int, base: int, waiting: bool
+        self, lane: Lane, into, channel: Channel | None, tag: int, context: int, base: int, blocking: bool
     ) -> Receive:
         """Post a receive; its `message` is set where one was there already.
 
-        base: the receiver's round when it was called. waiting: the lane blocks until a message comes.
+        channel: None for any source. base: the receiver's round when it was called. blocking: the lane is
+        about to wait for it, and has no other such receive.
         """
-        lane.sync()
-        state = lane.state
-        receive = Receive()
-        receive.lane, receive.into, receive.base, receive.waiting = lane, into, base, waiting
-        receive.source, receive.tag, receive.context, receive.posted = source, tag, context, lane.now
-        receive.message = None
-        if source == ANY:
-            state.careful = True
-        key = (context, source)
-        if state.careful:
-            message = self.arrived(lane, source, tag, context)
-            if message is not None:
-                state.mail[context, message.source].remove(message)
+        if lane.now > self.engine.time:
+            lane.sync()
+        if blocking:
+            receive = lane.receive
+            if receive is None:
+                receive = lane.receive = Receive(lane)
         else:
-            queue = state.mail.get(key)
-            message = _first(queue, tag) if queue else None
-        if message is not None:
-            receive.waiting = False
-            self.meet(message, receive, state)
+            receive = Receive(lane)
+        receive.into, receive.base, receive.tag, receive.channel = into, base, tag, channel
+        receive.context, receive.posted, receive.message = context, lane.now, None
+        state = lane.state
+        if channel is None or state.careful:
+            found = self.take_arrived(lane, channel, tag, context)
+        else:
+            message = _first_message(channel.mail, tag) if channel.mail else None
+            found = None if message is None else (channel, message)
+        if found is not None:
+            self._meet(*found, receive)
             return receive
+        if blocking:
+            receive.waiter = lane
         state.order += 1
         receive.order = state.order
-        if source == ANY:
-            state.wild.append(receive)
-        else:
-            queue = state.posted.get(key)
-            if queue is None:
-                state.posted[key] = queue = deque()
-            queue.append(receive)
-        if state.careful:
-            for one in [one for queue in state.mail.values() for one in queue if receive.takes(one)]:
-                self._expect(state, one)
+        (state.wild if channel is None else channel.posted).append(receive)
         return receive
 
-    def meet(self, message: Message, receive: Receive, dest: State) -> None:
+    def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
         """Message and receive have found each other: a rendezvous now moves its bytes, a waiting rank goes on."""
-        receive.message = message
-        if message.arrive is None:
-            both = message.ready if message.ready > receive.posted else receive.posted
-            source, departure = self.engine.states[message.source], message.departure
-            departure.done, message.arrive = self.transfer(source, dest, message.size, both + self.handshake)
+        receive.message, receive.channel = message, channel
+        arrive, departure = message[1], message[6]
+        if departure is not None:
+            both = departure.ready if departure.ready > receive.posted else receive.posted
+            departure.done, arrive = self.transfer(channel, message[3], both + self.handshake)
             if departure.waiter is not None:
                 departure.waiter.wake(departure.done)
-        if receive.waiting:
-            receive.waiting = False
-            receive.lane.wake(message.arrive)
+        receive.arrive = arrive
+        waiter = receive.waiter
+        if waiter is not None:
+            receive.waiter = None
+            waiter.wake(arrive)
 
-    def finish(self, receive: Receive, lane: Lane) -> Message:
-        """The end of a receive that has its message: the clock, the rounds, the data. The lane runs."""
+    def finish(self, receive: Receive, lane: Lane) -> tuple:
+        """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
         message, state = receive.message, lane.state
-        begin = receive.posted
-        if message.arrive > lane.now:
-            lane.now = message.arrive
-        link = self.inside if self.engine.states[message.source].node == state.node else self.between
-        lane.now += link.overhead
-        last = state.last_recv if state.last_recv > receive.base else receive.base
-        turn = last + 1 if last >= message.round else message.round
+        arrive, now = receive.arrive, lane.now
+        lane.now = (arrive if arrive > now else now) + receive.channel.overhead
+        turn = (state.last_recv if state.last_recv > receive.base else receive.base) + 1
+        if turn < message[2]:
+            turn = message[2]
         state.last_recv = turn
         if turn > state.round:
             state.round = turn
-        state.received += 1
-        state.received_bytes += message.size
         trace = self.engine.trace
         if trace is not None:
-            trace.append((state.rank, "wait", begin, lane.now, message.source, message.size))
+            source = receive.channel.source.rank
+            trace.append((state.rank, "wait", receive.posted, lane.now, source, message[3]))
         return message
 
-    def arrived(self, lane: Lane, source: int, tag: int, context: int) -> Message | None:
-        """The message that such a receive would take now: of those that have arrived, the first."""
-        best = None
-        for (where, sender), queue in lane.state.mail.items():
-            if where == context and source in (ANY, sender):
-                head = next((one for one in queue if tag in (ANY, one.tag)), None)
-                if head is not None and head.envelope <= lane.now:
-                    if best is None or (head.envelope, head.source) < (best.envelope, best.source):
-                        best = head
-        return best
+    def be_careful(self, lane: Lane) -> None:
+        """From now on its rank matches messages as they arrive: those that are there, and those on their way."""
+        lane.state.careful, there = True, []
+        for channel in lane.state.incoming.values():
+            there += [(message[1], channel.source.rank, channel, message) for message in channel.mail]
+            channel.mail = []
+        for envelope, _, channel, message in sorted(there, key=lambda one: one[:2]):
+            if envelope <= lane.now:
+                lane.state.arrivals.append((channel, message))
+            else:
+                self.engine.put(envelope, partial(self._arrive, channel, message))
 
-    def watch(self, dest: State) -> None:
-        """From now on `dest` hears of each message as it arrives, those that are on their way included."""
-        if not dest.careful:
-            dest.careful = True
-        for queue in dest.mail.values():
-            for one in queue:
-                self._expect(dest, one)
+    def arrived(self, lane: Lane, channel: Channel | None, tag: int, context: int) -> int | None:
+        """The place in its rank's `arrivals` of the message that such a receive would take now: the first."""
+        if not lane.state.careful:
+            self.be_careful(lane)
+        for place, (where, message) in enumerate(lane.state.arrivals):
+            right = where.context == context if channel is None else where is channel
+            if right and (tag == ANY or tag == message[0]):
+                return place
+        return None
 
-    def _expect(self, dest: State, message: Message) -> None:
-        self.engine.at(message.envelope, lambda time: self._match(dest, message))
+    def take_arrived(self, lane: Lane, channel: Channel | None, tag: int, context: int) -> tuple | None:
+        """(channel, message), taken out."""
+        place = self.arrived(lane, channel, tag, context)
+        return None if place is None else lane.state.arrivals.pop(place)
 
-    def _match(self, dest: State, message: Message) -> None:
-        """The header of `message` arrives: the first receive that was posted for it takes it."""
-        key = (message.context, message.source)
-        queue = dest.mail[key]
-        if message not in queue:
-            return
-        waiting = [dest.wild, dest.posted.get(key, ())]
-        takers = [one for receives in waiting for one in receives if one.takes(message)]
+    def _arrive(self, channel: Channel, message: tuple, time: float) -> None:
+        """The header of `message` reaches a careful rank: the first receive posted for it takes it."""
+        state = channel.dest
+        takers = [one for one in channel.posted if one.tag in (ANY, message[0])]
+        takers += [
+            one for one in state.wild if one.context == channel.context and one.tag in (ANY, message[0])
+        ]
         if takers:
             first = min(takers, key=lambda one: one.order)
-            (dest.wild if first.source == ANY else waiting[1]).remove(first)
-            queue.remove(message)
-            self.meet(message, first, dest)
-        for lane in [one for one in dest.watchers if not takers]:
-            dest.watchers.remove(lane)
-            lane.wake(message.envelope)
+            (state.wild if first.channel is None else channel.posted).remove(first)
+            self._meet(channel, message, first)
+            return
+        state.arrivals.append((channel, message))
+        watchers, state.watchers = state.watchers, []
+        for lane in watchers:
+            lane.wake(time)
 
 
-def _first(queue: deque, tag: int):
-    """Take out the first message, or receive, whose tag fits; None if there is none."""
-    one = queue[0]
-    if one.tag == tag or tag == ANY or one.tag == ANY:
-        return queue.popleft()
-    for one in queue:
-        if one.tag == tag or one.tag == ANY:
-            queue.remove(one)
-            return one
+def _first_message(mail, tag: int) -> tuple | None:
+    """Take out the first message whose tag fits; None if there is none."""
+    if tag == ANY or tag == mail[0][0]:
+        message = mail[0]
+        del mail[0]
+        return message
+    for place, message in enumerate(mail):
+        if message[0] == tag:
+            del mail[place]
+            return message
     return None
 
 
-def _put(into, data) -> bool:
-    """Copy straight into the array of a rank that waits, where that is plain: same kind, room enough."""
-    if into is None or type(data) is bytes or into.dtype != data.dtype or into.size < data.size:
+def _first_receive(posted: list, tag: int) -> Receive | None:
+    """Take out the first receive that takes `tag`; None if there is none."""
+    for place, receive in enumerate(posted):
+        if receive.tag == tag or receive.tag == ANY:
+            del posted[place]
+            return receive
+    return None
+
+
+def put(into, data) -> bool:
+    """Copy into the array of a rank that waits, where that is plain: same kind, same length. Was it?"""
+    if into is None or type(data) is bytes or into.dtype is not data.dtype or len(into) != len(data):
         return False
-    if into.size == data.size:
-        into[...] = data
-    else:
-        into[: data.size] = data
+    into[...] = data
     return True
 
 
 def _copy(data):
-    return data if type(data) is bytes else np.array(data)
+    return data if type(data) is bytes else data.copy()

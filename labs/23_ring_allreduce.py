@@ -1,0 +1,300 @@
+# %% [markdown]
+# # 23 Ring allreduce
+#
+# You write the allreduce that made data-parallel training cheap, and find out where it is the wrong one.
+#
+# **You will be able to** (1) write a ring allreduce with `Sendrecv`, for any number of ranks and values, (2)
+# say from p, n, α and β alone what it sends and how long it takes, (3) point at the message size below which
+# a tree beats it, on a cluster on paper and on this machine.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 40 · Before: 21, 22
+
+# %%
+from functools import partial
+
+import numpy as np
+from labkit import check, costs, expect, lab, launch, plots, predict, record, timing, virtual, world
+
+lab.start("23_ring_allreduce")
+
+# %% tags=["parameters"]
+gradient = 100e6  # bytes of the gradient that is summed on the virtual cluster (ResNet-50 has about 102 MB)
+many = 64  # ranks of the virtual cluster in the plots
+sizes = (1024, 16384, 262144, 4194304, 67108864)  # bytes per rank in the measurement on real ranks
+patience = 20  # seconds after which a check calls a program on real ranks stuck
+
+# %% [markdown]
+# ### Why a ring?
+# Sixteen workers hold a gradient of 100 MB each, and all need the sum. If everyone sends its gradient to rank
+# 0 and rank 0 sends the sum back, its link carries 1.5 GB in and 1.5 GB out while fifteen links idle. In a
+# ring every rank talks to two neighbours only, and **every link works all the time**. Baidu brought the idea
+# from high-performance computing to deep learning in 2017 and reported a speed-up of 31 on 40 GPUs (Baidu's
+# blog, as told by SoylentNews, 22 February 2017). Horovod and NCCL took it up.
+#
+# First half, **reduce-scatter**: cut the vector into p chunks. In each step every rank sends one chunk to its
+# right neighbour and *adds* the chunk that comes from the left to its own. Every digit shows who took part:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | before | 1 2 3 4 | 10 20 30 40 | 100 200 300 400 | 1000 2000 3000 4000 |
+# | step 0 | 1 2 3 **4004** | **11** 20 30 40 | 100 **220** 300 400 | 1000 2000 **3300** 4000 |
+# | step 1 | 1 2 **3303** 4004 | 11 20 30 **4044** | **111** 220 300 400 | 1000 **2220** 3300 4000 |
+# | step 2 | 1 **2222** 3303 4004 | 11 20 **3333** 4044 | 111 220 300 **4444** | **1111** 2220 3300 4000 |
+#
+# Now each rank has one finished chunk: rank r has chunk r + 1 (mod p). Second half, **allgather**: the
+# finished chunks travel once more round the ring, and replace what they meet.
+#
+# ### Predict
+# How many vectors of n bytes does each of p = 8 ranks send, in both halves together, and in how many steps?
+
+# %%
+predict("23.2", vectors_sent=..., steps=...)
+
+
+# %% [markdown]
+# ### Exercise 23.1 · Reduce-scatter round a ring
+# `chunks` are views: writing to one writes to `vector`. In step i, from 0, rank r sends chunk r - i (mod p)
+# to the right. Which one comes from the left? Receive it into `incoming[: len(…)]`, as chunks differ in
+# length (10 values on 4 ranks: 3, 3, 2, 2), and add it to your own. p - 1 `Sendrecv`, about 5 lines.
+#
+# <details><summary>Hint 1: which chunk comes?</summary>
+#
+# The left neighbour is rank r - 1 and does what you do: in step i it sends chunk (r - 1) - i. In the table,
+# rank 0 gets chunk 3 in step 0, then 2, then 1.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `mine = chunks[(comm.rank - step - 1) % comm.size]`, `box = incoming[: len(mine)]`, then
+# `comm.Sendrecv(chunks[…], dest=right, recvbuf=box, source=left)` and `mine += box`.
+# </details>
+
+# %%
+def reduce_scatter(comm, vector):
+    """Chunk rank + 1 of `vector` (of any length) becomes the sum over all ranks, the others anything."""
+    chunks = np.array_split(vector, comm.size)
+    incoming = np.empty_like(chunks[0])  # the longest chunk comes first
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    raise NotImplementedError("exercise 23.1: Reduce-scatter round a ring")
+    return chunks[(comm.rank + 1) % comm.size]
+
+
+# %%
+strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
+
+
+def try_ring(function, want, rounds, what):
+    """function(comm, vector) on 1 to 16 virtual ranks: the answer, the neighbours, the cost of `rounds`."""
+    for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
+        strays = [f"{a} to {b}" for a, b in run.links if b != (a + 1) % p]
+        expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
+        all_but_one = (length - length // p) / length  # vectors: every chunk but one goes once to the right
+        run.expect_sent(at_most=rounds * all_but_one, unit=8 * length, named="a ring")
+        run.expect_messages(exactly=rounds * (p - 1), named="a ring")
+        run.expect_steps(exactly=rounds * (p - 1), named="a ring")
+
+
+with check("23.1"):
+    try_ring(reduce_scatter, lambda v: (c := np.array_split(sum(v), len(v)))[1:] + c[:1], 1, "the chunk")
+
+
+# %% [markdown]
+# ### Exercise 23.2 · The whole ring
+# Behind `reduce_scatter`, rank r has the finished chunk r + 1. Send it to the right, and pass on what came
+# from the left in each step before. What comes is finished too: receive it straight into its place. 3 lines.
+#
+# <details><summary>Hint 1: which chunks?</summary>
+#
+# In step i rank r sends chunk r + 1 - i, and its left neighbour (r - 1) + 1 - i.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=chunks[…], source=left)` for
+# each `step in range(comm.size - 1)`; no box, no sum.
+# </details>
+
+# %%
+def ring_allreduce(comm, vector):
+    """Sum `vector` over all ranks, in place. vector: 1-D array of any length, equal on all ranks."""
+    reduce_scatter(comm, vector)
+    chunks = np.array_split(vector, comm.size)
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    raise NotImplementedError("exercise 23.2: The whole ring")
+
+
+# %%
+def on_real_ranks(comm):
+    vector = np.arange(1_000_003, dtype=np.float32) % 1000 * (comm.rank + 1)
+    ring_allreduce(comm, vector)
+    want = np.arange(1_000_003) % 1000 * sum(range(1, comm.size + 1))
+    expect.close(vector, want, f"{comm.size} real ranks, 1,000,003 values: the sum on rank {comm.rank}")
+
+
+with check("23.2"):
+    try_ring(ring_allreduce, sum, 2, "the sum")
+    launch.run(on_real_ranks, ranks=launch.ranks_here(4), timeout=patience)
+    eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))
+    predict.compare("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
+four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))
+plots.timeline(four.run(ring_allreduce, virtual.vector(np.ones(16), stands_for=gradient), trace=True))
+
+
+# %% [markdown]
+# Each row is a rank, time runs to the right. Does a link ever rest?
+#
+# ### Exercise 23.3 · What it costs, on paper
+# A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
+# steps, with messages of how many bytes? From that: bytes sent by a rank, and seconds. 3 lines.
+#
+# <details><summary>Hint 1: one step</summary>
+#
+# All ranks do the same at the same time, so one step takes as long as one message: a chunk of n / p bytes.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `steps = 2 * (p - 1)`, and every step sends one chunk and costs one `alpha + n / p * beta`.
+# </details>
+
+# %%
+def ring_cost(p, n, alpha, beta):
+    """Steps, bytes that each rank sends, and seconds. n: bytes. alpha: seconds. beta: seconds per byte."""
+    raise NotImplementedError("exercise 23.3: What it costs, on paper")
+
+
+# %%
+def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):
+    """Run function on p virtual ranks, one a node, with vectors that stand for n bytes."""
+    cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(alpha=alpha, bandwidth=1 / beta))
+    return cluster.run(function, virtual.vector(np.ones(p), stands_for=n))
+
+
+with check("23.3"):
+    for p, n, alpha, beta in [(1, 8e3, 1e-6, 1e-9), (5, 1e8, 1e-6, 2e-9), (32, 1e6, 1e-5, 1e-10)]:
+        run = run_ideal(ring_allreduce, p, n, alpha, beta)
+        steps, sent, seconds = ring_cost(p, n, alpha, beta)
+        who = f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte:"
+        expect.equal(steps, run.steps[0], f"{who} steps")
+        expect.close(sent, run.sent_bytes[0], f"{who} bytes sent by a rank", rtol=1e-3)
+        expect.close(seconds, run.time, f"{who} seconds", rtol=1e-3)
+
+# %% [markdown]
+# No allreduce sends less per rank: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of Parallel and
+# Distributed Computing 69(2), 2009). So more ranks cost hardly more: the ring stays near 2nβ, while the time
+# of one server for all grows with p.
+
+# %%
+ranks = [2, 4, 8, 16, 32, 64, 128, 256]
+seconds = {
+    "ring, run": {p: run_ideal(ring_allreduce, p, gradient).time for p in ranks if p <= many},
+    "ring, your formula": {p: ring_cost(p, gradient, 1e-6, 1e-9)[2] for p in ranks},
+    "one server for all": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
+}
+plots.lines(
+    seconds, xlabel="ranks", ylabel="time (s)", title="A gradient of 100 MB, 1 GB/s", logx=True, logy=True
+)
+
+# %% [markdown]
+# ### Predict
+# In short vectors nothing counts but α, and the ring pays it 2(p - 1) times. The two calls of lab 21, reduce
+# and broadcast by a binomial tree, take 2L(α + nβ), where L = ⌈lg p⌉ is `(p - 1).bit_length()`: few messages,
+# but of whole vectors. Below which n is the tree faster, on 64 ranks with α = 5 µs and 10 GB/s?
+
+# %%
+predict("23.4", ring_wins_from_kB=...)
+
+
+# %% [markdown]
+# ### Exercise 23.4 · Where the ring is wrong
+# Set the two times, ring and tree, equal and solve for n; 1 to 5 lines.
+#
+# <details><summary>Hint 1: sort by α and β</summary>
+#
+# 2L(α + nβ) = 2(p - 1)(α + n/p β). On one side: how many α has the ring too many? On the other: how many nβ
+# has the tree too many?
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The ring has 2(p - 1) - 2L messages more, the tree sends 2L - 2(p - 1)/p vectors more. n is the first times
+# α, over the second times β.
+# </details>
+
+# %%
+def ring_wins_from(p, alpha, beta):
+    """Bytes n from which the ring is faster than the tree on p = 4, 8, 16, … ranks. Units as above."""
+    raise NotImplementedError("exercise 23.4: Where the ring is wrong")
+
+
+# %%
+def tree_allreduce(comm, vector):
+    """Sum `vector` over all ranks, in place: lab 21's reduce to rank 0, then its broadcast."""
+    box, reaches = np.empty_like(vector), [2**i for i in range((comm.size - 1).bit_length())]
+    for reach in reversed(reaches):
+        if reach <= comm.rank < 2 * reach:
+            comm.Send(vector, dest=comm.rank - reach)
+        elif comm.rank < reach and comm.rank + reach < comm.size:
+            comm.Recv(box, source=comm.rank + reach)
+            vector += box
+    for reach in reaches:
+        if comm.rank < reach and comm.rank + reach < comm.size:
+            comm.Send(vector, dest=comm.rank + reach)
+        elif reach <= comm.rank < 2 * reach:
+            comm.Recv(vector, source=comm.rank - reach)
+
+
+ways = {"ring": ring_allreduce, "tree": tree_allreduce}
+with check("23.4"):
+    for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
+        n = ring_wins_from(p, alpha, beta)
+        who = f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"
+        expect.between(n, 1, 1e12, f"{who}: bytes from which the ring wins")
+        for part in (0.98, 1.02):
+            ring, tree = (run_ideal(way, p, part * n, alpha, beta).time for way in ways.values())
+            what = f"{who}: you say {n:.0f} bytes. With {part:.0%} of that the ring takes {1e6 * ring:.2f} µs"
+            expect((tree < ring) == (part < 1), f"{what}, the tree {1e6 * tree:.2f} µs.")
+    predict.compare("23.4", ring_wins_from_kB=n / 1e3)
+cluster = virtual.Cluster(nodes=many, ranks_per_node=1, machine="k80_edr")
+lengths = np.geomspace(1e2, 1e8, 13)
+modelled = {
+    name: {n: cluster.run(way, virtual.vector(np.ones(many), stands_for=n)).time for n in lengths}
+    for name, way in ways.items()
+}
+plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=f"{many} nodes of k80_edr")
+
+# %% [markdown]
+# ### Measure: this machine
+# Above, the jumps are messages that begin to wait for their receiver (rendezvous). Now real ranks, one per
+# core, as more would wait for a core and not for a message; MPI's own allreduce chooses by size. On a
+# cluster, start this file by `srun`. Guess your ring's share of MPI's bandwidth at the largest size.
+
+# %%
+predict("23.2", share_of_mpi=...)
+
+
+def compare(comm):
+    from mpi4py import MPI
+
+    ways["MPI's own"] = lambda comm, vector: comm.Allreduce(MPI.IN_PLACE, vector)
+    vectors = [np.zeros(nbytes // 4, np.float32) for nbytes in sizes]
+    # Across ranks: each run begins together, and the slowest rank's time counts.
+    measure = partial(timing.measure, comm=comm, seconds=1)
+    times = {name: {v.nbytes: measure(partial(way, comm, v)) for v in vectors} for name, way in ways.items()}
+    both = [partial(ways[name], comm, vectors[-1]) for name in ("MPI's own", "ring")]
+    return times, timing.ratio(*both, comm=comm, seconds=3), comm.size
+
+
+times, share, p = launch.run(compare, ranks=launch.ranks_here(max(2, min(4, world.cores()))))[0]
+plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"Allreduce on {p} real ranks")
+for name, row in times.items():
+    record.add("allreduce", way=name, ranks=p, bytes=list(row), seconds=[one.median for one in row.values()])
+record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share)
+predict.compare("23.2", share_of_mpi=share.median)
+
+# %% [markdown]
+# Yours can win: MPICH takes fresh memory in every call, page by page. `launch.run` with `env=` a dict of
+# `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_`, both "4294967296", lets it keep that memory.
+#
+# ### What you take away
+# - A ring allreduce is a reduce-scatter and an allgather; each rank sends 2(p - 1)/p vectors, the minimum.
+# - Its bytes hardly grow with p, its messages do: right for long vectors, wrong for short ones. So libraries
+#   choose by size (lab 24), and Horovod packs small gradients into one long vector (lab 44).
+# - If you have time: send half of the vector left, half right. Is that faster, with one port per rank?
+# - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.

@@ -1,0 +1,55 @@
+"""What the learner builds in labs 21 and 23, for the labs after them (24 and 26): collectives on bare messages.
+
+comm: an mpi4py communicator, or one of labkit.virtual; only its Send, Recv and Sendrecv are used. vector: a
+1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.costs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def tree_reduce(comm, vector) -> None:
+    """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the other ranks' then holds anything."""
+    box = np.empty_like(vector)
+    for child in reversed(_children(comm)):
+        comm.Recv(box, source=child)
+        vector += box
+    if comm.rank:
+        comm.Send(vector, dest=_parent(comm))
+
+
+def tree_broadcast(comm, vector) -> None:
+    """Rank 0's `vector` goes to all, by a binomial tree (lab 21)."""
+    if comm.rank:
+        comm.Recv(vector, source=_parent(comm))
+    for child in _children(comm):
+        comm.Send(vector, dest=child)
+
+
+def tree_allreduce(comm, vector) -> None:
+    """Every rank's `vector` becomes the sum: up the tree and down again (lab 21), 2⌈lg p⌉ rounds."""
+    tree_reduce(comm, vector)
+    tree_broadcast(comm, vector)
+
+
+def ring_allreduce(comm, vector) -> None:
+    """Every rank's `vector` becomes the sum: p - 1 rounds that add what comes, p - 1 that keep it (lab 23)."""
+    p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
+    box = np.empty_like(chunks[0])  # the longest chunk comes first
+    for step in range(2 * (p - 1)):
+        old, new = chunks[(me - step) % p], chunks[(me - step - 1) % p]
+        into = box[: len(new)] if step < p - 1 else new
+        comm.Sendrecv(old, dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
+        if step < p - 1:
+            new += into
+
+
+def _children(comm) -> list[int]:
+    """Whom this rank sends to in a broadcast from rank 0, in order."""
+    reaches = [2**step for step in range((comm.size - 1).bit_length())]
+    return [comm.rank + reach for reach in reaches if comm.rank < reach < comm.size - comm.rank]
+
+
+def _parent(comm) -> int:
+    return comm.rank - 2 ** (comm.rank.bit_length() - 1)

@@ -1,0 +1,48 @@
+"""labkit.collectives: the sum, at the price of the closed forms, also where ranks or lengths do not divide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from labkit import collectives, costs, virtual
+
+RANKS = (1, 2, 3, 4, 5, 7, 8, 12, 16)
+ALPHA, BANDWIDTH = 2e-6, 1e9
+
+
+def steps(p: int) -> int:
+    return (p - 1).bit_length()
+
+
+def test_a_tree_sums_and_sends_whole_vectors():
+    for (p, length), run in virtual.trials(collectives.tree_allreduce, sum, ranks=RANKS).items():
+        run.expect_sent(at_most=steps(p) or 0, unit=8 * length)
+        run.expect_messages(at_most=steps(p))
+        run.expect_steps(exactly=2 * steps(p))
+
+
+def test_a_ring_sums_and_sends_chunks():
+    for (p, length), run in virtual.trials(collectives.ring_allreduce, sum, ranks=RANKS).items():
+        run.expect_messages(exactly=2 * (p - 1))
+        run.expect_steps(exactly=2 * (p - 1))
+        assert max(run.sent_bytes) <= 8 * 2 * (length - length // p)
+
+
+def test_reduce_and_broadcast_reach_whom_they_should():
+    everyone = virtual.trials(
+        collectives.tree_reduce, lambda v: [sum(v)] + [None] * (len(v) - 1), ranks=RANKS
+    )
+    assert all(sum(run.sent) == p - 1 for (p, _), run in everyone.items())
+    virtual.trials(collectives.tree_broadcast, lambda v: v[0], ranks=RANKS)
+
+
+@pytest.mark.parametrize("p", [2, 4, 8, 16])
+def test_times_are_those_of_the_closed_forms(p):
+    cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(ALPHA, BANDWIDTH))
+    vector = virtual.vector(np.ones(16 * p), stands_for=1e6)
+    for function, form in (
+        (collectives.tree_allreduce, costs.tree_allreduce_time),
+        (collectives.ring_allreduce, costs.ring_allreduce_time),
+    ):
+        want = form(1e6, p, ALPHA, 1 / BANDWIDTH)
+        assert cluster.run(function, vector).time == pytest.approx(want, rel=1e-6)

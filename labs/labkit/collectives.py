@@ -1,4 +1,4 @@
-"""What the learner builds in labs 21 and 23, for the labs after them (24 and 26): collectives on bare messages.
+"""Collectives on bare messages, as the learner builds them in labs 21 and 23, for labs 24 and 26.
 
 comm: an mpi4py communicator, or one of labkit.virtual; only its Send, Recv and Sendrecv are used. vector: a
 1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.costs.
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def tree_reduce(comm, vector) -> None:
-    """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the other ranks' then holds anything."""
+    """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the others may then hold anything."""
     box = np.empty_like(vector)
     for child in reversed(_children(comm)):
         comm.Recv(box, source=child)
@@ -34,7 +34,7 @@ def tree_allreduce(comm, vector) -> None:
 
 
 def ring_allreduce(comm, vector) -> None:
-    """Every rank's `vector` becomes the sum: p - 1 rounds that add what comes, p - 1 that keep it (lab 23)."""
+    """Every rank's `vector` becomes the sum: p - 1 rounds that add, p - 1 that keep what comes (lab 23)."""
     p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
     box = np.empty_like(chunks[0])  # the longest chunk comes first
     for step in range(2 * (p - 1)):

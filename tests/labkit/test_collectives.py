@@ -1,4 +1,4 @@
-"""labkit.collectives: the sum, at the price of the closed forms, also where ranks or lengths do not divide."""
+"""labkit.collectives: the sum, at the price of the closed forms, also where nothing divides."""
 
 from __future__ import annotations
 

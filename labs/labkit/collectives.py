@@ -1,4 +1,4 @@
-"""Collectives on bare messages, as the learner builds them in labs 21 and 23, for labs 24 and 26.
+"""Collectives on bare messages, as the learner builds them in labs 21 and 23, for labs 24 to 26.
 
 comm: an mpi4py communicator, or one of labkit.virtual; only its Send, Recv and Sendrecv are used. vector: a
 1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.costs.
@@ -19,11 +19,11 @@ def tree_reduce(comm, vector) -> None:
         comm.Send(vector, dest=_parent(comm))
 
 
-def tree_broadcast(comm, vector) -> None:
-    """Rank 0's `vector` goes to all, by a binomial tree (lab 21)."""
-    if comm.rank:
-        comm.Recv(vector, source=_parent(comm))
-    for child in _children(comm):
+def tree_broadcast(comm, vector, root: int = 0) -> None:
+    """Rank root's `vector` goes to all, by a binomial tree (lab 21)."""
+    if comm.rank != root:
+        comm.Recv(vector, source=_parent(comm, root))
+    for child in _children(comm, root):
         comm.Send(vector, dest=child)
 
 
@@ -45,11 +45,13 @@ def ring_allreduce(comm, vector) -> None:
             new += into
 
 
-def _children(comm) -> list[int]:
-    """Whom this rank sends to in a broadcast from rank 0, in order."""
+def _children(comm, root: int = 0) -> list[int]:
+    """Whom this rank sends to in a broadcast from root, in order."""
+    me = (comm.rank - root) % comm.size
     reaches = [2**step for step in range((comm.size - 1).bit_length())]
-    return [comm.rank + reach for reach in reaches if comm.rank < reach < comm.size - comm.rank]
+    return [(comm.rank + reach) % comm.size for reach in reaches if me < reach < comm.size - me]
 
 
-def _parent(comm) -> int:
-    return comm.rank - 2 ** (comm.rank.bit_length() - 1)
+def _parent(comm, root: int = 0) -> int:
+    me = (comm.rank - root) % comm.size
+    return (comm.rank - 2 ** (me.bit_length() - 1)) % comm.size

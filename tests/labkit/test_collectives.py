@@ -34,6 +34,8 @@ def test_reduce_and_broadcast_reach_whom_they_should():
     )
     assert all(sum(run.sent) == p - 1 for (p, _), run in everyone.items())
     virtual.trials(collectives.tree_broadcast, lambda v: v[0], ranks=RANKS)
+    for root in range(5):
+        virtual.trials(collectives.tree_broadcast, lambda v, root=root: v[root], ranks=[5], args=(root,))
 
 
 @pytest.mark.parametrize("p", [2, 4, 8, 16])

@@ -33,16 +33,33 @@ def tree_allreduce(comm, vector) -> None:
     tree_broadcast(comm, vector)
 
 
-def ring_allreduce(comm, vector) -> None:
-    """Every rank's `vector` becomes the sum: p - 1 rounds that add, p - 1 that keep what comes (lab 23)."""
+def ring_reduce_scatter(comm, vector):
+    """Chunk rank + 1 (mod p) of `vector` becomes the sum, the rest anything: p - 1 rounds (lab 23).
+
+    Returns that chunk, a view of `vector`.
+    """
     p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
     box = np.empty_like(chunks[0])  # the longest chunk comes first
-    for step in range(2 * (p - 1)):
-        old, new = chunks[(me - step) % p], chunks[(me - step - 1) % p]
-        into = box[: len(new)] if step < p - 1 else new
-        comm.Sendrecv(old, dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
-        if step < p - 1:
-            new += into
+    for step in range(p - 1):
+        mine = chunks[(me - step - 1) % p]
+        into = box[: len(mine)]
+        comm.Sendrecv(chunks[(me - step) % p], dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
+        mine += into
+    return chunks[(me + 1) % p]
+
+
+def ring_allgather(comm, vector) -> None:
+    """Chunk rank + 1 (mod p) of every rank's `vector` goes to all: p - 1 rounds (lab 23)."""
+    p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
+    for step in range(p - 1):
+        into = chunks[(me - step) % p]
+        comm.Sendrecv(chunks[(me + 1 - step) % p], dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
+
+
+def ring_allreduce(comm, vector) -> None:
+    """Every rank's `vector` becomes the sum: p - 1 rounds that add, p - 1 that keep what comes (lab 23)."""
+    ring_reduce_scatter(comm, vector)
+    ring_allgather(comm, vector)
 
 
 def _children(comm, root: int = 0) -> list[int]:

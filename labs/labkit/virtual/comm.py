@@ -10,10 +10,12 @@ from labkit.virtual.collectives import Collectives
 from labkit.virtual.engine import Lane
 from labkit.virtual.exchange import Exchange
 from labkit.virtual.groups import Groups
+from labkit.virtual.lacking import add_to_comm
 from labkit.virtual.requests import ReceiveRequest, SendRequest
 from labkit.virtual.transport import Transport
 
 
+@add_to_comm
 class Comm(Exchange, Collectives, Groups):
     """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names (mpi4py.MPI.Comm).
 
@@ -98,11 +100,3 @@ class Comm(Exchange, Collectives, Groups):
 
     def iprobe(self, source=None, tag=None, status=None) -> bool:
         return self._iprobe(source, tag, status)
-
-    def __getattr__(self, name: str):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise LabError(
-            f"The virtual cluster's comm has no {name}. It has Send, Recv, Sendrecv, Isend, Irecv, the collectives "
-            "and Split; on real ranks (launch.run) mpi4py's own is there."
-        )

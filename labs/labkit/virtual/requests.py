@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from labkit.virtual import explain, stuck
+from labkit.virtual.lacking import add_to_request
 
 
+@add_to_request
 class Request:
     """What Isend and Irecv return. Wait, Test, and for several: Waitall, Waitany, Testall."""
 

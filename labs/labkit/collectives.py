@@ -62,11 +62,15 @@ def ring_allreduce(comm, vector) -> None:
     ring_allgather(comm, vector)
 
 
+def doublings(size: int) -> list[int]:
+    """[1, 2, 4, …] below `size`: the distances in a tree, and those of recursive doubling (lab 24)."""
+    return [2**step for step in range((size - 1).bit_length())]
+
+
 def _children(comm, root: int = 0) -> list[int]:
     """Whom this rank sends to in a broadcast from root, in order."""
     me = (comm.rank - root) % comm.size
-    reaches = [2**step for step in range((comm.size - 1).bit_length())]
-    return [(comm.rank + reach) % comm.size for reach in reaches if me < reach < comm.size - me]
+    return [(comm.rank + reach) % comm.size for reach in doublings(comm.size) if me < reach < comm.size - me]
 
 
 def _parent(comm, root: int = 0) -> int:

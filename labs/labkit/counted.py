@@ -1,4 +1,4 @@
-"""Trying a function on real ranks: on every number of them, and with its messages counted. Labs 20, 21, 30.
+"""Trying a function on real ranks: on every number of them, and with its messages counted. Labs 20 to 30.
 
 Rounds are counted as on paper: in one round a rank sends at most one message and receives at most one, and a
 message arrives in the round in which it was sent.
@@ -6,12 +6,13 @@ message arrives in the round in which it was sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from labkit.errors import LabError
+from labkit.expectations import expect
 
 
 def on_every_size(comm, function: Callable) -> dict[int, object]:
@@ -59,6 +60,20 @@ def count(comm, function: Callable, *args: object) -> Cost:
     function(counted, *args)
     rounds, messages = zip(*comm.allgather((counted.round, counted.messages)), strict=True)
     return Cost(max(rounds), [message for sent in messages for message in sent])
+
+
+def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
+    """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector (lab 24).
+
+    lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no answer.
+    """
+    for length in lengths:
+        given = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
+        mine = given[comm.rank].copy()
+        count(comm, function, mine)
+        expect.close(
+            mine, given.sum(axis=0), f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
+        )
 
 
 class Counted:

@@ -7,7 +7,7 @@ several runs with the range of their middle half, and a sentence when that range
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import repeat as forever
@@ -18,7 +18,7 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.measurement import FEWEST, Measurement, Ratio, human
 
-__all__ = ["Measurement", "Ratio", "clock_resolution", "device_sync", "human", "measure", "ratio"]
+__all__ = ["Measurement", "Ratio", "clock_resolution", "device_sync", "human", "in_turns", "measure", "ratio"]
 
 _EVENT_RESOLUTION = 0.5e-6  # seconds, as CUDA's documentation of cudaEventElapsedTime gives it
 
@@ -61,6 +61,20 @@ def ratio(
     Options as in `measure`.
     """
     return Ratio(*_measure([a, b], repeat, warmup, comm, device, seconds, batch))
+
+
+def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, Measurement]:
+    """Time several calls in the order a b c c b a a b c …, so that noise and drift hit all (lab 24).
+
+    calls: name -> call. Options as in `measure`. Returns name -> Measurement.
+    """
+    given = {"repeat": 20, "warmup": 3, "comm": None, "device": None, "seconds": None, "batch": 1}
+    unknown = set(options) - set(given)
+    if unknown:
+        raise LabError(
+            f"timing.in_turns has no option {', '.join(sorted(unknown))}; it has {', '.join(given)}."
+        )
+    return dict(zip(calls, _measure(list(calls.values()), **{**given, **options}), strict=True))
 
 
 def device_sync(device: str | None) -> None:

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from labkit import launch
-from labkit.counted import Cost, Message, Tally, count, on_every_size
+from labkit import collectives, launch
+from labkit.counted import Cost, Message, Tally, count, expect_sum, on_every_size
 from labkit.errors import RankFailed
 
 
@@ -78,3 +78,25 @@ def test_a_tally_notes_calls_and_passes_them_on():
     tally = Tally(Alone())
     assert (tally.rank, tally.size, tally.allreduce(3)) == (0, 1, 3)
     assert tally.calls == ["allreduce"]
+
+
+def _sums(comm):
+    expect_sum(comm, collectives.tree_allreduce)
+
+
+def _sums_on_rank_0_alone(comm):
+    expect_sum(comm, collectives.tree_reduce, lengths=[5])
+
+
+def _sums_by_mpi(comm):
+    from mpi4py import MPI
+
+    expect_sum(comm, lambda counted, vector: counted.Allreduce(MPI.IN_PLACE, vector))
+
+
+def test_a_sum_is_looked_at_on_every_rank():
+    launch.run(_sums, ranks=3)
+    with pytest.raises(RankFailed, match="2 real ranks, 5 values: rank 1's sum"):
+        launch.run(_sums_on_rank_0_alone, ranks=2)
+    with pytest.raises(RankFailed, match="comm.Allreduce is not there"):
+        launch.run(_sums_by_mpi, ranks=2)

@@ -1,0 +1,282 @@
+# %% [markdown]
+# # 22 Latency and bandwidth
+#
+# What does a message cost? You write the benchmarks that everyone quotes, and find two numbers behind them.
+#
+# **You will be able to** (1) measure latency as `osu_latency` does and bandwidth as `osu_bw` does, (2) fit α
+# and β, and see where a line is wrong, (3) turn an allreduce's time into algbw and busbw, (4) say which
+# convention a published number follows.
+#
+# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 20, 21, 01
+
+# %%
+import numpy as np
+from labkit import benchmarks, check, expect, lab, launch, plots, predict, record, scaling, virtual, world
+from labkit.regimes import two_lines
+
+lab.start("22_latency_and_bandwidth")
+
+# %% tags=["parameters"]
+longest = 1 << 24  # bytes of the longest message (16 MiB)
+window = 64  # messages in flight in the bandwidth test, as in osu_bw
+trip_rounds = ((5000, 100), (200, 10))  # rounds that count, and warm-up: up to 8 KiB; above
+window_rounds = ((100, 10), (20, 2))  # the same for windows, as in osu_bw
+call_rounds = ((200, 20), (20, 3))  # the same for allreduces
+
+# %% [markdown]
+# ### Whose numbers?
+# "12 GB/s" means little without the program that printed it:
+#
+# | program | columns | what is timed | rounds (warm-up): to 8 KiB, above |
+# |---|---|---|---|
+# | `osu_latency` | `# Size  Latency (us)` | half a round trip, mean | 10,000 (100), 1,000 (10) |
+# | `osu_bw` | `# Size  Bandwidth (MB/s)` | 64 sends, one reply; MB = 10⁶ bytes | 100 (10), 20 (2) |
+# | `osu_allreduce` | `# Size  Avg Latency(us)` | call; mean over calls, ranks | 1,000 (100), 100 (10) |
+# | nccl-tests | `time` (µs), `algbw`, `busbw` | mean of a call; GB = 10⁹ bytes | 20, all sizes |
+# | `mpi4py.bench pingpong` | MB/s, seconds | half a round trip, mean | 10,000 (100), 1,000 (10) |
+#
+# Sizes are powers of two; an allreduce's is that of *one* rank's vector. (From the OSU benchmarks' `util.h`,
+# nccl-tests' `PERFORMANCE.md`, and mpi4py 4, which does 10,000 up to 16 KiB and 10 above 1 MiB.)
+#
+# ### Predict
+# How many µs does an empty message take from one rank to another, on this machine?
+
+# %%
+predict("22.1", empty_message_us=...)
+
+
+# %% [markdown]
+# ### Exercise 22.1 · Latency, half a round trip
+# The clocks of two ranks differ, so nobody times one way alone: rank 0 sends, rank 1 sends back, and half of
+# that counts. The first `skip` rounds do not: they open connections and fill caches. The number to quote must
+# not move when a few rounds are interrupted (lab 01). `clock()` gives seconds. About 12 lines.
+#
+# <details><summary>Hint 1: one round</summary>
+#
+# Read the clock. Rank 0 sends `ball` to 1, then receives it; rank 1 receives it, then sends it to 0. Read the
+# clock again. And so on, `skip + rounds` times.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `if one >= skip: seconds.append((clock() - start) / 2)`, and after the loop `typical = np.median(seconds)`.
+# </details>
+
+# %%
+def latency(comm, nbytes, rounds, skip, clock):
+    """Ping-pong of ranks 0 and 1. Returns seconds: (the number to quote, all `rounds` half round trips)."""
+    ball, seconds = np.zeros(nbytes, np.uint8), []
+    raise NotImplementedError("exercise 22.1: Latency, half a round trip")
+    return typical, seconds
+
+
+# %%
+def try_trips(comm, nbytes, first):
+    return latency(benchmarks.HeldUp(comm, first) if first else comm, nbytes, 40, 10, comm.Wtime)
+
+
+with check("22.1"):
+    for alpha, rate in ((1e-6, 1e9), (20e-6, 1e8)):
+        two = virtual.Cluster(nodes=2, machine=virtual.ideal(alpha, rate))
+        for nbytes, first in ((0, 0), (1000, 0), (100_000, 0), (1000, 10)):
+            want, (got, seconds) = alpha + nbytes / rate, two.run(try_trips, nbytes, first).results[0]
+            who = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
+            who += ", but the first 10 rounds and some later ones are held up by 1 ms" * bool(first)
+            expect.equal(len(seconds), 40, f"{who}: the number of values, with rounds=40 and skip=10")
+            expect(not first or max(seconds[:5]) < 5e-4, f"{who}: one of those 10 is among your values.")
+            expect(not np.isclose(got, 2 * want), f"{who}: you say {got * 1e6:g}, which is there and back.")
+            expect.close(got, want, f"{who}: your latency in seconds", rtol=0.01)
+    real = launch.run(benchmarks.sweep, latency, (8, 1 << 24), (50, 5), (20, 2), ranks=2)[0]
+    few, many = (typical for typical, _ in next(iter(real.values())).values())
+    expect(many > 3 * few, f"On real ranks 8 bytes took {few:.3g} s, and 16 MiB {many:.3g} s.")
+
+# %% [markdown]
+# ### Measure
+# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks, and `osu_latency` where it is installed.
+# Under a launcher, on several nodes, two ranks of different nodes play as well.
+
+# %%
+sizes = [0, *(1 << power for power in range(longest.bit_length()))]
+pair = launch.ranks_here(2)  # under a launcher all of its ranks
+all_trips = launch.run(benchmarks.sweep, latency, sizes, *trip_rounds, ranks=pair)[0]
+theirs = launch.run(benchmarks.mpi4py_pingpong, longest, trip_rounds[0][0], ranks=pair)[0]
+for where, trips in all_trips.items():
+    typical = {n: median * 1e6 for n, (median, _) in trips.items()}
+    benchmarks.show(f"{where}: half a round trip, median", "Latency (us)", typical)
+    record.add("latency", where=where, bytes=sizes, us=list(typical.values()), ranks=2, unit="us")
+    curves = {"yours (median)": {n: seconds for n, (_, seconds) in trips.items()}}
+    plots.bandwidth(curves | {"mpi4py.bench (mean)": theirs[where]}, title=f"Ping-pong {where}")
+print(benchmarks.osu("osu_latency", 2))
+predict.compare("22.1", empty_message_us=typical[0])
+
+
+# %% [markdown]
+# ### Exercise 22.2 · Bandwidth, a window of messages
+# In ping-pong one message is under way. Now rank 0 starts `window` sends, rank 1 as many receives, one into
+# each row of `inbox`; both wait for all. Then rank 1 sends `reply`, which ends the round on rank 0: a send is
+# over when its buffer is free again, only the receiver knows that all has arrived. About 13 lines.
+#
+# <details><summary>Hint 1: start all, then wait</summary>
+#
+# `requests = [comm.Isend(data, dest=1) for _ in range(window)]` on rank 0, on rank 1
+# `[comm.Irecv(row, source=0) for row in inbox]`; then `for request in requests: request.Wait()`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# After the waits `comm.Recv(reply, source=1)` on rank 0, `comm.Send(reply, dest=0)` on rank 1. The rate to
+# append, as in 22.1, is `window * nbytes / (clock() - start) / 1e6`.
+# </details>
+
+# %%
+def bandwidth(comm, nbytes, rounds, skip, clock, window):
+    """From rank 0 to rank 1, `window` messages in flight. Returns `rounds` values in MB/s (10^6 bytes)."""
+    data, inbox = np.zeros(nbytes, np.uint8), np.zeros((window, nbytes), np.uint8)
+    reply, rates = np.zeros(4, np.uint8), []
+    raise NotImplementedError("exercise 22.2: Bandwidth, a window of messages")
+    return rates
+
+
+# %%
+def try_windows(comm, nbytes, window, first=0):
+    return bandwidth(benchmarks.HeldUp(comm, first) if first else comm, nbytes, 20, 10, comm.Wtime, window)
+
+
+with check("22.2"):
+    link = virtual.Link(latency=0.8e-6, bandwidth=1e9, overhead=0.1e-6)  # α = latency + 2 overhead = 1 µs
+    two = virtual.Cluster(nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6))
+    for nbytes, many in ((500, 64), (1000, 64), (1000, 4)):
+        want = many * nbytes / (many * nbytes / 1e9 + 2e-6 + 4e-9 + 5e-6 * (nbytes > 512)) / 1e6
+        rates = two.run(try_windows, nbytes, many).results[0]
+        got, who = np.median(rates), f"On a virtual link of 1000 MB/s, {nbytes} bytes, {many} in flight:"
+        expect.equal(len(rates), 20, f"{who} the number of values, with rounds=20 and skip=10")
+        who += f" {got:.6g} MB/s,"
+        expect(got <= 1000, f"{who} more than the link carries. Has rank 1 told that all arrived?")
+        expect(abs(got * 1.048576 / want - 1) > 1e-3, f"{who} of 2^20 bytes; MB is 10^6.")
+        expect(got > 0.7 * want, f"{who} not {want:.4g}. Are all started before the first Wait?")
+        expect.close(got, want, f"{who} which is off", rtol=0.01)
+    rates = two.run(try_windows, 500, 64, 640).results[0]
+    expect(min(rates) > 1, "The first 10 rounds were held up on purpose; one of them is among your values.")
+    real = launch.run(benchmarks.sweep, bandwidth, (8, 65536), (9, 2), (9, 2), window=8, ranks=2)[0]
+    few, many = map(np.median, next(iter(real.values())).values())
+    expect(many > 3 * few, f"On real ranks, 8 bytes reach {few:.3g} MB/s and 65536 only {many:.3g}.")
+
+# %%
+some = [n for n in sizes if 0 < n <= 1 << 20]
+all_rates = launch.run(benchmarks.sweep, bandwidth, some, *window_rounds, window=window, ranks=pair)[0]
+for where, rates in all_rates.items():
+    typical = {n: float(np.median(rates[n])) for n in some}
+    benchmarks.show(f"{where}: {window} messages in flight, median", "Bandwidth (MB/s)", typical)
+    record.add("bandwidth", where=where, bytes=some, MB_per_s=list(typical.values()), ranks=2, unit="MB/s")
+    curves = {"ping-pong, n / latency": {n: all_trips[where][n][1] for n in some}}
+    curves[f"{window} in flight, per message"] = {n: n / 1e6 / np.array(rates[n]) for n in some}
+    plots.bandwidth(curves, title=f"One message under way, or {window}, {where}")
+
+# %% [markdown]
+# The window pays the travel once, not once a message; what is left is what ranks and link are busy for. At
+# 1 MiB it may even lose: its 64 rows do not fit the cache, ping-pong's one ball does.
+#
+# ### Predict
+# At which message size does *ping-pong* reach half of its bandwidth?
+
+# %%
+predict("22.3", half_at_bytes=...)
+
+
+# %% [markdown]
+# ### Exercise 22.3 · α, β and n½
+# Hockney's model: n bytes take **α + nβ**. α is the time of an empty message, 1/β the bandwidth of an endless
+# one; **n½** is the size that reaches half of it: there α and nβ cost the same. Fit by least squares of the
+# *relative* error, the sum of ((α + nβ - t) / t)²; of plain errors, 16 MiB alone would decide. About 3 lines.
+#
+# <details><summary>Hint 1: as a system of equations</summary>
+#
+# Divided by t, each measurement says α · (1/t) + β · (n/t) = 1. The numbers for which that is least wrong:
+# `np.linalg.lstsq(columns, ones, rcond=None)[0]`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `columns = np.stack([1 / seconds, sizes / seconds], axis=1)`, `ones = np.ones(len(sizes))`. n½: α = n½ β.
+# </details>
+
+# %%
+def fit(sizes, seconds):
+    """(α in seconds, β in seconds per byte, n½ in bytes); sizes in bytes and seconds are arrays."""
+    raise NotImplementedError("exercise 22.3: α, β and n½")
+
+
+# %%
+with check("22.3"):
+    for alpha, rate, noise in ((2e-6, 12e9, 0), (50e-6, 1e9, 0), (2e-6, 12e9, 0.05)):
+        n, want = 2.0 ** np.arange(25), (alpha, 1 / rate, alpha * rate)
+        got = fit(n, (alpha + n / rate) * (1 + noise * np.cos(2 * np.arange(25))))
+        who = f"1/β = {rate:g} bytes/s, times off by up to {noise:.0%}:"
+        sure = "Do the longest messages decide?" if noise else ""
+        for name, one, true in zip(("α", "β", "n½"), got, want, strict=True):
+            expect(abs(one / true - 1) < 0.1, f"{who} your {name} is {one:.4g}, not {true:.4g}. {sure}")
+
+# %%
+for where, trips in all_trips.items():
+    one = scaling.fit_alpha_beta(times := {n: seconds for n, (_, seconds) in trips.items()})
+    two = two_lines({n: median for n, (median, _) in trips.items()}, fit)
+    print(f"{where}: one line, {one}\n{where}: two lines, {two}")
+    plots.bandwidth(times, model={"one line": one, "two lines": two}, title=f"α + nβ, {where}")
+    record.add("link", where=where, ranks=2, **two.numbers(busy=1e-6 / np.median(all_rates[where][1])))
+predict.compare("22.3", half_at_bytes=one.half)
+
+
+# %% [markdown]
+# One line misses the *step* where MPI goes from eager messages to rendezvous (lab 20), with a handshake each;
+# two lines see it. At the right end, a ball that no longer fits the cache is slower than both.
+#
+# ### Exercise 22.4 · algbw and busbw of an allreduce
+# `osu_allreduce` prints the mean time; nccl-tests divides: **algbw** = n / time, n bytes of a rank's vector.
+# At least 2(p-1)/p · n must pass each rank's link (lab 21), so on equal links algbw falls with p. **busbw** =
+# algbw · 2(p-1)/p is what a link carried: beside 1/β it grades the allreduce. About 4 lines.
+#
+# <details><summary>Hint 1: how many ranks?</summary>
+#
+# `seconds` has a row for each rank: `len(seconds)`. `np.mean(seconds)` is the mean over all of it.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `algbw = nbytes / mean / 1e9`, and busbw is `algbw * 2 * (p - 1) / p`. The first of the three is in µs.
+# </details>
+
+# %%
+def columns(seconds, nbytes):
+    """An allreduce's (mean in µs, algbw in GB/s, busbw in GB/s). seconds: an array [rank, call]."""
+    raise NotImplementedError("exercise 22.4: algbw and busbw of an allreduce")
+
+
+# %%
+with check("22.4"):
+    for p in (1, 2, 3, 4, 8):
+        took = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0.001, -0.003, 0.005])
+        mean, (us, algbw, busbw) = took.mean(), columns(took, 10**8)
+        who = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
+        expect.close(us, mean * 1e6, f"{who} µs")
+        expect.close(algbw, 0.1 / mean, f"{who} algbw in GB/s, of 10^9 bytes")
+        expect.close(busbw, scaling.busbw(0.1, mean, p), f"{who} busbw in GB/s")
+
+# %%
+# Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
+ranks = max(2, min(4, world.cores()))  # with fewer cores than ranks, most of the time is waiting for a core
+per_rank = launch.run(benchmarks.allreduces, sizes[4:], *call_rounds, ranks=ranks)
+p, took = len(per_rank), {n: np.array([row[n] for row in per_rank]) for n in sizes[4:]}
+rows = {n: columns(took[n], n) for n in took}
+benchmarks.show(f"MPI's allreduce, {p} ranks", ("Avg Latency(us)", "algbw (GB/s)", "busbw (GB/s)"), rows)
+record.add("allreduce", ranks=p, bytes=list(rows), us=[us for us, _, _ in rows.values()], unit="us")
+slowest = {"slowest rank": {n: took[n].max(axis=0) for n in took}}
+plots.bandwidth(slowest, factor=2 * (p - 1) / p, what="busbw", title=f"MPI's allreduce on {p} ranks")
+added = launch.run(benchmarks.additions, [n for n in sizes if n >= 8192], ranks=pair)[0]
+record.add("addition", speed=scaling.fit_alpha_beta(added).bandwidth, bytes=list(added), unit="bytes/s")
+print(virtual.machine("here").name)
+
+# %% [markdown]
+# The last line: what the virtual cluster now knows of this machine, for labs 23 to 26.
+#
+# ### What you take away
+# - Latency: half a round trip, after warm-up, as a median. Bandwidth: many messages in flight, and a reply.
+# - n bytes take α + nβ. Below n½ = α/β the number of messages counts, above it their bytes.
+# - A straight line misses the step from eager to rendezvous, and the cache: say which sizes you fitted.
+# - algbw is what the user sees, busbw = 2(p-1)/p of it what a link carried. Name the convention.
+# - Next: lab 23 builds the allreduce for long vectors, lab 24 those for short ones.

@@ -1,0 +1,122 @@
+"""The machine "here": what lab 22 measured on this machine, as a Machine of the virtual cluster.
+
+From the newest records of lab 22: α of messages up to the eager limit, 1/β of longer ones, the handshake
+(how much later those begin), the time from one short message to the next, and bytes per second of `a += b`.
+mpi4py's own calls are in these numbers, as they were measured through it.
+
+What the model leaves out, and what that does to its predictions:
+
+* caches. One bandwidth stands for copies inside and outside of them, and one speed of addition too; real
+  ones differ by a factor of two between 1 MiB and 16 MiB.
+* sharing. Ranks of a node share the memory's bandwidth, while the model's inside links are each rank's own.
+* fewer cores than ranks. Real ranks then wait for a core, often longer than the whole operation takes; in the
+  model each rank has a core of its own. Compare only where that is so.
+* Python around the messages: an algorithm's slices, np.array_split, and some 0.3 µs for every NumPy call. It
+  counts where messages are short.
+
+`python -m tests.labkit.virtual_here` holds the model against real ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from labkit import record
+from labkit.errors import LabError
+from labkit.measurement import digits, human
+from labkit.virtual.machine import Link, Machine
+
+LAB = "22_latency_and_bandwidth"
+INSIDE, BETWEEN = "inside a node", "between nodes"
+_NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "overhead", "gap")
+
+
+def machine() -> Machine:
+    """The machine by the learner's own records of lab 22, else by the kit's reference records.
+
+    Its name and `sources` say which. Raises LabError when neither holds what is needed.
+    """
+    reasons = []
+    for whose, exists, load in (
+        ("your own", record.path(LAB).exists(), record.load),
+        ("the kit's reference", True, record.reference),
+    ):
+        if not exists:
+            reasons.append(f"{whose} records are not there yet")
+            continue
+        made, why = _from_records(whose, load)
+        if made is not None:
+            return made
+        reasons.append(f"{whose} records {why}")
+    raise LabError(
+        f'The machine "here" is made from records of lab 22, but {", and ".join(reasons)}. '
+        "Solve and run lab 22, or choose another machine: virtual.machines() lists them."
+    )
+
+
+def _from_records(whose: str, load: Callable) -> tuple[Machine | None, str]:
+    """The machine, or None and why the records do not give one."""
+    frame = load(LAB)
+    rows = [] if frame.empty else frame.to_dict("records")
+    links = {row["where"]: row for row in rows if row.get("result") == "link" and _is_link(row)}
+    speeds = [row["speed"] for row in rows if row.get("result") == "addition" and _is_speed(row.get("speed"))]
+    if not links:
+        return None, "have no usable α and β (result `link`)"
+    if not speeds:
+        return None, "have no usable speed of addition (result `addition`)"
+    return _machine(whose, links, float(speeds[-1])), ""
+
+
+def _machine(whose: str, links: Mapping[str, dict], speed: float) -> Machine:
+    inside, between = links.get(INSIDE, links.get(BETWEEN)), links.get(BETWEEN, links.get(INSIDE))
+    sources = {name: _source(whose, row) for name, row in (("inside", inside), ("between", between))}
+    sources["eager, handshake"] = sources["between"]
+    sources["reduce"] = f"{whose} records of lab 22: a += b on float64, on two ranks at once"
+    first = between if BETWEEN in links else inside
+    about = (
+        f"{first['where']} α {human(first['alpha'])}, {digits(first['bandwidth'] / 1e9)} GB/s, "
+        f"{digits(speed / 1e9)} GB/s added"
+    )
+    return Machine(
+        f"here ({whose} records of lab 22, {str(first.get('utc'))[:10]}, {first.get('host')}: {about})",
+        inside=_link(inside),
+        between=_link(between),
+        eager=between["eager"],
+        handshake=between["handshake"],
+        reduce=speed,
+        sources=sources,
+    )
+
+
+def _source(whose: str, row: Mapping) -> str:
+    return (
+        f"{whose} records of lab 22: measured {row['where']} on {row.get('host')}, {str(row.get('utc'))[:19]}"
+    )
+
+
+def _link(row: Mapping) -> Link:
+    """LogGP's numbers from a record: α = latency + 2 overhead."""
+    overhead = min(row["overhead"], row["alpha"] / 2)
+    return Link(row["alpha"] - 2 * overhead, row["bandwidth"], overhead, row["gap"])
+
+
+def _is_link(row: Mapping) -> bool:
+    """Whether a record holds all numbers of a link, and numbers that can be."""
+    return (
+        row.get("where") in (INSIDE, BETWEEN)
+        and all(_is_number(row.get(name)) for name in _NUMBERS)
+        and row["alpha"] > 0
+        and row["bandwidth"] > 0
+    )
+
+
+def _is_speed(value: object) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_number(value: object) -> bool:
+    """A finite number, 0 or more."""
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    )

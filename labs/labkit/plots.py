@@ -25,13 +25,16 @@ from labkit.axes import (
     sizes_of,
 )
 from labkit.diagrams import messages, ring, tree
+from labkit.maps import crossover
 from labkit.measurement import digits, human, quartiles, samples_of, time_unit
 from labkit.style import COLORS, DASHES, FAINT, HATCHES, INK, look, new_figure, show, styled
+from labkit.timeline import timeline
 
 __all__ = [
     "bandwidth",
     "bars",
     "compare",
+    "crossover",
     "efficiency",
     "images",
     "lines",
@@ -41,6 +44,7 @@ __all__ = [
     "scaling",
     "show",
     "spread",
+    "timeline",
     "tree",
 ]
 

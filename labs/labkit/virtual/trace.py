@@ -1,0 +1,119 @@
+"""What each rank of a run did when: for plots.timeline, and as a file for Perfetto's viewer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit.errors import LabError
+
+BUSY = ("compute", "reduce")
+_OUT, _INTO = 2, 4  # of the tracks of a rank: what it does, beside that, out of and into a node, inside one
+_TRACKS = ("", " beside", " out, to other nodes", " out, inside", " in, from other nodes", " in, inside")
+
+
+class Span(NamedTuple):
+    """kind: compute, reduce, wait or send. start, end: seconds. peer: other rank, or -1. size: bytes."""
+
+    kind: str
+    start: float
+    end: float
+    peer: int = -1
+    size: float = 0
+
+
+def spans(run) -> list[list[Span]]:
+    """By rank, in order: compute, reduce, send (its bytes leave), and wait: all other time until its end."""
+    if run.trace is None:
+        raise LabError(
+            "This run kept no trace: run it with trace=True, as in cluster.run(fn, …, trace=True)."
+        )
+    found: list[list[Span]] = [[] for _ in range(run.ranks)]
+    ends: list[dict[float, int]] = [{} for _ in range(run.ranks)]  # when a wait ended -> for whom it was
+    for rank, kind, start, end, peer, size in run.trace:
+        if kind == "wait":
+            ends[rank][end] = peer
+        elif end > start or kind == "send":
+            found[rank].append(Span(kind, start, end, peer, size))
+    for rank, mine in enumerate(found):
+        mine += _waits(mine, run.times[rank], ends[rank])
+        mine.sort(key=lambda span: (span.start, span.end))
+    return found
+
+
+def _waits(mine: list[Span], end: float, ends: dict[float, int]) -> list[Span]:
+    """The gaps between what a rank computes and adds up, from 0 to its end."""
+    gaps, now = [], 0.0
+    for span in sorted((span for span in mine if span.kind in BUSY), key=lambda span: span.start):
+        if span.start > now:
+            gaps.append((now, span.start))
+        now = max(now, span.end)
+    if end > now:
+        gaps.append((now, end))
+    return [Span("wait", start, stop, ends.get(stop, -1)) for start, stop in gaps]
+
+
+def save(run, path: str | Path) -> Path:
+    """Write `run` as Chrome's trace events: nodes are processes, ranks are threads, messages are arrows."""
+    events, tracks = [], set()
+    for rank, mine in enumerate(spans(run)):
+        busy_until = 0.0
+        for span in mine:
+            if span.kind == "send":
+                events += _message(run, rank, span, len(events), tracks)
+                continue
+            beside = (
+                span.kind in BUSY and span.start < busy_until
+            )  # a non-blocking collective adds up meanwhile
+            busy_until = max(busy_until, span.end)
+            whom = f" for rank {span.peer}" if span.kind == "wait" and span.peer >= 0 else ""
+            events.append(_slice(run, rank, int(beside), span.kind + whom, span.start, span.end, tracks))
+    names = [_name(run, *track) for track in sorted(tracks)]
+    nodes = [_meta("process_name", node, 0, f"node {node}") for node in sorted(set(run.nodes))]
+    path = Path(path)
+    try:
+        path.write_text(
+            json.dumps({"traceEvents": [*nodes, *sum(names, []), *events], "displayTimeUnit": "ns"})
+        )
+    except OSError as error:
+        raise LabError(f"Cannot write the trace to {path} ({error.strerror}).") from error
+    return path
+
+
+def _message(run, rank: int, span: Span, number: int, tracks: set) -> list[dict]:
+    """A message: bytes that leave, the same bytes as they arrive, and the arrow between the two."""
+    inside = run.nodes[rank] == run.nodes[span.peer]
+    latency = (run.cluster.machine.inside if inside else run.cluster.machine.between).latency
+    out = _slice(run, rank, _OUT + inside, f"to rank {span.peer}", span.start, span.end, tracks)
+    start, end = span.start + latency, span.end + latency
+    into = _slice(run, span.peer, _INTO + inside, f"from rank {rank}", start, end, tracks)
+    arrow = {"name": "message", "cat": "message", "id": number}
+    ends = []
+    for phase, at in (({"ph": "s"}, out), ({"ph": "f", "bp": "e"}, into)):
+        at["args"] = {"bytes": span.size}
+        ends.append({**arrow, **phase, **{key: at[key] for key in ("pid", "tid", "ts")}})
+    return [out, into, *ends]
+
+
+def _slice(run, rank: int, track: int, name: str, start: float, end: float, tracks: set) -> dict:
+    tracks.add((rank, track))
+    place = {"pid": run.nodes[rank], "tid": _thread(rank, track)}
+    return {"name": name, "cat": "rank", "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6, **place}
+
+
+def _thread(rank: int, track: int) -> int:
+    return 1 + rank * len(_TRACKS) + track  # 0 is no thread's number
+
+
+def _name(run, rank: int, track: int) -> list[dict]:
+    place = run.nodes[rank], _thread(rank, track)
+    order = _meta("thread_sort_index", *place, "")
+    return [
+        _meta("thread_name", *place, f"rank {rank}{_TRACKS[track]}"),
+        {**order, "args": {"sort_index": place[1]}},
+    ]
+
+
+def _meta(what: str, pid: int, tid: int, name: str) -> dict:
+    return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}

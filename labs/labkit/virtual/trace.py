@@ -70,7 +70,7 @@ def save(run, path: str | Path) -> Path:
             whom = f" for rank {span.peer}" if span.kind == "wait" and span.peer >= 0 else ""
             events.append(_slice(run, rank, int(beside), span.kind + whom, span.start, span.end, tracks))
     names = [_name(run, *track) for track in sorted(tracks)]
-    nodes = [_meta("process_name", node, 0, f"node {node}") for node in sorted(set(run.nodes))]
+    nodes = [_meta("process_name", node + 1, 0, f"node {node}") for node in sorted(set(run.nodes))]
     path = Path(path)
     try:
         path.write_text(
@@ -98,16 +98,25 @@ def _message(run, rank: int, span: Span, number: int, tracks: set) -> list[dict]
 
 def _slice(run, rank: int, track: int, name: str, start: float, end: float, tracks: set) -> dict:
     tracks.add((rank, track))
-    place = {"pid": run.nodes[rank], "tid": _thread(rank, track)}
-    return {"name": name, "cat": "rank", "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6, **place}
+    # Whole nanoseconds, the viewer's own unit: a slice that is rounded into the next one would be dropped.
+    begin, stop = round(start * 1e9), round(end * 1e9)
+    times = {"ts": begin / 1000, "dur": (stop - begin) / 1000}
+    return {
+        "name": name,
+        "cat": "rank",
+        "ph": "X",
+        **times,
+        "pid": run.nodes[rank] + 1,
+        "tid": _thread(rank, track),
+    }
 
 
 def _thread(rank: int, track: int) -> int:
-    return 1 + rank * len(_TRACKS) + track  # 0 is no thread's number
+    return 1 + rank * len(_TRACKS) + track  # numbers from 1 on: the viewer takes 0 for "none"
 
 
 def _name(run, rank: int, track: int) -> list[dict]:
-    place = run.nodes[rank], _thread(rank, track)
+    place = run.nodes[rank] + 1, _thread(rank, track)
     order = _meta("thread_sort_index", *place, "")
     return [
         _meta("thread_name", *place, f"rank {rank}{_TRACKS[track]}"),

@@ -1,0 +1,320 @@
+# %% [markdown]
+# # 31 Parameter server or allreduce
+#
+# Who adds up the gradients: one server, several servers, or everybody? You build the first two from messages,
+# find the link that all wait for, and see why VGG-16 on 64 GPUs ran slower than on one.
+#
+# **You will be able to** (1) write a synchronous parameter server and split it over several, (2) say how many
+# bytes its busiest link carries, beside a ring's, (3) explain a published hot spot from a table of layers.
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 23, 30
+
+# %%
+import numpy as np
+import torch
+import torch.nn.functional as F
+from labkit import check, data, expect, lab, launch, models, plots, predict, record, timing, virtual
+from labkit.collectives import ring_allreduce, tree_allreduce
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+lab.start("31_parameter_server_or_allreduce")
+
+# %% tags=["parameters"]
+per_worker = 32  # images per worker and step
+epochs = 3  # passes over the 1,536 training images
+learning_rate = 0.2  # plain SGD
+workers_virtual = (2, 4, 8, 16, 32, 64)  # workers on the virtual cluster
+values_real = 1 << 20  # float32 values (4 bytes) per vector in the measurement on real ranks
+patience = 30  # seconds after which a check calls the ranks stuck
+
+# %% [markdown]
+# In lab 30 all ranks added up together. The older way has two kinds of rank. A **parameter server** keeps the
+# parameters. In each step every **worker** *pushes* its gradient to the server, which takes the mean and
+# makes the step; then the workers *pull* the new parameters. Easy to build, and workers may come and go.
+#
+# ### Exercise 31.1 · A parameter server
+# Rank 0 is the server and computes no gradient; all others are workers. Write one step, about 10 lines.
+# `comm.Recv(box)` without a `source` takes the message that comes first.
+#
+# <details><summary>Hint 1: a worker</summary>
+#
+# Two lines: `Send` the gradient to rank 0, `Recv` the parameters from there, into `parameters` itself.
+# </details>
+# <details><summary>Hint 2: the server, nearly the answer</summary>
+#
+# `total` begins as zeros, `box` is empty. `for _ in range(workers):` receive into `box`, add it to `total`.
+# Then `parameters -= rate * total / …` (by how many?), and `comm.Send(parameters, dest=worker)` to each.
+# </details>
+
+
+# %%
+def server_step(comm, parameters, gradient, rate):
+    """One SGD step with the mean of the workers' gradients. Then all ranks have the new `parameters`."""
+    workers = comm.size - 1
+    ### BEGIN SOLUTION
+    if comm.rank == 0:
+        total, box = np.zeros_like(parameters), np.empty_like(parameters)
+        for _ in range(workers):
+            # Across ranks: whichever gradient comes first.
+            comm.Recv(box)
+            total += box
+        parameters -= rate * total / workers
+        for worker in range(1, comm.size):
+            # Across ranks: the workers wait for this.
+            comm.Send(parameters, dest=worker)
+    else:
+        # Across ranks: push, then pull.
+        comm.Send(gradient, dest=0)
+        comm.Recv(parameters, source=0)
+    ### END SOLUTION
+
+
+# %%
+def one_step(comm, parameters, gradient, step, *more):
+    """What a step at rate 0.5 leaves in this rank's parameters."""
+    step(comm, parameters, gradient, 0.5, *more)
+    return parameters
+
+
+def try_step(step, size, length, *pieces):
+    """One step on virtual ranks: right everywhere, no byte too many? pieces: the servers', if several."""
+    servers = len(pieces) or 1
+    workers, who = size - servers, f"{size} ranks, {length} values"
+    start, *gradients = np.random.default_rng(length).integers(-50, 50, (size + 1, length)).astype(float)
+    gradients[:servers] = [start * 1e9] * servers  # a server has no gradient: what stands there means nothing
+    total = sum(gradients[servers:])
+    means = {"": total / workers, "the sum, not the mean": total, "still the old parameters": 0 * total}
+    means[f"a mean over {size} ranks, but {workers} bring a gradient"] = total / size
+    # As in a real MPI, the send of a long message (here: over 2,000 bytes) waits for its receive.
+    cluster = virtual.Cluster(nodes=size, machine=virtual.ideal().but(eager=2000))
+    given = virtual.by_rank([start] * size), virtual.by_rank(gradients), step
+    run = cluster.run(one_step, *given, *([pieces] if pieces else []))
+    for rank, got in enumerate(run.results):
+        own = pieces[rank] if pieces and rank < servers else slice(None)  # a server minds its piece alone
+        fits = [slip for slip, mean in means.items() if np.allclose(got[own], (start - mean / 2)[own])]
+        expect(not fits or "" in fits, f"{who}: on rank {rank}, {' '.join(fits)}.")
+        expect.close(got[own], (start - total / workers / 2)[own], f"{who}: the parameters on rank {rank}")
+    sends = [workers * (one.stop - one.start) / length for one in pieces] or [workers]
+    run.expect_sent(exactly=sends + [1.0] * workers, unit=start.nbytes)
+    return run
+
+
+def train(comm, step, batch, servers, *more):
+    """Lab 30's training, its net as one flat vector. Returns the losses of this rank's images; parameters."""
+    images, labels = (torch.tensor(part) for part in data.digits()[:2])
+    net, losses, workers = models.torch_digits(), [], comm.size - servers
+    parameters = gradient = parameters_to_vector(net.parameters()).detach().numpy()
+    for rows in (rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)):
+        if comm.rank >= servers:
+            mine = rows[comm.rank - servers :: workers]
+            loss = F.cross_entropy(net(images[mine]), labels[mine])
+            gradient = parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).numpy()
+            losses.append(loss.item())
+        if servers:
+            step(comm, parameters, gradient, learning_rate, *more)
+        else:  # one process
+            parameters -= learning_rate * gradient
+        vector_to_parameters(torch.tensor(parameters), net.parameters())
+    return losses, parameters
+
+
+def try_training(step, servers, *more):
+    """Servers and workers on real ranks: the same training as one process?"""
+    expect(ranks > servers, f"This needs {servers + 1} ranks or more: start the file on so many.")
+    batch = per_worker * (ranks - servers)
+    losses, parameters = virtual.Cluster(nodes=1).run(train, None, batch, 0).results[0]
+    results = launch.run(train, step, batch, servers, *more, ranks=ranks, timeout=patience)[servers:]
+    mean, last = np.mean([own for own, _ in results], axis=0), [own for _, own in results]
+    expect.close(mean, losses, "Real ranks: the loss of every step against one process", rtol=1e-3)
+    expect.close(last, [parameters] * len(last), "Real ranks: all workers' parameters", rtol=0.01, atol=1e-3)
+
+
+ranks = launch.ranks_here(4)
+with check("31.1"):
+    for size in (2, 3, 4, 5, 8, 16):
+        for length in (16 * size, 1000 + size, 1):
+            try_step(server_step, size, length)
+    try_training(server_step, 1)
+
+# %% [markdown]
+# Equal to rounding, not to the last bit: gradients are added as they come, never twice in the same order.
+# Below, a long vector: all wait for the server, whose link takes one message after another.
+#
+# ### Predict
+# VGG-16 (553 MB), 64 workers, links of 40 Gb/s (5 GB/s in and 5 GB/s out at once): seconds of communication
+# in a step with one server, and with a ring? If 16 servers get VGG's layers dealt like cards, one by one: how
+# many percent of all values has the fullest?
+
+# %%
+predict("31.2", one_server=14.2, ring=0.22, percent_on_fullest=74)
+vectors = [virtual.vector(np.zeros(4096), stands_for=553.4e6) for _ in range(2)]  # VGG-16's, as float32
+forty = virtual.ideal(alpha=20e-6, bandwidth=40e9 / 8)  # 40 Gb/s for each rank, and adding up takes no time
+run = virtual.Cluster(nodes=5, machine=forty).run(one_step, *vectors, server_step, trace=True)
+plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16, 40 Gb/s")
+
+# %% [markdown]
+# ### Exercise 31.2 · Cut the parameters
+# One link is too slow: take S servers, each with a piece of the parameters. TensorFlow's default deals whole
+# variables to them, so all hold as many *tensors*. Cut the flat vector so that all hold as many *values*, or
+# one more. 3 lines.
+#
+# <details><summary>Hint 1: what counts</summary>
+#
+# Layers do not matter, only `total = sum(sizes)`: a piece may end in the middle of a layer.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# Piece s begins at `s * total // servers` and ends where piece s + 1 begins.
+# </details>
+
+
+# %%
+def cut(sizes, servers):
+    """One slice of the flat parameter vector for each server. sizes: values in each layer, in order."""
+    ### BEGIN SOLUTION
+    total = sum(sizes)
+    ends = [s * total // servers for s in range(servers + 1)]
+    return [slice(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    ### END SOLUTION
+
+
+# %%
+tables = {net: models.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
+layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
+with check("31.2"):
+    for sizes, servers in [(sizes, s) for sizes in (layers["vgg16"], [3, 1000, 4], [2]) for s in (1, 3, 16)]:
+        pieces, who = cut(sizes, servers), f"{sum(sizes):,} values, servers: {servers}"
+        counts, ends = [one.stop - one.start for one in pieces], [0, *(one.stop for one in pieces)]
+        expect.equal([one.start for one in pieces], ends[:-1], f"{who}: pieces begin where the last ends")
+        expect.equal([len(pieces), ends[-1]], [servers, sum(sizes)], f"{who}: pieces, and the last one's end")
+        expect(max(counts) - min(counts) <= 1, f"{who}: {max(counts):,} on one, {min(counts):,} on another.")
+
+# %% [markdown]
+# ### Exercise 31.3 · Several servers
+# Ranks 0 to S - 1 do what rank 0 did, each with its piece; a worker deals with all servers at once, or they
+# would wait for one another. About 12 lines.
+#
+# <details><summary>Hint 1: a server</summary>
+#
+# `mine = parameters[pieces[comm.rank]]` is a view: what changes in it changes in `parameters`. Then as in
+# 31.1, with `mine` for `parameters`; the workers are the ranks from `servers` on.
+# </details>
+# <details><summary>Hint 2: a worker, nearly the answer</summary>
+#
+# `requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]`; add
+# `[comm.Isend(gradient[piece], dest=s) for …]` to the list; `for one in requests: one.Wait()`.
+# </details>
+
+
+# %%
+def servers_step(comm, parameters, gradient, rate, pieces):
+    """server_step with len(pieces) servers. Afterwards all workers have all of the new `parameters`."""
+    servers, workers = len(pieces), comm.size - len(pieces)
+    ### BEGIN SOLUTION
+    if comm.rank < servers:
+        mine = parameters[pieces[comm.rank]]
+        total, box = np.zeros_like(mine), np.empty_like(mine)
+        for _ in range(workers):
+            # Across ranks: as in 31.1, but only this server's piece.
+            comm.Recv(box)
+            total += box
+        mine -= rate * total / workers
+        for worker in range(servers, comm.size):
+            comm.Send(mine, dest=worker)
+    else:
+        # Across ranks: all servers at the same time.
+        requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]
+        requests += [comm.Isend(gradient[piece], dest=s) for s, piece in enumerate(pieces)]
+        for one in requests:
+            one.Wait()
+    ### END SOLUTION
+
+
+# %%
+with check("31.3"):
+    for size, servers in ((2, 1), (3, 1), (3, 2), (4, 2), (5, 3), (8, 4), (16, 3)):
+        for length in (16 * size, 1000 + size, 1):
+            try_step(servers_step, size, length, *cut([length], servers))
+    run = try_step(servers_step, 16, 80_000, *cut([80_000], 8))
+    slow = f"{run.time * 1e3:.1f} ms where links need 1.3: servers wait for one another."
+    expect(run.time < 3e-3, f"The step is right. But with 8 servers and 8 workers it took {slow}")
+    try_training(servers_step, min(2, ranks - 1), cut([17226], min(2, ranks - 1)))
+
+
+# %%
+def exchange(workers, sizes, way):
+    """A step's messages at 40 Gb/s, for layers of such sizes. way: an allreduce, or values on each server."""
+    vectors = [virtual.vector(np.zeros(4096), stands_for=4 * sum(sizes)) for _ in range(2)]
+    if callable(way):
+        return virtual.Cluster(nodes=workers, machine=forty).run(way, vectors[0])
+    ends = [round(end / sum(sizes) * 4096) for end in np.cumsum([0, *way])]
+    pieces = [slice(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    cluster = virtual.Cluster(nodes=workers + len(way), machine=forty)
+    return cluster.run(one_step, *vectors, servers_step, pieces)
+
+
+def dealt(sizes, servers=16):
+    """Values on each server if whole layers are dealt like cards: TensorFlow's default."""
+    return [sum(sizes[s::servers]) for s in range(servers)]
+
+
+vgg, even = layers["vgg16"], lambda servers: [sum(layers["vgg16"]) / servers] * servers
+ways = {"1 server": lambda w: even(1), "16 servers,\ndealt": lambda w: dealt(vgg)}
+ways |= {"16 servers,\ncut": lambda w: even(16), "a server\nper worker": even}
+ways |= {"tree": lambda w: tree_allreduce, "ring": lambda w: ring_allreduce}
+runs = {way: {w: exchange(w, vgg, loads(w)) for w in workers_virtual} for way, loads in ways.items()}
+times = {way.replace("\n", " "): {w: run.time for w, run in row.items()} for way, row in runs.items()}
+plots.lines(times, xlabel="workers", ylabel="time (s)", title="VGG-16, 40 Gb/s: a step", logx=True, logy=True)
+most = max(workers_virtual)
+busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items()}
+plots.bars(busiest, ylabel="GB sent", title=f"The busiest link in a step, {most} workers")
+last = {"one_server": times["1 server"][most], "ring": times["ring"][most]}
+predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(vgg))
+
+# %% [markdown]
+# With a server for each worker a link carries one vector, in and then out. The ring's carry nearly two, but
+# in and out at once: it is faster, on half the machines.
+#
+# Horovod's README of 2017 (github.com/horovod/horovod at d54e3a88) has images/s of TensorFlow's servers and
+# of Horovod's ring on 16 machines with 4 GPUs and 40 Gb/s each, 64 images a GPU. The bars: a step's time less
+# that on one GPU ("measured"), and our links alone ("predicted"), with 16 servers, which is our guess.
+
+# %%
+ours, published = {}, {}
+readme = [("vgg16", 149.6, 97.0, 6084.2), ("resnet101", 136.0, 2996.0, 7741.6)]
+readme += [("inception_v3", 148.8, 4225.3, 7932.1)]  # images/s: one GPU; 64 with servers, with Horovod
+for net, one_gpu, servers, ring in readme:
+    for way, rate, loads in (("servers", servers, dealt(layers[net])), ("ring", ring, ring_allreduce)):
+        published[f"{net}, {way}"] = 64 * 64 / rate - 64 / one_gpu
+        ours[f"{net}, {way}"] = exchange(64, layers[net], loads).time
+plots.compare(ours, published, unit="seconds a step", title="64 GPUs: our links, and published")
+
+# %% [markdown]
+# VGG-16's layer fc6 (411 MB) is on one server: 64 GPUs made 97 images/s, one alone 150. And 26.3 GB in and
+# out in 41.8 s are 1.3 GB/s, far below a link's. A likely reason (our guess): **gRPC**, which carries
+# TensorFlow's tensors, makes each a protobuf, cuts it into HTTP/2 frames, copies it through TCP, and parses
+# it. Awan et al. (CCGrid 2019, arXiv 1810.11112) tried gRPC, gRPC with verbs or MPI, and allreduces without:
+# those won. FireCaffe (CVPR 2016) put a tree in the server's place: GoogLeNet 47 times as fast on 128 GPUs.
+
+
+# %%
+def real_times(comm):
+    """Times of a step's messages on real ranks. Across ranks: the slowest counts."""
+    own, other = np.zeros(values_real, np.float32), np.zeros(values_real, np.float32)
+    ways = {"server": lambda: server_step(comm, own, other, 0.2), "ring": lambda: ring_allreduce(comm, own)}
+    ways["MPI's own"] = lambda: comm.Allreduce(own, other)
+    return {way: timing.measure(call, comm=comm) for way, call in ways.items()}
+
+
+real = launch.run(real_times, ranks=ranks)[0]
+plots.spread(real, title=f"{4 * values_real / 1e6:.1f} MB on {ranks} real ranks")
+for way, time in real.items():
+    record.add("exchange", way=way, ranks=ranks, bytes=4 * values_real, seconds=time)
+
+# %% [markdown]
+# ### What you take away
+# - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits for it.
+# - S servers divide that by S, if their pieces have equal bytes: one large layer undoes it.
+# - Ring: less than 2 vectors through any link, however many workers, and no more machines.
+# - An asynchronous server waits for nobody, but steps with gradients of old parameters.
+# - Next: lab 32 hides the exchange, 33 asks only neighbours, 61 runs TensorFlow's own servers.

@@ -28,7 +28,7 @@ def bcast(w: Wire, value, root: int):
     place, mask = (w.rank - root) % w.size, 1
     while mask < w.size:
         if place & mask:
-            value = w.recv(value, (w.rank - mask) % w.size)
+            value = w.as_sent(w.recv(value, (w.rank - mask) % w.size), root)
             break
         mask *= 2
     while mask > 1:
@@ -218,6 +218,7 @@ def scatter(w: Wire, held, part: int, root: int):
         mask = place & -place
         held = w.room(held, part * below)
         w.recv_part(held, 0, part * below, (w.rank - mask) % w.size)
+        held = w.as_sent(held, root)
     while mask > 1:
         mask //= 2
         if place + mask < w.size:

@@ -56,16 +56,23 @@ def _split(buf: object, call: str, name: str) -> tuple[np.ndarray, list]:
             f"{call}: {name} must be a NumPy array of numbers, or [array, MPI.FLOAT], "
             f"not {type(buf).__name__}. For other objects there is {call.lower()}."
         )
-    if not data.flags.c_contiguous:
+    if not (data.flags.c_contiguous or data.flags.f_contiguous):
         raise explain.not_contiguous(data)
     for one in rest:
-        width = one.Get_size() if hasattr(one, "Get_size") else None
+        width = _width(one)
         if width is not None and width != data.itemsize:
             raise explain.MPIError(
                 f"{call}: {name} is an array of {data.dtype}, {data.itemsize} bytes a value, and the MPI "
                 f"type beside it has {width}."
             )
-    return data if data.ndim == 1 else data.reshape(-1), rest
+    return data if data.ndim == 1 else data.reshape(-1, order="A"), rest
+
+
+def _width(kind: object) -> int | None:
+    """Bytes of a value of an MPI type; None before MPI is initialized: it would not answer."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    known = mpi is not None and isinstance(kind, mpi.Datatype) and mpi.Is_initialized()
+    return kind.Get_size() if known else None
 
 
 def receiving(buf: object, call: str, name: str = "recvbuf") -> np.ndarray:

@@ -27,7 +27,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         if self.rank != root:
             data = blocks.receiving(buf, "Bcast", "buf")
         self._unused(data if self.rank == root else None, data if self.rank != root else None)
-        w = self._enter(Arrays, "Bcast", root=root, count=data.size, dtype=data.dtype)
+        w = self._enter(Arrays, "Bcast", data, root=root, count=data.size, dtype=data.dtype)
         algorithms.bcast(w, data, root)
 
     def Reduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> None:
@@ -132,7 +132,7 @@ class Collectives(ObjectCollectives, Nonblocking):
             if not keep:
                 blocks.apart(data, into, call)
         self._unused(data, None if keep else into)
-        w = self._enter(Arrays, call, root=root, count=into.size, dtype=into.dtype)
+        w = self._enter(Arrays, call, data, root=root, count=into.size, dtype=into.dtype)
         held = into
         if data is not None:
             held = blocks.room(data)
@@ -195,7 +195,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         """A wire for one blocking collective, after a look at whether the other ranks call the same."""
         self._check_root(terms)
         entered = matching.enter(self, call, value, **terms)
-        return wire(self._inside(entered), entered.number)
+        return wire(self._inside(entered), entered)
 
     def _inside(self, entered: matching.Call):
         """This communicator in the context of its collectives, for messages of the call `entered`."""

@@ -17,9 +17,12 @@ class MPIError(Exception):
     """What a real MPI library would end the rank with."""
 
 
-def mark() -> tuple | None:
-    """Where in the learner's code a call was made, kept cheaply: stuck.line tells it as a line."""
-    frame = sys._getframe(1)
+def mark(depth: int = 1) -> tuple | None:
+    """Where in the learner's code a call was made, kept cheaply: stuck.line tells it as a line.
+
+    depth: frames that are surely not the learner's.
+    """
+    frame = sys._getframe(depth)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return None if frame is None else (frame.f_code, frame.f_lasti)
@@ -96,7 +99,7 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
         buffer = request._buffer
         if buffer is None or not np.may_share_memory(buffer, data):
             continue
-        if request._call in ("Irecv", "irecv") or does == "receives into":
+        if "send" not in request._call or does == "receives into":
             raise MPIError(
                 f"{stuck.line(mark())} {does} the buffer of an {request._call} that is not over "
                 f"({request.line()}). Wait for that request first."

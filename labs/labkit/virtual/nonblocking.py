@@ -32,7 +32,7 @@ class CollectiveRequest(Request):
         explain.poison(self._buffer)
         inner = comm._sibling(comm._context + 1)
         inner._collective, inner._mark = entered, self._mark
-        state, wire = comm._lane.state, Arrays(inner, entered.number)
+        state, wire = comm._lane.state, Arrays(inner, entered)
         inner._lane = comm._lane.engine.start(state, lambda: program(wire), comm._lane.now, self._done)
         self._remember()
 
@@ -76,7 +76,7 @@ class Nonblocking:
         mine = self.rank == root
         data = blocks.array(buf, "Ibcast", "buf") if mine else blocks.receiving(buf, "Ibcast", "buf")
         self._unused(data if mine else None, None if mine else data)
-        entered = matching.enter(self, "Ibcast", root=root, count=data.size, dtype=data.dtype)
+        entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
         work = blocks.own(data) if mine else blocks.room(data)
 
         def program(wire: Arrays) -> np.ndarray:

@@ -106,7 +106,7 @@ def _wait(engine, lane) -> Wait:
     call, comm, way, peer, tag = (*lane.waits, None, None, None, None)[:5]
     collective = getattr(comm, "_collective", None)  # of a communicator's own messages inside a collective
     if collective is not None:
-        what, for_ = collective.waits(call if way == "with" else collective.name, peer)
+        what, for_ = collective.waits(call if peer is None else collective.name, peer)
         return Wait(rank, what, place or _brackets(line(getattr(comm, "_mark", None))), for_)
     if peer is None or not isinstance(peer, int) or not 0 <= peer < comm.size:
         return Wait(rank, f"{call} from any rank" if way == "from" else str(call), place, everyone)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from labkit.virtual import blocks
+from labkit.virtual.matching import Call
 from labkit.virtual.reductions import Operation
 
 
 class Wire:
-    """comm: a communicator in the context of its collectives. number: the call's, its messages' tag."""
+    """comm: a communicator in the context of its collectives. call: which of them; its number is the tag."""
 
     commutes = True  # may an algorithm change the order of ranks, where the operation allows it?
 
-    def __init__(self, comm, number: int):
-        self.comm, self.tag = comm, number
+    def __init__(self, comm, call: Call):
+        self.comm, self.call, self.tag = comm, call, call.number
         self.rank, self.size = comm.rank, comm.size
 
 
@@ -30,6 +31,10 @@ class Arrays(Wire):
 
     def recv_part(self, held: np.ndarray, begin: int, end: int, source: int) -> None:
         self.comm.Recv(held[begin:end], source, self.tag)
+
+    def as_sent(self, value: np.ndarray, root: int) -> np.ndarray:
+        """What came from `root`: when it is passed on it counts as much as there, where that is a Vector."""
+        return blocks.like(value, self.call.values[root])
 
     def swap(self, value: np.ndarray, dest: int, into: np.ndarray, source: int) -> np.ndarray:
         self.comm.Sendrecv(value, dest, self.tag, into, source, self.tag)
@@ -68,6 +73,9 @@ class Objects(Wire):
 
     def recv_part(self, held: list, begin: int, end: int, source: int) -> None:
         held[begin:end] = self.comm.recv(None, source, self.tag)
+
+    def as_sent(self, value: object, root: int) -> object:
+        return value
 
     def swap(self, value: object, dest: int, into: object, source: int) -> object:
         return self.comm.sendrecv(value, dest, self.tag, None, source, self.tag)

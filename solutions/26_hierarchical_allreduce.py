@@ -1,0 +1,317 @@
+# %% [markdown]
+# # 26 Hierarchical allreduce
+#
+# Four GPUs share one network card: you write the two allreduces that know it, and see when they win and lose.
+#
+# **You will be able to** (1) split ranks into groups by node, (2) write a two-level and a two-dimensional
+# allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
+# whether a flat ring, two levels or two dimensions are right.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 23, 24
+
+# %%
+from functools import partial
+
+import numpy as np
+from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual
+from labkit.collectives import (
+    ring_allgather,
+    ring_allreduce,
+    ring_reduce_scatter,
+    tree_broadcast,
+    tree_reduce,
+)
+
+lab.start("26_hierarchical_allreduce")
+
+# %% tags=["parameters"]
+nodes = 16  # nodes of the virtual machines in the plots, with 4 ranks each
+lengths = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the vectors there
+sizes = (256, 16384, 1048576, 16777216)  # bytes per rank in the measurement on real ranks
+patience = 20  # seconds after which a check calls a program on real ranks stuck
+
+# %% [markdown]
+# ### Two kinds of link
+# Inside a node, ranks talk over NVLink, PCIe or shared memory. Between nodes they share a network card or a
+# few, often ten times slower. So each byte should cross the network as seldom as possible. m nodes of g ranks
+# can do
+#
+# - **two levels**: sum in each node on its first rank, the *leader*; an allreduce among the leaders; each
+#   leader broadcasts in its node. ChainerMN's `hierarchical`, which its documentation advises for one card
+#   per node.
+# - **two dimensions**: a reduce-scatter in each node, so that each of its ranks has one chunk of the node's
+#   sum; an allreduce of each chunk among the ranks that have it, one per node; an allgather in each node.
+#   ChainerMN's `two_dimensional`, advised for several cards; Horovod's hierarchical allreduce; Sony's
+#   2D-torus, which trained ResNet-50 in 122 s (Mikami et al., arXiv 1811.05233); one dimension more is IBM's
+#   PowerAI DDL, with 95 % efficiency on 256 P100 (Cho et al., arXiv 1708.02188, as told by TOP500 News).
+#
+# Both are put together from what you wrote in labs 21 and 23. `labkit.collectives` has it: `tree_reduce(comm,
+# vector)` leaves the sum in rank 0's vector, `tree_broadcast(comm, vector)` copies rank 0's to all,
+# `ring_reduce_scatter(comm, vector)` returns this rank's chunk of the sum (a view of `vector`),
+# `ring_allgather(comm, vector)` brings these chunks to all ranks, and `ring_allreduce(comm, vector)` does
+# both.
+
+# %% [markdown]
+# ### Exercise 26.1 · Groups by node
+# All ranks of `comm` call `comm.Split(color, key)`. Those that give the same `color` get a communicator of
+# their own, numbered in the order of `key`. `inside`: the ranks of my node, in the order of `comm`. `across`:
+# one rank of each node, those that have my number in their node, in the order of the nodes. 2 lines.
+#
+# <details><summary>Hint 1: inside</summary>
+#
+# The color is what the members have in common, here the number of their node. As the key, the rank will do.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `inside = comm.Split(node, comm.rank)`. The members of `across` have `inside.rank` in common; its order is
+# that of the nodes.
+# </details>
+
+
+# %%
+def groups(comm, node):
+    """node: number of the node that this rank is on. Returns the communicators inside and across."""
+    ### BEGIN SOLUTION
+    # Across ranks: everybody calls Split, and those of one color meet in one group.
+    inside = comm.Split(node, comm.rank)
+    across = comm.Split(inside.rank, node)
+    ### END SOLUTION
+    return inside, across
+
+
+# %%
+def members(comm, node):
+    return [group.allgather(comm.rank) for group in groups(comm, node)]
+
+
+with check("26.1"):
+    for m, g in [(1, 4), (4, 1), (2, 2), (3, 2), (2, 3), (4, 4)]:
+        one_by_one, dealt_out = np.arange(m * g).reshape(m, g), np.arange(m * g).reshape(g, m).T
+        for rows, how in ((one_by_one, "node by node"), (dealt_out, "dealt out like cards")):
+            node_of = [int(np.argwhere(rows == rank)[0][0]) for rank in range(m * g)]
+            run = virtual.Cluster(nodes=m, ranks_per_node=g).run(members, virtual.by_rank(node_of))
+            for (node, local), rank in np.ndenumerate(rows):
+                who = f"{m} node(s) of {g} rank(s), {how}: on rank {rank}, the ranks in"
+                expect.equal(run.results[rank][0], rows[node].tolist(), f"{who} `inside`")
+                expect.equal(run.results[rank][1], rows[:, local].tolist(), f"{who} `across`")
+
+# %% [markdown]
+# ### Predict
+# 4 nodes of 4 ranks. How many vectors leave each node in all: in a flat ring in the order of the nodes, in a
+# flat ring whose neighbours are never on one node, with two levels, with two dimensions?
+
+# %%
+predict("26.3", flat=1.875, dealt_out=7.5, two_level=1.5, two_dimensional=1.5)
+
+# %% [markdown]
+# ### Exercise 26.2 · Two levels
+# Three calls of the functions above. Who takes part in the one in the middle? 4 lines.
+#
+# <details><summary>Hint 1: in the middle</summary>
+#
+# Leaders have `inside.rank == 0`. The `across` of a leader holds all leaders and nobody else.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `tree_reduce(inside, vector)`; on a leader only, `ring_allreduce(across, vector)`; and back, on everybody.
+# </details>
+
+
+# %%
+def two_level(inside, across, vector):
+    """Sum `vector` over all ranks, in place: to the leader of each node, among leaders, back."""
+    ### BEGIN SOLUTION
+    tree_reduce(inside, vector)
+    # Across ranks: only leaders talk between nodes; the others wait in the broadcast.
+    if inside.rank == 0:
+        ring_allreduce(across, vector)
+    tree_broadcast(inside, vector)
+    ### END SOLUTION
+
+
+# %%
+def by_node(function, comm, vector, g):
+    function(*groups(comm, comm.rank // g), vector)
+
+
+def leaving(run):
+    """Messages and bytes that leave the busiest node."""
+    out = np.zeros((max(run.nodes) + 1, 2))
+    for (node, _), pair in run.node_links.items():
+        out[node] += pair
+    return out.max(axis=0)
+
+
+def try_out(function, rings, rounds):
+    """1 to 4 nodes of 1 to 4 ranks: the sum; what leaves a node in rings(g) rings; rounds(m, g)."""
+    for g in (1, 2, 3, 4):
+        p = [g, 2 * g, 3 * g, 4 * g]
+        runs = virtual.trials(
+            partial(by_node, function), sum, ranks=p, ranks_per_node=g, args=(g,), what="the sum"
+        )
+        for (p, n), run in runs.items():
+            m, (messages, nbytes) = p // g, leaving(run)
+            least = sum(2 * (len(part) - len(part) // m) for part in np.array_split(range(n), rings(g)))
+            who = f"The sum is right. But with {m} node(s) of {g} rank(s) and {n} values,"
+            what = f"{who} {nbytes / 8 / n:.2f} vectors leave a node; {least / n:.2f} are enough."
+            expect(nbytes <= 8 * least, what)
+            few = 2 * (m - 1) * rings(g)
+            expect(messages <= few, f"{who} {messages:.0f} messages leave a node; {few} are enough.")
+            steps = max(run.steps)
+            expect(steps <= rounds(m, g), f"{who} it takes {steps} rounds; {rounds(m, g)} are enough.")
+
+
+def on_real_ranks(comm, function):
+    vector = np.arange(100_003, dtype=np.float32) % 1000 * (comm.rank + 1)
+    by_node(function, comm, vector, 2)
+    want = np.arange(100_003) % 1000 * sum(range(1, comm.size + 1))
+    expect.close(
+        vector, want, f"{comm.size} real ranks, 2 a node, 100,003 values: the sum on rank {comm.rank}"
+    )
+
+
+with check("26.2"):
+    try_out(two_level, lambda g: 1, lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length())
+    launch.run(on_real_ranks, two_level, ranks=launch.ranks_here(4), timeout=patience)
+
+# %% [markdown]
+# ### Exercise 26.3 · Two dimensions
+# Think of the ranks as a table with one row per node. First along the rows, then down the columns, then along
+# the rows again. What is there to sum in a column? 3 lines.
+#
+# <details><summary>Hint 1: what the rows leave</summary>
+#
+# `ring_reduce_scatter` returns this rank's chunk of its node's sum, a view of `vector`. The ranks of its
+# column have the same chunk of the other nodes' sums.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `chunk = ring_reduce_scatter(inside, vector)`, then an allreduce of that alone, `ring_allreduce(across, …)`.
+# What brings all chunks to all ranks of a node?
+# </details>
+
+
+# %%
+def two_dimensional(inside, across, vector):
+    """Sum `vector` over all ranks, in place: scattered in the node, across by chunks, gathered."""
+    ### BEGIN SOLUTION
+    chunk = ring_reduce_scatter(inside, vector)
+    # Across ranks: each rank talks to its likes in the other nodes, about its own chunk.
+    ring_allreduce(across, chunk)
+    ring_allgather(inside, vector)
+    ### END SOLUTION
+
+
+# %%
+def flat(comm, vector, g):
+    ring_allreduce(comm, vector)
+
+
+def dealt_out(comm, vector, g):
+    """A flat ring in another order: the first rank of every node, then the second of every node, …"""
+    ring_allreduce(comm.Split(0, comm.rank % g * comm.size + comm.rank), vector)
+
+
+ways = {"flat": flat, "dealt_out": dealt_out}
+ways |= {one.__name__: partial(by_node, one) for one in (two_level, two_dimensional)}
+
+
+def run_on(machine, way, nodes, nbytes, **more):
+    """`way` on nodes of 4 ranks, with vectors that stand for nbytes."""
+    cluster = virtual.Cluster(nodes, ranks_per_node=4, machine=machine)
+    return cluster.run(ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4, **more)
+
+
+with check("26.3"):
+    try_out(two_dimensional, lambda g: g, lambda m, g: 2 * (m - 1) + 2 * (g - 1))
+    launch.run(on_real_ranks, two_dimensional, ranks=launch.ranks_here(4), timeout=patience)
+    card = {way: leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
+    predict.compare("26.3", **card)
+plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card")
+
+# %% [markdown]
+# In the order of the nodes a flat ring sends hardly more than the clever ways: only one rank of a node talks
+# to the next node. In a bad order it sends four times as much. What is left to gain? **Rounds**, 2(p - 1)
+# against few, and **cards**: of several cards a flat ring uses one for sending, two dimensions use all.
+#
+# ### Predict
+# 16 nodes of four ranks with one card of 10 Gbit/s, then the same with four cards. How many times as fast as
+# the flat ring are two levels and two dimensions, for 100 MB?
+
+# %%
+predict("26.2", one_card=1.0, four_cards=1.0)
+predict("26.3", one_card=1.0, four_cards=3.0)
+
+# %%
+one = virtual.machine("ethernet10_4gpu")
+machines = {"one_card": one, "four_cards": one.but(name="ethernet10_4gpu with four cards", nics=4)}
+runs = {
+    cards: {way: {n: run_on(machines[cards], way, nodes, n) for n in lengths} for way in ways}
+    for cards in machines
+}
+
+
+def gain(cards, way, n):
+    """How many times as fast as the flat ring."""
+    return runs[cards]["flat"][n].time / runs[cards][way][n].time
+
+
+times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_card"].items()}
+plots.bandwidth(times, what="algbw", title=f"{nodes} nodes of {one.name}")
+curves = {"two levels": {n / 1e3: gain("one_card", "two_level", n) for n in lengths}}
+for cards in machines:
+    label = f"two dimensions, {cards.replace('_', ' ')}"
+    curves[label] = {n / 1e3: gain(cards, "two_dimensional", n) for n in lengths}
+plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title="What it gains", logx=True)
+predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in machines})
+predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in machines})
+
+# %% [markdown]
+# **Short** vectors: two levels win, with the fewest messages. **Long** ones: two levels lose, for all other
+# ranks wait while leaders work, and a second card would not help; two dimensions gain with every card. With
+# **one card**, the flat ring is about as fast as two dimensions. (The jump behind 1 MB: there its messages
+# get so long that they wait for their receiver.) Below, four ranks share a card: who waits for it, and when?
+
+# %%
+plots.timeline(run_on(one, "two_dimensional", 2, 1e7, trace=True), title="Two dimensions, one card a node")
+places = [(n, m) for n in lengths for m in (2, 4, 8, 16) if m <= nodes]
+best = {way: {(n, m): run_on(one, way, m, n).time for n, m in places} for way in ways}
+plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {one.name}")
+
+# %% [markdown]
+# ### Measure: this machine
+# On one host all links are alike, and pretend nodes of two ranks gain nothing but rounds; with fewer cores
+# than ranks, much of the time is waiting for a core. On a cluster, start this file by `srun` with as many
+# ranks on each node: then the nodes are real.
+
+
+# %%
+def compare(comm):
+    from mpi4py import MPI
+
+    hosts = comm.allgather(MPI.Get_processor_name())
+    names = list(dict.fromkeys(hosts))
+    # Across ranks: which node is mine? A group for each, made once, before the clock runs.
+    inside, across = groups(comm, names.index(hosts[comm.rank]) if len(names) > 1 else comm.rank // 2)
+    calls = {"flat": partial(ring_allreduce, comm)}
+    calls |= {way.__name__: partial(way, inside, across) for way in (two_level, two_dimensional)}
+    vectors = [np.zeros(nbytes // 4, np.float32) for nbytes in sizes]
+    in_turns = partial(timing.in_turns, comm=comm, seconds=2)
+    return {v.nbytes: in_turns({way: partial(call, v) for way, call in calls.items()}) for v in vectors}
+
+
+rows, p = launch.run(compare, ranks=4)[0], launch.ranks_here(4)
+times = {way: {nbytes: row[way] for nbytes, row in rows.items()} for way in rows[sizes[0]]}
+plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"{p} real ranks")
+for way, row in times.items():
+    record.add("allreduce", way=way, ranks=p, bytes=list(row), seconds=[one.median for one in row.values()])
+
+# %% [markdown]
+# ### What you take away
+# - `Split` by node and by number in the node: two communicators make a table of the ranks.
+# - Two levels: fewest messages, one rank of a node on the network. Right for short vectors and one card.
+# - Two dimensions: 1/g of the vector per rank on the network. Right for long vectors, the more cards the
+#   better.
+# - A flat ring in node order is a strong rival with one card; its order is what counts.
+# - ChainerMN's family of such communicators scaled to 128 GPUs with 90 % efficiency (arXiv 1710.11351). In
+#   NCCL's tree, ranks of a node form a chain, and only the nodes a tree.

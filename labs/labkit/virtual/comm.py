@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 
 from labkit.errors import LabError
-from labkit.virtual.buffers import box
 from labkit.virtual.collectives import Collectives
 from labkit.virtual.engine import Lane
-from labkit.virtual.exchange import Exchange
+from labkit.virtual.exchange import OBJECT, Exchange
 from labkit.virtual.groups import Groups
 from labkit.virtual.lacking import add_to_comm
 from labkit.virtual.requests import ReceiveRequest, SendRequest
@@ -52,12 +51,20 @@ class Comm(Exchange, Collectives, Groups):
         self._send(buf, dest, tag, True, "Ssend")
 
     def Recv(self, buf, source: int | None = None, tag: int | None = None, status=None) -> None:
-        self._recv(box(buf), source, tag, status, "Recv")
+        self._recv(buf, source, tag, status, "Recv")
 
     def Sendrecv(
         self, sendbuf, dest: int, sendtag: int = 0, recvbuf=None, source=None, recvtag=None, status=None
     ) -> None:
-        self._sendrecv(sendbuf, dest, sendtag, box(recvbuf), source, recvtag, status, "Sendrecv")
+        state = self._state
+        call, base = "sendrecv" if recvbuf is OBJECT else "Sendrecv", state.round
+        departure = self._post(sendbuf, dest, sendtag, False)
+        received = self._recv(recvbuf, source, recvtag, status, call, base)
+        if state.last_send > state.round:
+            state.round = state.last_send
+        if departure is not None:
+            self._depart(departure, call, dest)
+        return received
 
     def Isend(self, buf, dest: int, tag: int = 0) -> SendRequest:
         return self._isend(buf, dest, tag, False, "Isend")
@@ -66,7 +73,7 @@ class Comm(Exchange, Collectives, Groups):
         return self._isend(buf, dest, tag, True, "Issend")
 
     def Irecv(self, buf, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
-        return self._irecv(box(buf), source, tag, "Irecv")
+        return self._irecv(buf, source, tag, "Irecv")
 
     def Probe(self, source=None, tag=None, status=None) -> bool:
         return self._probe(source, tag, status, "Probe")
@@ -83,17 +90,16 @@ class Comm(Exchange, Collectives, Groups):
         self._send(pickle.dumps(obj, 5), dest, tag, True, "ssend")
 
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
-        return self._recv(None, source, tag, status, "recv")
+        return self._recv(OBJECT, source, tag, status, "recv")
 
     def sendrecv(self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None):
-        sent = pickle.dumps(sendobj, 5)
-        return self._sendrecv(sent, dest, sendtag, None, source, recvtag, status, "sendrecv")
+        return self.Sendrecv(pickle.dumps(sendobj, 5), dest, sendtag, OBJECT, source, recvtag, status)
 
     def isend(self, obj, dest: int, tag: int = 0) -> SendRequest:
         return self._isend(pickle.dumps(obj, 5), dest, tag, False, "isend")
 
     def irecv(self, buf=None, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
-        return self._irecv(None, source, tag, "irecv")
+        return self._irecv(OBJECT, source, tag, "irecv")
 
     def probe(self, source=None, tag=None, status=None) -> bool:
         return self._probe(source, tag, status, "probe")

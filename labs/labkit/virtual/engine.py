@@ -17,19 +17,42 @@ current: Lane | None = None  # the lane that runs now, in whichever engine
 PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else is called endless
 
 
-class Lane:
-    """One thread of control of a rank: its program, or a non-blocking collective that runs beside it."""
+class Receive:
+    """A receive that was posted. into: the array it fills, or None for an object. channel: None for any source.
+
+    message, channel, arrive: what it met, and when the last byte is there. waiter: who is to be woken then.
+    order: receives of a rank take messages in the order in which they were posted. base: the rank's round then.
+    """
 
     __slots__ = (
-        "engine", "looked", "looks", "now", "receive", "since", "state", "switch", "thread", "turn", "waits",
-    )  # fmt: skip
+        "arrive",
+        "base",
+        "channel",
+        "context",
+        "into",
+        "message",
+        "order",
+        "posted",
+        "tag",
+        "waiter",
+    )
+
+    def __init__(self):
+        self.message = self.waiter = None
+
+
+class Lane(Receive):
+    """One thread of control of a rank: its program, or a non-blocking collective that runs beside it.
+
+    It is also the one blocking receive that it can have at a time: an object less for every message.
+    """
+
+    __slots__ = ("engine", "looked", "looks", "now", "since", "state", "switch", "thread", "turn", "waits")
 
     def __init__(self, engine: Engine, state: State, now: float):
+        super().__init__()
         self.engine, self.state, self.now = engine, state, now
-        self.receive = None  # the one blocking receive that a lane can have at a time, used again and again
-        self.waits = (
-            None  # while it is blocked: (call, communicator, "from" or "to", peer, tag), see stuck.py
-        )
+        self.waits = None  # while it is blocked: (call, communicator, "from" or "to", peer, tag)
         self.thread: greenlet | None = None
         self.switch: Callable | None = None
         self.looks, self.since, self.looked, self.turn = 0, now, now, -1  # see `look`

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from labkit.virtual import explain
-from labkit.virtual.buffers import array, scale
-from labkit.virtual.engine import Lane
+from labkit.virtual.buffers import array, box, scale
+from labkit.virtual.engine import Lane, Receive
 from labkit.virtual.requests import ReceiveRequest, SendRequest, Status
-from labkit.virtual.transport import ANY, Channel, Departure, Receive, Transport, put
+from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
+
+
+OBJECT = object()  # in the place of a buffer: what comes is an object
 
 
 class Exchange:
@@ -70,17 +73,6 @@ class Exchange:
         if departure is not None:
             self._depart(departure, call, dest)
 
-    def _sendrecv(self, sendbuf, dest, sendtag, into, source, recvtag, status, call):
-        state = self._state
-        base = state.round
-        departure = self._post(sendbuf, dest, sendtag, False)
-        received = self._recv(into, source, recvtag, status, call, base)
-        if state.last_send > state.round:
-            state.round = state.last_send
-        if departure is not None:
-            self._depart(departure, call, dest)
-        return received
-
     def _depart(self, departure: Departure, call: str, dest: int) -> None:
         """Wait until the buffer of a rendezvous is free."""
         lane = self._lane
@@ -92,33 +84,27 @@ class Exchange:
         elif departure.done > lane.now:
             lane.now = departure.done
 
-    def _recv(self, into, source, tag, status, call: str, base: int | None = None):
-        """Receive, into an array or, where `into` is None, an object: that is returned."""
-        state = self._state
-        if source == self._mpi.PROC_NULL and source is not None:
-            return self._nothing(status)
-        if base is None:
-            base = state.round
-        receive = self._accept(into, source, tag, base, True)
-        if receive.message is None:
-            lane = self._lane
-            lane.waits = (call, self, "from", source, tag)
-            lane.engine.next(lane)
-            lane.waits = None
-        return self._take(receive, status)
-
-    def _accept(self, into, source, tag, base: int, blocking: bool) -> Receive:
-        """Post a receive."""
+    def _recv(self, buf, source, tag, status, call: str, base: int | None = None):
+        """Receive into an array, or an object (buf is OBJECT), which is returned."""
+        lane, state, into = self._lane, self._state, buf
+        if type(buf) is not np.ndarray or buf.ndim != 1 or not buf.flags.carray or buf.dtype.hasobject:
+            into = None if buf is OBJECT else box(buf)
         try:
             channel = self._from[source]
         except KeyError:
+            if source == self._mpi.PROC_NULL:
+                return self._nothing(status)
             channel = self._open_from(source)
-        # mpi4py's default tag of a receive is any.
-        tag = ANY if tag is None else self._tag(tag) if tag < 0 else tag
-        pending = self._state.pending
-        if pending and into is not None:
-            explain.look_for_use_before_wait(pending, into, "receives into")
-        return self._transport.receive(self._lane, into, channel, tag, self._context, base, blocking)
+        what = ANY if tag is None else self._tag(tag) if tag < 0 else tag
+        if state.pending and into is not None:
+            explain.look_for_use_before_wait(state.pending, into, "receives into")
+        if base is None:
+            base = state.round
+        if not self._transport.receive(lane, lane, into, channel, what, self._context, base):
+            lane.waits = (call, self, "from", source, tag)
+            lane.engine.next(lane)
+            lane.waits = None
+        return self._take(lane, status)
 
     def _tag(self, tag: int) -> int:
         if tag != self._mpi.ANY_TAG:
@@ -126,7 +112,8 @@ class Exchange:
         return ANY
 
     def _take(self, receive: Receive, status):
-        message = self._transport.finish(receive, self._lane)
+        """The end of a receive: its data goes where it belongs, an object is returned."""
+        message = self._transport.finish(self._lane, receive)
         data, into = message[5], receive.into
         if status is not None:
             Status.fill(status, self._place(receive.channel), message[0], message[4])
@@ -145,10 +132,16 @@ class Exchange:
     def _isend(self, buf, dest, tag, wait, call) -> SendRequest:
         return SendRequest(self, self._post(buf, dest, tag, wait), buf, call, dest)
 
-    def _irecv(self, into, source, tag, call) -> ReceiveRequest:
+    def _irecv(self, buf, source, tag, call) -> ReceiveRequest:
+        into, state = None if buf is OBJECT else box(buf), self._state
         if source is not None and source == self._mpi.PROC_NULL:
             return ReceiveRequest(self, None, into, call, source)
-        receive = self._accept(into, source, tag, self._state.round, False)
+        channel = self._from[source] if source in self._from else self._open_from(source)
+        what = ANY if tag is None else self._tag(tag) if tag < 0 else tag
+        if state.pending and into is not None:
+            explain.look_for_use_before_wait(state.pending, into, "receives into")
+        receive = Receive()
+        self._transport.receive(self._lane, receive, into, channel, what, self._context, state.round)
         return ReceiveRequest(self, receive, into, call, source)
 
     def _probe(self, source, tag, status, call: str) -> bool:

@@ -17,7 +17,7 @@ from collections import deque
 from functools import partial
 
 from labkit.virtual import explain
-from labkit.virtual.engine import Engine, Lane, State
+from labkit.virtual.engine import Engine, Lane, Receive, State
 from labkit.virtual.machine import Machine
 
 ANY = -2  # inside this package: any source, any tag
@@ -51,20 +51,6 @@ class Channel:
         )  # fmt: skip
         self.mail, self.posted = [], []
         self.messages = self.nbytes = 0
-
-
-class Receive:
-    """A receive that was posted. into: the array it fills, or None for an object. channel: None for any source.
-
-    message, arrive, channel: what it met, and when the last byte is there. waiter: who is to be woken then.
-    """
-
-    __slots__ = (
-        "arrive", "base", "channel", "context", "into", "lane", "message", "order", "posted", "tag", "waiter",
-    )  # fmt: skip
-
-    def __init__(self, lane: Lane):
-        self.lane, self.waiter = lane, None
 
 
 class Departure:
@@ -159,7 +145,7 @@ class Transport:
             envelope = self.transfer(channel, size, ready)[1]
         length = len(data) if type(data) is bytes else data.nbytes
         if dest.careful:
-            message = (tag, envelope, turn, size, length, _copy(data), departure, explain.mark())
+            message = (tag, envelope, turn, size, length, _copy(data), departure, explain.mark(3))
             self.engine.put(envelope, partial(self._arrive, channel, message))
             return departure
         if channel.posted:
@@ -170,44 +156,39 @@ class Transport:
                 self._meet(channel, (tag, envelope, turn, size, length, data, departure, None), receive)
                 return departure
         mail = channel.mail
-        mail.append((tag, envelope, turn, size, length, _copy(data), departure, explain.mark()))
+        mail.append((tag, envelope, turn, size, length, _copy(data), departure, explain.mark(3)))
         if len(mail) == MANY and type(mail) is list:
             channel.mail = deque(mail)
         return departure
 
     def receive(
-        self, lane: Lane, into, channel: Channel | None, tag: int, context: int, base: int, blocking: bool
-    ) -> Receive:
-        """Post a receive; its `message` is set where one was there already.
+        self, lane: Lane, receive: Receive, into, channel: Channel | None, tag: int, context: int, base: int
+    ) -> bool:
+        """Post a receive. Was its message there already?
 
-        channel: None for any source. base: the receiver's round when it was called. blocking: the lane is
-        about to wait for it, and has no other such receive.
+        channel: None for any source. base: the receiver's round when it was called. receive: the lane itself,
+        if it is about to wait for it.
         """
-        if lane.now > self.engine.time:
+        if lane.now > lane.engine.time:
             lane.sync()
-        if blocking:
-            receive = lane.receive
-            if receive is None:
-                receive = lane.receive = Receive(lane)
-        else:
-            receive = Receive(lane)
         receive.into, receive.base, receive.tag, receive.channel = into, base, tag, channel
-        receive.context, receive.posted, receive.message = context, lane.now, None
+        receive.context, receive.posted = context, lane.now
         state = lane.state
         if channel is None or state.careful:
             found = self.take_arrived(lane, channel, tag, context)
-        else:
-            message = _first_message(channel.mail, tag) if channel.mail else None
-            found = None if message is None else (channel, message)
-        if found is not None:
-            self._meet(*found, receive)
-            return receive
-        if blocking:
-            receive.waiter = lane
+            if found is not None:
+                self._meet(*found, receive)
+                return True
+        elif channel.mail:
+            message = _first_message(channel.mail, tag)
+            if message is not None:
+                self._meet(channel, message, receive)
+                return True
+        receive.message, receive.waiter = None, lane if receive is lane else None
         state.order += 1
         receive.order = state.order
         (state.wild if channel is None else channel.posted).append(receive)
-        return receive
+        return False
 
     def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
         """Message and receive have found each other: a rendezvous now moves its bytes, a waiting rank goes on."""
@@ -224,7 +205,7 @@ class Transport:
             receive.waiter = None
             waiter.wake(arrive)
 
-    def finish(self, receive: Receive, lane: Lane) -> tuple:
+    def finish(self, lane: Lane, receive: Receive) -> tuple:
         """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
         message, state = receive.message, lane.state
         arrive, now = receive.arrive, lane.now
@@ -235,7 +216,7 @@ class Transport:
         state.last_recv = turn
         if turn > state.round:
             state.round = turn
-        trace = self.engine.trace
+        trace = lane.engine.trace
         if trace is not None:
             source = receive.channel.source.rank
             trace.append((state.rank, "wait", receive.posted, lane.now, source, message[3]))

@@ -11,6 +11,8 @@ from math import floor, log2, sqrt
 
 from labkit.errors import LabError
 
+Pair = tuple[float, float]  # (α, β) of one kind of link
+
 # What a collective must move through each rank's link, over the size S that nccl-tests divides by the time
 # (NVIDIA nccl-tests, doc/PERFORMANCE.md). For reduce-scatter and allgather, S is the whole array.
 _BUS_FACTORS = {
@@ -93,6 +95,43 @@ def chain_broadcast_time(n: float, p: int, alpha: float, beta: float, chunks: in
     if chunks is None:
         chunks = max(1, round(sqrt(n * (p - 2) * beta / alpha))) if alpha > 0 else max(1, int(n))
     return (p - 2 + chunks) * message_time(n / chunks, alpha, beta)
+
+
+def leader_allreduce_time(
+    n: float, nodes: int, per_node: int, inside: Pair, between: Pair, gamma: float = 0
+) -> float:
+    """Two levels: a tree reduces to each node's leader, the leaders' ring, a tree broadcasts in each node.
+
+    2⌈lg g⌉(α_i + nβ_i) + ⌈lg g⌉nγ + the ring of n bytes on m leaders with α_e, β_e: one card of a node works.
+    inside, between: (α, β) of the links in a node and of those between nodes. ChainerMN's communicator
+    `hierarchical` (Akiba et al., 2017), which one card a node suffices for.
+    """
+    local = tree_allreduce_time(n, per_node, *inside, gamma)
+    return local + ring_allreduce_time(n, nodes, *between, gamma)
+
+
+def two_dimensional_allreduce_time(
+    n: float,
+    nodes: int,
+    per_node: int,
+    inside: Pair,
+    between: Pair,
+    gamma: float = 0,
+    cards: int | None = None,
+) -> float:
+    """Ring reduce-scatter in a node, g rings between the nodes at once, ring allgather in the node.
+
+    2(g-1)α_i + 2n(g-1)/g β_i + n(g-1)/g γ + the ring of n/g bytes on m nodes, β_e times the ranks that share
+    a card. inside, between: (α, β). cards: network cards per node, one for each rank if None. ChainerMN's
+    `two_dimensional`; the 2-D torus of Mikami et al., arXiv 1811.05233, 2018.
+    """
+    _ranks(per_node)
+    share = n / per_node
+    shared = 1 if cards is None else -(-per_node // cards)
+    alpha, beta = between
+    return ring_allreduce_time(n, per_node, *inside, gamma) + ring_allreduce_time(
+        share, nodes, alpha, shared * beta, gamma
+    )
 
 
 def parameter_server_time(n: float, workers: int, alpha: float, beta: float, servers: int = 1) -> float:

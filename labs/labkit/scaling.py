@@ -14,6 +14,7 @@ from labkit.costs import (
     algbw,
     busbw,
     chain_broadcast_time,
+    leader_allreduce_time,
     message_time,
     parameter_server_time,
     rabenseifner_allreduce_time,
@@ -23,6 +24,7 @@ from labkit.costs import (
     scatter_allgather_broadcast_time,
     tree_allreduce_time,
     tree_broadcast_time,
+    two_dimensional_allreduce_time,
 )
 from labkit.errors import LabError
 from labkit.fits import AlphaBeta, Fit, fit_alpha_beta, fit_amdahl, fit_gustafson, ordered
@@ -42,6 +44,7 @@ __all__ = [
     "fit_amdahl",
     "fit_gustafson",
     "gustafson",
+    "leader_allreduce_time",
     "message_time",
     "parameter_server_time",
     "predict_times",
@@ -54,6 +57,7 @@ __all__ = [
     "step_time",
     "tree_allreduce_time",
     "tree_broadcast_time",
+    "two_dimensional_allreduce_time",
 ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,15 +45,15 @@ def spans(run) -> list[list[Span]]:
 
 
 def _waits(mine: list[Span], end: float, ends: dict[float, int]) -> list[Span]:
-    """The gaps between what a rank computes and adds up, from 0 to its end."""
-    gaps, now = [], 0.0
-    for span in sorted((span for span in mine if span.kind in BUSY), key=lambda span: span.start):
-        if span.start > now:
-            gaps.append((now, span.start))
-        now = max(now, span.end)
-    if end > now:
-        gaps.append((now, end))
-    return [Span("wait", start, stop, ends.get(stop, -1)) for start, stop in gaps]
+    """The gaps between what a rank computes and adds up, from 0 to its end, cut where a wait ended."""
+    found, now, stops = [], 0.0, sorted(ends)
+    for span in [*sorted((one for one in mine if one.kind in BUSY), key=lambda one: one.start), None]:
+        until = end if span is None else span.start
+        if until > now:
+            cuts = [now, *stops[bisect_right(stops, now) : bisect_left(stops, until)], until]
+            found += [Span("wait", start, stop, ends.get(stop, -1)) for start, stop in pairwise(cuts)]
+        now = max(now, until if span is None else span.end)
+    return found
 
 
 def save(run, path: str | Path) -> Path:

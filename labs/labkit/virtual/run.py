@@ -125,7 +125,7 @@ class Run:
         rule = f"{limit} are enough" if exactly is None else f"it should be {limit}"
         rule = f"{named} {does} {limit}" if named else rule
         where = self.where if self._right else self.where.capitalize()
-        sentence = f"{self._right}{where} {who} {did} {_number(counts[worst], noun)} {noun}; {rule}."
+        sentence = f"{self._right}{where} {who} {did} {_counted(counts[worst], noun)}; {rule}."
         expect(off[worst] <= slack + 1e-9 * max(1.0, abs(wants[worst])), sentence)
 
     def _who(self, counts, worst: int) -> str:
@@ -161,6 +161,11 @@ def _ranks(ranks: list[int]) -> str:
         return f"ranks {ranks[0]} to {ranks[-1]}"
     named = [str(rank) for rank in ranks[:3]] + [f"{len(ranks) - 3} others"] * (len(ranks) > 3)
     return f"ranks {', '.join(named[:-1])} and {named[-1]}"
+
+
+def _counted(value: float, noun: str) -> str:
+    number = _number(value, noun)
+    return f"{number} {noun[:-1] if number == '1' else noun}"
 
 
 def _number(value: float, noun: str) -> str:

@@ -18,8 +18,8 @@ from labkit.virtual.transport import Transport
 class Comm(Exchange, Collectives, Groups):
     """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names (mpi4py.MPI.Comm).
 
-    rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case ones objects.
-    `compute(seconds)` lets this rank's clock run on. What is not there raises an error that says so.
+    rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case ones
+    objects. `compute(seconds)` lets this rank's clock run on. What is not there raises an error that says so.
     """
 
     def __init__(self, transport: Transport, lane: Lane, members: list[int], rank: int, context: int, mpi):

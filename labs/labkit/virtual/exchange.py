@@ -10,7 +10,6 @@ from labkit.virtual.engine import Lane, Receive
 from labkit.virtual.requests import ReceiveRequest, SendRequest, Status
 from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
 
-
 OBJECT = object()  # in the place of a buffer: what comes is an object
 
 
@@ -74,7 +73,7 @@ class Exchange:
             self._depart(departure, call, dest)
 
     def _depart(self, departure: Departure, call: str, dest: int) -> None:
-        """Wait until the buffer of a rendezvous is free."""
+        """Wait until the buffer of a rendezvous is free, in a blocking call."""
         lane = self._lane
         if departure.done is None:
             departure.waiter = lane

@@ -1,4 +1,4 @@
-"""What goes wrong on the virtual cluster, told as a sentence: who, in which call, on which line of the learner's."""
+"""What goes wrong in a call on the virtual cluster, told as a sentence: who, and on which line of the learner's."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def bad_tag(tag) -> MPIError:
 
 def wrong_type(buf) -> TypeError:
     return TypeError(
-        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects there are "
-        "the lower-case ones (send, recv, bcast)."
+        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects there "
+        "are the lower-case ones (send, recv, bcast)."
     )
 
 
@@ -70,25 +70,29 @@ def deliver(rank: int, sender: int, data, into):
         )
     if data.size > into.size:
         raise MPIError(
-            f"Message truncated: rank {sender} sent {data.size} values, and rank {rank} has room for {into.size}."
+            f"Message truncated: rank {sender} sent {data.size} values, and rank {rank} has room for "
+            f"{into.size}."
         )
     into[: data.size] = data
     return None
 
 
-def plain(buf) -> np.ndarray | None:
-    """The memory behind a buffer argument, to look at it again; None for objects."""
-    if isinstance(buf, list | tuple) and buf:
-        buf = buf[0]
-    return np.asarray(buf).reshape(-1) if isinstance(buf, np.ndarray) else None
-
-
 def poison(into) -> None:
     """Fill the buffer of an Irecv with what no sum survives, so that use before Wait shows."""
     if into is not None and into.size:
-        into[...] = (
-            np.nan if into.dtype.kind in "fc" else np.iinfo(into.dtype).min if into.dtype.kind in "iu" else 0
-        )
+        into[...] = _poison(into.dtype)
+
+
+def poisoned(into) -> bool:
+    """Is it still as `poison` left it?"""
+    bad = np.full(1, _poison(into.dtype), into.dtype)
+    return into.tobytes() == bad.tobytes() * into.size
+
+
+def _poison(dtype):
+    if dtype.kind in "fc":
+        return np.nan
+    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max if dtype.kind == "u" else 0
 
 
 def look_for_use_before_wait(pending: list, data, does: str) -> None:
@@ -107,7 +111,8 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
 
 
 def changed_before_wait(request) -> None:
+    verb = "sent" if "send" in request._call else "in the array afterwards"
     raise MPIError(
-        f"The array of an {request._call} was changed before its Wait ({request.line()}): what is sent is then "
-        "chance. Wait for the request first, or send a copy."
+        f"The array of an {request._call} was changed before its Wait ({request.line()}): what is {verb} is "
+        "then chance. Wait for the request first, or use another array."
     )

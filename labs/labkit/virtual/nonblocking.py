@@ -44,16 +44,19 @@ class CollectiveRequest(Request):
         if self._joins is not None:
             self._joins.wake(lane.now)
 
-    def _ready(self, now: float) -> bool:
-        return self._until is not None and self._until <= now
+    def _when(self) -> float | None:
+        return self._until
+
+    def _watch(self, waiter) -> None:
+        self._joins = waiter
+
+    def _waits(self, call: str) -> tuple:
+        return f"{call} of an {self._call}", self._comm, "with", None
 
     def _finish(self, status) -> None:
         lane = self._comm._lane
         if self._until is None:
-            self._joins = lane
-            lane.waits = (f"Wait of an {self._call}", self._comm, "with", None)
-            lane.block()
-            lane.waits = None
+            self._block(lane)
         lane.now = max(lane.now, self._until)
         if self._was is not None and self._data.tobytes() != self._was:
             explain.changed_before_wait(self)

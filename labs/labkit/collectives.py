@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from labkit.errors import LabError
+
 
 def tree_reduce(comm, vector) -> None:
     """Rank 0's `vector` becomes the sum, by a binomial tree (lab 21); the others may then hold anything."""
@@ -21,6 +23,8 @@ def tree_reduce(comm, vector) -> None:
 
 def tree_broadcast(comm, vector, root: int = 0) -> None:
     """Rank root's `vector` goes to all, by a binomial tree (lab 21)."""
+    if not 0 <= root < comm.size:
+        raise LabError(f"root={root}: with {comm.size} rank{'s' * (comm.size > 1)} there is no such rank.")
     if comm.rank != root:
         comm.Recv(vector, source=_parent(comm, root))
     for child in _children(comm, root):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from labkit import collectives, costs, virtual
+from labkit.errors import LabError
 
 RANKS = (1, 2, 3, 4, 5, 7, 8, 12, 16)
 ALPHA, BANDWIDTH = 2e-6, 1e9
@@ -36,6 +37,8 @@ def test_reduce_and_broadcast_reach_whom_they_should():
     virtual.trials(collectives.tree_broadcast, lambda v: v[0], ranks=RANKS)
     for root in range(5):
         virtual.trials(collectives.tree_broadcast, lambda v, root=root: v[root], ranks=[5], args=(root,))
+    with pytest.raises(LabError, match="root=2: with 2 ranks there is no such rank"):
+        virtual.Cluster(2).run(collectives.tree_broadcast, np.ones(3), 2)
 
 
 @pytest.mark.parametrize("p", [2, 4, 8, 16])

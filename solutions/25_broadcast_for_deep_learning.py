@@ -108,9 +108,9 @@ predict("25.3", best_chunks=171)
 
 # %% [markdown]
 # ### Exercise 25.2 · The pipelined chain
-# This is what MVAPICH2-GDR came to (Awan et al. 2017, "Optimized Broadcast for Deep Learning Workloads on
-# Dense-GPU InfiniBand Clusters: MPI or NCCL?", arXiv 1707.09414). `left` and `right` are `PROC_NULL` at the
-# chain's ends, so all ranks make the same calls. Chunks may be empty: `count` may exceed the length. 5 lines.
+# MVAPICH2-GDR's design for GPUs (Awan et al. 2017, arXiv 1707.09414). `left` and `right` are `PROC_NULL` at
+# the chain's ends, so all ranks make the same calls. Chunks may be empty: `count` may exceed the length.
+# About 5 lines.
 #
 # <details><summary>Hint 1: what must overlap</summary>
 #
@@ -147,6 +147,7 @@ with check("25.2"):
         list(try_out(chain, k, most=lambda p, k=k: (1, k, p - 2 + k)))
     cluster, vector = virtual.Cluster(64, machine=strict), virtual.vector(np.zeros(4096), stands_for=1e9)
     took = [cluster.run(way, vector, 0, *k).time for way, *k in ((chain, 64), (tree_broadcast,))]
+    expect.between(took[0] / (1e9 * beta), 1, 2, "64 chunks to 64 ranks; how many times nβ it took")
     predict.compare("25.2", chain=took[0] / (1e9 * beta), tree=took[1] / (1e9 * beta))
 run = virtual.Cluster(8, machine=strict).run(chain, np.zeros(10**6), 0, 8, trace=True)
 plots.timeline(run, title="Your chain: 8 chunks to 8 ranks")
@@ -231,13 +232,13 @@ def try_here(comm, ways):
 
 
 with check("25.4"):
-    inside = partial(chain, count=4)
-    for g, ranks in ((1, (1, 3, 5)), (2, (2, 4, 16)), (4, (4, 8, 12))):
-        for p, run in try_out(two_level, g, inside, most=lambda p: (4, 7, 8), ranks=ranks, per_node=g):
+    for g, ranks, most in ((1, (1, 3, 5), (3, 3, 3)), (2, (2, 4, 16), (4, 4, 4)), (4, (4, 8, 12), (3, 3, 5))):
+        case = {"most": lambda p, most=most: most, "ranks": ranks, "per_node": g}
+        for p, run in try_out(two_level, g, partial(chain, count=1), **case):
             who = f"The vector is right {run.where}, {g} on a node. But between nodes, the number of messages"
             expect.equal(sum(messages for messages, _ in run.node_links.values()), p // g - 1, who)
-    ranks = launch.ranks_here(4)
-    ways = [scatter_allgather, inside, partial(two_level, per_node=max(1, ranks // 2), inside=inside)]
+    ranks, four = launch.ranks_here(4), partial(chain, count=4)
+    ways = [scatter_allgather, four, partial(two_level, per_node=max(1, ranks // 2), inside=four)]
     launch.run(try_here, ways, ranks=ranks, timeout=10)
 
 # %% [markdown]
@@ -299,8 +300,7 @@ print(f"The best for each layer saves {saved:.1f} ms against NCCL: 7 % of a step
 
 # %%
 def compare(comm):
-    own = {way.__name__: way for way in (tree_broadcast, scatter_allgather, type(comm).Bcast)}
-    own["chain"] = inside
+    own = {"tree": tree_broadcast, "scatter": scatter_allgather, "chain": four, "MPI": type(comm).Bcast}
     # Across ranks: the slowest counts.
     turns, vectors = partial(timing.in_turns, comm=comm), [np.zeros(n, np.uint8) for n in sizes_here]
     return {v.nbytes: turns({way: partial(fn, comm, v, 0) for way, fn in own.items()}) for v in vectors}

@@ -44,6 +44,15 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # Now each rank has one finished chunk: rank r has chunk r + 1 (mod p). Second half, **allgather**: the
 # finished chunks travel once more round the ring, and replace what they meet.
+
+# %%
+plots.ring(4, label="chunk {rank}", title="Step 0")
+
+# %% [markdown]
+# Besides real ranks, this lab uses the **virtual cluster**: your function, unchanged, on ranks that only take
+# turns in this process. Each has a clock, on which a message takes what a stated machine would take, by
+# default α = 1 µs and 1 GB/s. So a run of 64 ranks takes a moment here, and its messages, bytes and rounds
+# are exact.
 #
 # ### Predict
 # How many vectors of n bytes does each of p = 8 ranks send, in both halves together, and in how many steps?
@@ -138,7 +147,7 @@ plots.timeline(four.run(ring_allreduce, virtual.vector(np.ones(16), stands_for=g
 
 
 # %% [markdown]
-# Each row is a rank, time runs to the right. Does a link ever rest?
+# In the picture each row is a rank, time runs to the right. When does a link rest, and what for?
 #
 # ### Exercise 23.3 · What it costs, on paper
 # A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
@@ -176,9 +185,9 @@ with check("23.3"):
         expect.close(seconds, run.time, f"{who} seconds", rtol=1e-3)
 
 # %% [markdown]
-# No allreduce sends less per rank: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of Parallel and
-# Distributed Computing 69(2), 2009). So more ranks cost hardly more: the ring stays near 2nβ, while the time
-# of one server for all grows with p.
+# In no allreduce can the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of
+# Parallel and Distributed Computing 69(2), 2009). So more ranks cost hardly more: the ring stays near 2nβ,
+# while the time of one server for all grows with p.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -276,11 +285,13 @@ predict.compare("23.2", share_of_mpi=share.median)
 # Yours can win at the largest size: MPICH takes its working memory anew in every call, and on our machine
 # spent half of its time on getting the pages from the operating system. `launch.run(…, env=keep)`, where
 # `keep` has "4294967296" for both `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_`, lets it keep them.
-# Who wins then?
 #
 # ### What you take away
-# - A ring allreduce is a reduce-scatter and an allgather; each rank sends 2(p - 1)/p vectors, the minimum.
+# - A ring allreduce is a reduce-scatter and an allgather. Each rank sends 2(p - 1)/p vectors, and no way is
+#   cheaper for the busiest rank.
 # - Its bytes hardly grow with p, its messages do: right for long vectors, wrong for short ones. So libraries
 #   choose by size (lab 24), and Horovod packs small gradients into one long vector (lab 44).
-# - If you have time: send half of the vector left, half right. Is that faster, with one port per rank?
+# - If you have time: (a) cut each chunk in two, and add one half while the other travels (`Isend`, `Irecv`).
+#   What does the picture look like then? (b) Send half of the vector left, half right. Is it faster with one
+#   port?
 # - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.

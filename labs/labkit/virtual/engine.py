@@ -1,8 +1,9 @@
 """Ranks as greenlets, each with a clock of its own; the one that is earliest in virtual time runs.
 
-A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could act before
-another that is earlier, it steps back first (`sync`). So everything that ranks share (ports, cards, mailboxes)
-is touched in the order of virtual time, and a run gives the same times and the same matching every time.
+A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could act
+before another that is earlier, it steps back first (`sync`). So everything that ranks share (ports, cards,
+mailboxes) is touched in the order of virtual time, and a run gives the same times and the same matching
+every time.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else i
 
 
 class Receive:
-    """A receive that was posted. into: the array it fills, or None for an object. channel: None for any source.
+    """A receive that was posted. into: the array it fills, None for an object. channel: None for any source.
 
     message, channel, arrive: what it met, and when the last byte is there. waiter: who is to be woken then.
-    order: receives of a rank take messages in the order in which they were posted. base: the rank's round then.
+    order: receives of a rank take messages in the order in which they were posted. base: the rank's round
+    then.
     """
 
     __slots__ = (
@@ -77,8 +79,9 @@ class Lane(Receive):
     def look(self, least: float, waits: tuple) -> None:
         """A Test or Iprobe has found nothing. It takes `least` seconds: else a loop of them would never end.
 
-        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that a long wait
-        is not a million looks. waits: what it asked for. A loop that can never end is told as a deadlock.
+        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that a long
+        wait is not a million looks. waits: what it asked for. A loop that can never end is told as a
+        deadlock.
         """
         state, engine = self.state, self.engine
         turn = state.round + state.last_send
@@ -114,7 +117,8 @@ class State:
         self.lane: Lane | None = None
         self.incoming: dict[tuple, object] = {}  # (context, source) -> Channel
         self.outgoing: list = []  # Channels
-        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive, in that order:
+        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive, in that
+        # order:
         self.careful = False
         self.arrivals: list = []  # (channel, message) that have arrived and that no receive has taken
         self.wild: list = []  # receives from ANY_SOURCE that no message has reached
@@ -144,9 +148,9 @@ class State:
 class Engine:
     """One run: `engine.run(programs)` gives what each program returned.
 
-    What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time in the order
-    in which they came; `front` those of `time` that are still to go, the next one last. Ranks in step share
-    their times, so this is a good deal faster than one heap of all of them.
+    What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time in the
+    order in which they came; `front` those of `time` that are still to go, the next one last. Ranks in step
+    share their times, so this is a good deal faster than one heap of all of them.
     """
 
     def __init__(self, nodes: list[int], trace: bool = False):

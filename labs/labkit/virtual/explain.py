@@ -1,4 +1,4 @@
-"""What goes wrong in a call on the virtual cluster, told as a sentence: who, and on which line of the learner's."""
+"""What goes wrong in a call on the virtual cluster, told as a sentence: who, and on which line."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def bad_tag(tag) -> MPIError:
 
 def wrong_type(buf) -> TypeError:
     return TypeError(
-        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects there "
-        "are the lower-case ones (send, recv, bcast)."
+        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects "
+        "there are the lower-case ones (send, recv, bcast)."
     )
 
 

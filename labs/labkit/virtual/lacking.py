@@ -1,4 +1,4 @@
-"""mpi4py's names that the virtual cluster does not have: they raise a sentence instead of an AttributeError."""
+"""mpi4py's names that the virtual cluster does not have: they raise a sentence."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class _Lacking:
         if instance is None:
             return self
         raise LabError(
-            f"The virtual cluster's {self.whose} has no {self.name}. On real ranks (launch.run) mpi4py's own is "
-            "there."
+            f"The virtual cluster's {self.whose} has no {self.name}. On real ranks (launch.run) mpi4py's "
+            "own is there."
         )
 
 

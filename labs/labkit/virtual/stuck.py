@@ -12,7 +12,7 @@ LEFT = 3
 
 
 class Wait(NamedTuple):
-    """Rank `rank` waits: `what` says in which call and for whom, `place` on which line, `for_` lists the ranks."""
+    """Rank `rank` waits. what: in which call, for whom. place: on which line. for_: for these ranks."""
 
     rank: int
     what: str
@@ -28,7 +28,7 @@ def failed(rank: int, error: BaseException) -> BaseException:
 
 
 def deadlock(engine, eager: float, lanes: list) -> RankFailed:
-    """Nobody can go on. lanes: those that wait, or ask in an endless loop. eager: bytes that a Send never waits for."""
+    """Nobody can go on. lanes: those that wait or ask for ever. eager: bytes that a Send never waits for."""
     waits: dict[int, Wait] = {}
     for lane in sorted(lanes, key=lambda one: one is not one.state.lane):
         waits.setdefault(lane.state.rank, _wait(engine, lane))
@@ -72,11 +72,12 @@ def left_undone(engine) -> RankFailed | None:
     elif messages:
         rank = messages[0][0].source.rank
         told = [
-            f"rank {channel.source.rank} sent rank {channel.dest.rank} {message[4]} bytes with tag {message[0]}"
-            f"{_brackets(line(message[7]))}"
+            f"rank {channel.source.rank} sent rank {channel.dest.rank} {message[4]} bytes with tag "
+            f"{message[0]}{_brackets(line(message[7]))}"
             for channel, message in messages[:LEFT]
         ]
-        text = f"{_and_so_on(told, len(messages))}, and nobody received {'it' if len(messages) == 1 else 'them'}."
+        it = "it" if len(messages) == 1 else "them"
+        text = f"{_and_so_on(told, len(messages))}, and nobody received {it}."
     else:
         return None
     return RankFailed(text, rank=rank, kind="LeftUndone", message=text)
@@ -123,7 +124,7 @@ def _wait(engine, lane) -> Wait:
 
 
 def _chain(waits: dict[int, Wait]) -> tuple[list[int], bool]:
-    """(ranks that wait for each other in a circle, True), or ([a rank that waits for ranks that ended], False)."""
+    """(ranks that wait in a circle, True), or ([a rank that waits for ranks that ended], False)."""
     seen: set[int] = set()
     ends = []
     for start in waits:

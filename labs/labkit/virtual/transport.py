@@ -6,9 +6,9 @@ arrived first.
 
 A message is a plain tuple, as a run may have millions of them:
     (tag, envelope, turn, size, length, data, departure, mark)
-envelope: when its header arrives, with its last byte unless it is a rendezvous. turn: the sender's round. size:
-the bytes that it stands for; length: the bytes that it has. data: None once it is in the receiver's array.
-departure: of a rendezvous. mark: where it was sent (explain.mark), known only if it had to wait.
+envelope: when its header arrives, with its last byte unless it is a rendezvous. turn: the sender's round.
+size: the bytes that it stands for; length: the bytes that it has. data: None once it is in the receiver's
+array. departure: of a rendezvous. mark: where it was sent (explain.mark), known only if it had to wait.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Transport:
         return found
 
     def transfer(self, channel: Channel, size: float, ready: float) -> tuple[float, float]:
-        """Take the wires for `size` bytes from `ready` on. Returns when the last byte has left, and arrived."""
+        """Take the wires for `size` bytes from `ready` on. Returns when the last has left, and arrived."""
         out, into, latency = channel.out, channel.into, channel.latency
         start = ready if ready > out.free else out.free
         if into.free - latency > start:
@@ -191,7 +191,7 @@ class Transport:
         return False
 
     def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
-        """Message and receive have found each other: a rendezvous now moves its bytes, a waiting rank goes on."""
+        """Message and receive have met: a rendezvous now moves its bytes, a waiting rank goes on."""
         receive.message, receive.channel = message, channel
         arrive, departure = message[1], message[6]
         if departure is not None:
@@ -223,7 +223,7 @@ class Transport:
         return message
 
     def be_careful(self, lane: Lane) -> None:
-        """From now on its rank matches messages as they arrive: those that are there, and those on their way."""
+        """From now on its rank matches messages as they arrive, those on their way too."""
         lane.state.careful, there = True, []
         for channel in lane.state.incoming.values():
             there += [(message[1], channel.source.rank, channel, message) for message in channel.mail]

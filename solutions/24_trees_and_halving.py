@@ -1,0 +1,320 @@
+# %% [markdown]
+# # 24 Trees and halving
+#
+# No allreduce is best for one number and for a hundred megabytes: build the two that are missing, and choose.
+#
+# **You will be able to** (1) write an allreduce by recursive doubling and by Rabenseifner's halving, for any
+# number of ranks, (2) say from α, β and γ from which size on which of them leads, (3) measure a tuning table
+# on your own machine and hold it against what your MPI picks.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 21, 23
+
+# %%
+from functools import lru_cache, partial
+
+import numpy as np
+from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit.collectives import doublings, ring_allreduce, tree_allreduce
+from labkit.counted import expect_sum
+
+lab.start("24_trees_and_halving")
+
+# %% tags=["parameters"]
+cluster = "k80_edr"  # the cluster of the map in 24.3, one of virtual.machines()
+map_ranks = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # numbers of nodes in the map
+map_sizes = (64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304, 33554432)  # bytes per vector in the map
+table_ranks = (2, 3, 4)  # numbers of real ranks in your tuning table
+sizes = (8, 128, 2048, 16384, 131072, 1048576, 16777216)  # bytes per vector in the measurements
+moment = 1.0  # seconds for all ways together at one size of vector; each has its turn 5 to 50 times
+patience = 20  # seconds after which a check calls a program on real ranks stuck
+
+# %% [markdown]
+# Lab 21's tree sends whole vectors, up and down again; half of the ranks idle in its first and last round.
+# Lab 23's ring sends little, but needs 2(p - 1) rounds. `labkit.collectives` has both. Is there better?
+#
+# ### Exercise 24.1 · Recursive doubling
+# Let *all* ranks swap vectors with a partner and add, in every round: a vector then holds 2 ranks' values,
+# then 4, then 8. Nobody idles, and nothing has to come down again. *First* for a power of two of ranks, in
+# numbered seats: `seats[i]` is the rank in seat i. At distance 1, 2, 4, … seat `me` swaps with seat
+# `me ^ distance`: `^` flips one bit, so each is the other's partner. 3 lines. *Then* for any p, MPICH's way:
+# `seats_of(p)` seats the largest power of two of ranks; of 6 it seats 1, 3, 4 and 5. A rank without a seat,
+# here 0 and 2, gives its vector to the rank on its right, which adds it before the doubling, and sends the
+# sum back after it. `Send` and `Recv`, about 10 lines.
+#
+# <details><summary>Hint 1: doubling, and who is without a seat</summary>
+#
+# One `comm.Sendrecv` of `vector` with `partner = seats[me ^ distance]`, into `box`; then add. No seat:
+# `comm.rank not in seats`. A seated rank works for two if `comm.rank > 0 and comm.rank - 1 not in seats`.
+# </details>
+# <details><summary>Hint 2: any p, nearly the answer</summary>
+#
+# No seat: send to `comm.rank + 1`, receive the sum from there, `return`. For two: first receive from
+# `comm.rank - 1` into a box and add, at the end send `vector` there. Between these, and in every other seat:
+# `among(comm, vector, seats, seats.index(comm.rank))`.
+# </details>
+
+
+# %%
+def seats_of(size):
+    """The ranks that take part, by seat: as many as the largest power of two up to `size`."""
+    extra = size - (power := 2 ** (size.bit_length() - 1))
+    return [2 * seat + 1 if seat < extra else seat + extra for seat in range(power)]
+
+
+def doubling(comm, vector, seats, me):
+    """Sum the vectors of the ranks in `seats` (1, 2, 4, 8, … of them), in place. me: this rank's seat."""
+    box = np.empty_like(vector)
+    for distance in doublings(len(seats)):  # for 8 seats 1, 2, 4
+        ### BEGIN SOLUTION
+        partner = seats[me ^ distance]
+        # Across ranks: both send the sum so far, both add what comes.
+        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)
+        vector += box
+        ### END SOLUTION
+
+
+def for_any(comm, vector, among):
+    """Run among(comm, vector, seats, seat) on the seated ranks; the others hand in theirs and get the sum."""
+    seats = seats_of(comm.size)
+    ### BEGIN SOLUTION
+    if comm.rank not in seats:
+        # Across ranks: one too many for a power of two, so the right neighbour works for both.
+        comm.Send(vector, dest=comm.rank + 1)
+        comm.Recv(vector, source=comm.rank + 1)
+        return
+    for_two = comm.rank > 0 and comm.rank - 1 not in seats
+    if for_two:
+        box = np.empty_like(vector)
+        comm.Recv(box, source=comm.rank - 1)
+        vector += box
+    among(comm, vector, seats, seats.index(comm.rank))
+    if for_two:
+        comm.Send(vector, dest=comm.rank - 1)
+    ### END SOLUTION
+
+
+# %%
+def try_out(function, named, rounds, sent):
+    """The sum, at the price of the closed forms. rounds, sent (vectors): of a power of two of ranks."""
+    late = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
+    everywhere = {"ranks": (1, 2, 4, 8, 16, 3, 5, 6, 7, 12), "machine": late, "what": "the sum"}
+    for (p, length), run in virtual.trials(function, sum, **everywhere).items():
+        power, halves = len(seats_of(p)), 8 * len(doublings(p))  # bytes: uneven halves differ by a value
+        extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
+        run.expect_sent(at_most=sent(power) + extra, unit=8 * length, named=named, rounding=halves)
+        run.expect_messages(at_most=rounds(power) + extra, named=named)
+        run.expect_steps(exactly=rounds(power) + 2 * extra, named=named)
+    launch.run(expect_sum, function, ranks=launch.ranks_here(5), timeout=patience)
+
+
+with check("24.1"):
+    virtual.trials(lambda comm, v: doubling(comm, v, range(comm.size), comm.rank), sum, ranks=(1, 2, 4, 8))
+    WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_any, among=doubling)}
+    try_out(WAYS["doubling"], "recursive doubling", rounds=np.log2, sent=np.log2)
+
+# %% [markdown]
+# ### Predict
+# Doubling sends the *whole* vector lg p times (lg: logarithm to base 2). Rabenseifner (2004): swap *halves*
+# with the seat p/2 away, each adds the half that it keeps; then quarters with the seat p/4 away, until each
+# has 1/p of the sum. Then all the way back: parts double, nothing is added. How many rounds do 16 ranks need,
+# how many vectors does each send? And, of 17 ranks, the one that works for two?
+
+# %%
+predict("24.2", rounds=8, vectors_sent=1.875, sent_for_two=2.875)
+
+# %% [markdown]
+# ### Exercise 24.2 · Halving, then doubling
+# In the seats again. A rank is in charge of `vector[low:high]`, at first of all. For each distance, largest
+# first, cut that in the middle: the seat without the bit `distance` keeps the lower half, its partner the
+# upper. Note in `trail` what was swapped with whom. The way back reads the trail from its end: send what you
+# kept, receive what you gave. Any length, about 12 lines.
+#
+# <details><summary>Hint 1: the halves</summary>
+#
+# `middle = (low + high) // 2` is the same on both: so far they kept the same. `keep = slice(low, middle)`,
+# `give = slice(middle, high)`, the other way round `if me & distance`; `low, high = keep.start, keep.stop`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, add `box[keep]`, append
+# `(partner, keep, give)` to `trail`. The way back sends `vector[keep]`, with `recvbuf=vector[give]`.
+# </details>
+
+
+# %%
+def halving(comm, vector, seats, me):
+    """Sum the vectors of the ranks in `seats` (1, 2, 4, 8, … of them), in place. me: this rank's seat."""
+    box, low, high, trail = np.empty_like(vector), 0, len(vector), []  # trail: (partner, keep, give)
+    ### BEGIN SOLUTION
+    for distance in reversed(doublings(len(seats))):
+        partner, middle = seats[me ^ distance], (low + high) // 2
+        keep, give = slice(low, middle), slice(middle, high)
+        if me & distance:
+            keep, give = give, keep
+        # Across ranks: each partner sends the half that the other is in charge of from now on.
+        comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)
+        vector[keep] += box[keep]
+        low, high = keep.start, keep.stop
+        trail.append((partner, keep, give))
+    # Across ranks: the way back, finished parts instead of sums.
+    for partner, keep, give in reversed(trail):
+        comm.Sendrecv(vector[keep], dest=partner, recvbuf=vector[give], source=partner)
+    ### END SOLUTION
+
+
+# %%
+with check("24.2"):
+    WAYS["Rabenseifner"] = partial(for_any, among=halving)
+    try_out(WAYS["Rabenseifner"], "Rabenseifner", lambda p: 2 * np.log2(p), lambda p: 2 * (p - 1) / p)
+predict.compare("24.2", rounds=2 * np.log2(16), vectors_sent=2 * 15 / 16, sent_for_two=2 * 15 / 16 + 1)
+
+# %% [markdown]
+# With α seconds a message, β a byte sent, γ a byte added (MPICH's sources, and `labkit.scaling`):
+#
+# | | on p = 2^k ranks | any other p: lg p rounded down, and |
+# |---|---|---|
+# | doubling | lg p (α + nβ + nγ) | 2(α + nβ) + nγ more |
+# | Rabenseifner | 2 lg p α + 2n(p - 1)/p β + n(p - 1)/p γ | 2(α + nβ) + nγ more |
+# | ring | 2(p - 1)α + 2n(p - 1)/p β + n(p - 1)/p γ | nothing more |
+#
+# Handing in and giving back puts two *whole* vectors on the way, for Rabenseifner twice the bytes. A ring
+# needs no power of two: on 3, 6 or 12 ranks it leads for long vectors.
+#
+# ### Predict
+# 16 nodes, α = 2 µs, 10 GB/s, γ = 0: from how many kB on does Rabenseifner lead doubling?
+
+# %%
+predict("24.3", size_kB=38)
+
+# %% [markdown]
+# ### Exercise 24.3 · Where the lead changes
+# Now for any α, β, γ and p = 4, 8, 16, …: set the two lines equal and solve for n. 1 to 4 lines.
+#
+# <details><summary>Hint 1: what doubling saves</summary>
+#
+# lg p messages: lg p α. For that each byte costs it more, in β and in γ.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# (lg p - 2(p - 1)/p) β + (lg p - (p - 1)/p) γ more. n is lg p α over that; `np.log2` is lg.
+# </details>
+
+
+# %%
+def crossover(p, alpha, beta, gamma):
+    """Bytes from which Rabenseifner leads doubling. Seconds per message, per byte sent, per byte added."""
+    ### BEGIN SOLUTION
+    more_per_byte = (np.log2(p) - 2 * (p - 1) / p) * beta + (np.log2(p) - (p - 1) / p) * gamma
+    return np.log2(p) * alpha / more_per_byte
+    ### END SOLUTION
+
+
+# %%
+def seconds(way, p, nbytes, machine):
+    """The way's time on p virtual nodes: 256 values stand for so many bytes."""
+    return virtual.Cluster(p, 1, machine).run(WAYS[way], virtual.vector(np.ones(256), stands_for=nbytes)).time
+
+
+with check("24.3"):
+    for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
+        n, ideal = crossover(p, alpha, 1 / rate, 1 / adding), virtual.ideal(alpha, rate, adding)
+        for part, leads in ((0.98, "doubling"), (1.02, "Rabenseifner")):
+            took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
+            case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}: you say {n:.4g} bytes"
+            expect.equal(min(took, key=took.get), leads, f"{case}. With {part:.0%} of that, the faster")
+predict.compare("24.3", size_kB=crossover(16, 2e-6, 1 / 10e9, 0) / 1000)
+
+# %%
+times = {way: {(n, p): seconds(way, p, n, cluster) for p in map_ranks for n in map_sizes} for way in WAYS}
+plots.crossover(times, title=f"Who leads on {cluster}, by virtual clock")
+
+# %% [markdown]
+# ### Exercise 24.4 · Your tuning table
+# Real links add what the lines leave out, as the handshake of long messages. So `times[ranks][nbytes][way]`
+# are measured seconds. Go to the **nearest by ratio**, first of ranks, then of bytes (1000 is nearer to 2048
+# than to 400), and pick the fastest there. **All ranks must choose alike**, or they wait for each other for
+# ever: bytes, ranks and one table decide, never a rank's own clock. 4 lines.
+#
+# <details><summary>Hint 1: nearest and fastest</summary>
+#
+# `min(times, key=lambda p: abs(np.log2(p / ranks)))` are the nearest ranks. A vector may have 0 bytes: use
+# `max(nbytes, 1)`. `min(row, key=row.get)` is the way with the least seconds in `row`.
+# </details>
+# <details><summary>Hint 2: use it</summary>
+#
+# `WAYS[pick(…, …)](comm, vector)` calls the way. `len(vector)` are values, `vector.nbytes` bytes.
+# </details>
+
+
+# %%
+def choose(times, nbytes, ranks):
+    """The fastest way in `times` at the nearest ranks, and there at the nearest bytes."""
+    ### BEGIN SOLUTION
+    rows = times[min(times, key=lambda p: abs(np.log2(p / ranks)))]
+    row = rows[min(rows, key=lambda n: abs(np.log2(n / max(nbytes, 1))))]
+    return min(row, key=row.get)
+    ### END SOLUTION
+
+
+def allreduce_tuned(comm, vector, pick):
+    """Sum by the way that pick(bytes, ranks) names."""
+    ### BEGIN SOLUTION
+    WAYS[pick(vector.nbytes, comm.size)](comm, vector)
+    ### END SOLUTION
+
+
+# %%
+with check("24.4"):
+    four = {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}}
+    made_up = {4: four, 16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}}}
+    cases = ((0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling"))
+    for nbytes, p, way in (*cases, (600_000, 9, "Rabenseifner"), (600_000, 3, "ring")):
+        expect.equal(choose(made_up, nbytes, p), way, f"By `made_up`, for {nbytes} bytes on {p} ranks")
+        both, n = (partial(allreduce_tuned, pick=partial(choose, made_up)), WAYS[way]), nbytes // 8
+        sent = [virtual.trials(one, sum, ranks=[p], lengths=[n])[p, n].sent_bytes for one in both]
+        expect.equal(*sent, f"{nbytes} bytes on {p} ranks, where {way} is fastest: bytes that [rank] sent")
+
+# %% [markdown]
+# ### Measure
+# All ways take turns, again and again, so noise hits all alike. First the table, then your choice by it.
+
+
+# %%
+def race(comm, times=None):
+    """way -> bytes -> Measurement; with `times`, of your choice too."""
+    ways = {**WAYS, "MPI's own": lambda comm, vector: comm.Allreduce(None, vector)}  # None: in place
+    if times:  # looks a size up once, and then remembers
+        ways["your choice"] = partial(allreduce_tuned, pick=lru_cache(partial(choose, times)))
+    rows = {}
+    for n in sizes:
+        calls = {way: partial(function, comm, np.zeros(n // 4, np.float32)) for way, function in ways.items()}
+        # Across ranks: comm= starts all together and counts the slowest, so all ranks get the same times.
+        rows[n] = timing.in_turns(calls, comm=comm, repeat=50, seconds=moment, batch=1 if n > 16384 else 10)
+    return {way: {n: row[way] for n, row in rows.items()} for way in ways}
+
+
+raced = {min(p, launch.ranks_here(p)): launch.run(race, ranks=p)[0] for p in table_ranks}
+times = {p: {n: {way: row[way][n].median for way in WAYS} for n in sizes} for p, row in raced.items()}
+table = {(n, p): choose(times, n, p) for p in times for n in sizes}
+record.add("tuning table", fastest=[[*place, way] for place, way in table.items()])
+plots.crossover(table, title="Who leads on real ranks here")
+plots.bandwidth(raced[max(raced)], title=f"Allreduce on {max(raced)} ranks here")
+
+# %% [markdown]
+# MPICH 5 takes doubling up to 8 bytes and where there are fewer values than seats, Rabenseifner for all else
+# (its `generic.json`; its `MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE` = 2048 now counts for non-blocking calls). The
+# variable below makes it take another. All beside your choice, which ran with it each time: 1 in the plot.
+
+# %%
+takes, over = {"MPI chooses": "auto", "MPI doubling": "recursive_doubling", "MPI ring": "ring"}, {}
+takes |= {"MPI Rabenseifner": "reduce_scatter_allgather"} if world.launcher() is None else {}
+for label, name in takes.items():
+    row = launch.run(race, times, ranks=4, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
+    over[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
+plots.lines(over, xlabel="bytes", ylabel="time over your choice's", title="What MPI may take", logx=True)
+
+# %% [markdown]
+# ### What you take away
+# - Recursive doubling: lg p rounds, for short vectors. Rabenseifner: 2 lg p rounds and the fewest bytes.
+# - Ranks beyond a power of two cost two whole vectors; a ring, of any size, does not pay for them.
+# - All ranks go by one table. MPI's was measured elsewhere: look, measure, set its variables.

@@ -243,12 +243,12 @@ class ReceiveRequest(Request):
         if receive is None:
             comm._nothing(status)
             return
-        if receive.message is None:
-            self._block(comm._lane)
-        if into is not None:
+        if into is not None:  # before it blocks: a message that comes meanwhile goes straight into the array
             if not explain.poisoned(into):
                 explain.changed_before_wait(self)
             into[...] = self._before  # what the message does not fill is as it was
+        if receive.message is None:
+            self._block(comm._lane)
         self._result = comm._take(receive, status)
 
 

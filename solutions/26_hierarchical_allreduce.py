@@ -87,8 +87,9 @@ def members(comm, node):
 
 with check("26.1"):
     for m, g in [(1, 4), (4, 1), (2, 2), (3, 2), (2, 3), (4, 4)]:
-        one_by_one, dealt_out = np.arange(m * g).reshape(m, g), np.arange(m * g).reshape(g, m).T
-        for rows, how in ((one_by_one, "node by node"), (dealt_out, "dealt out like cards")):
+        ranks = np.arange(m * g)
+        places = {"node by node": ranks.reshape(m, g), "dealt out like cards": ranks.reshape(g, m).T}
+        for how, rows in {**places, "last node first": ranks.reshape(m, g)[::-1]}.items():
             node_of = [int(np.argwhere(rows == rank)[0][0]) for rank in range(m * g)]
             run = virtual.Cluster(nodes=m, ranks_per_node=g).run(members, virtual.by_rank(node_of))
             for (node, local), rank in np.ndenumerate(rows):
@@ -152,8 +153,8 @@ def try_out(function, rings, rounds):
             m, (messages, nbytes) = p // g, leaving(run)
             least = sum(2 * (len(part) - len(part) // m) for part in np.array_split(range(n), rings(g)))
             who = f"The sum is right. But with {m} node(s) of {g} rank(s) and {n} values,"
-            what = f"{who} {nbytes / 8 / n:.2f} vectors leave a node; {least / n:.2f} are enough."
-            expect(nbytes <= 8 * least, what)
+            few = f"{nbytes / 8 / n:.2f} vectors leave a node; {least / n:.2f} are enough."
+            expect(nbytes <= 8 * least, f"{who} {few}")
             few = 2 * (m - 1) * rings(g)
             expect(messages <= few, f"{who} {messages:.0f} messages leave a node; {few} are enough.")
             steps = max(run.steps)
@@ -313,8 +314,7 @@ for way, row in times.items():
 # ### What you take away
 # - `Split` by node and by number in the node: two communicators make a table of the ranks.
 # - Two levels: fewest messages, one rank of a node on the network. Right for short vectors and one card.
-# - Two dimensions: 1/g of the vector per rank on the network. Right for long vectors, the more cards the
-#   better.
+# - Two dimensions: 1/g of the vector per rank on the network. For long vectors; each card more helps.
 # - A flat ring in node order is a strong rival with one card; its order is what counts.
-# - ChainerMN's family of such communicators scaled to 128 GPUs with 90 % efficiency (arXiv 1710.11351). In
-#   NCCL's tree, ranks of a node form a chain, and only the nodes a tree.
+# - ChainerMN's communicators of these kinds: 90 % efficiency on 128 GPUs (arXiv 1710.11351). In NCCL's tree,
+#   the ranks of a node form a chain, and only the nodes a tree.

@@ -44,6 +44,13 @@ WRONG = [
     ),
     Wrong(
         "26.1",
+        "`across` in the order of the ranks, not of the nodes",
+        old="comm.Split(inside.rank, node)",
+        new="comm.Split(inside.rank, comm.rank)",
+        says="last node first: on rank 0, the ranks in `across`",
+    ),
+    Wrong(
+        "26.1",
         "nodes of four ranks, always",
         old="comm.Split(node, comm.rank)",
         new="comm.Split(comm.rank // 4, comm.rank)",

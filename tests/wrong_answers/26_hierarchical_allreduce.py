@@ -47,7 +47,7 @@ WRONG = [
         "`across` in the order of the ranks, not of the nodes",
         old="comm.Split(inside.rank, node)",
         new="comm.Split(inside.rank, comm.rank)",
-        says="last node first: on rank 0, the ranks in `across`",
+        says="last node first: on rank",
     ),
     Wrong(
         "26.1",

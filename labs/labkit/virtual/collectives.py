@@ -6,6 +6,8 @@ They travel in a context of their own, so that no Recv of the program ever takes
 
 from __future__ import annotations
 
+import numpy as np
+
 from labkit.virtual import algorithms, blocks, explain, matching
 from labkit.virtual.blocks import Parts
 from labkit.virtual.nonblocking import Nonblocking
@@ -207,7 +209,7 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def _check_root(self, terms: dict) -> None:
         root = terms.get("root", 0)
-        if not isinstance(root, int) or not 0 <= root < self.size:
+        if not isinstance(root, int | np.integer) or not 0 <= root < self.size:
             raise explain.bad_rank(self, root, "root")
 
     def _unused(self, data, into) -> None:

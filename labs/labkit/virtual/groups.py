@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from labkit.errors import LabError
 from labkit.virtual import explain, matching
 
@@ -142,7 +144,7 @@ class Groups:
 
     def _split(self, call: str, color: int, key: int, **terms):
         """Agree on colors and keys; the first to go on makes the parts, which all ranks share."""
-        if not isinstance(color, int) or not isinstance(key, int):
+        if not all(isinstance(one, int | np.integer) for one in (color, key)):
             raise TypeError(f"{call}: color and key are whole numbers, not {color!r} and {key!r}.")
         if color < 0 and color != _undefined(self):
             raise explain.MPIError(f"{call}: a color is 0 or more, or MPI.UNDEFINED, not {color}.")

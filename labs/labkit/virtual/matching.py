@@ -84,8 +84,8 @@ def agree(inner, call: Call) -> dict[int, object]:
     For what is set up once: communicators and their like. inner: see Collectives._inside.
     """
     lane = inner._lane
-    lane.sync()
-    if len(call.values) == inner.size:
+    lane.sync()  # so that the last to come here is also the last in virtual time
+    if len(call.waiting) == inner.size - 1:
         for one in call.waiting:
             one.wake(lane.now)
         call.waiting.clear()

@@ -151,7 +151,7 @@ class Transport:
         if channel.posted:
             receive = _first_receive(channel.posted, tag)
             if receive is not None:
-                there = receive.waiter is not None and put(receive.into, data)
+                there = type(receive.waiter) is Lane and put(receive.into, data)
                 data = None if there else _copy(data)
                 self._meet(channel, (tag, envelope, turn, size, length, data, departure, None), receive)
                 return departure

@@ -13,7 +13,7 @@ _LOOKS = {
     "compute": ("computes", COLORS[0], "", (-0.42, 0.14)),
     "reduce": ("adds up", COLORS[1], "////", (-0.42, 0.14)),
     "wait": ("waits", "#e8e8e8", "", (-0.42, 0.14)),
-    "send": ("its bytes leave", COLORS[2], "", (0.2, 0.4)),
+    "send": ("its bytes leave", COLORS[4], "", (0.2, 0.4)),
 }
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 
 _MPICH = {"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "UNDEFINED": -32766}
 
 
-def now() -> SimpleNamespace:
-    mpi = sys.modules.get("mpi4py.MPI")
-    return SimpleNamespace(**{name: getattr(mpi, name, value) for name, value in _MPICH.items()})
+class Numbers:
+    """`.ANY_SOURCE` and its like, looked up when asked for: a program may import mpi4py while it runs."""
+
+    def __getattr__(self, name: str) -> int:
+        if name not in _MPICH:
+            raise AttributeError(name)
+        return getattr(sys.modules.get("mpi4py.MPI"), name, _MPICH[name])
+
+
+def now() -> Numbers:
+    return Numbers()

@@ -24,7 +24,7 @@ class Exchange:
         self._state = lane.state
         self._mpi = mpi  # the values of ANY_SOURCE and its like
         self._to: dict[int, Channel | None] = {}  # dest -> where to, None for PROC_NULL
-        self._from: dict[int | None, Channel | None] = {None: None, mpi.ANY_SOURCE: None}  # None for any
+        self._from: dict[int | None, Channel | None] = {None: None}  # source -> from where, None for any
 
     def _post(self, buf, dest: int, tag: int, wait: bool) -> Departure | None:
         """Give a message to the wires. Returns what a sender in rendezvous waits for, or None."""
@@ -57,7 +57,10 @@ class Exchange:
         channel = self._to[dest] = self._transport.channel(self._context, me, other)
         return channel
 
-    def _open_from(self, source: int) -> Channel:
+    def _open_from(self, source: int) -> Channel | None:
+        if source == self._mpi.ANY_SOURCE:
+            self._from[source] = None
+            return None
         if not 0 <= source < self.size:
             raise explain.bad_rank(self, source, "source")
         me, other = self._members[self.rank], self._members[source]

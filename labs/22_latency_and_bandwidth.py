@@ -214,12 +214,14 @@ with check("22.3"):
             expect(abs(one / true - 1) < 0.1, f"{who} your {name} is {one:.4g}, not {true:.4g}. {sure}")
 
 # %%
+swaps = launch.run(benchmarks.sweep, benchmarks.exchange, (0,), *trip_rounds, ranks=pair)[0]
 for where, trips in all_trips.items():
     one = scaling.fit_alpha_beta(times := {n: seconds for n, (_, seconds) in trips.items()})
-    two = two_lines({n: median for n, (median, _) in trips.items()}, fit)
+    two = two_lines(typical := {n: median for n, (median, _) in trips.items()}, fit)
     print(f"{where}: one line, {one}\n{where}: two lines, {two}")
     plots.bandwidth(times, model={"one line": one, "two lines": two}, title=f"α + nβ, {where}")
-    record.add("link", where=where, ranks=2, **two.numbers(busy=1e-6 / np.median(all_rates[where][1])))
+    busy = 1e-6 / np.median(all_rates[where][1])  # seconds per 1-byte message of a window
+    record.add("link", where=where, ranks=2, **two.numbers(typical, busy, exchange=swaps[where][0]))
 predict.compare("22.3", half_at_bytes=one.half)
 
 
@@ -272,11 +274,9 @@ record.add("addition", speed=scaling.fit_alpha_beta(added).bandwidth, bytes=list
 print(virtual.machine("here").name)
 
 # %% [markdown]
-# The last line: what the virtual cluster now knows of this machine, for labs 23 to 26.
-#
+# The last line is what the virtual cluster now knows of this machine, for labs 23 to 26.
 # ### What you take away
 # - Latency: half a round trip, after warm-up, as a median. Bandwidth: many messages in flight, and a reply.
-# - n bytes take α + nβ. Below n½ = α/β the number of messages counts, above it their bytes.
-# - A straight line misses the step from eager to rendezvous, and the cache: say which sizes you fitted.
+# - n bytes take α + nβ: below n½ = α/β messages count, above it bytes. A line misses the step and the cache.
 # - algbw is what the user sees, busbw = 2(p-1)/p of it what a link carried. Name the convention.
 # - Next: lab 23 builds the allreduce for long vectors, lab 24 those for short ones.

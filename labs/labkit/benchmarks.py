@@ -92,6 +92,17 @@ def additions(comm, sizes: Sequence[int]) -> dict[int, timing.Measurement]:
     return found
 
 
+def exchange(comm, nbytes: int, rounds: int, skip: int, clock: Callable[[], float]) -> float:
+    """Seconds of a Sendrecv between two ranks, both ways at once: the median of `rounds`, after `skip`."""
+    give, take = np.ones((2, nbytes), np.uint8)
+    seconds = []
+    for _ in range(skip + rounds):
+        start = clock()
+        comm.Sendrecv(give, 1 - comm.rank, recvbuf=take, source=1 - comm.rank)
+        seconds.append(clock() - start)
+    return float(np.median(seconds[skip:]))
+
+
 def mpi4py_pingpong(comm, longest: int, loops: int = 10_000) -> dict[str, dict[int, float]]:
     """{where: {bytes: seconds}} of `python -m mpi4py.bench pingpong` on the ranks of `on_pairs`.
 

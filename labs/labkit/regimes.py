@@ -26,19 +26,26 @@ class TwoLines(NamedTuple):
             return self.alpha + nbytes * self.beta
         return self.alpha_above + nbytes * self.beta_above
 
-    def numbers(self, busy: float) -> dict[str, float]:
-        """What virtual.machine("here") needs: α, bandwidth, eager, handshake, overhead and gap of a link.
+    def numbers(self, times: Mapping[int, float], busy: float, exchange: float) -> dict[str, float]:
+        """What virtual.machine("here") needs of a link, in seconds and bytes.
 
-        busy: seconds from one short message to the next where many are in flight: LogGP's gap, not longer
-        than one message alone takes. Each side's overhead is at most that, both together at most α.
+        times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long messages, as one
+        line would follow those that happen to fit a cache. busy: from one short message to the next where
+        many are in flight, LogGP's gap. exchange: an empty Sendrecv in both directions at once.
         """
+        long = [
+            n / (t - self.alpha_above)
+            for n, t in times.items()
+            if n > self.eager and t > 2 * self.alpha_above
+        ]
+        endless = 1 / self.beta_above if self.beta_above > 0 else float("inf")
         return {
             "alpha": self.alpha,
-            "bandwidth": 1 / self.beta_above,
+            "bandwidth": float(np.median(long)) if long else endless,
             "eager": self.eager,
             "handshake": max(0.0, self.alpha_above - self.alpha),
-            "overhead": min(busy, self.alpha / 2),
-            "gap": min(busy, self.alpha),
+            "busy": busy,
+            "exchange": exchange,
         }
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """The machine "here": what lab 22 measured on this machine, as a Machine of the virtual cluster.
 
-From the newest records of lab 22: α of messages up to the eager limit, 1/β of longer ones, the handshake
-(how much later those begin), the time from one short message to the next, and bytes per second of `a += b`.
-mpi4py's own calls are in these numbers, as they were measured through it.
+From the newest records of lab 22: what an empty message costs up to the eager limit and above it (the
+handshake), bytes per second of long messages, the time from one short message to the next, and bytes per
+second of `a += b`. mpi4py's own calls are in these numbers, as they were measured through it.
 
 What the model leaves out, and what that does to its predictions:
 
@@ -29,7 +29,7 @@ from labkit.virtual.machine import Link, Machine
 
 LAB = "22_latency_and_bandwidth"
 INSIDE, BETWEEN = "inside a node", "between nodes"
-_NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "overhead", "gap")
+_NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "busy", "exchange")
 
 
 def machine() -> Machine:
@@ -96,9 +96,15 @@ def _source(whose: str, row: Mapping) -> str:
 
 
 def _link(row: Mapping) -> Link:
-    """LogGP's numbers from a record: α = latency + 2 overhead."""
-    overhead = min(row["overhead"], row["alpha"] / 2)
-    return Link(row["alpha"] - 2 * overhead, row["bandwidth"], overhead, row["gap"])
+    """LogGP's numbers from a record.
+
+    In a collective a rank sends and receives at once, which is more work than one half of a ping-pong. So α =
+    latency + 2 overhead is here the time of an empty Sendrecv. How much of it is overhead is seen where many
+    messages are in flight: no more than the time from one to the next.
+    """
+    alpha = max(row["alpha"], row["exchange"])
+    overhead = min(row["busy"], alpha / 2)
+    return Link(alpha - 2 * overhead, row["bandwidth"], overhead, gap=min(row["busy"], alpha))
 
 
 def _is_link(row: Mapping) -> bool:

@@ -95,14 +95,17 @@ def _poison(dtype):
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max if dtype.kind == "u" else 0
 
 
+def span(data) -> tuple[int, int]:
+    """The addresses between which an array lies; no address for None."""
+    return (0, 0) if data is None else np.lib.array_utils.byte_bounds(data)
+
+
 def look_for_use_before_wait(pending: list, data, does: str) -> None:
     """An error where the buffer of a call is also that of a receive, or is filled while it is being sent."""
     if type(data) is bytes:
         return
-    for request in pending:
-        buffer = request._buffer
-        if buffer is None or not np.may_share_memory(buffer, data):
-            continue
+    low, high = span(data)
+    for request in [one for one in pending if one.low < high and low < one.high]:
         if "send" not in request._call or does == "receives into":
             raise MPIError(
                 f"{stuck.line(mark())} {does} the buffer of an {request._call} that is not over "

@@ -149,6 +149,7 @@ class Request:
         lane.waits = None
 
     def _remember(self) -> None:
+        self.low, self.high = explain.span(self._buffer)  # hundreds may be pending: two numbers compare fast
         self._comm._state.pending.append(self)
 
     def _forget(self) -> None:

@@ -248,3 +248,13 @@ def test_keyword_arguments_and_lists_by_rank():
         lambda comm, *, one, all_: (one, all_), one=virtual.by_rank(["abc"] * 3), all_=[1]
     )
     assert run.results == [("abc", [1])] * 3
+
+
+def test_short_floats_may_be_off_by_their_rounding():
+    tenth = np.full(4, 0.1, np.float32)
+    run = virtual.Cluster(7).run(ring_sum, tenth)
+    run.expect_results(np.full(4, 0.7))
+    said = failing(lambda: run.expect_results(np.full(4, 0.70002)))
+    assert "expected 0.70002, got 0.7" in said
+    with pytest.raises(CheckFailed):
+        run.expect_results(np.full(4, 0.7), rtol=1e-12)

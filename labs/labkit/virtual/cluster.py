@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 
 from labkit.errors import LabError
 from labkit.virtual import arguments, constants, stuck
@@ -75,7 +76,13 @@ class Cluster:
                 raise error
         finally:
             engine.end()
-        return Run(self, engine, transport, getattr(fn, "__name__", "a function"))
+        return Run(self, engine, transport, _name(fn))
+
+
+def _name(fn: Callable) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(fn, "__name__", "a function")
 
 
 def _count(name: str, value: object) -> int:

@@ -12,6 +12,8 @@ from labkit.expectations import expect, plain
 from labkit.measurement import digits, human
 from labkit.virtual.arguments import by_rank
 
+_ROUNDING = {"float32": 1e-5, "float16": 1e-2}
+
 
 class Run:
     """One run of a function on the ranks of a cluster. Lists go by rank; bytes are those of messages.
@@ -64,17 +66,18 @@ class Run:
 
         return trace.save(self, path)
 
-    def expect_results(self, want, what: str = "the sum", rtol: float = 1e-9, atol: float = 1e-8) -> None:
+    def expect_results(self, want, what: str = "the sum", rtol: float | None = None) -> None:
         """Fail unless every rank's result is `want`: one value for all, or a list by rank (None: any).
 
-        Numbers and arrays of them may differ by atol + rtol |want|. what: the words for it.
+        what: the words for it. rtol: how far numbers may be off, as a share; None: as far as the rounding of
+        their type explains (1e-9 for float64, 1e-5 for float32).
         """
         wants = self._by_rank(want, "expect_results")
         wrong: dict[int, str] = {}
         for rank, (got, right) in enumerate(zip(self.results, wants, strict=True)):
             try:
                 if right is not None:
-                    _same(got, right, rtol, atol)
+                    _same(got, right, rtol)
             except CheckFailed as error:
                 wrong[rank] = str(error).lstrip(": ")
         asked = [rank for rank, right in enumerate(wants) if right is not None]
@@ -144,11 +147,13 @@ class Run:
         return list(values)
 
 
-def _same(got, want, rtol: float, atol: float) -> None:
+def _same(got, want, rtol: float | None) -> None:
     """Nothing where they agree; numbers closely, everything else exactly."""
     value = plain(want)
     if isinstance(value, np.ndarray | np.generic | float | int) and np.asarray(value).dtype.kind in "biuf":
-        expect.close(got, value, "", rtol=rtol, atol=atol)
+        if rtol is None:
+            rtol = _ROUNDING.get(str(getattr(plain(got), "dtype", "float64")), 1e-9)
+        expect.close(got, value, "", rtol=rtol)
     else:
         expect.equal(got, want, "")
 

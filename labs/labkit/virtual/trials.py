@@ -16,7 +16,6 @@ from labkit.virtual.run import Run
 def trials(
     fn: Callable,
     want: Callable,
-    *,
     ranks: Iterable[int] = (1, 2, 3, 4, 5, 8, 16),
     lengths: Iterable[int] | None = None,
     machine: Machine | str | None = None,

@@ -103,7 +103,7 @@ with check("25.1"):
 # many nβ is that without α, and the tree? With α = 2 µs, β = 0.1 ns per byte, 9.44 MB: which k is best?
 
 # %%
-predict("25.2", chain=126 / 64, tree=6.0)
+predict("25.2", chain=1.97, tree=6.0)
 predict("25.3", best_chunks=171)
 
 # %% [markdown]
@@ -286,8 +286,8 @@ saved = total["with NCCL"] - 1e3 * sum(min(row.values()) for row in step.values(
 print(f"The best for each layer saves {saved:.1f} ms against NCCL: 7 % of a step of {saved / 0.07:.0f} ms.")
 
 # %% [markdown]
-# Short messages: the tree, few hops, no start. Long ones: the chain; two levels send uncut vectors between
-# nodes, the flat tree 16 at once through a node's two cards. Between: NCCL's ring, here without handshakes.
+# On k80_fdr, short messages: the tree, few hops, no start. Long ones: the chain; two levels send uncut vectors
+# between nodes, the flat tree 16 at once through two cards. Else NCCL's ring, here without handshakes.
 # The authors **measured**, on K80 clusters against their design with NCCL, up to 14X inside a node, 16.6X
 # between nodes, 7 % of VGG's training by CNTK on 128 GPUs (abstract of arXiv 1707.09414). Our ratios are a
 # **model's**. It leaves out that theirs was NCCL 1, that MPI waits for the GPU's stream after each call, that

@@ -1,0 +1,293 @@
+# %% [markdown]
+# # 25 Broadcast for deep learning
+#
+# Some trainers send all parameters from one rank to everybody, in every step. You build the broadcasts that
+# made this bearable, up to the pipelined chain of MVAPICH2-GDR, and find out which wins at which size.
+#
+# **You will be able to** (1) build scatter-allgather, a pipelined chain and a two-level broadcast, (2) say
+# from α and β into how many chunks to cut, (3) pick a broadcast for each layer of a net.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 21, 22
+
+# %%
+from functools import partial
+from math import ceil, inf, sqrt
+
+import numpy as np
+from labkit import check, expect, lab, launch, models, plots, predict, record, scaling, timing, virtual
+from labkit.collectives import tree_broadcast
+
+lab.start("25_broadcast_for_deep_learning")
+
+# %% tags=["parameters"]
+net = "vgg16"  # whose layers are sent: a name of models.layer_table
+where = "k80_fdr"  # the virtual cluster's machine
+many = 128  # ranks of it
+sizes = (1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864, 268435456)  # bytes there
+most_chunks = 256  # of a chain there; more take long to run
+nccl_start = 8.4e-6  # seconds per call of NCCL
+sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ranks
+
+# %% [markdown]
+# ### A broadcast for each layer, in every step
+# In a *root solver* (S-Caffe; CNTK broadcasts too) rank 0 adds up the gradients, updates the parameters, and
+# sends them to all, a message for each layer.
+
+# %%
+layers = models.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
+print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes in layers.items()))
+
+
+# %% [markdown]
+# Lab 21's tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times, one after another:
+# to 64 ranks, VGG's 411 MB six times. But to *receive* n bytes takes nβ, once. So cut the vector in p chunks:
+# the root *scatters* them, one to each rank, then all *allgather* them round a ring, as in lab 21.
+#
+# ### Exercise 25.1 · Scatter, then allgather
+# For any root, number of ranks and length. `me` counts from the root, and chunk i goes to the rank whose `me`
+# is i. Chunks are views: what is received into `chunks[i]` is in `vector`. About 9 lines.
+#
+# <details><summary>Hint 1: scatter</summary>
+#
+# The root (`me == 0`) sends `chunks[i]` to `(root + i) % comm.size`; others receive `chunks[me]` from `root`.
+# </details>
+# <details><summary>Hint 2: allgather, nearly the answer</summary>
+#
+# p - 1 times, i from 0: `comm.Sendrecv(chunks[(me - i) % comm.size], dest=right, recvbuf=…, source=left)`,
+# and what comes is the chunk before: `chunks[(me - i - 1) % comm.size]`.
+# </details>
+
+# %%
+def scatter_allgather(comm, vector, root):
+    """Copy root's `vector` into every rank's."""
+    chunks, me = np.array_split(vector, comm.size), (comm.rank - root) % comm.size
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    raise NotImplementedError("exercise 25.1: Scatter, then allgather")
+
+
+# %%
+alpha, beta = 2e-6, 1e-10  # seconds per message, and per byte (10 GB/s)
+strict = virtual.ideal(alpha, 1 / beta).but(eager=0)  # every Send waits for its Recv, as long messages do
+
+
+def try_out(way, *more, most, ranks=(1, 2, 3, 4, 5, 8, 16), per_node=1):
+    """Try way(comm, vector, root, *more). most(p): how many vectors, messages and rounds. Yields (p, Run)."""
+    for p, root in [(size, root) for size in ranks for root in sorted({0, 1 % size, size - 1})]:
+        case = {"args": (root, *more), "what": f"the vector of root {root}", "ranks_per_node": per_node}
+        case |= {"ranks": [p], "machine": strict}
+        for (_, n), run in virtual.trials(way, lambda v, root=root: v[root], **case).items():
+            run.expect_sent(at_most=most(p)[0], unit=8 * n, rounding=16, named=way.__name__)
+            run.expect_messages(at_most=most(p)[1], named=way.__name__)
+            run.expect_steps(at_most=most(p)[2], named=way.__name__)
+            yield p, run
+
+
+with check("25.1"):
+    list(try_out(scatter_allgather, most=lambda p: (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1))))
+
+# %% [markdown]
+# ### Predict
+# In a *chain* each rank passes on to its right what comes from the left. In one piece, 64 ranks take 63 nβ.
+# But of k chunks, a rank can send the first *while* it receives the second. The last rank gets its first
+# chunk in round p - 1, then one each round: **T(k) = (p - 2 + k)(α + nβ/k)**. For 64 ranks and 64 chunks, how
+# many nβ is that without α, and the tree? With α = 2 µs, β = 0.1 ns per byte, 9.44 MB: which k is best?
+
+# %%
+predict("25.2", chain=..., tree=...)
+predict("25.3", best_chunks=...)
+
+
+# %% [markdown]
+# ### Exercise 25.2 · The pipelined chain
+# MVAPICH2-GDR's design for GPUs (Awan et al. 2017, arXiv 1707.09414). `left` and `right` are `PROC_NULL` at
+# the chain's ends, so all ranks make the same calls. Chunks may be empty: `count` may exceed the length.
+# About 5 lines.
+#
+# <details><summary>Hint 1: what must overlap</summary>
+#
+# In `Recv`, `Send`, `Recv`, `Send` a rank waits in `Send` until its receiver has it all, and receives nothing
+# meanwhile. One `Sendrecv` sends the chunk that is there and receives the next.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `np.array_split(vector, count)`. Receive the first chunk; for all neighbours `old, new` in
+# `zip(chunks, chunks[1:])`: `comm.Sendrecv(old, dest=right, recvbuf=new, source=left)`; send the last.
+# </details>
+
+# %%
+def chain(comm, vector, root, count):
+    """Copy root's `vector` into every rank's: `count` chunks, passed from neighbour to neighbour."""
+    from mpi4py import MPI
+
+    left = MPI.PROC_NULL if comm.rank == root else (comm.rank - 1) % comm.size
+    right = MPI.PROC_NULL if (comm.rank + 1) % comm.size == root else (comm.rank + 1) % comm.size
+    raise NotImplementedError("exercise 25.2: The pipelined chain")
+
+
+# %%
+with check("25.2"):
+    for k in (1, 4, 23):
+        list(try_out(chain, k, most=lambda p, k=k: (1, k, p - 2 + k)))
+    cluster, vector = virtual.Cluster(64, machine=strict), virtual.vector(np.zeros(4096), stands_for=1e9)
+    took = [cluster.run(way, vector, 0, *k).time for way, *k in ((chain, 64), (tree_broadcast,))]
+    expect.between(took[0] / (1e9 * beta), 1, 2, "64 chunks to 64 ranks; how many times nβ it took")
+    predict.compare("25.2", chain=took[0] / (1e9 * beta), tree=took[1] / (1e9 * beta))
+run = virtual.Cluster(8, machine=strict).run(chain, np.zeros(10**6), 0, 8, trace=True)
+plots.timeline(run, title="Your chain: 8 chunks to 8 ranks")
+
+
+# %% [markdown]
+# ### Exercise 25.3 · The best number of chunks
+# Find the minimum of T(k). Return a whole number; 1 where there are one or two ranks, who pass nothing on.
+#
+# <details><summary>Hint 1: which terms depend on k?</summary>
+#
+# kα, which grows, and (p - 2)nβ/k, which falls. At the minimum the derivative is 0: α = (p - 2)nβ/k².
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `max(1, round(sqrt(…)))` of (p - 2)nβ/α; and 1 if `ranks < 3`.
+# </details>
+
+# %%
+def best_chunks(nbytes, ranks, alpha, beta):
+    """Into how many chunks a chain cuts nbytes. alpha: seconds per message. beta: seconds per byte."""
+    raise NotImplementedError("exercise 25.3: The best number of chunks")
+
+
+# %%
+layer, every = (float(sorted(layers)[len(layers) // 2]), 64, alpha, beta), np.arange(1, 5000)
+with check("25.3"):
+    for case in (layer, (4e8, 99, 5e-6, beta), (1e5, 3, 1e-6, 1e-9), *((8, p, 1, beta) for p in (1, 2, 9))):
+        k, given = best_chunks(*case), "{:g} bytes, {} ranks, α = {:g} s, β = {:g} s".format(*case)
+        best = int(np.argmin(scaling.chain_broadcast_time(*case, every))) + 1 if case[1] > 2 else 1
+        right = isinstance(k, int | np.integer) and k in range(max(1, best - 1), best + 2)
+        expect(right, f"{given}: the best number of chunks is {best}, a whole number. Got {k!r}.")
+tried = sorted({max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)})
+vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
+found = {k: 1e3 * cluster.run(chain, vector, 0, k).time for k in tried}
+curves = {"T(k)": {k: 1e3 * scaling.chain_broadcast_time(*layer, k) for k in tried}, "your chain": found}
+plots.lines(curves, xlabel="chunks", ylabel="time (ms)", title="One layer to 64 ranks", logx=True)
+predict.compare("25.3", best_chunks=min(found, key=found.get))
+
+
+# %% [markdown]
+# The bottom is wide: half or twice the best k is good. (Points below T(k)? Your chunks do not wait for α.)
+#
+# ### Exercise 25.4 · Two levels
+# MVAPICH2-GDR's first design for GPUs: NVIDIA's NCCL inside a node, a ring over PCI Express, and MPI's tree
+# between nodes. Rank r is on node `r // per_node`, at place `r % per_node`. The ranks at the root's place get
+# the vector by `tree_broadcast`, one per node; then each tells its node by `inside(comm, vector, root)`.
+# `comm.Split(number)` makes a communicator of the ranks that give the same number. About 4 lines.
+#
+# <details><summary>Hint 1: two communicators</summary>
+#
+# `comm.Split(comm.rank // per_node)` is my node, numbered by place; with `%`, one rank per node, by node.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# If my place is the root's: `tree_broadcast(across, vector, root // per_node)`. Then all:
+# `inside(node, vector, root % per_node)`.
+# </details>
+
+# %%
+def two_level(comm, vector, root, per_node, inside):
+    """Copy root's `vector` into every rank's: by a tree between nodes, by `inside` in each."""
+    raise NotImplementedError("exercise 25.4: Two levels")
+
+
+# %%
+def try_here(comm, ways):
+    for way, root in [(way, root) for way in ways for root in range(comm.size)]:
+        way(comm, vector := np.arange(1003) + 10000 * comm.rank, root)
+        who = f"On real ranks, the vector of root {root} on rank {comm.rank} of {comm.size}"
+        expect.equal(vector, np.arange(1003) + 10000 * root, who)
+
+
+with check("25.4"):
+    for g, ranks, most in ((1, (1, 3, 5), (3, 3, 3)), (2, (2, 4, 16), (4, 4, 4)), (4, (4, 8, 12), (3, 3, 5))):
+        case = {"most": lambda p, most=most: most, "ranks": ranks, "per_node": g}
+        for p, run in try_out(two_level, g, partial(chain, count=1), **case):
+            who = f"The vector is right {run.where}, {g} on a node. But between nodes, the number of messages"
+            expect.equal(sum(messages for messages, _ in run.node_links.values()), p // g - 1, who)
+    ranks, four = launch.ranks_here(4), partial(chain, count=4)
+    ways = [scatter_allgather, four, partial(two_level, per_node=max(1, ranks // 2), inside=four)]
+    launch.run(try_here, ways, ranks=ranks, timeout=10)
+
+# %% [markdown]
+# ### Measure
+# On a machine with sourced numbers (`print(machine)`); chains take their best k. For NCCL: no handshake, but
+# 8.4 µs to start a call's kernels (its tuning model, `src/graph/tuning.cc` of NCCL 2: ring, Simple protocol).
+
+# %%
+machine = virtual.machine(where)
+g, hop = machine.ranks_per_node, (machine.inside.alpha + machine.handshake, machine.between.beta)
+
+
+def nccl_ring(comm, vector, root, count):
+    comm.compute(nccl_start)
+    chain(comm, vector, root, count)
+
+
+def seconds(nbytes, ranks):
+    """{way: virtual seconds to broadcast nbytes to so many ranks}."""
+    long, short = (min(best_chunks(nbytes, p, *hop), most_chunks) for p in (ranks, g))
+    ways = {"tree": (tree_broadcast,), "scatter + ring": (scatter_allgather,), "chain": (chain, long)}
+    ways["two-level"] = two_level, g, partial(chain, count=short)
+    on, vector = virtual.Cluster.of(ranks, g, machine), virtual.vector(np.zeros(1 << 14), stands_for=nbytes)
+    times = {name: on.run(way, vector, 0, *more).time for name, (way, *more) in ways.items()}
+    nccl = partial(nccl_ring, count=min(ceil(nbytes / 2**18), most_chunks))  # chunks of 256 KiB
+    on = virtual.Cluster.of(ranks, g, machine.but(eager=inf))
+    return times | {"with NCCL": on.run(two_level, vector, 0, g, nccl).time}
+
+
+table = {}
+for p, n in [(g * 2**i, n) for i in range((many // g).bit_length()) for n in sizes]:
+    for way, time in seconds(n, p).items():
+        table.setdefault(way, {})[n, p] = time
+plots.crossover(table, title=f"The fastest broadcast on {where}")
+curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
+plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
+for p in (g, many):
+    ratio = max(table["with NCCL"][n, p] / min(row[n, p] for row in table.values()) for n in sizes)
+    print(f"{p} ranks: with NCCL up to {ratio:.1f} times as long as the best.")
+step, big = {layer: seconds(nbytes, many) for layer, nbytes in layers.items()}, layers.idxmax()
+total = {way: 1e3 * sum(row[way] for row in step.values()) for way in step[big]}
+parts = {way: {big: 1e3 * step[big][way], "the rest": ms - 1e3 * step[big][way]} for way, ms in total.items()}
+plots.bars(parts, ylabel="ms a step", title=f"{net}'s broadcasts, {many} ranks of {where}")
+saved = total["with NCCL"] - 1e3 * sum(min(row.values()) for row in step.values())
+print(f"The best for each layer saves {saved:.1f} ms against NCCL: 7 % of a step of {saved / 0.07:.0f} ms.")
+
+
+# %% [markdown]
+# On k80_fdr, short messages: the tree, few hops, no start. Long ones: the chain; two levels send uncut vectors
+# between nodes, the flat tree 16 at once through two cards. Else NCCL's ring, here without handshakes.
+# The authors **measured**, on K80 clusters against their design with NCCL, up to 14X inside a node, 16.6X
+# between nodes, 7 % of VGG's training by CNTK on 128 GPUs (abstract of arXiv 1707.09414). Our ratios are a
+# **model's**. It leaves out that theirs was NCCL 1, that MPI waits for the GPU's stream after each call, that
+# GPUs share PCI Express, and the computing. It keeps the reason: starts and hops decide short messages, bytes
+# long ones, and most bytes of a step are in long ones.
+#
+# ### Real ranks
+# The same here, beside MPI's own `Bcast`. Shared memory and cores leave little to overlap.
+
+# %%
+def compare(comm):
+    own = {"tree": tree_broadcast, "scatter": scatter_allgather, "chain": four, "MPI": type(comm).Bcast}
+    # Across ranks: the slowest counts.
+    turns, vectors = partial(timing.in_turns, comm=comm), [np.zeros(n, np.uint8) for n in sizes_here]
+    return {v.nbytes: turns({way: partial(fn, comm, v, 0) for way, fn in own.items()}) for v in vectors}
+
+
+real = launch.run(compare, ranks=4)[0]
+curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_here[0]]}
+plots.bandwidth(curves, title="Broadcast on 4 real ranks here")
+for n, row in real.items():
+    record.add("broadcast", bytes=n, seconds={way: one.median for way, one in row.items()})
+
+# %% [markdown]
+# ### What you take away
+# - No broadcast beats nβ. Tree: lg p times that. Scatter-allgather: twice. Pipelined chain: nearly once.
+# - Chunks cost messages, (p - 2 + k)α. The best k is sqrt((p - 2)nβ/α); a factor of two costs little.
+# - A few µs for a start or a hop decide short messages. A net has short and long ones: choose by size.
+# - Next: lab 26 gives allreduce two levels; lab 32 hides messages behind computing.

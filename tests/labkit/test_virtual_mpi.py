@@ -7,10 +7,13 @@ to a receive from any source) the results are noted by sender.
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from labkit import launch, virtual
+from labkit import collectives, counted, launch, virtual
 
 SETTINGS = settings(
     derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=False
@@ -206,3 +209,61 @@ def test_programs_receive_what_real_ranks_do(ranks):
 
 def play_all(comm, drawn):
     return [play(comm, program) for program in drawn]
+
+
+def naive(comm, vector):
+    """Rank 0 receives from all, one after the other, and sends to all."""
+    box = vector.copy()
+    for rank in range(1, comm.size):
+        if comm.rank == 0:
+            comm.Recv(box, rank)
+            vector += box
+        elif comm.rank == rank:
+            comm.Send(vector, 0)
+    for rank in range(1, comm.size):
+        if comm.rank == 0:
+            comm.Send(vector, rank)
+        elif comm.rank == rank:
+            comm.Recv(vector, 0)
+
+
+def chain(comm, vector):
+    """A sum that goes from rank to rank."""
+    box = vector.copy()
+    if comm.rank:
+        comm.Recv(box, comm.rank - 1)
+        vector += box
+    if comm.rank + 1 < comm.size:
+        comm.Send(vector, comm.rank + 1)
+
+
+ALGORITHMS = (
+    naive,
+    chain,
+    collectives.tree_broadcast,
+    collectives.tree_allreduce,
+    collectives.ring_allreduce,
+)
+
+
+def counted_costs(comm):
+    import numpy as np
+
+    return {
+        size: [counted.count(group, algorithm, np.arange(2.0 * size)) for algorithm in ALGORITHMS]
+        for size, group in ((size, comm.Split(int(comm.rank >= size))) for size in range(comm.size, 0, -1))
+        if comm.rank < size
+    }
+
+
+@pytest.mark.slow
+def test_rounds_and_messages_are_those_that_lab_21_counts_on_real_ranks():
+    for size, costs in launch.run(counted_costs, ranks=5)[0].items():
+        for algorithm, cost in zip(ALGORITHMS, costs, strict=True):
+            run = virtual.Cluster(nodes=size).run(algorithm, np.arange(2.0 * size))
+            assert max(run.steps) == cost.rounds, (algorithm.__name__, size)
+            messages = Counter((one.source, one.dest) for one in cost.messages)
+            values = Counter()
+            for one in cost.messages:
+                values[one.source, one.dest] += one.values
+            assert run.links == {pair: (messages[pair], 8 * values[pair]) for pair in messages}

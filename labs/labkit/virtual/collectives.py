@@ -204,6 +204,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         inner = self.__dict__.get("_inner")
         if inner is None:
             inner = self._inner = self._sibling(self._context + 1)
+            inner._pending = ()  # `_unused` has looked at the arguments
         inner._collective = entered
         return inner
 

@@ -22,6 +22,7 @@ class Exchange:
     def _begin(self, transport: Transport, lane: Lane, members: list[int], context: int, mpi) -> None:
         self._transport, self._lane, self._members, self._context = transport, lane, members, context
         self._state = lane.state
+        self._pending = lane.state.pending  # requests that no call may meet in memory
         self._mpi = mpi  # the values of ANY_SOURCE and its like
         self._to: dict[int, Channel | None] = {}  # dest -> where to, None for PROC_NULL
         self._from: dict[int | None, Channel | None] = {None: None}  # source -> from where, None for any
@@ -43,9 +44,8 @@ class Exchange:
             return None
         if tag < 0:
             raise explain.bad_tag(tag)
-        pending = self._state.pending
-        if pending:
-            explain.look_for_use_before_wait(pending, data, "sends")
+        if self._pending:
+            explain.look_for_use_before_wait(self._pending, data, "sends")
         return self._transport.send(self._lane, channel, data, size, tag, wait)
 
     def _open_to(self, dest: int) -> Channel | None:
@@ -98,8 +98,8 @@ class Exchange:
                 return self._nothing(status)
             channel = self._open_from(source)
         what = ANY if tag is None else self._tag(tag) if tag < 0 else tag
-        if state.pending and into is not None:
-            explain.look_for_use_before_wait(state.pending, into, "receives into")
+        if self._pending and into is not None:
+            explain.look_for_use_before_wait(self._pending, into, "receives into")
         if base is None:
             base = state.round
         if not self._transport.receive(lane, lane, into, channel, what, self._context, base):
@@ -140,8 +140,8 @@ class Exchange:
             return ReceiveRequest(self, None, into, call, source)
         channel = self._from[source] if source in self._from else self._open_from(source)
         what = ANY if tag is None else self._tag(tag) if tag < 0 else tag
-        if state.pending and into is not None:
-            explain.look_for_use_before_wait(state.pending, into, "receives into")
+        if self._pending and into is not None:
+            explain.look_for_use_before_wait(self._pending, into, "receives into")
         receive = Receive()
         self._transport.receive(self._lane, receive, into, channel, what, self._context, state.round)
         return ReceiveRequest(self, receive, into, call, source)

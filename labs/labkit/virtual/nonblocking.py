@@ -31,7 +31,7 @@ class CollectiveRequest(Request):
         self._joins = None
         explain.poison(self._buffer)
         inner = comm._sibling(comm._context + 1)
-        inner._collective, inner._mark = entered, self._mark
+        inner._collective, inner._mark, inner._pending = entered, self._mark, ()
         state, wire = comm._lane.state, Arrays(inner, entered)
         inner._lane = comm._lane.engine.start(state, lambda: program(wire), comm._lane.now, self._done)
         self._remember()

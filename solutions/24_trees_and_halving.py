@@ -48,9 +48,8 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # </details>
 # <details><summary>Hint 2: any p, nearly the answer</summary>
 #
-# No seat: send to `comm.rank + 1`, receive the sum from there, `return`. For two: first receive from
-# `comm.rank - 1` into a box and add, at the end send `vector` there. Between these, and in every other seat:
-# `among(comm, vector, seats, seats.index(comm.rank))`.
+# No seat: send to, then receive from `comm.rank + 1`, `return`. For two: receive from `comm.rank - 1` into a
+# box, add; at the end send `vector` there. In a seat: `among(comm, vector, seats, seats.index(comm.rank))`.
 # </details>
 
 
@@ -171,7 +170,7 @@ predict.compare("24.2", rounds=2 * np.log2(16), vectors_sent=2 * 15 / 16, sent_f
 # %% [markdown]
 # With α seconds a message, β a byte sent, γ a byte added (MPICH's sources, and `labkit.scaling`):
 #
-# | | on p = 2^k ranks | any other p: lg p rounded down, and |
+# | | on p = 2^k ranks | any other p: as on the seated ranks, and |
 # |---|---|---|
 # | doubling | lg p (α + nβ + nγ) | 2(α + nβ) + nγ more |
 # | Rabenseifner | 2 lg p α + 2n(p - 1)/p β + n(p - 1)/p γ | 2(α + nβ) + nγ more |
@@ -230,10 +229,10 @@ plots.crossover(times, title=f"Who leads on {cluster}, by virtual clock")
 
 # %% [markdown]
 # ### Exercise 24.4 · Your tuning table
-# Real links add what the lines leave out, as the handshake of long messages. So `times[ranks][nbytes][way]`
-# are measured seconds. Go to the **nearest by ratio**, first of ranks, then of bytes (1000 is nearer to 2048
-# than to 400), and pick the fastest there. **All ranks must choose alike**, or they wait for each other for
-# ever: bytes, ranks and one table decide, never a rank's own clock. 4 lines.
+# Real links add what the lines leave out: at 16 KiB whole vectors wait for a handshake, halves do not. So
+# measure: `times[ranks][nbytes][way]` in seconds. Go to the **nearest by ratio**, of ranks, then of bytes
+# (1000 is nearer to 2048 than to 400), and take the fastest there. **All ranks must choose alike**, or they
+# wait for ever: bytes, ranks and one table decide, never a rank's own clock. 4 lines.
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -242,7 +241,7 @@ plots.crossover(times, title=f"Who leads on {cluster}, by virtual clock")
 # </details>
 # <details><summary>Hint 2: use it</summary>
 #
-# `WAYS[pick(…, …)](comm, vector)` calls the way. `len(vector)` are values, `vector.nbytes` bytes.
+# `way = pick(…, …)`; then call `WAYS[way]` with `comm` and `vector`. `len(vector)` are values, not bytes.
 # </details>
 
 
@@ -306,12 +305,12 @@ plots.bandwidth(raced[max(raced)], title=f"Allreduce on {max(raced)} ranks here"
 # variable below makes it take another. All beside your choice, which ran with it each time: 1 in the plot.
 
 # %%
-takes, over = {"MPI chooses": "auto", "MPI doubling": "recursive_doubling", "MPI ring": "ring"}, {}
-takes |= {"MPI Rabenseifner": "reduce_scatter_allgather"} if world.launcher() is None else {}
-for label, name in takes.items():
-    row = launch.run(race, times, ranks=4, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
+ranks, over = max(2, min(4, world.cores())), {}  # more ranks would wait for a core, not for a message
+forced = {"doubling": "recursive_doubling", "Rabenseifner": "reduce_scatter_allgather", "ring": "ring"}
+for label, name in {"MPI's choice": "auto", **(forced if world.launcher() is None else {})}.items():
+    row = launch.run(race, times, ranks=ranks, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
     over[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
-plots.lines(over, xlabel="bytes", ylabel="time over your choice's", title="What MPI may take", logx=True)
+plots.lines(over, xlabel="bytes", ylabel="time over your choice's", title=f"MPI on {ranks} ranks", logx=True)
 
 # %% [markdown]
 # ### What you take away

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from labkit import check, expectations, virtual
 from labkit.errors import CheckFailed, LabError
+from mpi4py import MPI
 
 from tests.labkit import algorithms
 
@@ -79,7 +80,7 @@ def test_nonsense_is_refused_with_a_sentence(make, sentence):
 
 def test_ranks_are_placed_node_by_node():
     def where(comm):
-        return comm.rank, comm.size, comm.Split_type(0).size
+        return comm.rank, comm.size, comm.Split_type(MPI.COMM_TYPE_SHARED).size
 
     assert virtual.Cluster(np.int64(2), 3).run(where).results == [(r, 6, 3) for r in range(6)]
     cluster = virtual.Cluster.of(5, 2)

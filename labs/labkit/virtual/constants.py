@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-_MPICH = {"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "UNDEFINED": -32766}
+_MPICH = {"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "UNDEFINED": -32766, "COMM_TYPE_SHARED": 1}
 
 
 class Numbers:

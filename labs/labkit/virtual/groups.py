@@ -25,10 +25,8 @@ class Groups:
 
     def Split_type(self, split_type: int | None = None, key: int = 0, info=None):
         """One communicator per node: MPI.COMM_TYPE_SHARED, or without an argument."""
-        mpi = sys.modules.get("mpi4py.MPI")
-        shared = None if mpi is None else mpi.COMM_TYPE_SHARED
         undefined = split_type is not None and split_type == _undefined(self)
-        if split_type is not None and not undefined and shared is not None and split_type != shared:
+        if split_type is not None and not undefined and split_type != self._mpi.COMM_TYPE_SHARED:
             raise explain.MPIError("Split_type on the virtual cluster splits by node: MPI.COMM_TYPE_SHARED.")
         return self._split("Split_type", _undefined(self) if undefined else self._lane.state.node, key)
 

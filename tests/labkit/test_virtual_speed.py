@@ -60,9 +60,8 @@ def seconds_per_message(fn, ranks: int, *args) -> float:
 
 def steps_per_message(name: str, *case) -> float:
     """Seconds of a message over those of a step of the loop, the best of four turns each."""
-    message, step = (
-        min(pair) for pair in zip(*((seconds_per_message(*case), plain_loop()) for _ in range(4)))
-    )
+    turns = [(seconds_per_message(*case), plain_loop()) for _ in range(4)]
+    message, step = (min(times) for times in zip(*turns, strict=True))
     print(f"{name}: {1 / message:,.0f} messages per second; one costs {message / step:.0f} steps of a loop")
     return message / step
 

@@ -264,10 +264,10 @@ def table() -> Iterator[Case]:
 
 
 def main() -> None:
-    print(f"{'algorithm':30}{'ranks':>6}{'bytes':>8}{'virtual':>10}{'closed form':>13}{'ratio':>10}")
+    print(f"{'algorithm':30}{'ranks':>6}{'bytes':>13}{'virtual':>10}{'closed form':>13}{'ratio':>10}")
     for case in table():
         times = f"{human(case.virtual):>10}{human(case.seconds):>13}"
-        print(f"{case.name:30}{case.ranks:>6}{case.nbytes:>8.0e}{times}{case.ratio:>10.6f}")
+        print(f"{case.name:30}{case.ranks:>6}{case.nbytes:>13,.0f}{times}{case.ratio:>10.6f}")
 
 
 if __name__ == "__main__":

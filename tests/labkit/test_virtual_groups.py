@@ -182,6 +182,10 @@ def too_large(comm):
     comm.Create_cart([comm.size, 2], [True, True])
 
 
+def other_type(comm):
+    comm.Split_type(77)
+
+
 def no_grid(comm):
     comm.Shift(0, 1)
 
@@ -202,6 +206,7 @@ def off_the_edge(comm):
         (negative, "a color is 0 or more, or MPI.UNDEFINED, not -3"),
         (no_number, "color and key are whole numbers, not 'red'"),
         (too_large, "3 ranks cannot lie on a grid of dims [3, 2]"),
+        (other_type, "splits by node: MPI.COMM_TYPE_SHARED"),
         (no_grid, "comm.Create_cart([3], [True])"),
         (no_axis, "a grid of dims [3] has no direction 1"),
         (off_the_edge, "[-1] is outside of the grid [3]"),

@@ -31,7 +31,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # %% [markdown]
 # ### A broadcast for each layer, in every step
 # In a *root solver* (S-Caffe; CNTK broadcasts too) rank 0 adds up the gradients, updates the parameters, and
-# sends them to all, a message for each layer.
+# sends them to all, a message for each layer. Below: p ranks, n bytes, α and β as in lab 22.
 
 # %%
 layers = models.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
@@ -100,7 +100,7 @@ with check("25.1"):
 # In a *chain* each rank passes on to its right what comes from the left. In one piece, 64 ranks take 63 nβ.
 # But of k chunks, a rank can send the first *while* it receives the second. The last rank gets its first
 # chunk in round p - 1, then one each round: **T(k) = (p - 2 + k)(α + nβ/k)**. For 64 ranks and 64 chunks, how
-# many nβ is that without α, and the tree? With α = 2 µs, β = 0.1 ns per byte, 9.44 MB: which k is best?
+# many nβ is that without α, and how many takes the tree? For α = 2 µs, β = 0.1 ns, 9.44 MB: which k is best?
 
 # %%
 predict("25.2", chain=1.97, tree=6.0)
@@ -108,9 +108,9 @@ predict("25.3", best_chunks=171)
 
 # %% [markdown]
 # ### Exercise 25.2 · The pipelined chain
-# MVAPICH2-GDR's design for GPUs (Awan et al. 2017, arXiv 1707.09414). `left` and `right` are `PROC_NULL` at
-# the chain's ends, so all ranks make the same calls. Chunks may be empty: `count` may exceed the length.
-# About 5 lines.
+# MVAPICH2-GDR's design for GPUs (Awan et al. 2017, arXiv 1707.09414): cut `vector` into `count` chunks, pass
+# each on to `right` while the next comes from `left`. These are `PROC_NULL` at the chain's ends, so all ranks
+# make the same calls. Some chunks are empty if `count` exceeds the length. About 5 lines.
 #
 # <details><summary>Hint 1: what must overlap</summary>
 #
@@ -286,9 +286,9 @@ saved = total["with NCCL"] - 1e3 * sum(min(row.values()) for row in step.values(
 print(f"The best for each layer saves {saved:.1f} ms against NCCL: 7 % of a step of {saved / 0.07:.0f} ms.")
 
 # %% [markdown]
-# On k80_fdr, short messages: the tree, few hops, no start. Long ones: the chain; two levels send uncut vectors
-# between nodes, the flat tree 16 at once through two cards. Else NCCL's ring, here without handshakes.
-# The authors **measured**, on K80 clusters against their design with NCCL, up to 14X inside a node, 16.6X
+# On k80_fdr, short messages: the tree, few hops, no start. Long ones: the chain; two levels send it whole
+# between nodes, the flat tree 16 times by two cards. Else NCCL's ring, which has no handshakes here.
+# The authors **measured**, on dense GPU nodes against their design with NCCL, up to 14X inside a node, 16.6X
 # between nodes, 7 % of VGG's training by CNTK on 128 GPUs (abstract of arXiv 1707.09414). Our ratios are a
 # **model's**. It leaves out that theirs was NCCL 1, that MPI waits for the GPU's stream after each call, that
 # GPUs share PCI Express, and the computing. It keeps the reason: starts and hops decide short messages, bytes

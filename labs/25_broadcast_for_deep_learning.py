@@ -216,7 +216,7 @@ with check("25.4"):
 
 # %% [markdown]
 # ### Measure
-# On a machine with sourced numbers (`print(machine)`); chains take their best k. For NCCL: no handshake, but
+# On a machine with sourced numbers (`print(machine)`); k by your formula. For NCCL: no handshake, but
 # 8.4 µs to start a call's kernels (its tuning model, `src/graph/tuning.cc` of NCCL 2: ring, Simple protocol).
 
 # %%

@@ -310,7 +310,8 @@ forced = {"doubling": "recursive_doubling", "Rabenseifner": "reduce_scatter_allg
 for label, name in {"MPI's choice": "auto", **(forced if world.launcher() is None else {})}.items():
     row = launch.run(race, times, ranks=ranks, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
     over[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
-plots.lines(over, xlabel="bytes", ylabel="time over your choice's", title=f"MPI on {ranks} ranks", logx=True)
+names = {"xlabel": "bytes", "ylabel": "time over your choice's", "title": f"MPI on {ranks} ranks"}
+plots.lines(over, logx=True, logy=True, **names)
 
 # %% [markdown]
 # ### What you take away

@@ -31,7 +31,7 @@ class TwoLines(NamedTuple):
 
         times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long messages, as one
         line would follow those that happen to fit a cache. busy: from one short message to the next where
-        many are in flight, LogGP's gap. exchange: an empty Sendrecv in both directions at once.
+        many are in flight, LogGP's gap. exchange: a Sendrecv of 1 KiB in both directions at once.
         """
         long = [
             n / (t - self.alpha_above)

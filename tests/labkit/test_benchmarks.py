@@ -40,6 +40,18 @@ def test_two_of_the_ranks_play_and_the_others_wait():
     assert launch.run(count_ranks, ranks=3) == [{"inside a node": (0, 2)}, {"inside a node": (1, 2)}, {}]
 
 
+def count_ranks_of_two_hosts(comm):
+    benchmarks.socket.gethostname = lambda: f"node{comm.rank // 2}"
+    return benchmarks.on_pairs(comm, lambda two: (two.rank, two.size))
+
+
+def test_ranks_of_two_hosts_play_inside_and_between():
+    first, second, third = launch.run(count_ranks_of_two_hosts, ranks=3)
+    assert first == {"inside a node": (0, 2), "between nodes": (0, 2)}
+    assert second == {"inside a node": (1, 2)}
+    assert third == {"between nodes": (1, 2)}
+
+
 def test_one_rank_alone_is_told():
     with pytest.raises(LabError, match="A message needs two ranks"):
         launch.run(count_ranks, ranks=1)

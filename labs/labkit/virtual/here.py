@@ -71,8 +71,8 @@ def _from_records(whose: str, load: Callable) -> tuple[Machine | None, str]:
 def _machine(whose: str, links: Mapping[str, dict], speed: float) -> Machine:
     inside, between = links.get(INSIDE, links.get(BETWEEN)), links.get(BETWEEN, links.get(INSIDE))
     sources = {name: _source(whose, row) for name, row in (("inside", inside), ("between", between))}
-    sources["eager, handshake"] = sources["between"]
-    sources["reduce"] = f"{whose} records of lab 22: a += b on float64, on two ranks at once"
+    sources |= dict.fromkeys(("eager", "handshake"), sources["between"])
+    sources["reduce"] = f"measured: {whose} records of lab 22, a += b on float64, on two ranks at once"
     first = between if BETWEEN in links else inside
     about = (
         f"{first['where']} α {human(first['alpha'])}, {digits(first['bandwidth'] / 1e9)} GB/s, "
@@ -90,19 +90,18 @@ def _machine(whose: str, links: Mapping[str, dict], speed: float) -> Machine:
 
 
 def _source(whose: str, row: Mapping) -> str:
-    return (
-        f"{whose} records of lab 22: measured {row['where']} on {row.get('host')}, {str(row.get('utc'))[:19]}"
-    )
+    when = str(row.get("utc"))[:19]
+    return f"measured: {whose} records of lab 22, {row['where']}, on {row.get('host')}, {when}"
 
 
 def _link(row: Mapping) -> Link:
     """LogGP's numbers from a record.
 
     In a collective a rank sends and receives at once, which is more work than one half of a ping-pong. So α =
-    latency + 2 overhead is here the time of an empty Sendrecv. How much of it is overhead is seen where many
-    messages are in flight: no more than the time from one to the next.
+    latency + 2 overhead is here what a Sendrecv of 1 KiB takes, less its bytes. How much of it is overhead is
+    seen where many messages are in flight: no more than the time from one to the next.
     """
-    alpha = max(row["alpha"], row["exchange"])
+    alpha = max(row["alpha"], row["exchange"] - 1024 / row["bandwidth"])
     overhead = min(row["busy"], alpha / 2)
     return Link(alpha - 2 * overhead, row["bandwidth"], overhead, gap=min(row["busy"], alpha))
 

@@ -104,8 +104,8 @@ with check("22.1"):
 
 # %% [markdown]
 # ### Measure
-# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks, and `osu_latency` where it is installed.
-# Under a launcher, on several nodes, two ranks of different nodes play as well.
+# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks. (The OSU benchmarks, where installed, run at
+# the end.) Under a launcher, on several nodes, two ranks of different nodes play as well.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
@@ -118,7 +118,6 @@ for where, trips in all_trips.items():
     record.add("latency", where=where, bytes=sizes, us=list(typical.values()), ranks=2, unit="us")
     curves = {"yours (median)": {n: seconds for n, (_, seconds) in trips.items()}}
     plots.bandwidth(curves | {"mpi4py.bench (mean)": theirs[where]}, title=f"Ping-pong {where}")
-print(benchmarks.osu("osu_latency", 2))
 predict.compare("22.1", empty_message_us=typical[0])
 
 # %% [markdown]
@@ -309,6 +308,7 @@ slowest = {"slowest rank": {n: took[n].max(axis=0) for n in took}}
 plots.bandwidth(slowest, factor=2 * (p - 1) / p, what="busbw", title=f"MPI's allreduce on {p} ranks")
 added = launch.run(benchmarks.additions, [n for n in sizes if n >= 8192], ranks=pair)[0]
 record.add("addition", speed=scaling.fit_alpha_beta(added).bandwidth, bytes=list(added), unit="bytes/s")
+print(*(benchmarks.osu(tool, 2) for tool in ("osu_latency", "osu_bw", "osu_allreduce")), sep="\n")
 print(virtual.machine("here").name)
 
 # %% [markdown]

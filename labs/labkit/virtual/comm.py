@@ -45,10 +45,10 @@ class Comm(Exchange, Collectives, Groups):
     # -- arrays
 
     def Send(self, buf, dest: int, tag: int = 0) -> None:
-        self._send(buf, dest, tag, False, "Send")
+        self._sent(self._post(buf, dest, tag, False), "Send", dest)
 
     def Ssend(self, buf, dest: int, tag: int = 0) -> None:
-        self._send(buf, dest, tag, True, "Ssend")
+        self._sent(self._post(buf, dest, tag, True), "Ssend", dest)
 
     def Recv(self, buf, source: int | None = None, tag: int | None = None, status=None) -> None:
         self._recv(buf, source, tag, status, "Recv")
@@ -56,21 +56,16 @@ class Comm(Exchange, Collectives, Groups):
     def Sendrecv(
         self, sendbuf, dest: int, sendtag: int = 0, recvbuf=None, source=None, recvtag=None, status=None
     ) -> None:
-        state = self._state
-        call, base = "sendrecv" if recvbuf is OBJECT else "Sendrecv", state.round
+        base = self._state.round
         departure = self._post(sendbuf, dest, sendtag, False)
-        received = self._recv(recvbuf, source, recvtag, status, call, base)
-        if state.last_send > state.round:
-            state.round = state.last_send
-        if departure is not None:
-            self._depart(departure, call, dest)
-        return received
+        self._recv(recvbuf, source, recvtag, status, "Sendrecv", base)
+        self._sent(departure, "Sendrecv", dest)
 
     def Isend(self, buf, dest: int, tag: int = 0) -> SendRequest:
-        return self._isend(buf, dest, tag, False, "Isend")
+        return SendRequest(self, self._post(buf, dest, tag, False), buf, "Isend", dest)
 
     def Issend(self, buf, dest: int, tag: int = 0) -> SendRequest:
-        return self._isend(buf, dest, tag, True, "Issend")
+        return SendRequest(self, self._post(buf, dest, tag, True), buf, "Issend", dest)
 
     def Irecv(self, buf, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
         return self._irecv(buf, source, tag, "Irecv")
@@ -84,19 +79,28 @@ class Comm(Exchange, Collectives, Groups):
     # -- objects
 
     def send(self, obj, dest: int, tag: int = 0) -> None:
-        self._send(pickle.dumps(obj, 5), dest, tag, False, "send")
+        self._sent(self._post(pickle.dumps(obj, 5), dest, tag, False), "send", dest)
 
     def ssend(self, obj, dest: int, tag: int = 0) -> None:
-        self._send(pickle.dumps(obj, 5), dest, tag, True, "ssend")
+        self._sent(self._post(pickle.dumps(obj, 5), dest, tag, True), "ssend", dest)
 
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
         return self._recv(OBJECT, source, tag, status, "recv")
 
     def sendrecv(self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None):
-        return self.Sendrecv(pickle.dumps(sendobj, 5), dest, sendtag, OBJECT, source, recvtag, status)
+        base = self._state.round
+        departure = self._post(pickle.dumps(sendobj, 5), dest, sendtag, False)
+        received = self._recv(OBJECT, source, recvtag, status, "sendrecv", base)
+        self._sent(departure, "sendrecv", dest)
+        return received
 
     def isend(self, obj, dest: int, tag: int = 0) -> SendRequest:
-        return self._isend(pickle.dumps(obj, 5), dest, tag, False, "isend")
+        data = pickle.dumps(obj, 5)
+        return SendRequest(self, self._post(data, dest, tag, False), data, "isend", dest)
+
+    def issend(self, obj, dest: int, tag: int = 0) -> SendRequest:
+        data = pickle.dumps(obj, 5)
+        return SendRequest(self, self._post(data, dest, tag, True), data, "issend", dest)
 
     def irecv(self, buf=None, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
         return self._irecv(OBJECT, source, tag, "irecv")

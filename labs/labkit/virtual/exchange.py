@@ -7,7 +7,7 @@ import numpy as np
 from labkit.virtual import explain
 from labkit.virtual.buffers import array, box, scale
 from labkit.virtual.engine import Lane, Receive
-from labkit.virtual.requests import ReceiveRequest, SendRequest, Status
+from labkit.virtual.requests import ReceiveRequest, Status
 from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
 
 OBJECT = object()  # in the place of a buffer: what comes is an object
@@ -28,7 +28,10 @@ class Exchange:
         self._from: dict[int | None, Channel | None] = {None: None}  # source -> from where, None for any
 
     def _post(self, buf, dest: int, tag: int, wait: bool) -> Departure | None:
-        """Give a message to the wires. Returns what a sender in rendezvous waits for, or None."""
+        """Give a message to the wires. Returns what a sender in rendezvous waits for, or None.
+
+        Public calls call this directly: transport.send notes the line of whoever has called them.
+        """
         if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and not buf.dtype.hasobject:
             data, size = buf, buf.nbytes
         elif type(buf) is bytes:
@@ -67,8 +70,8 @@ class Exchange:
         channel = self._from[source] = self._transport.channel(self._context, other, me)
         return channel
 
-    def _send(self, buf, dest: int, tag: int, wait: bool, call: str) -> None:
-        departure = self._post(buf, dest, tag, wait)
+    def _sent(self, departure: Departure | None, call: str, dest: int) -> None:
+        """The end of a blocking call that has posted a message."""
         state = self._state
         if state.last_send > state.round:
             state.round = state.last_send
@@ -130,9 +133,6 @@ class Exchange:
     def _nothing(self, status) -> None:
         if status is not None:
             Status.fill(status, self._mpi.PROC_NULL, self._mpi.ANY_TAG, 0)
-
-    def _isend(self, buf, dest, tag, wait, call) -> SendRequest:
-        return SendRequest(self, self._post(buf, dest, tag, wait), buf, call, dest)
 
     def _irecv(self, buf, source, tag, call) -> ReceiveRequest:
         into, state = None if buf is OBJECT else box(buf), self._state

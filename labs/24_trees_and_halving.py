@@ -253,7 +253,7 @@ def race(comm, times=None):
 raced = {min(p, launch.ranks_here(p)): launch.run(race, ranks=p)[0] for p in table_ranks}
 times = {p: {n: {way: row[way][n].median for way in WAYS} for n in sizes} for p, row in raced.items()}
 table = {(n, p): choose(times, n, p) for p in times for n in sizes}
-record.add("tuning table", fastest=[[*place, way] for place, way in table.items()])
+record.add("tuning table", fastest=[[*place, way] for place, way in table.items()], seconds=times)
 plots.crossover(table, title="Who leads on real ranks here")
 plots.bandwidth(raced[max(raced)], title=f"Allreduce on {max(raced)} ranks here")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -232,7 +233,9 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     def work(comm, vector):
         parts = np.array_split(vector, 4)
         box = np.empty_like(parts[0])
-        scales = [one.scale for one in (parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector)]
+        made = [parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector, np.concatenate(parts)]
+        made += [np.zeros_like(vector), np.where(vector > 1, vector, 0), pickle.loads(pickle.dumps(vector))]
+        scales = [one.scale for one in made]
         begin = comm.Wtime()
         parts[0] += box
         return scales, comm.Wtime() - begin, type(vector.sum()).__name__
@@ -240,7 +243,7 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     vector = virtual.vector(np.arange(8.0), stands_for=64e6)
     machine = virtual.ideal(reduce=4e9)
     scales, seconds, kind = run(work, 1, vector, machine=machine).results[0]
-    assert scales == [1e6] * 6
+    assert scales == [1e6] * 10
     assert seconds == pytest.approx(16e6 / 4e9)
     assert kind == "float64"
 
@@ -255,3 +258,14 @@ def test_vectors_count_as_what_they_stand_for():
     assert one.sent_bytes == [1e6, 1e6]
     assert one.time == pytest.approx(ALPHA + 1e6 / BANDWIDTH)
     assert all(np.array_equal(box, [1, 2]) for box in one.results)
+
+
+def test_objects_with_vectors_in_them_count_as_much():
+    def send(comm, vector):
+        if comm.rank == 0:
+            return comm.send({"weights": [vector, vector[:1]]}, 1)
+        return comm.recv(source=0)["weights"][1].scale
+
+    one = run(send, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
+    assert one.sent_bytes[0] == pytest.approx(1.5e6, rel=0.001)
+    assert one.results[1] == 5e5 / 8

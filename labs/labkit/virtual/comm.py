@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-
 from labkit.errors import LabError
+from labkit.virtual.buffers import pack
 from labkit.virtual.collectives import Collectives
 from labkit.virtual.engine import Lane
 from labkit.virtual.exchange import OBJECT, Exchange
@@ -79,27 +78,27 @@ class Comm(Exchange, Collectives, Groups):
     # -- objects
 
     def send(self, obj, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(pickle.dumps(obj, 5), dest, tag, False), "send", dest)
+        self._sent(self._post(pack(obj), dest, tag, False), "send", dest)
 
     def ssend(self, obj, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(pickle.dumps(obj, 5), dest, tag, True), "ssend", dest)
+        self._sent(self._post(pack(obj), dest, tag, True), "ssend", dest)
 
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
         return self._recv(OBJECT, source, tag, status, "recv")
 
     def sendrecv(self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None):
         base = self._state.round
-        departure = self._post(pickle.dumps(sendobj, 5), dest, sendtag, False)
+        departure = self._post(pack(sendobj), dest, sendtag, False)
         received = self._recv(OBJECT, source, recvtag, status, "sendrecv", base)
         self._sent(departure, "sendrecv", dest)
         return received
 
     def isend(self, obj, dest: int, tag: int = 0) -> SendRequest:
-        data = pickle.dumps(obj, 5)
+        data = pack(obj)
         return SendRequest(self, self._post(data, dest, tag, False), data, "isend", dest)
 
     def issend(self, obj, dest: int, tag: int = 0) -> SendRequest:
-        data = pickle.dumps(obj, 5)
+        data = pack(obj)
         return SendRequest(self, self._post(data, dest, tag, True), data, "issend", dest)
 
     def irecv(self, buf=None, source: int | None = None, tag: int | None = None) -> ReceiveRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labkit.virtual import explain
-from labkit.virtual.buffers import array, box, scale
+from labkit.virtual.buffers import Packed, array, box, scale
 from labkit.virtual.engine import Lane, Receive
 from labkit.virtual.requests import ReceiveRequest, Status
 from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
@@ -36,6 +36,8 @@ class Exchange:
             data, size = buf, buf.nbytes
         elif type(buf) is bytes:
             data, size = buf, len(buf)
+        elif type(buf) is Packed:
+            data, size = bytes(buf), buf.stands_for
         else:
             data = array(buf)
             size = data.nbytes * scale(buf)

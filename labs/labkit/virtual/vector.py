@@ -7,12 +7,14 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.virtual import engine
 
+extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (buffers.pack)
+
 
 class Vector(np.ndarray):
     """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in additions.
 
-    Slices and results of arithmetic are Vectors of the same scale. Arithmetic charges the rank that does it the
-    machine's γ (seconds per byte reduced, of the result).
+    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale. Arithmetic
+    charges the rank that does it the machine's γ (seconds per byte reduced, of the result).
     """
 
     scale = 1.0
@@ -32,10 +34,27 @@ class Vector(np.ndarray):
                 lane.spend(result.nbytes * self.scale * gamma, "reduce")
         if out is not None:
             return out[0]
-        if isinstance(result, np.ndarray):
+        return self._like(result)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return self._like(super().__array_function__(function, types, args, kwargs))
+
+    def _like(self, result):
+        """A plain array as a Vector of this one's scale: np.concatenate and its like make plain ones."""
+        if type(result) is np.ndarray:
             result = result.view(Vector)
             result.scale = self.scale
         return result
+
+    def __reduce__(self):
+        global extra
+        extra += self.nbytes * (self.scale - 1)
+        make, arguments, state = super().__reduce__()
+        return make, arguments, (state, self.scale)
+
+    def __setstate__(self, state):
+        array, self.scale = state
+        super().__setstate__(array)
 
 
 def vector(values, stands_for: float | None = None) -> Vector:

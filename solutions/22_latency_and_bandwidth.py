@@ -104,8 +104,8 @@ with check("22.1"):
 
 # %% [markdown]
 # ### Measure
-# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks. (The OSU benchmarks, where installed, run at
-# the end.) Under a launcher, on several nodes, two ranks of different nodes play as well.
+# Yours, beside `python -m mpi4py.bench pingpong` on the same ranks. (The OSU benchmarks, where installed, run
+# at the end.) Under a launcher, on several nodes, two ranks of different nodes play as well.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]

@@ -10,6 +10,8 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.measurement import digits, human
 
+MOST = 1 << 21  # bytes up to which two lines are fitted
+
 
 class TwoLines(NamedTuple):
     """α and β of a line for messages of up to `eager` bytes, and of another above."""
@@ -58,12 +60,15 @@ class TwoLines(NamedTuple):
 def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
     """Two lines through {bytes: seconds}, cut where that leaves the least sum of squared relative errors.
 
-    fit: fit(sizes, seconds) gives α and β first. The cut is looked for from 256 bytes to 1 MiB, where MPI
-    libraries change from eager messages to rendezvous.
+    fit: fit(sizes, seconds) gives α and β first. The cut is looked for from 256 bytes to 128 KiB, where MPI
+    libraries change from eager messages to rendezvous, and in the times of up to 2 MiB: beyond, caches and
+    memory bend the line.
     """
-    sizes, seconds, found = np.array(list(times), float), np.array(list(times.values())), []
+    sizes, seconds = (np.array(one, float) for one in zip(*times.items(), strict=True))
+    sizes, seconds = sizes[sizes <= MOST], seconds[sizes <= MOST]
+    found = []
     for cut in range(3, len(sizes) - 2):
-        if 256 <= sizes[cut - 1] <= 1 << 20:
+        if 256 <= sizes[cut - 1] <= 1 << 17:
             ends = [fit(sizes[part], seconds[part])[:2] for part in (slice(cut), slice(cut, None))]
             lines = TwoLines(int(sizes[cut - 1]), *(float(number) for pair in ends for number in pair))
             model = np.array([lines.time(nbytes) for nbytes in sizes])

@@ -131,7 +131,7 @@ SIZES = [0, *(1 << power for power in range(25))]
 MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above=1e-10)
 
 
-@pytest.mark.parametrize("eager", [256, 8192, 1 << 20])
+@pytest.mark.parametrize("eager", [256, 8192, 1 << 17])
 def test_two_lines_are_found_again(eager):
     made = MADE._replace(eager=eager)
     found = two_lines({n: made.time(n) for n in SIZES}, by_labkit)
@@ -144,6 +144,11 @@ def test_two_lines_bear_noise():
     found = two_lines({n: MADE.time(n) * random.uniform(0.95, 1.05) for n in SIZES}, by_labkit)
     assert found.eager == 8192
     assert found.alpha_above == pytest.approx(6e-6, rel=0.1)
+
+
+def test_the_memory_at_the_right_end_is_not_taken_for_a_step():
+    bent = {n: MADE.time(n) * (0.6 if 1 << 21 < n < 1 << 24 else 1) for n in SIZES}
+    assert two_lines(bent, by_labkit).eager == 8192
 
 
 def test_too_few_sizes_for_two_lines():

@@ -141,7 +141,7 @@ predict.compare("24.2", rounds=2 * np.log2(16), vectors_sent=2 * 15 / 16, sent_f
 # |---|---|---|
 # | doubling | lg p (α + nβ + nγ) | 2(α + nβ) + nγ more |
 # | Rabenseifner | 2 lg p α + 2n(p - 1)/p β + n(p - 1)/p γ | 2(α + nβ) + nγ more |
-# | ring | 2(p - 1)α + 2n(p - 1)/p β + n(p - 1)/p γ | nothing more, on all p |
+# | ring | 2(p - 1)α + 2n(p - 1)/p β + n(p - 1)/p γ | the same on any p |
 #
 # Handing in and giving back puts two *whole* vectors on the way, for Rabenseifner twice the bytes. A ring
 # needs no power of two: on 3, 6 or 12 ranks it leads for long vectors.

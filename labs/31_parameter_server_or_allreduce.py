@@ -43,8 +43,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # </details>
 # <details><summary>Hint 2: the server, nearly the answer</summary>
 #
-# `total` begins as zeros, `box` is empty. `for _ in range(workers):` receive into `box`, add it to `total`.
-# Then `parameters -= rate * total / …` (by how many?), and `comm.Send(parameters, dest=worker)` to each.
+# `total = np.zeros_like(parameters)`, and a `box` of its size. `workers` times: receive into `box`, add it to
+# `total`. Then `parameters -= rate * total / …` (how many?), and `comm.Send(parameters, dest=…)` to each.
 # </details>
 
 # %%

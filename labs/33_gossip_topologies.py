@@ -59,10 +59,10 @@ plots.show(figure, "topologies")
 
 # %% [markdown]
 # ### Exercise 33.1 · The mixing matrix
-# In a gossip step rank i's vector becomes a weighted mean: the sum of W[i, j] x[j] over its neighbours j and
-# itself. So the rows of W sum to 1. The columns must, too, or the average of all ranks drifts, and they agree
-# on a wrong one. **Metropolis-Hastings** weights do both on any topology: for neighbours `W[i, j]` is 1 / (1
-# + the larger of both ranks' numbers of neighbours); `W[i, i]` is what is left of 1. 4 lines.
+# In a gossip step rank i's vector becomes a weighted mean: the sum of `W[i, j] * x[j]` over its neighbours j
+# and itself. So the rows of W sum to 1. The columns must, too, or the average of all ranks drifts, and they
+# agree on a wrong one. **Metropolis-Hastings** weights do both on any topology. With d[i] the number of i's
+# neighbours, a link's weight is `1 / (1 + max(d[i], d[j]))`; `W[i, i]` is what is left of 1. 4 lines.
 #
 # <details><summary>Hint 1: two loops</summary>
 #
@@ -99,8 +99,8 @@ with check("33.1"):
 
 # %% [markdown]
 # ### Exercise 33.2 · A gossip step
-# Every rank sends its vector to its neighbours, gets theirs, and mixes, in place. Without waiting in a circle
-# (lab 20), and with everybody's *old* vector. 8 lines, for any topology.
+# Every rank sends its vector to its neighbours, gets theirs, and mixes, in place. Mind two things: blocking
+# sends may wait in a circle (lab 20), and what is mixed are everybody's *old* vectors. 8 lines, any topology.
 #
 # <details><summary>Hint 1: room for what comes</summary>
 #
@@ -290,6 +290,6 @@ plots.lines(
 # ### What you take away
 # - A symmetric W with rows that sum to 1 keeps the average; Metropolis-Hastings finds one for any topology.
 # - Agreement: log(factor) / -log(λ2) steps. Ring: about p²; random: a handful; the wheel's hub is a hot spot.
-# - Training needs no agreement in each step: the ranks' *average* learns nearly as with allreduce.
+# - Training needs no agreement in each step: their *average* learns nearly as with allreduce; each alone is noisy.
 # - Lian et al. found D-PSGD up to ten times as fast as centralised SGD on slow networks.
 # - Next: how large may a batch be (lab 34), and how small a message (lab 35)?

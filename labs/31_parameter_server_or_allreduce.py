@@ -263,7 +263,7 @@ plots.compare(ours, published, unit="seconds a step", title="64 GPUs: our links,
 
 # %%
 def real_times(comm):
-    """Times of a step's messages on real ranks. Across ranks: the slowest counts."""
+    """A step's messages on real ranks, the server's with its update. Across ranks: the slowest counts."""
     own, other = np.zeros(values_real, np.float32), np.zeros(values_real, np.float32)
     ways = {"server": lambda: server_step(comm, own, other, 0.2), "ring": lambda: ring_allreduce(comm, own)}
     ways["MPI's own"] = lambda: comm.Allreduce(own, other)

@@ -311,6 +311,6 @@ plots.lines(
 # ### What you take away
 # - A symmetric W with rows that sum to 1 keeps the average; Metropolis-Hastings finds one for any topology.
 # - Agreement: log(factor) / -log(λ2) steps. Ring: about p²; random: a handful; the wheel's hub is a hot spot.
-# - Training needs no agreement in each step: their *average* learns nearly as with allreduce; each alone is noisy.
+# - Training needs no agreement in each step: the ranks' average learns nearly as with allreduce.
 # - Lian et al. found D-PSGD up to ten times as fast as centralised SGD on slow networks.
 # - Next: how large may a batch be (lab 34), and how small a message (lab 35)?

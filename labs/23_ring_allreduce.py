@@ -276,8 +276,8 @@ rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"Allreduce on {p} real ranks")
 share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
-for name, row in times.items():
-    record.add("allreduce", way=name, ranks=p, bytes=list(row), seconds=[one.median for one in row.values()])
+for name, nbytes in [(name, nbytes) for name in times for nbytes in sizes]:
+    record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=times[name][nbytes])
 record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share)
 predict.compare("23.2", share_of_mpi=share.median)
 

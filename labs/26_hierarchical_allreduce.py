@@ -292,8 +292,8 @@ def compare(comm):
 rows, p = launch.run(compare, ranks=4)[0], launch.ranks_here(4)
 times = {way: {nbytes: row[way] for nbytes, row in rows.items()} for way in rows[sizes[0]]}
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"{p} real ranks")
-for way, row in times.items():
-    record.add("allreduce", way=way, ranks=p, bytes=list(row), seconds=[one.median for one in row.values()])
+for way, nbytes in [(way, nbytes) for way in times for nbytes in sizes]:
+    record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=times[way][nbytes])
 
 # %% [markdown]
 # ### What you take away

@@ -31,7 +31,7 @@ MACHINES = (
 def play(comm, program):
     """What each phase of `program` gave this rank. The same code on virtual and on real ranks."""
     import numpy as np
-    from labkit.virtual.requests import Status
+    from labkit.virtual.status import Status
     from mpi4py import MPI
 
     if MPI.Is_initialized():

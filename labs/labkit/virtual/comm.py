@@ -5,10 +5,10 @@ from __future__ import annotations
 from labkit.errors import LabError
 from labkit.virtual.buffers import pack
 from labkit.virtual.collectives import Collectives
-from labkit.virtual.engine import Lane
 from labkit.virtual.exchange import OBJECT, Exchange
 from labkit.virtual.groups import Groups
 from labkit.virtual.lacking import add_to_comm
+from labkit.virtual.lanes import Lane
 from labkit.virtual.requests import ReceiveRequest, SendRequest
 from labkit.virtual.transport import Transport
 

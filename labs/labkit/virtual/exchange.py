@@ -6,9 +6,11 @@ import numpy as np
 
 from labkit.virtual import explain
 from labkit.virtual.buffers import Packed, array, box, scale
-from labkit.virtual.engine import Lane, Receive
-from labkit.virtual.requests import ReceiveRequest, Status
-from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
+from labkit.virtual.channels import Channel, Departure
+from labkit.virtual.lanes import Lane, Receive
+from labkit.virtual.requests import ReceiveRequest
+from labkit.virtual.status import Status
+from labkit.virtual.transport import ANY, Transport, put
 
 OBJECT = object()  # in the place of a buffer: what comes is an object
 

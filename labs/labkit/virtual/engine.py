@@ -121,8 +121,8 @@ class Engine:
         """
         global current
         before, self.hub, thresholds = current, getcurrent(), gc.get_threshold()
-        # Messages come and go by the million, and reference counts free them. Looking for circles every 700
-        # objects, as Python does by default, would take half of the time with many ranks.
+        # Messages come and go by the million, and reference counts free them. Python would look for circles
+        # among them every 700 objects.
         gc.set_threshold(max(thresholds[0], 200_000) if thresholds[0] else 0, *thresholds[1:])
         try:
             for state, program in zip(self.states, programs, strict=True):

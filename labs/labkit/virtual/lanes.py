@@ -16,8 +16,7 @@ class Receive:
     """A receive that was posted. into: the array it fills, None for an object. channel: None for any source.
 
     message, channel, arrive: what it met, and when the last byte is there. waiter: who is to be woken then.
-    order: receives of a rank take messages in the order in which they were posted. base: the rank's round
-    then.
+    order: receives take messages in the order in which they were posted. base: the rank's round then.
     """
 
     __slots__ = (
@@ -116,8 +115,7 @@ class State:
         self.lane: Lane | None = None
         self.incoming: dict[tuple, object] = {}  # (context, source) -> Channel
         self.outgoing: list = []  # Channels
-        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive, in that
-        # order:
+        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive:
         self.careful = False
         self.arrivals: list = []  # (channel, message) that have arrived and that no receive has taken
         self.wild: list = []  # receives from ANY_SOURCE that no message has reached

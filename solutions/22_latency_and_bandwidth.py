@@ -246,14 +246,14 @@ with check("22.3"):
             expect(abs(one / true - 1) < 0.1, f"{who} your {name} is {one:.4g}, not {true:.4g}. {sure}")
 
 # %%
-swaps = launch.run(benchmarks.sweep, benchmarks.exchange, (1024,), *trip_rounds, ranks=pair)[0]
+steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
 for where, trips in all_trips.items():
     one = scaling.fit_alpha_beta(times := {n: seconds for n, (_, seconds) in trips.items()})
     two = two_lines(typical := {n: median for n, (median, _) in trips.items()}, fit)
     print(f"{where}: one line, {one}\n{where}: two lines, {two}")
     plots.bandwidth(times, model={"one line": one, "two lines": two}, title=f"α + nβ, {where}")
     busy = 1e-6 / np.median(all_rates[where][1])  # seconds per 1-byte message of a window
-    record.add("link", where=where, ranks=2, **two.numbers(typical, busy, exchange=swaps[where][1024]))
+    record.add("link", where=where, ranks=2, **two.numbers(typical, busy, step=steps[where][1024]))
 predict.compare("22.3", half_at_bytes=one.half)
 
 # %% [markdown]

@@ -28,12 +28,12 @@ class TwoLines(NamedTuple):
             return self.alpha + nbytes * self.beta
         return self.alpha_above + nbytes * self.beta_above
 
-    def numbers(self, times: Mapping[int, float], busy: float, exchange: float) -> dict[str, float]:
+    def numbers(self, times: Mapping[int, float], busy: float, step: float) -> dict[str, float]:
         """What virtual.machine("here") needs of a link, in seconds and bytes.
 
         times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long messages, as one
         line would follow those that happen to fit a cache. busy: from one short message to the next where
-        many are in flight, LogGP's gap. exchange: a Sendrecv of 1 KiB in both directions at once.
+        many are in flight, LogGP's gap. step: a collective's with 1 KiB (benchmarks.step).
         """
         long = [
             n / (t - self.alpha_above)
@@ -47,7 +47,7 @@ class TwoLines(NamedTuple):
             "eager": self.eager,
             "handshake": max(0.0, self.alpha_above - self.alpha),
             "busy": busy,
-            "exchange": exchange,
+            "step": step,
         }
 
     def __str__(self) -> str:

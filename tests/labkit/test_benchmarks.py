@@ -72,7 +72,7 @@ def test_short_and_long_messages_have_rounds_of_their_own():
 
 def measure_all(comm):
     pingpong = benchmarks.mpi4py_pingpong(comm, 1024, loops=20)
-    swap = benchmarks.on_pairs(comm, lambda two: benchmarks.exchange(two, 8, 20, 2, time.perf_counter))
+    swap = benchmarks.on_pairs(comm, lambda two: benchmarks.step(two, 1024, 20, 2, time.perf_counter))
     calls = benchmarks.allreduces(comm, (8, 16384), (5, 1), (3, 1))
     return pingpong, swap, calls, benchmarks.additions(comm, (1024,))
 
@@ -158,7 +158,7 @@ def test_too_few_sizes_for_two_lines():
 
 def test_numbers_for_the_virtual_machine():
     times = {n: MADE.time(n) for n in SIZES}
-    numbers = MADE.numbers(times, busy=1e-6, exchange=3e-6)
+    numbers = MADE.numbers(times, busy=1e-6, step=3e-6)
     assert numbers == pytest.approx(
         {
             "alpha": 2e-6,
@@ -166,7 +166,7 @@ def test_numbers_for_the_virtual_machine():
             "eager": 8192,
             "handshake": 4e-6,
             "busy": 1e-6,
-            "exchange": 3e-6,
+            "step": 3e-6,
         }
     )
     cached = {n: t / 2 if n in (1 << 22, 1 << 23) else t for n, t in times.items()}

@@ -20,7 +20,7 @@ LINK = {
     "host": "node7",
     "utc": "2026-11-21T10:00:00",
     "alpha": 2e-6,
-    "exchange": 3e-6 + 1024 / 10e9,
+    "step": 3e-6 + 1024 / 10e9,
     "bandwidth": 10e9,
     "eager": 4096,
     "handshake": 4e-6,
@@ -47,9 +47,7 @@ def write(file, *entries):
 def test_the_learners_own_records_make_the_machine(folders):
     write(folders[0], LINK, ADDITION)
     machine = here.machine()
-    assert machine.inside.alpha == pytest.approx(3e-6), (
-        "a Sendrecv of 1 KiB, less its bytes: each rank sends and receives"
-    )
+    assert machine.inside.alpha == pytest.approx(3e-6), "a step with 1 KiB, less its bytes"
     assert machine.inside.overhead == pytest.approx(1e-6)
     assert machine.inside == machine.between
     assert (machine.inside.bandwidth, machine.eager, machine.handshake) == (10e9, 4096, 4e-6)
@@ -69,7 +67,7 @@ def test_inside_and_between_nodes_are_two_links(folders):
         **LINK,
         "where": "between nodes",
         "alpha": 20e-6,
-        "exchange": 21e-6,
+        "step": 21e-6,
         "bandwidth": 1e9,
         "eager": 1024,
     }
@@ -118,7 +116,7 @@ def test_none_at_all_is_a_sentence(folders, capsys):
         {"handshake": -1e-6},
         {"eager": True},
         {"where": "on the moon"},
-        {"exchange": [1, 2]},
+        {"step": [1, 2]},
     ],
 )
 def test_a_record_with_a_number_that_cannot_be_is_passed_over(folders, change):

@@ -11,8 +11,8 @@ What the model leaves out, and what that does to its predictions:
 * sharing. Ranks of a node share the memory's bandwidth, while the model's inside links are each rank's own.
 * fewer cores than ranks. Real ranks then wait for a core, often longer than the whole operation takes; in the
   model each rank has a core of its own. Compare only where that is so.
-* Python around the messages: an algorithm's slices, np.array_split, and some 0.3 µs for every NumPy call. It
-  counts where messages are short.
+* Python around the messages, beyond one addition for each: np.array_split alone takes as long as two or three
+  short messages.
 
 `python -m tests.labkit.virtual_here` holds the model against real ranks.
 """
@@ -29,7 +29,7 @@ from labkit.virtual.machine import Link, Machine
 
 LAB = "22_latency_and_bandwidth"
 INSIDE, BETWEEN = "inside a node", "between nodes"
-_NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "busy", "exchange")
+_NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "busy", "step")
 
 
 def machine() -> Machine:
@@ -97,11 +97,12 @@ def _source(whose: str, row: Mapping) -> str:
 def _link(row: Mapping) -> Link:
     """LogGP's numbers from a record.
 
-    In a collective a rank sends and receives at once, which is more work than one half of a ping-pong. So α =
-    latency + 2 overhead is here what a Sendrecv of 1 KiB takes, less its bytes. How much of it is overhead is
-    seen where many messages are in flight: no more than the time from one to the next.
+    In a collective a rank sends and receives at once, slices arrays and adds them up, all in Python: more
+    work than one half of a ping-pong. So α = latency + 2 overhead is here what such a step takes with 1 KiB,
+    less its bytes. How much of it is overhead is seen where many messages are in flight: no more than the
+    time from one to the next.
     """
-    alpha = max(row["alpha"], row["exchange"] - 1024 / row["bandwidth"])
+    alpha = max(row["alpha"], row["step"] - 1024 / row["bandwidth"])
     overhead = min(row["busy"], alpha / 2)
     return Link(alpha - 2 * overhead, row["bandwidth"], overhead, gap=min(row["busy"], alpha))
 

@@ -308,9 +308,9 @@ def compare(comm):
 
 real = launch.run(compare, ranks=4)[0]
 curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_here[0]]}
-plots.bandwidth(curves, title="Broadcast on 4 real ranks here")
-for n, row in real.items():
-    record.add("broadcast", bytes=n, seconds={way: one.median for way, one in row.items()})
+plots.bandwidth(curves, title=f"Broadcast on {launch.ranks_here(4)} real ranks")
+for way, n in [(way, n) for way in curves for n in sizes_here]:
+    record.add("broadcast", way=way, ranks=launch.ranks_here(4), bytes=n, seconds=curves[way][n])
 
 # %% [markdown]
 # ### What you take away

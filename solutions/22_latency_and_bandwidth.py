@@ -199,8 +199,8 @@ for where, rates in all_rates.items():
     plots.bandwidth(curves, title=f"One message under way, or {window}, {where}")
 
 # %% [markdown]
-# The window pays the travel once, not once a message; what is left is what ranks and link are busy for. At
-# 1 MiB it may even lose: its 64 rows do not fit the cache, ping-pong's one ball does.
+# The window pays the travel once, not once a message. Inside a node a message is nearly all work: that wins
+# little; between nodes, much. At 1 MiB it may lose: 64 rows do not fit the cache, ping-pong's one ball does.
 #
 # ### Predict
 # At which message size does *ping-pong* reach half of its bandwidth?
@@ -258,7 +258,7 @@ predict.compare("22.3", half_at_bytes=one.half)
 
 # %% [markdown]
 # One line misses the *step* where MPI goes from eager messages to rendezvous (lab 20), with a handshake each;
-# two lines see it. At the right end, a ball that no longer fits the cache is slower than both.
+# two lines see it. At the right end MPI copies in another way, or the ball leaves the cache: no line holds.
 #
 # ### Exercise 22.4 · algbw and busbw of an allreduce
 # `osu_allreduce` prints the mean time; nccl-tests divides: **algbw** = n / time, n bytes of a rank's vector.

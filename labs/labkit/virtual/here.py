@@ -11,6 +11,8 @@ What the model leaves out, and what that does to its predictions:
 * sharing. Ranks of a node share the memory's bandwidth, while the model's inside links are each rank's own.
 * fewer cores than ranks. Real ranks then wait for a core, often longer than the whole operation takes; in the
   model each rank has a core of its own. Compare only where that is so.
+* the machine's moods. On a virtual machine the same link gave 15 GB/s and, at other times, 8: records are of
+  the state in which they were made.
 * Python around the messages, beyond one addition for each: np.array_split alone takes as long as two or three
   short messages.
 

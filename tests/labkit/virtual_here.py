@@ -5,9 +5,9 @@ of microseconds and the relative error, |virtual / real - 1|. Real times are med
 (labkit.timing), the lowest of three passes, as other work on the machine only ever adds. With more ranks than
 cores the model does not hold; those are told apart.
 
-On 2 cores of a virtual machine, 2026-11-21, right after lab 22: median error 16, 17, 18 and 23 % on 2 ranks;
-32 to 33 % while the machine's copies were half as fast (8 GB/s, at other times 15); 48 % with records of the
-other of these states. With 4 ranks on the 2 cores: 73 %.
+On 2 cores of a virtual machine with other work on it, 2026-11-21, right after lab 22, eight times: median
+error 16, 17, 18 and 23 % on 2 ranks; 32, 32 and 33 % while copies were half as fast (8 GB/s, else 15); 44 %
+where the records were disturbed. With records of the other state: 48 %. 4 ranks on the 2 cores: 73 %.
 """
 
 from __future__ import annotations

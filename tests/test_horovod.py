@@ -13,16 +13,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from labkit import _start
 
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 NEAR = {"abs": 1e-5}
-MPI = [str(BIN / "mpiexec"), "-n", "2"]
+MPI = [_start.mpiexec(), "-n", "2"]
 GLOO = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "--network-interfaces", "lo", "-np", "2"]
 HOROVODRUN_MPI = [sys.executable, "-m", "horovod.runner.launch", "--mpi", "-np", "2"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (BIN / "mpiexec").exists(), reason="no mpiexec here")]
-pytest.importorskip("horovod", reason="Horovod is not built here")
+pytestmark = pytest.mark.slow
 
 
 def ranks(launcher: list[str], script: Path, *arguments: str, limit: int = 240) -> str:

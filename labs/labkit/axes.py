@@ -120,7 +120,7 @@ def plain_log(axis, base=10):
     low, high = sorted(axis.get_view_interval())
     narrow = base == 10 and low > 0 and high / low < 30
     axis.set_major_locator(LogLocator(base=base, subs=(1, 2, 5) if narrow else (1,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     axis.set_minor_formatter(NullFormatter())
     if base == 2:
         axis.set_minor_locator(NullLocator())
@@ -131,3 +131,12 @@ def legend_in_order(axes) -> tuple[list, list]:
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: not hasattr(handles[i], "has_yerr"))
     return [handles[i] for i in order], [labels[i] for i in order]
+
+
+def _plain(value: float) -> str:
+    """0.01, 2000, and where zeros would be too many to count, powers of ten: 10⁶, 2·10⁶."""
+    factor, e, power = f"{value:g}".partition("e")
+    if not e:
+        return factor
+    times = "" if factor == "1" else factor + r" \cdot "
+    return f"${times}10^{{{int(power)}}}$"

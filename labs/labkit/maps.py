@@ -21,10 +21,12 @@ def crossover(
     best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts
     (the first named where several are).
     """
-    order = list(best)
+    every = list(best) if all(isinstance(times, Mapping) for times in best.values()) else None
     best = _fastest(best)
-    names = sorted(dict.fromkeys(best.values()), key=lambda one: order.index(one) if one in order else 0)
+    every = every or sorted(set(best.values()))
+    names = [one for one in every if one in best.values()]
     letters = _letters(names)
+    colors = {one: COLORS[index % 7] for index, one in enumerate(every)}  # of all, so that two maps agree
     sizes, ranks = (sorted({place[axis] for place in best}) for axis in (0, 1))
     figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
     axes.set(xscale="log", yscale="log")
@@ -33,7 +35,7 @@ def crossover(
     for (size, p), winner in best.items():
         column, row = sizes.index(size), ranks.index(p)
         corners = across[column], up[row], across[column + 1], up[row + 1]
-        _field(axes, corners, COLORS[names.index(winner) % 7], letters[winner], small)
+        _field(axes, corners, colors[winner], letters[winner], small)
     axes.set_xlim(across[0], across[-1])
     axes.set_ylim(up[0], up[-1])
     byte_axis(axes, sizes) if sizes[-1] > 16 * sizes[0] else axes.set_xticks(
@@ -43,7 +45,7 @@ def crossover(
     axes.minorticks_off()
     axes.set_xlim(across[0], across[-1])
     axes.grid(visible=False)
-    _legend(figure, names, letters)
+    _legend(figure, {one: colors[one] for one in names}, letters)
     return done(figure, name or title)
 
 
@@ -99,9 +101,8 @@ def _ink_on(color: str) -> str:
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "black"
 
 
-def _legend(figure, names: list[str], letters: dict[str, str]) -> None:
+def _legend(figure, colors: dict[str, str], letters: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    looks = [(COLORS[index % 7], f"{letters[name]}: {name}") for index, name in enumerate(names)]
-    handles = [Patch(facecolor=color, label=label) for color, label in looks]
+    handles = [Patch(facecolor=color, label=f"{letters[name]}: {name}") for name, color in colors.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 from labkit import lab, plots, scaling, style, world
+from labkit.axes import _plain
 from labkit.errors import LabError
 from labkit.measurement import Measurement
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -309,3 +310,9 @@ def test_a_notebook_shows_each_figure_once(tmp_path):
         assert len(pictures) == count, what
         assert len(cell.outputs) == count, f"{what}: {cell.outputs}"
     assert not list(tmp_path.glob("plots/*"))
+
+
+def test_long_numbers_of_a_logarithmic_axis_are_powers_of_ten():
+    assert [_plain(value) for value in (0.01, 1.0, 200.0, 100000.0)] == ["0.01", "1", "200", "100000"]
+    assert _plain(1e6) == "$10^{6}$"
+    assert _plain(2e-7) == r"$2 \cdot 10^{-7}$"

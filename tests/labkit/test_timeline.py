@@ -251,3 +251,15 @@ def test_nothing_to_map():
         plots.crossover({})
     with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
         plots.crossover({8: "ring"})
+
+
+def test_an_algorithm_has_one_color_in_all_maps():
+    slow_tree = {"tree": {(8, 2): 2.0}, "ring": {(8, 2): 1.0}}
+    fast_tree = {"tree": {(8, 2): 1.0, (9, 2): 2.0}, "ring": {(8, 2): 2.0, (9, 2): 1.0}}
+
+    def color(figure, letter):
+        (axes,) = figure.axes
+        texts = {text.get_text(): place for place, text in enumerate(axes.texts)}
+        return axes.patches[texts[letter]].get_facecolor()
+
+    assert color(plots.crossover(slow_tree), "R") == color(plots.crossover(fast_tree), "R")

@@ -121,10 +121,8 @@ class Transport:
                 data = None if there else _copy(data)
                 self._meet(channel, (tag, envelope, turn, size, length, data, departure, None), receive)
                 return departure
-        mail, frame = (
-            channel.mail,
-            sys._getframe(3),
-        )  # of whoever has called Send: as explain.mark, at less cost
+        mail = channel.mail
+        frame = sys._getframe(3)  # of whoever has called Send: as explain.mark, at less cost
         data = data if type(data) is bytes else data.copy()
         mail.append((tag, envelope, turn, size, length, data, departure, (frame.f_code, frame.f_lasti)))
         if len(mail) == MANY and type(mail) is list:

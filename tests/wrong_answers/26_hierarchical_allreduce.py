@@ -40,14 +40,14 @@ WRONG = [
         "the number in the node guessed from the rank: right only node by node",
         old="comm.Split(inside.rank, node)",
         new="comm.Split(comm.rank % inside.size, node)",
-        says="dealt out like cards",
+        says="Ranks by node [[0, 2], [1, 3]]: on rank 0, the ranks in `across` should be [0, 1], not",
     ),
     Wrong(
         "26.1",
         "`across` in the order of the ranks, not of the nodes",
         old="comm.Split(inside.rank, node)",
         new="comm.Split(inside.rank, comm.rank)",
-        says="last node first: on rank",
+        says="Ranks by node [[3], [2], [1], [0]]: on rank",
     ),
     Wrong(
         "26.1",
@@ -139,6 +139,16 @@ WRONG = [
         old="ring_allreduce(across, chunk)",
         new="ring_allreduce(across, vector)",
         says="vectors leave a node",
+    ),
+    Wrong(
+        "26.3",
+        "two levels again: right, but one rank of a node sends all",
+        old=[
+            "    chunk = ring_reduce_scatter(inside, vector)\n",
+            "    ring_allreduce(across, chunk)\n    ring_allgather(inside, vector)",
+        ],
+        new=["", TWO_LEVEL],
+        says="vectors leave a node from one rank",
     ),
     Wrong(
         "26.3",

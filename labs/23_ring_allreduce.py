@@ -63,9 +63,9 @@ predict("23.2", vectors_sent=..., steps=...)
 
 # %% [markdown]
 # ### Exercise 23.1 · Reduce-scatter round a ring
-# `chunks` are views: writing to one writes to `vector`. In step i, from 0, rank r sends chunk r - i (mod p)
-# to the right. Which one comes from the left? Receive it into `incoming`, and add it to your own. p - 1
-# `Sendrecv`, about 5 lines. Chunks may differ by one value in length.
+# `chunks` are views: what you write *into* one (`+=`, `[:] =`) is in `vector`; `a = a + b` makes a new array.
+# In step i, from 0, rank r sends chunk r - i (mod p) to the right. Which one comes from the left? Receive it
+# into `incoming`, and add it to your own. p - 1 `Sendrecv`, 5 lines. Chunks may differ by 1 in length.
 #
 # <details><summary>Hint 1: which chunk comes?</summary>
 #
@@ -90,26 +90,30 @@ def reduce_scatter(comm, vector):
     incoming = np.empty_like(chunks[0])  # the longest chunk comes first
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     raise NotImplementedError("exercise 23.1: Reduce-scatter round a ring")
-    return chunks[(comm.rank + 1) % comm.size]
 
 
 # %%
-strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
-
-
 def try_ring(function, want, rounds, what):
-    """function(comm, vector) on 1 to 16 virtual ranks: the answer, the neighbours, the cost of `rounds`."""
+    """function(comm, vector) on 1 to 16 ranks: answer, neighbours, `rounds` of all chunks but one a rank."""
+    strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
     for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
         strays = [f"{a} to {b}" for a, b in run.links if b != (a + 1) % p]
         expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
-        all_but_one = (length - length // p) / length  # vectors: every chunk but one goes once to the right
-        run.expect_sent(at_most=rounds * all_but_one, unit=8 * length, named="a ring")
-        run.expect_messages(exactly=rounds * (p - 1), named="a ring")
+        run.expect_sent(at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring")
         run.expect_steps(exactly=rounds * (p - 1), named="a ring")
 
 
+def own_chunk(comm, vector):
+    reduce_scatter(comm, vector)
+    return np.array_split(vector, comm.size)[(comm.rank + 1) % comm.size]
+
+
 with check("23.1"):
-    try_ring(reduce_scatter, lambda v: (c := np.array_split(sum(v), len(v)))[1:] + c[:1], 1, "the chunk")
+    digits = virtual.by_rank([10**rank * np.arange(1, 5) for rank in range(4)])
+    got = [int(chunk[0]) for chunk in virtual.Cluster(nodes=4).run(own_chunk, digits).results]
+    who = "The table's vectors: in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
+    expect.equal(got, [2222, 3333, 4444, 1111], who)
+    try_ring(own_chunk, lambda v: (c := np.array_split(sum(v), len(v)))[1:] + c[:1], 1, "the chunk")
 
 
 # %% [markdown]
@@ -147,7 +151,7 @@ plots.timeline(four.run(ring_allreduce, virtual.vector(np.ones(16), stands_for=g
 
 
 # %% [markdown]
-# In the picture each row is a rank, time runs to the right. When does a link rest, and what for?
+# Each row is a rank, time runs to the right. Here a rank adds 4 GB/s. When does a link rest, and what for?
 #
 # ### Exercise 23.3 · What it costs, on paper
 # A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
@@ -178,16 +182,17 @@ def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):
 with check("23.3"):
     for p, n, alpha, beta in [(1, 8e3, 1e-6, 1e-9), (5, 1e8, 1e-6, 2e-9), (32, 1e6, 1e-5, 1e-10)]:
         run = run_ideal(ring_allreduce, p, n, alpha, beta)
-        steps, sent, seconds = ring_cost(p, n, alpha, beta)
+        cost = ring_cost(p, n, alpha, beta)
+        expect.equal(np.size(cost), 3, "How many numbers `ring_cost` returns (steps, bytes, seconds)")
         who = f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte:"
-        expect.equal(steps, run.steps[0], f"{who} steps")
-        expect.close(sent, run.sent_bytes[0], f"{who} bytes sent by a rank", rtol=1e-3)
-        expect.close(seconds, run.time, f"{who} seconds", rtol=1e-3)
+        expect.equal(cost[0], run.steps[0], f"{who} steps")
+        expect.close(cost[1], run.sent_bytes[0], f"{who} bytes sent by a rank", rtol=1e-3)
+        expect.close(cost[2], run.time, f"{who} seconds", rtol=1e-3)
 
 # %% [markdown]
 # In no allreduce can the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of
 # Parallel and Distributed Computing 69(2), 2009). So more ranks cost hardly more: the ring stays near 2nβ,
-# while the time of one server for all grows with p.
+# while one server, to which all send and which sends to all, takes a time that grows with p.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -196,15 +201,13 @@ seconds = {
     "ring, your formula": {p: ring_cost(p, gradient, 1e-6, 1e-9)[2] for p in ranks},
     "one server for all": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
 }
-plots.lines(
-    seconds, xlabel="ranks", ylabel="time (s)", title="A gradient of 100 MB, 1 GB/s", logx=True, logy=True
-)
+plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title="100 MB at 1 GB/s", logx=True, logy=True)
 
 # %% [markdown]
 # ### Predict
 # In short vectors nothing counts but α, and the ring pays it 2(p - 1) times. The two calls of lab 21, reduce
-# and broadcast by a binomial tree, take 2L(α + nβ), where L = ⌈lg p⌉ is `(p - 1).bit_length()`: few messages,
-# but of whole vectors. Below which n is the tree faster, on 64 ranks with α = 5 µs and 10 GB/s?
+# and broadcast by a binomial tree, take 2L(α + nβ), where L = ⌈log₂ p⌉ is `(p - 1).bit_length()`: few
+# messages, but of whole vectors. Below which n is the tree faster, on 64 ranks with α = 5 µs and 10 GB/s?
 
 # %%
 predict("23.4", ring_wins_from_kB=...)
@@ -237,11 +240,12 @@ with check("23.4"):
     for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
         n = ring_wins_from(p, alpha, beta)
         who = f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"
-        expect.between(n, 1, 1e12, f"{who}: bytes from which the ring wins")
+        expect.between(n, 1, 1e12, f"{who}: bytes (not kB) from which the ring wins")
         for part in (0.98, 1.02):
             ring, tree = (run_ideal(way, p, part * n, alpha, beta).time for way in ways.values())
-            what = f"{who}: you say {n:.0f} bytes. With {part:.0%} of that the ring takes {1e6 * ring:.2f} µs"
-            expect((tree < ring) == (part < 1), f"{what}, the tree {1e6 * tree:.2f} µs.")
+            wrong = f"{who}: {n:.0f} bytes are too {'many' if part < 1 else 'few'}. With {part:.0%} of that"
+            took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
+            expect((tree < ring) == (part < 1), f"{wrong} {took}.")
     predict.compare("23.4", ring_wins_from_kB=n / 1e3)
 cluster = virtual.Cluster(nodes=many, ranks_per_node=1, machine="k80_edr")
 lengths = np.geomspace(1e2, 1e8, 13)
@@ -253,12 +257,12 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=f"{m
 
 # %% [markdown]
 # ### Measure: this machine
-# Above, the jumps are messages that begin to wait for their receiver (rendezvous). Now real ranks, one per
-# core, as more would wait for a core and not for a message; MPI's own allreduce chooses by size. On a
-# cluster, start this file by `srun`. Guess your ring's share of MPI's bandwidth at the largest size.
+# Above, nodes with K80 GPUs and 11 GB/s between them: where do the lines cross? The jumps are messages that
+# begin to wait for their receiver (rendezvous). Now real ranks, one per core; MPI's own allreduce chooses by
+# size. On a cluster, start this file by `srun`. Guess your ring's bandwidth at the largest size over MPI's.
 
 # %%
-predict("23.2", share_of_mpi=...)
+predict("23.4", share_of_mpi=...)
 
 
 def compare(comm):
@@ -279,7 +283,7 @@ share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
 for name, nbytes in [(name, nbytes) for name in times for nbytes in sizes]:
     record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=times[name][nbytes])
 record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share)
-predict.compare("23.2", share_of_mpi=share.median)
+predict.compare("23.4", share_of_mpi=share.median)
 
 # %% [markdown]
 # Yours can win at the largest size: MPICH takes its working memory anew in every call, and on our machine
@@ -292,6 +296,5 @@ predict.compare("23.2", share_of_mpi=share.median)
 # - Its bytes hardly grow with p, its messages do: right for long vectors, wrong for short ones. So libraries
 #   choose by size (lab 24), and Horovod packs small gradients into one long vector (lab 44).
 # - If you have time: (a) cut each chunk in two, and add one half while the other travels (`Isend`, `Irecv`).
-#   What does the picture look like then? (b) Send half of the vector left, half right. Is it faster with one
-#   port?
+#   What does the picture look like then? (b) Send half of the vector left, half right: is that faster?
 # - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.

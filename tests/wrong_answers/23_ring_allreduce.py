@@ -10,8 +10,7 @@ SCATTER = f"""    for step in range(comm.size - 1):
         mine = chunks[(comm.rank - step - 1) % comm.size]
         box = incoming[: len(mine)]
         {STEP}
-        mine += box
-"""
+        mine += box"""
 PASS = "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=theirs, source=left)"
 GATHER = f"""    for step in range(comm.size - 1):
         # Across ranks: finished chunks go round once more, each rank keeps a copy and passes it on.
@@ -74,7 +73,7 @@ WRONG = [
         "one step too few",
         old="for step in range(comm.size - 1):",
         new="for step in range(comm.size - 2):",
-        says="With 2 ranks",
+        says="is wrong",
     ),
     Wrong(
         "23.1",
@@ -90,6 +89,20 @@ WRONG = [
         old="mine += box",
         new="mine = mine + box",
         says="is wrong",
+    ),
+    Wrong(
+        "23.1",
+        "puts new arrays into the list: the right chunks, but not in the vector",
+        old="mine += box",
+        new="chunks[(comm.rank - step - 1) % comm.size] = mine + box",
+        says="in `vector`, chunk rank + 1 is wrong",
+    ),
+    Wrong(
+        "23.1",
+        "works on copies of the chunks: the vector stays as it was",
+        old="    for step",
+        new="    chunks = [chunk.copy() for chunk in chunks]\n    for step",
+        says="in `vector`, chunk rank + 1 is wrong",
     ),
     Wrong(
         "23.1",
@@ -246,7 +259,7 @@ WRONG = [
         "only the seconds",
         old=COST,
         new="    return 2 * (p - 1) * (alpha + n / p * beta)",
-        says="23.3",
+        says="`ring_cost` returns (steps, bytes, seconds)",
     ),
     Wrong(
         "23.4",
@@ -267,22 +280,23 @@ WRONG = [
         "forgets what the ring sends",
         old="more_vectors = tree - 2 * (p - 1) / p",
         new="more_vectors = tree",
-        says="With 102% of that the ring takes",
+        says="bytes are too few. With 102% of that the ring takes",
     ),
     Wrong(
         "23.4",
         "forgets the messages of the tree",
         old="more_messages = 2 * (p - 1) - tree",
         new="more_messages = 2 * (p - 1)",
-        says="With 98% of that the ring takes",
+        says="bytes are too many. With 98% of that the ring takes",
     ),
     Wrong(
         "23.4",
         "β in the numerator",
         old="more_messages * alpha / (more_vectors * beta)",
         new="more_messages * alpha * beta / more_vectors",
-        says="bytes from which the ring wins: expected between 1",
+        says="from which the ring wins: expected between 1",
     ),
+    Wrong("23.4", "in kB", old="/ (more_vectors * beta)", new="/ (more_vectors * beta) / 1e3", says="not kB"),
     Wrong(
         "23.4",
         "in values instead of bytes",

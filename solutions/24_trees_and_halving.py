@@ -4,8 +4,8 @@
 # No allreduce is best for one number and for a hundred megabytes: build the two that are missing, and choose.
 #
 # **You will be able to** (1) write an allreduce by recursive doubling and by Rabenseifner's halving, for any
-# number of ranks, (2) say from α, β and γ from which size on which of them leads, (3) measure a tuning table
-# on your own machine and hold it against what your MPI picks.
+# number of ranks, (2) say from the price of a message, a byte and an addition which of them leads at which
+# size, (3) measure a tuning table on your own machine and hold it against what your MPI picks.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 21, 23
 
@@ -29,17 +29,16 @@ moment = 1.0  # seconds for all ways together at one size of vector; each has it
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
-# Lab 21's tree sends whole vectors, up and down again; half of the ranks idle in its first and last round.
+# Lab 21's tree sends whole vectors, up and down; the nearer to its root, the more ranks idle.
 # Lab 23's ring sends little, but needs 2(p - 1) rounds. `labkit.collectives` has both. Is there better?
 #
 # ### Exercise 24.1 · Recursive doubling
 # Let *all* ranks swap vectors with a partner and add, in every round: a vector then holds 2 ranks' values,
-# then 4, then 8. Nobody idles, and nothing has to come down again. *First* for a power of two of ranks, in
-# numbered seats: `seats[i]` is the rank in seat i. At distance 1, 2, 4, … seat `me` swaps with seat
-# `me ^ distance`: `^` flips one bit, so each is the other's partner. 3 lines. *Then* for any p, MPICH's way:
-# `seats_of(p)` seats the largest power of two of ranks; of 6 it seats 1, 3, 4 and 5. A rank without a seat,
-# here 0 and 2, gives its vector to the rank on its right, which adds it before the doubling, and sends the
-# sum back after it. `Send` and `Recv`, about 10 lines.
+# then 4, then 8. *First*, in `doubling`, for a power of two of ranks: `seats[i]` is the rank in seat i. At
+# distance 1, 2, 4, … seat `me` swaps with seat `me ^ distance`: `^` flips one bit, so each is the other's
+# partner. 3 lines. *Then*, in `for_any`, any p, MPICH's way: `seats_of(p)` seats the largest power of two of
+# ranks; of 6 it seats 1, 3, 4 and 5. A rank without a seat, here 0 and 2, `Send`s its vector to the rank on
+# its right, which adds it, calls `among` (now `doubling`, later another), sends the sum back. About 10 lines.
 #
 # <details><summary>Hint 1: doubling, and who is without a seat</summary>
 #
@@ -110,6 +109,8 @@ with check("24.1"):
     virtual.trials(lambda comm, v: doubling(comm, v, range(comm.size), comm.rank), sum, ranks=(1, 2, 4, 8))
     WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_any, among=doubling)}
     try_out(WAYS["doubling"], "recursive doubling", rounds=np.log2, sent=np.log2)
+    alone = partial(for_any, among=lambda *_, **__: None), lambda v: [v[0] + v[1]] * 2 + [v[2]], [3]
+    virtual.trials(*alone, what="what `for_any` leaves, if its `among` does nothing,")
 
 # %% [markdown]
 # ### Predict
@@ -176,8 +177,7 @@ predict.compare("24.2", rounds=2 * np.log2(16), vectors_sent=2 * 15 / 16, sent_f
 # | Rabenseifner | 2 lg p α + 2n(p - 1)/p β + n(p - 1)/p γ | 2(α + nβ) + nγ more |
 # | ring | 2(p - 1)α + 2n(p - 1)/p β + n(p - 1)/p γ | the same on any p |
 #
-# Handing in and giving back puts two *whole* vectors on the way, for Rabenseifner twice the bytes. A ring
-# needs no power of two: on 3, 6 or 12 ranks it leads for long vectors.
+# Handing in and giving back puts two *whole* vectors on the way. A ring needs no power of two.
 #
 # ### Predict
 # 16 nodes, α = 2 µs, 10 GB/s, γ = 0: from how many kB on does Rabenseifner lead doubling?
@@ -217,22 +217,21 @@ def seconds(way, p, nbytes, machine):
 with check("24.3"):
     for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
         n, ideal = crossover(p, alpha, 1 / rate, 1 / adding), virtual.ideal(alpha, rate, adding)
-        for part, leads in ((0.98, "doubling"), (1.02, "Rabenseifner")):
+        expect.between(n, 1, 1e9, f"Your bytes for p = {p}, α = {alpha:g} s, β = 1 / {rate:g} s")
+        case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}: you say {n:.4g} bytes"
+        for part, led, off in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
             took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
-            case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}: you say {n:.4g} bytes"
-            expect.equal(min(took, key=took.get), leads, f"{case}. With {part:.0%} of that, the faster")
+            expect.equal(min(took, key=took.get), led, f"{case}, too {off}. At {part:.0%} of it, the faster")
 predict.compare("24.3", size_kB=crossover(16, 2e-6, 1 / 10e9, 0) / 1000)
-
-# %%
 on_map = {way: {(n, p): seconds(way, p, n, cluster) for p in map_ranks for n in map_sizes} for way in WAYS}
 plots.crossover(on_map, title=f"Who leads on {cluster}, by virtual clock")
 
 # %% [markdown]
 # ### Exercise 24.4 · Your tuning table
-# Real links add what the lines leave out: on k80_edr 16 KiB wait for a handshake, halves of it do not. So
-# measure: `times[ranks][nbytes][way]` in seconds. Go to the **nearest by ratio**, of ranks, then of bytes
-# (1000 is nearer to 2048 than to 400), and take the fastest there. **All ranks must choose alike**, or they
-# wait for ever: bytes, ranks and one table decide, never a rank's own clock. 4 lines.
+# In the map: on which p does the ring lead, which column breaks the pattern? (On k80_edr 16 KiB wait for a
+# handshake, halves of it do not.) So measure: `times[ranks][nbytes][way]` in seconds. Take the fastest at the
+# **nearest by ratio**: of ranks, then of bytes (1000 is nearer to 2048 than to 400). **All ranks must choose
+# alike**, or they wait for ever: bytes, ranks and one table decide, never a rank's own clock. 4 lines.
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -266,16 +265,18 @@ def allreduce_tuned(comm, vector, pick):
 with check("24.4"):
     four = {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}}
     made_up = {4: four, 16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}}}
-    cases = ((0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling"))
+    cases, asked = ((0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling")), []
     for nbytes, p, way in (*cases, (600_000, 9, "Rabenseifner"), (600_000, 3, "ring")):
         expect.equal(choose(made_up, nbytes, p), way, f"By `made_up`, for {nbytes} bytes on {p} ranks")
         both, n = (partial(allreduce_tuned, pick=partial(choose, made_up)), WAYS[way]), nbytes // 8
         sent = [virtual.trials(one, sum, ranks=[p], lengths=[n])[p, n].sent_bytes for one in both]
         expect.equal(*sent, f"{nbytes} bytes on {p} ranks, where {way} is fastest: bytes that [rank] sent")
+    virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), lambda *ask: asked.append(ask) or "tree")
+    expect.equal(set(asked), {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given")
 
 # %% [markdown]
 # ### Measure
-# All ways take turns, again and again, so noise hits all alike. First the table, then your choice by it.
+# All ways take turns, so noise hits all alike. Who leads here, and where does it differ from the map?
 
 
 # %%
@@ -300,9 +301,9 @@ plots.crossover(table, title="Who leads on real ranks here")
 plots.bandwidth(raced[max(raced)], title=f"Allreduce on {max(raced)} ranks here")
 
 # %% [markdown]
-# MPICH 5 with threads, which mpi4py asks for, takes doubling up to 8 bytes or for fewer values than seats,
-# else Rabenseifner (its `generic.json`; `MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE` = 2048 no longer counts here).
+# MPICH 5, started by mpi4py, takes doubling up to 8 bytes or for fewer values than seats, else Rabenseifner.
 # The variable below makes it take another. All beside your choice, which took turns with it: 1 in the plot.
+# Below 1 MPI beats your choice. Where? With its own way, or with one that you forced?
 
 # %%
 ranks, over = max(2, min(4, world.cores())), {}  # more ranks would wait for a core, not for a message
@@ -310,8 +311,7 @@ forced = {"doubling": "recursive_doubling", "Rabenseifner": "reduce_scatter_allg
 for label, name in {"MPI's choice": "auto", **(forced if world.launcher() is None else {})}.items():
     row = launch.run(race, times, ranks=ranks, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
     over[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
-names = {"xlabel": "bytes", "ylabel": "time over your choice's", "title": f"MPI on {ranks} ranks"}
-plots.lines(over, logx=True, logy=True, **names)
+plots.lines(over, logx=True, logy=True, xlabel="bytes", ylabel="time / yours", title=f"MPI on {ranks} ranks")
 
 # %% [markdown]
 # ### What you take away

@@ -109,7 +109,7 @@ def own_chunk(comm, vector):
 
 
 with check("23.1"):
-    digits = virtual.by_rank([10**rank * np.arange(1, 5) for rank in range(4)])
+    digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
     got = [int(chunk[0]) for chunk in virtual.Cluster(nodes=4).run(own_chunk, digits).results]
     who = "The table's vectors: in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
     expect.equal(got, [2222, 3333, 4444, 1111], who)

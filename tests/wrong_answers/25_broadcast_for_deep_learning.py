@@ -85,6 +85,20 @@ WRONG = [
         new="for i in range(comm.size - 2)",
         says="is wrong on",
     ),
+    Wrong(
+        "25.1",
+        "the root sends a chunk to itself",
+        old="for i in range(1, comm.size)",
+        new="for i in range(comm.size)",
+        says="rank 0 waits in Send to itself",
+    ),
+    Wrong(
+        "25.1",
+        "receives new arrays: nothing comes into `vector`",
+        old="        comm.Sendrecv(chunks[old], dest=right, recvbuf=chunks[new], source=left)",
+        new="        chunks[new] = comm.sendrecv(chunks[old], dest=right, source=left)",
+        says="is wrong on",
+    ),
     Wrong("25.1", "no allgather", old=RING, new="        pass\n", says="is wrong on"),
     Wrong(
         "25.2",
@@ -113,7 +127,7 @@ WRONG = [
         "one chunk, whatever count says",
         old="np.array_split(vector, count)",
         new="[vector]",
-        says="64 chunks to 64 ranks; how many times nβ it took: expected between 1 and 2, got 63",
+        says="64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took: expected between 1 and 2, got 63",
     ),
     Wrong(
         "25.2",
@@ -230,6 +244,22 @@ WRONG = [
         old="inside(node, vector, root % per_node)",
         new="tree_broadcast(node, vector, root % per_node)",
         says="rank 0 sent 4.00 vectors; two_level sends 3.00",
+    ),
+    Wrong(
+        "25.4",
+        "a chain between nodes too",
+        old="tree_broadcast(across, vector, root // per_node)",
+        new="chain(across, vector, root // per_node, 1)",
+        says="rounds; two_level takes 3",
+    ),
+    Wrong(
+        "25.4",
+        "only the leaders call Split",
+        old=LEVELS,
+        new="""    if comm.rank % per_node == root % per_node:
+        tree_broadcast(comm.Split(0), vector, root // per_node)
+    inside(node, vector, root % per_node)""",
+        says="waits in Split, which",
     ),
     Wrong(
         "25.4",

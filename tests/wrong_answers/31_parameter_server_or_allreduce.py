@@ -113,6 +113,20 @@ WRONG = [
         says="rank 0 sent 2.00 vectors",
     ),
     Wrong(
+        "31.1",
+        "a box of another dtype: its bytes mean other numbers",
+        old="np.empty_like(parameters)",
+        new="np.zeros(len(parameters))",
+        says="sent float32 and rank 0 receives into float64",
+    ),
+    Wrong(
+        "31.2",
+        "ends that are no whole numbers",
+        old="s * total // servers",
+        new="s * total / servers",
+        says="slice indices must be integers",
+    ),
+    Wrong(
         "31.2",
         "the remainder is dropped",
         old=ENDS,
@@ -203,7 +217,7 @@ WRONG = [
         "the workers ask the first server only",
         old="[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
         new="[comm.Irecv(parameters[pieces[0]], source=0)]",
-        says="rank 1 sent rank 2 192 bytes with tag 0",
+        says="rank 1 sent rank 2 96 bytes with tag 0",
     ),
     Wrong(
         "31.3",

@@ -167,7 +167,7 @@ tried = sorted({max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4
 vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
 found = {k: 1e3 * cluster.run(chain, vector, 0, k).time for k in tried}
 curves = {"T(k)": {k: 1e3 * scaling.chain_broadcast_time(*layer, k) for k in tried}, "your chain": found}
-plots.lines(curves, xlabel="chunks", ylabel="time (ms)", title="One layer to 64 ranks", logx=True)
+plots.lines(curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: how wide is the bottom?", logx=True)
 predict.compare("25.3", best_chunks=min(found, key=found.get))
 
 
@@ -254,7 +254,7 @@ for p in (g, many):
 step, big = {layer: seconds(nbytes, many) for layer, nbytes in layers.items()}, layers.idxmax()
 total = {way: 1e3 * sum(row[way] for row in step.values()) for way in step[big]}
 parts = {way: {big: 1e3 * step[big][way], "the rest": ms - 1e3 * step[big][way]} for way, ms in total.items()}
-plots.bars(parts, ylabel="ms a step", title=f"{net}'s broadcasts, {many} ranks of {where}")
+plots.bars(parts, ylabel="ms a step", title=f"{net} to {many} ranks of {where}: which layer decides?")
 saved = total["with NCCL"] - 1e3 * sum(min(row.values()) for row in step.values())
 print(f"The best per layer saves {saved:.1f} ms against NCCL: 7 %, were a step {saved / 0.07:.0f} ms long.")
 
@@ -281,7 +281,7 @@ def compare(comm):
 
 real = launch.run(compare, ranks=4)[0]
 curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_here[0]]}
-plots.bandwidth(curves, title=f"Broadcast on {launch.ranks_here(4)} real ranks")
+plots.bandwidth(curves, title=f"Broadcast on {launch.ranks_here(4)} real ranks: does cutting pay here?")
 for way, n in [(way, n) for way in curves for n in sizes_here]:
     record.add("broadcast", way=way, ranks=launch.ranks_here(4), bytes=n, seconds=curves[way][n])
 

@@ -7,7 +7,7 @@
 # say from p, n, α and β alone what it sends and how long it takes, (3) point at the message size below which
 # a tree beats it, on a cluster on paper and on this machine.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 40 · Before: 21, 22
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 21, 22
 
 # %%
 from functools import partial

@@ -7,7 +7,7 @@
 # **You will be able to** (1) build scatter-allgather, a pipelined chain and a two-level broadcast, (2) say
 # from α and β into how many chunks to cut, (3) pick a broadcast for each layer of a net.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 21, 22
+# Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 21, 22
 
 # %%
 from functools import partial

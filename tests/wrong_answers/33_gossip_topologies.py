@@ -69,6 +69,20 @@ WRONG = [
         says="the weights of the links",
     ),
     Wrong(
+        "33.1",
+        "the result is not returned",
+        old=REST,
+        new=REST + "\n    return None",
+        says="Does the function return its result?",
+    ),
+    Wrong(
+        "33.1",
+        "lists, with which W @ W fails later",
+        old=REST,
+        new=REST + "\n    W = W.tolist()",
+        says="the shape of W, an array",
+    ),
+    Wrong(
         "33.2",
         "mixes with what is mixed already",
         old=POST,
@@ -110,14 +124,14 @@ WRONG = [
         "its own weight is forgotten",
         old="    vector *= weights[comm.rank]\n",
         new="",
-        says="ring of 2",
+        says="ring of 4, 64 values, 1 steps, against W @ X",
     ),
     Wrong(
         "33.2",
         "a new array: the caller's vector stays",
         old="vector *= weights[comm.rank]",
         new="vector = vector * weights[comm.rank]",
-        says="against W @ X",
+        says="no rank's vector has changed",
     ),
     Wrong(
         "33.2",
@@ -133,7 +147,7 @@ WRONG = [
         "sends to the left only",
         old="comm.Isend(vector, dest=other) for other in neighbours]",
         new="comm.Isend(vector, dest=(comm.rank - 1) % comm.size)]",
-        says="and nobody received them",
+        says="deadlock",
     ),
     Wrong(
         "33.2",
@@ -146,6 +160,13 @@ WRONG = [
         one.Wait()
     vector[:] = sum(weights[other] * everybody[other] for other in range(comm.size))""",
         says="messages; it should be",
+    ),
+    Wrong(
+        "33.2",
+        "boxes of float64 for vectors of float32",
+        old="np.empty_like(vector)",
+        new="np.empty(len(vector))",
+        says="float",
     ),
     Wrong(
         "33.3",

@@ -28,7 +28,7 @@ def outcome(session: Session, timeout: float) -> LabError | None:
         now = time.monotonic()
         if session.over:
             session.drain()  # what the ranks told in their last moment
-            return None if len(session.done) == session.ranks else _over_too_early(session)
+            return _ended_well(session) if len(session.done) == session.ranks else _over_too_early(session)
         if len(session.begun) == session.ranks:
             all_begun = all_begun or now
         lost = session.lost()
@@ -41,7 +41,18 @@ def outcome(session: Session, timeout: float) -> LabError | None:
         elif all_begun is None and now > started + max(START_LIMIT, timeout):
             return _late_start(session, now - started)
         session.pump(0.05 if lost else 0.25)
-    return None
+    return _ended_well(session)
+
+
+def _ended_well(session: Session) -> RankFailed | None:
+    """None where all have a result, but for a rank that called Abort: MPICH's returns before the job ends."""
+    session.drain()
+    told = "application called MPI_Abort("  # MPICH's own words; a learner may print the name
+    return next((_aborted(rank, text) for rank, text in session.aborts.items() if told in text), None)
+
+
+def _aborted(rank: int, text: str) -> RankFailed:
+    return RankFailed(f"rank {rank} ended the whole job: {text}", rank, "MPI_Abort", text)
 
 
 def _first_failure(session: Session) -> RankFailed:
@@ -82,7 +93,7 @@ def _over_too_early(session: Session) -> LabError:
     if session.lost():
         return _first_failure(session)
     for rank, text in session.aborts.items():
-        return RankFailed(f"rank {rank} ended the whole job: {text}", rank, "MPI_Abort", text)
+        return _aborted(rank, text)
     log = session.read("launcher.log") + session.read("supervisor.log")
     lines = [line for line in log.splitlines() if line.strip()]
     said = "\n".join(lines[-12:]) or "It left no message: perhaps it was killed from outside."

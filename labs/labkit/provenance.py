@@ -37,6 +37,8 @@ def here() -> dict:
         "python": platform.python_version(),
         **versions(),
         "mpi": mpi_library(),
+        "job": os.environ.get("SLURM_JOB_ID"),
+        "site": os.environ.get("SITE"),
         **git(str(labkit.root())),
     }
 

@@ -28,7 +28,7 @@ from labkit.diagrams import messages, ring, tree
 from labkit.maps import crossover
 from labkit.measurement import digits, human, quartiles, samples_of, time_unit
 from labkit.style import COLORS, DASHES, FAINT, HATCHES, INK, look, new_figure, show, styled
-from labkit.timeline import timeline
+from labkit.timeline import lanes, timeline
 
 __all__ = [
     "bandwidth",
@@ -37,6 +37,7 @@ __all__ = [
     "crossover",
     "efficiency",
     "images",
+    "lanes",
     "lines",
     "loss",
     "messages",

@@ -48,6 +48,25 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
     return done(figure, name or title)
 
 
+@styled
+def lanes(rows, *, title: str = "What is busy when", name: str | None = None):
+    """Which part of a machine is busy when, a row each (lab 27). rows: name -> [(start, end)] in seconds."""
+    last = max((end for spans in rows.values() for _, end in spans), default=0)
+    if not last > 0:
+        raise LabError("Nothing to draw: no time passed.")
+    unit, factor = time_unit(last)
+    figure = new_figure(8.2, 1.3 + 0.36 * len(rows))
+    axes = figure.subplots()
+    axes.set(title=title, xlabel=f"time ({unit})", xlim=(0, last * factor * 1.01))
+    for row, spans in enumerate(rows.values()):
+        bars = [(start * factor, (end - start) * factor) for start, end in spans]
+        axes.broken_barh(bars, (row - 0.35, 0.7), facecolor=COLORS[row % 3], edgecolor="white", linewidth=0.8)
+    axes.set_ylim(len(rows) - 0.45, -0.55)
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=11)
+    axes.grid(axis="y", visible=False)
+    return done(figure, name or title)
+
+
 def _busiest(rows: list[list]) -> list[int]:
     """The ranks to show, in order: all, or those that compute, add up and send for the longest."""
     if len(rows) <= MOST:

@@ -1,0 +1,64 @@
+# Template of a site file: everything that the kit has to know about one cluster.
+# not run here; from nothing but the manual of sbatch (Slurm 22.05, INPUT ENVIRONMENT VARIABLES), 2022-05
+#
+# `make site` asks a few questions and writes such a file. By hand: copy this one to NAME.sh, fill it in, and check it
+# with `make doctor SITE=NAME` on the cluster's login node. A site file is read by bash twice: on the login node before
+# sbatch, and again in the job. So it only sets variables; no command, no `module load`, no secret.
+# `${NAME:-value}` means: the user's own NAME if set, else the value. An empty line `""` means: not needed, or not known.
+
+# The name of this file without .sh. `make submit SITE=name` finds the file by it, and each record keeps it.
+export SITE=template
+
+# --- Where and on whose time: sbatch reads these SBATCH_ variables like its options of the same name. They win over the
+# --- #SBATCH lines of a script; an option on sbatch's command line wins over them.
+# The account, also called project or allocation, that pays. Best left out here: each user writes
+# `export SBATCH_ACCOUNT=…` once in their shell. Ask the site: "which account may I use, does a GPU job need another?"
+# export SBATCH_ACCOUNT="${SBATCH_ACCOUNT:-my_project}"
+
+# The partition (the queue) whose nodes the jobs use; `sinfo` lists them. Leave it out to get the site's default.
+export SBATCH_PARTITION="${SBATCH_PARTITION:-gpu}"
+
+# The quality of service: a class of jobs with its own limits and priority. Most sites need none.
+# export SBATCH_QOS="${SBATCH_QOS:-debug}"
+
+# Nodes with this feature only; some sites choose the kind of node by it in place of a partition.
+# export SBATCH_CONSTRAINT="${SBATCH_CONSTRAINT:-gpu}"
+
+# Memory per node. Needed where a job that does not ask gets little; `0` means all of a node.
+# export SBATCH_MEM_PER_NODE="${SBATCH_MEM_PER_NODE:-0}"
+
+# --- GPUs
+# How many GPUs a node has; one rank per GPU is the kit's usual layout. 0: a cluster without GPUs.
+export LABKIT_GPUS_PER_NODE=4
+
+# How this site wants GPUs to be asked for: gpus-per-node, gres, or none (a job gets whole nodes, or there is no GPU).
+# Ask the site: "how do I ask for all GPUs of a node?" Not gpus-per-task: it hides the neighbours' GPUs from a rank.
+export LABKIT_GPU_FORM="gpus-per-node"
+
+# The request itself, for the form gpus-per-node; sbatch reads it.
+export SBATCH_GPUS_PER_NODE=4
+
+# The request itself, for the form gres, in place of the line above. A Slurm that does not read SBATCH_GRES yet takes
+# the same as an option: write --gres=gpu:4 into LABKIT_SBATCH_OPTIONS.
+# export SBATCH_GRES="gpu:4"
+
+# --- Further options of sbatch that have no SBATCH_ variable, as on its command line: `make submit` adds them. By hand:
+# --- `sbatch $LABKIT_SBATCH_OPTIONS slurm/NN_name.sbatch`. Cores per rank are such a one: cores of a node / GPUs.
+export LABKIT_SBATCH_OPTIONS="--cpus-per-task=16"
+
+# --- Software
+# Modules, loaded in this order in the job and by the doctor; empty where the site has none or none is needed.
+# They must bring the MPI library with which `make setup MPI_HOME=…` was run.
+export LABKIT_MODULES="gcc mvapich2"
+
+# The command that starts the ranks; the kit adds their number and hosts. One of: srun, srun --mpi=pmi2 (what
+# `srun --mpi=list` offers), mpirun_rsh -export-all, mpiexec, mpirun, ibrun.
+export LABKIT_LAUNCHER="srun --mpi=pmi2"
+
+# Which MPI library the modules bring: mpich, mvapich2, mvapich2-gdr, mvapich-plus, cray-mpich, openmpi or intelmpi.
+# The doctor compares it with what the library itself says on a node.
+export LABKIT_MPI="mvapich2"
+
+# --- Network, only where the site's documentation says so
+# The interface that NCCL (and RCCL) uses for its first contact between nodes; without it NCCL looks for one itself.
+# export NCCL_SOCKET_IFNAME=ib0

@@ -44,12 +44,14 @@ def load(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     another site's file left there is not taken for the user's own.
     """
     file = path(name)
-    start = dict(os.environ if environ is None else environ)
-    before = start.get("SITE", "")
-    if before != name and before in names():
-        left = _sourced(path(before), {key: start[key] for key in ("PATH", "HOME") if key in start})
-        start = {key: value for key, value in start.items() if left.get(key) != value or key == "PATH"}
+    start = _own(name, os.environ if environ is None else environ)
     return {key: value for key, value in _sourced(file, start).items() if value}
+
+
+def environment(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A whole environment for sbatch: the user's, without what another site's file left there, and load()."""
+    start = _own(name, os.environ if environ is None else environ)
+    return {**start, **load(name, start)}
 
 
 def assigned(text: str) -> list[str]:
@@ -61,6 +63,16 @@ def assigned(text: str) -> list[str]:
         words = [line] if re.match(r"\s*:\s", line) else _words(line)
         found += [match[1] or match[2] for word in words if (match := _ASSIGNED.match(word))]
     return list(dict.fromkeys(found))
+
+
+def _own(name: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the values that the file of another site, named by $SITE, has set there."""
+    before = environ.get("SITE", "")
+    if before == name or before not in names():
+        return dict(environ)
+    bare = {key: environ[key] for key in ("PATH", "HOME") if key in environ}
+    left = _sourced(path(before), bare)
+    return {key: value for key, value in environ.items() if left.get(key) != value}
 
 
 def _folder() -> Path:

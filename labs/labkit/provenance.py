@@ -37,10 +37,18 @@ def here() -> dict:
         "python": platform.python_version(),
         **versions(),
         "mpi": mpi_library(),
-        "job": os.environ.get("SLURM_JOB_ID"),
-        "site": os.environ.get("SITE"),
+        **batch_job(),
         **git(str(labkit.root())),
     }
+
+
+def batch_job() -> dict:
+    """`job` (Slurm's number, as text) and `site` of the job that runs this process; None outside of one.
+
+    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch job's result.
+    """
+    number = None if world._in_kernel() else os.environ.get("SLURM_JOB_ID") or None
+    return {"job": number, "site": os.environ.get("SITE") or None if number else None}
 
 
 @lru_cache(maxsize=1)

@@ -5,19 +5,13 @@ Every lab that measures adds records; labs 50 and 80 only read them.
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import json
-import os
-import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 import labkit
+from labkit import _jsonl, world
 from labkit import lab as _lab
-from labkit import world
 from labkit.errors import LabError
 from labkit.measurement import Measurement, Ratio
 
@@ -48,7 +42,7 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
         unit = "s"
     entry = {"lab": stem, "result": result, "unit": unit, **provenance.here(), **plain}
     if world.is_root():
-        _append(path(stem), entry)
+        _jsonl.append(path(stem), entry)
     return entry
 
 
@@ -74,49 +68,6 @@ def path(lab: str) -> Path:
     return labkit.home() / "records" / f"{lab}.jsonl"
 
 
-def _append(file: Path, entry: dict) -> None:
-    line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            with _locked(handle, fcntl.LOCK_EX):
-                _write_line(handle, line)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise LabError(
-            f"Cannot write the record to {file} ({error.strerror}). "
-            "Free space there, or set LABKIT_HOME to a folder you can write to."
-        ) from error
-
-
-def _write_line(handle: int, line: bytes) -> None:
-    """One write for the whole line, so that a writer killed here leaves at most one broken line, the last."""
-    size = os.fstat(handle).st_size
-    if size and os.pread(handle, 1, size - 1) != b"\n":
-        line = b"\n" + line  # somebody was killed in mid-write; start afresh below the broken line
-    if os.write(handle, line) != len(line):
-        os.ftruncate(handle, size)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@contextmanager
-def _locked(handle: int, kind: int):
-    try:
-        fcntl.flock(handle, kind)
-    except OSError as error:
-        # Some cluster file systems have no locks; O_APPEND alone still keeps whole lines apart on one node.
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        yield
-        return
-    try:
-        yield
-    finally:
-        fcntl.flock(handle, fcntl.LOCK_UN)
-
-
 def _frame(file: Path, result: str | None, when_empty: str):
     import pandas
 
@@ -135,26 +86,7 @@ def _frame(file: Path, result: str | None, when_empty: str):
 
 
 def _read(file: Path) -> list[dict]:
-    try:
-        with open(file, "rb") as stream, _locked(stream.fileno(), fcntl.LOCK_SH):
-            lines = stream.read().split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise LabError(f"Cannot read the records in {file} ({error.strerror}).") from error
-    entries = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-            if not (isinstance(entry, dict) and "result" in entry):
-                raise ValueError("no result")
-        except ValueError:
-            warnings.warn(f"{file}:{number}: not a record, skipped", stacklevel=4)
-        else:
-            entries.append(entry)
-    return entries
+    return _jsonl.read(file, "result", stacklevel=5)
 
 
 def _plain_field(name: str, value) -> dict:

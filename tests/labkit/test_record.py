@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from labkit import lab, provenance, record, world
+from labkit import _jsonl, lab, provenance, record, world
 from labkit.errors import LabError
 from labkit.measurement import Measurement, Ratio
 
@@ -166,7 +166,7 @@ def test_a_full_disk_leaves_no_half_line(monkeypatch):
     record.add("step", value=1)
     before = record.path(STEM).read_bytes()
     write = os.write
-    monkeypatch.setattr(record.os, "write", lambda handle, data: write(handle, data[:10]))
+    monkeypatch.setattr(_jsonl.os, "write", lambda handle, data: write(handle, data[:10]))
     with pytest.raises(LabError, match="No space left"):
         record.add("step", value=2)
     assert record.path(STEM).read_bytes() == before
@@ -182,9 +182,9 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 def test_a_file_system_without_locks_still_works(monkeypatch):
     def no_locks(handle, kind):
-        raise OSError(record.errno.ENOLCK, "No locks available")
+        raise OSError(_jsonl.errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(record.fcntl, "flock", no_locks)
+    monkeypatch.setattr(_jsonl.fcntl, "flock", no_locks)
     record.add("step", value=1)
     assert list(record.load()["value"]) == [1]
 

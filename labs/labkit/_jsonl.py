@@ -1,0 +1,84 @@
+"""Files of one JSON object per line: safe with many writers, and with a writer that is killed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+from labkit.errors import LabError
+
+
+def append(file: Path, entry: dict, what: str = "record") -> None:
+    """Append one line, whole or not at all; `what` it is, for the LabError when that fails."""
+    line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            with _locked(handle, fcntl.LOCK_EX):
+                _write_line(handle, line)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise LabError(
+            f"Cannot write the {what} to {file} ({error.strerror}). "
+            "Free space there, or set LABKIT_HOME to a folder you can write to."
+        ) from error
+
+
+def read(file: Path, key: str, what: str = "record", stacklevel: int = 3) -> list[dict]:
+    """The entries of a file, oldest first; [] where there is no file.
+
+    A line that is no object with `key` is skipped with a warning that names file and line.
+    """
+    try:
+        with open(file, "rb") as stream, _locked(stream.fileno(), fcntl.LOCK_SH):
+            lines = stream.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise LabError(f"Cannot read the {what}s in {file} ({error.strerror}).") from error
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            if not (isinstance(entry, dict) and key in entry):
+                raise ValueError(f"no {key}")
+        except ValueError:
+            warnings.warn(f"{file}:{number}: not a {what}, skipped", stacklevel=stacklevel)
+        else:
+            entries.append(entry)
+    return entries
+
+
+def _write_line(handle: int, line: bytes) -> None:
+    """One write for the whole line, so that a writer killed here leaves at most one broken line, the last."""
+    size = os.fstat(handle).st_size
+    if size and os.pread(handle, 1, size - 1) != b"\n":
+        line = b"\n" + line  # somebody was killed in mid-write; start afresh below the broken line
+    if os.write(handle, line) != len(line):
+        os.ftruncate(handle, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def _locked(handle: int, kind: int):
+    try:
+        fcntl.flock(handle, kind)
+    except OSError as error:
+        # Some cluster file systems have no locks; O_APPEND alone still keeps whole lines apart on one node.
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)

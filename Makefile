@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests lab labs new run reset solve progress doctor tour test test-fast lint clean
+.PHONY: help setup setup-tests lab labs new run reset solve progress doctor tour test test-fast lint clean \
+	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow
 
 # The set-up reads these from the environment (make setup MPI_HOME=…).
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -11,6 +12,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 BOOT := $(firstword $(PYTHON) $(foreach name,python3.11 python3.12 python3.10 python3,$(shell command -v $(name))))
 NP ?= 1
+TABLETOP := $(PY) -m slurm.tabletop
+TABLE := $(if $(NAME),--name "$(NAME)")
 ROOT_TOO := $(if $(filter 0,$(shell id -u)),--allow-root)# in a container one is often root
 SHOW := notebooks/00_check_environment.ipynb
 
@@ -24,7 +27,7 @@ endif
 
 help: ## this list
 	@echo "High-Performance Distributed Deep Learning Labs"; echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks
 	@$(BOOT) env/setup.py
@@ -58,6 +61,24 @@ doctor: setup ## what this machine has, and which lab runs here
 
 tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 	@$(PY) -m labkit tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
+
+tabletop: setup ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2]
+	@$(TABLETOP) up $(if $(NODES),--nodes "$(NODES)") $(if $(BANDWIDTH),--bandwidth "$(BANDWIDTH)") $(if $(LATENCY),--latency "$(LATENCY)") $(if $(GPUS),--gpus "$(GPUS)") $(TABLE)
+
+tabletop-status: setup ## its nodes and jobs (all of these take NAME=table)
+	@$(TABLETOP) status $(TABLE)
+
+tabletop-down: setup ## end it, and everything in it
+	@$(TABLETOP) down $(TABLE)
+
+tabletop-fail: setup ## pull a node's plug: make tabletop-fail NODE=2
+	@$(TABLETOP) fail --node "$(NODE)" $(TABLE)
+
+tabletop-heal: setup ## mend a node that failed or was slowed: make tabletop-heal NODE=2
+	@$(TABLETOP) heal --node "$(NODE)" $(TABLE)
+
+tabletop-slow: setup ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
+	@$(TABLETOP) slow --node "$(NODE)" --bandwidth "$(BANDWIDTH)" $(TABLE)
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
 	@$(PY) -m pytest

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Process 1 of a tabletop cluster: builds its private world, starts Slurm's daemons and waits. When this process
+# ends, however it ends, the kernel ends every other process of the cluster and removes its mounts and interfaces.
+# Called by holder.py inside fresh namespaces. Usage: cluster.sh STATE NODES
+set -euo pipefail
+state=$1 nodes=$2
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+run=/dev/shm/.tabletop # short, since a Unix socket's path must stay below 108 characters; gone with the cluster
+
+# A shared memory of its own, and in it the folder that all nodes share.
+mount -t tmpfs -o mode=1777 tabletop /dev/shm
+mkdir "$run" "$run"/{conf,nodes,spool,ctld,munge,gpu,state}
+cp "$state"/conf/* "$run/conf"
+mount --bind "$state" "$run/state"
+mount --bind "$run/conf/hosts" /etc/hosts
+cp "$state/name" "$run/name" # the wrappers find out by it whether they already are inside
+cp "$state/settings" "$run/settings"
+
+# /sys shows the interfaces of the network it was mounted in, and UCX looks there. slurmd wants the cgroups back.
+bash "$here/sys.sh"
+
+hostname login
+ip link set lo up
+ip link add bridge type bridge forward_delay 0
+ip link set bridge mtu 9000 up
+ip address add 10.77.0.1/16 dev bridge
+
+# `--gpus-per-node` is granted by device files; here each is another name of /dev/null.
+# shellcheck source=/dev/null
+source "$run/settings"
+for ((gpu = 0; gpu < gpus; gpu++)); do
+    touch "$run/gpu/gpu$gpu"
+    mount --bind /dev/null "$run/gpu/gpu$gpu"
+done
+
+(umask 077 && head -c 1024 /dev/urandom >"$run/munge/key")
+chmod 711 "$run/munge"
+# --force: the folders above the socket belong to the machine's root, who inside may be a stranger
+munged --foreground --force --num-threads=4 --key-file="$run/munge/key" --socket="$run/munge/socket" \
+    --pid-file="$run/munge/pid" --seed-file="$run/munge/seed" --log-file="$state/log/munged.log" \
+    >>"$state/log/munged.log" 2>&1 &
+munged=$!
+until [[ -S $run/munge/socket ]]; do
+    kill -0 "$munged"
+    sleep 0.02
+done
+
+export SLURM_CONF=$run/conf/slurm.conf
+slurmctld -D >>"$state/log/slurmctld.log" 2>&1 &
+controller=$!
+for ((node = 1; node <= nodes; node++)); do
+    bash "$here/node.sh" start "$node" &
+    starting+=("$!")
+done
+for process in "${starting[@]}"; do wait "$process"; done
+
+# As process 1 this shell also takes in what the nodes leave behind.
+while kill -0 "$munged" && kill -0 "$controller"; do
+    wait -n "$munged" "$controller" || echo "a daemon of the cluster ended with status $?; see log/"
+done
+exit 1

@@ -1,0 +1,145 @@
+"""The files of a cluster: slurm.conf and its companions, the hosts file, env.sh and the commands in bin/."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from slurm.tabletop.settings import CPUS, Settings
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RUN = "/dev/shm/.tabletop"  # as in cluster.sh
+COMMANDS = ("sinfo", "sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sattach", "sprio", "sdiag")
+OWN = ("sacct", "tabletop-node")
+
+# Every line that a learner might wonder about says why. Options: slurm.conf(5).
+SLURM_CONF = """\
+ClusterName={name}
+SlurmctldHost=login(10.77.0.1)
+AuthType=auth/munge
+AuthInfo=socket={run}/munge/socket
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={run}/ctld
+SlurmdSpoolDir={run}/spool/%n
+SlurmctldPidFile={run}/ctld/pid
+SlurmdPidFile={run}/spool/%n.pid
+SwitchType=switch/none
+# The machine is shared by all nodes: nothing is pinned, nothing is limited.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SlurmdParameters=config_overrides
+MpiDefault=pmi2
+# A node that does not answer for 10 s is down; a job on it ends and is not tried again.
+SlurmdTimeout=10
+ReturnToService=2
+JobRequeue=0
+KillWait=5
+MinJobAge=3600
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=5
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+FirstJobId={first_job}
+# One line for each finished job; sacct reads it.
+JobCompType=jobcomp/filetxt
+JobCompLoc={run}/state/jobs.txt
+AccountingStorageType=accounting_storage/none
+{gres_types}
+{nodes}
+PartitionName=tabletop Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def address(number: int) -> str:
+    """Node `number`'s address in the cluster's own network."""
+    return f"10.77.0.{10 + number}"
+
+
+def memory() -> int:
+    """The machine's memory in MB; each node may use all of it."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+def slurm_conf(name: str, settings: Settings, first_job: int) -> str:
+    """slurm.conf as text."""
+    gres = f" Gres=gpu:{settings.gpus}" if settings.gpus else ""
+    lines = [
+        f"NodeName=node{number} NodeAddr={address(number)} CPUs={CPUS} RealMemory={memory()}{gres} State=UNKNOWN"
+        for number in range(1, settings.nodes + 1)
+    ]
+    return SLURM_CONF.format(
+        name=name,
+        run=RUN,
+        first_job=first_job,
+        nodes="\n".join(lines),
+        gres_types="GresTypes=gpu" if settings.gpus else "",
+    )
+
+
+def gres_conf(settings: Settings) -> str:
+    """gres.conf: the device files that stand for GPUs."""
+    last = settings.gpus - 1
+    span = "0" if last == 0 else f"[0-{last}]"
+    return f"AutoDetect=off\nName=gpu File={RUN}/gpu/gpu{span}\n" if settings.gpus else ""
+
+
+def hosts(settings: Settings) -> str:
+    """/etc/hosts inside the cluster."""
+    lines = ["127.0.0.1 localhost", "::1 localhost", "10.77.0.1 login"]
+    lines += [f"{address(number)} node{number}" for number in range(1, settings.nodes + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def write(state: Path, name: str, settings: Settings, first_job: int, slurm_version: tuple[int, int]) -> None:
+    """Write conf/, bin/, env.sh and what the shell scripts read, below the cluster's folder."""
+    for folder in ("conf", "log", "bin"):
+        shutil.rmtree(state / folder, ignore_errors=True)
+        (state / folder).mkdir(parents=True)
+    files = {
+        "conf/slurm.conf": slurm_conf(name, settings, first_job),
+        "conf/gres.conf": gres_conf(settings),
+        "conf/hosts": hosts(settings),
+        # Without this, newer versions insist on control groups of their own.
+        "conf/cgroup.conf": "CgroupPlugin=disabled\n" if slurm_version >= (24, 5) else "",
+        "name": name + "\n",
+        "settings": settings.as_shell(),
+        "env.sh": env_sh(state),
+    }
+    for path, text in files.items():
+        (state / path).write_text(text, encoding="utf-8")
+    _write_commands(state, name)
+
+
+def env_sh(state: Path) -> str:
+    """What a person sources: the cluster's commands first in PATH."""
+    folder = shlex.quote(str(state / "bin"))
+    return (
+        "# Source this: Slurm's commands then speak to this cluster.\n"
+        f'case ":$PATH:" in *:{folder}:*) ;; *) export PATH={folder}:"$PATH" ;; esac\n'
+        "export SITE=tabletop\n"
+    )
+
+
+def _write_commands(state: Path, name: str) -> None:
+    values = {
+        "name": name,
+        "state": str(state),
+        "python": sys.executable,
+        "root": str(ROOT),
+        "tools": str(Path(shutil.which("sinfo") or "/usr/bin/sinfo").parent),
+    }
+    text = (HERE / "enter.sh").read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", shlex.quote(value), 1)
+    door = state / "bin" / "tabletop-enter"
+    door.write_text(text, encoding="utf-8")
+    door.chmod(0o755)
+    for command in (*COMMANDS, *OWN):
+        (state / "bin" / command).symlink_to("tabletop-enter")

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Run a command inside a tabletop cluster, as if from its login node. The names in bin/ are links to a copy of this
+# file: called as `srun` it runs the cluster's srun. Working folder, environment, stdin, terminal and exit status
+# are kept. Written by config.py, which fills in the five lines below.
+set -euo pipefail
+name=@name@
+state=@state@
+python=@python@
+root=@root@
+tools=@tools@ # where this machine keeps Slurm's programs
+
+run=/dev/shm/.tabletop
+command=$(basename "$0")
+
+missing() {
+    echo "The tabletop cluster '$name' is not running. Start it in $root with: make tabletop NAME=$name" >&2
+    exit 1
+}
+
+case $command in
+tabletop-enter) ;;
+tabletop-node)
+    number=${1:-} && number=${number#node}
+    if [[ ! $number =~ ^[0-9]+$ || $# -lt 2 ]]; then
+        echo "Say which node and which command: tabletop-node 2 ip address" >&2
+        exit 2
+    fi
+    shift
+    # shellcheck disable=SC2016 # $0 is the inner shell's
+    set -- /bin/bash -c 'p=/dev/shm/.tabletop/nodes/node$0.pid
+        [[ -e $p ]] || { echo "node$0 is not running; see: make tabletop-status" >&2; exit 1; }
+        n=/proc/$(<"$p")/ns
+        exec nsenter --mount="$n/mnt" --net="$n/net" --uts="$n/uts" --ipc="$n/ipc" --pid="$n/pid_for_children" \
+            /bin/bash -c "cd -- \"\$0\" && exec \"\$@\"" "$PWD" "$@"' "$number" "$@"
+    ;;
+sacct) set -- "$python" "$root/slurm/tabletop/sacct.py" "$@" ;;
+*) set -- "$tools/$command" "$@" ;;
+esac
+
+export SLURM_CONF=$run/conf/slurm.conf
+PATH=$PATH:/usr/sbin:/sbin
+
+# Inside already (a job's own srun): no door to go through.
+if [[ -e $run/name && $(<"$run/name") == "$name" ]]; then
+    exec "$@"
+fi
+
+[[ -e $state/holder ]] || missing
+read -r holder network <"$state/holder"
+[[ -e /proc/$holder/ns/net && $(readlink "/proc/$holder/ns/net") == "$network" ]] || missing
+
+# A shell inside a job of another Slurm: this cluster knows nothing of that job.
+if [[ -n ${SLURM_JOB_ID:-} ]]; then
+    for variable in "${!SLURM_@}"; do
+        [[ $variable == SLURM_CONF ]] || unset "$variable"
+    done
+fi
+
+door=/proc/$holder/ns
+keys=(--mount="$door/mnt" --net="$door/net" --uts="$door/uts" --ipc="$door/ipc" --pid="$door/pid_for_children")
+if [[ $(readlink "$door/user") != "$(readlink /proc/self/ns/user)" ]]; then
+    keys=(--user="$door/user" --preserve-credentials "${keys[@]}")
+fi
+# shellcheck disable=SC2016 # $0 and $@ are the inner shell's
+exec nsenter "${keys[@]}" -- /bin/bash -c 'cd -- "$0" && exec "$@"' "$PWD" "$@"

@@ -1,0 +1,136 @@
+"""What a tabletop cluster needs of this machine: programs, namespaces, netem. Each lack gets one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from labkit.errors import LabError
+
+# The program, and the packages that bring it (Debian and Ubuntu, Fedora).
+PROGRAMS = {
+    "slurmctld": ("slurmctld", "slurm-slurmctld"),
+    "slurmd": ("slurmd", "slurm-slurmd"),
+    "sbatch": ("slurm-client", "slurm"),
+    "munged": ("munge", "munge"),
+    "ip": ("iproute2", "iproute"),
+    "tc": ("iproute2", "iproute-tc"),
+    "unshare": ("util-linux", "util-linux"),
+    "nsenter": ("util-linux", "util-linux"),
+}
+FOR_USERS = {"newuidmap": ("uidmap", "shadow-utils"), "newgidmap": ("uidmap", "shadow-utils")}
+
+
+def path() -> str:
+    """PATH with the folders of system programs, and without the commands of a cluster that is being used."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder]
+    own = [folder for folder in folders if not os.path.exists(os.path.join(folder, "tabletop-enter"))]
+    return ":".join([*own, "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"])
+
+
+def program(name: str) -> str | None:
+    """Where the machine's own program of this name is."""
+    return shutil.which(name, path=path())
+
+
+def is_root() -> bool:
+    """Root needs no user namespace of its own."""
+    return os.geteuid() == 0
+
+
+def missing() -> dict[str, tuple[str, str]]:
+    """Programs that are not there, with the packages that bring them."""
+    wanted = PROGRAMS if is_root() else PROGRAMS | FOR_USERS
+    return {name: packages for name, packages in wanted.items() if not program(name)}
+
+
+def check_programs() -> None:
+    """Install what is missing, where root and apt-get are at hand. Raises LabError where they are not."""
+    lacking = missing()
+    if not lacking:
+        return
+    debian = sorted({packages[0] for packages in lacking.values()})
+    fedora = sorted({packages[1] for packages in lacking.values()})
+    if is_root() and program("apt-get"):
+        print(f"Installing {' '.join(debian)} …", flush=True)
+        _install(debian)
+        lacking = missing()
+    if lacking:
+        raise LabError(
+            f"The tabletop cluster needs {', '.join(lacking)}. Debian, Ubuntu: sudo apt-get install "
+            f"{' '.join(debian)}. Fedora: sudo dnf install {' '.join(fedora)}."
+        )
+
+
+def _install(packages: list[str]) -> None:
+    """apt-get install; a fresh list of packages first when apt does not know them."""
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    for command in (install, ["apt-get", "update"], install):
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        if command is install and done.returncode == 0:
+            return
+    sys.stderr.write(done.stderr[-1000:])
+
+
+def slurm_version() -> tuple[int, int]:
+    """(22, 5) for Slurm 22.05.8."""
+    said = subprocess.run([program("sinfo"), "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def check_user_namespaces() -> None:
+    """A normal user's cluster lives in a user namespace. Raises LabError when this machine forbids it."""
+    if is_root():
+        return
+    tried = subprocess.run(
+        [program("unshare"), "--user", "--map-root-user", "--net", program("ip"), "link", "set", "lo", "up"],
+        capture_output=True,
+        text=True,
+    )
+    if tried.returncode:
+        raise LabError(_why_forbidden(tried.stderr.strip()))
+
+
+def _why_forbidden(said: str) -> str:
+    switches = {
+        "user/max_user_namespaces": ("0", "user.max_user_namespaces=15000"),
+        "kernel/unprivileged_userns_clone": ("0", "kernel.unprivileged_userns_clone=1"),
+        "kernel/apparmor_restrict_unprivileged_userns": (
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    }
+    for name, (closed, cure) in switches.items():
+        file = Path("/proc/sys") / name
+        if file.exists() and file.read_text(encoding="utf-8").strip() == closed:
+            return (
+                f"This machine forbids user namespaces to normal users ({said}). Its administrator can allow "
+                f"them with: sudo sysctl {cure}. As root the tabletop cluster needs none."
+            )
+    return (
+        f"This machine allows no user namespace here ({said}); a container often forbids them. "
+        "Run make tabletop as root, or outside of the container."
+    )
+
+
+def check_netem(latency: int, keys: list[str]) -> None:
+    """Links can only be delayed by a kernel that has netem. Raises LabError where it has none."""
+    if not latency:
+        return
+    tried = subprocess.run(
+        [program("unshare"), *keys, "--net", program("tc"), *"qdisc add dev lo root netem delay 1ms".split()],
+        capture_output=True,
+        text=True,
+    )
+    if tried.returncode:
+        raise LabError(
+            "LATENCY cannot be kept here: this machine's kernel has no netem, which delays packets "
+            f"({tried.stderr.strip()}). Leave LATENCY out, or load it where there is such a module: "
+            "sudo modprobe sch_netem."
+        )

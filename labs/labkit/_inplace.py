@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from labkit import _exchange, _failure, _local, _start, _task, _verdict, errors, world
+from labkit import _exchange, _failure, _local, _notes, _start, _task, _verdict, errors, world
 from labkit.errors import LabError
 
 GRACE = 1.0  # seconds in which other ranks may say that they failed too
@@ -157,6 +157,7 @@ def _watchdog(job, timeout: float) -> Iterator[None]:
 
 
 def _say(text: str) -> None:
+    _notes.failed(text)
     os.write(2, (text + "\n").encode("utf-8", errors="backslashreplace"))
 
 

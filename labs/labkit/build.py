@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import labkit
+from labkit import batch
 from labkit.errors import LabError
 from labkit.notebooks import notebook, notebook_text, script_text
 from labkit.source import Lab
@@ -53,13 +54,14 @@ def load(stem: str, root: Path | None = None) -> Lab:
 
 
 def outputs(lab: Lab) -> dict[str, str]:
-    """Path inside the checkout -> text, for the three generated files of a lab."""
+    """Path inside the checkout -> text, for the files generated from a lab: three, and its batch script."""
     learner = learner_cells(lab)
     script = script_text(learner)
     return {
         f"labs/{lab.stem}.py": script,
         f"notebooks/{lab.stem}.ipynb": notebook_text(notebook(lab.stem, learner, script)),
         f"solutions/{lab.stem}.ipynb": notebook_text(notebook(lab.stem, solved_cells(lab))),
+        **batch.outputs(lab),
     }
 
 
@@ -68,7 +70,8 @@ def orphans(root: Path) -> list[str]:
     known = set(stems(root))
     patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb", "solutions/[0-9][0-9]_*.ipynb")
     files = [path for pattern in patterns for path in root.glob(pattern)]
-    return sorted(str(path.relative_to(root)) for path in files if path.stem not in known)
+    lost = [path for path in files if path.stem not in known] + batch.orphans(root, known)
+    return sorted(str(path.relative_to(root)) for path in lost)
 
 
 def table(labs: Iterable[Lab]) -> str:
@@ -135,7 +138,9 @@ def _finish(root: Path, labs: list[Lab], check: bool, wrong: list[str]) -> list[
     lost = orphans(root)
     if check:
         return stale + lost
-    wrong += [f"{name} has no source in solutions/ any more: remove it or rename it." for name in lost]
+    for name in lost:
+        lacks = "lab with several ranks" if name.endswith(".sbatch") else "source"
+        wrong.append(f"{name} has no {lacks} in solutions/ any more: remove it or rename it.")
     return stale
 
 

@@ -38,9 +38,11 @@ def print_lab_errors_plainly() -> None:
     """
 
     def hook(kind, error, trace):
-        from labkit import world
+        from labkit import _notes, world
 
         under = world.launcher() not in (None, "labkit")
+        if under:
+            _notes.error(error)
         together = under and _all_fail()
         if under and not world.is_root():
             if together:

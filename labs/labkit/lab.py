@@ -6,7 +6,7 @@ import io
 import os
 import sys
 
-from labkit import errors, quiet, world
+from labkit import _notes, errors, quiet, world
 
 _current: str | None = os.environ.get("LABKIT_LAB")  # what `launch` tells the ranks it starts
 
@@ -22,6 +22,7 @@ def start(stem: str) -> None:
     errors.print_lab_errors_plainly()
     if world.launcher():
         _write_whole_lines()
+        _notes.begin()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")

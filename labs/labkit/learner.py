@@ -46,6 +46,8 @@ def _is_work(root: Path, name: str) -> bool:
 
 def _as_generated(root: Path, name: str) -> bool:
     path = root / name
+    if path.suffix not in (".py", ".ipynb"):
+        return False
     keeper = path if path.suffix == ".ipynb" else root / "notebooks" / f"{path.stem}.ipynb"
     try:
         book = json.loads(keeper.read_text(encoding="utf-8"))
@@ -73,7 +75,7 @@ def reset(lab: str, root: Path | None = None) -> None:
     root = root or labkit.root()
     stem = build.find(lab, root)
     texts = build.outputs(build.load(stem, root))
-    mine = [name for name in texts if not name.startswith("solutions/")]
+    mine = [name for name in texts if name.startswith(("labs/", "notebooks/"))]
     overwrite(root, {name: texts[name] for name in mine})
     print(f"Lab {stem} is fresh: {', '.join(mine)}")
 

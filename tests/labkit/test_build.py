@@ -20,18 +20,21 @@ from labkit.exercises import exercises_in
 from tests.labkit import tiny_lab
 
 NOTEBOOK, SCRIPT, SOLVED = "notebooks/90_tiny.ipynb", "labs/90_tiny.py", "solutions/90_tiny.ipynb"
+BATCH = "slurm/90_tiny.sbatch"
 
 
 @pytest.fixture
 def built(checkout):
     """A checkout with the tiny lab's files written."""
     tiny_lab.put(checkout)
-    assert build.write_all() == [SCRIPT, NOTEBOOK, SOLVED, "README.md"]
+    assert build.write_all() == [SCRIPT, NOTEBOOK, SOLVED, BATCH, "README.md"]
     return checkout
 
 
 def files(checkout) -> dict[str, bytes]:
-    return {name: (checkout.root / name).read_bytes() for name in (SCRIPT, NOTEBOOK, SOLVED, "README.md")}
+    return {
+        name: (checkout.root / name).read_bytes() for name in (SCRIPT, NOTEBOOK, SOLVED, BATCH, "README.md")
+    }
 
 
 def test_a_rebuild_changes_no_byte(built):
@@ -41,9 +44,23 @@ def test_a_rebuild_changes_no_byte(built):
     for name in before:
         if name != "README.md":
             (built.root / name).unlink()
-    assert build.write_all(check=True) == [SCRIPT, NOTEBOOK, SOLVED]
-    assert build.write_all() == [SCRIPT, NOTEBOOK, SOLVED]
+    assert build.write_all(check=True) == [SCRIPT, NOTEBOOK, SOLVED, BATCH]
+    assert build.write_all() == [SCRIPT, NOTEBOOK, SOLVED, BATCH]
     assert files(built) == before
+
+
+def test_a_batch_script_goes_with_several_ranks(built):
+    text = (built.root / BATCH).read_text(encoding="utf-8")
+    assert "#SBATCH --nodes=2 " in text
+    assert "#SBATCH --ntasks-per-node=1 " in text
+    assert text.endswith("\nlaunch 90_tiny\n")
+    (built.root / BATCH).write_text(text.replace("00:15:00", "01:00:00"), encoding="utf-8")
+    assert build.write_all() == [BATCH]
+    assert set_aside() == [BATCH], "a person's own time limit is not lost"
+    tiny_lab.put(built, tiny_lab.LAB.replace("Ranks: 2", "Ranks: 1"))
+    assert BATCH in build.write_all(check=True)
+    with pytest.raises(LabError, match="slurm/90_tiny.sbatch has no lab with several ranks"):
+        build.write_all()
 
 
 def test_the_learners_script(built):
@@ -119,7 +136,7 @@ def test_orphans_are_named(built):
     (built.root / "solutions" / "90_tiny.py").rename(built.root / "solutions" / "91_tiny.py")
     text = (built.root / "solutions" / "91_tiny.py").read_text(encoding="utf-8").replace("90", "91")
     (built.root / "solutions" / "91_tiny.py").write_text(text, encoding="utf-8")
-    assert set(build.write_all(check=True)) >= {SCRIPT, NOTEBOOK, SOLVED}
+    assert set(build.write_all(check=True)) >= {SCRIPT, NOTEBOOK, SOLVED, BATCH}
     with pytest.raises(LabError, match="labs/90_tiny.py has no source"):
         build.write_all()
 

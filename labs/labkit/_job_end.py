@@ -1,0 +1,138 @@
+"""Why a batch job ended as it did: told from the ranks' notes and the launcher's lines."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit import _verdict
+
+# A rank that gives up stays for a moment (labkit.errors): a death that a note caused comes later than this.
+SAME_MOMENT = 0.25  # seconds
+
+
+class Death(NamedTuple):
+    """A rank of which the launcher says that its process ended badly. when: seconds since the epoch."""
+
+    when: float
+    rank: int
+    host: str
+    how: str
+
+
+# srun; mpirun_rsh (mpispawn.c of MVAPICH2 2.3.7); Open MPI. hydra's box of several lines is read below.
+_LINES = (
+    re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)[\d,-]*: (?P<how>.+)"),
+    re.compile(r"\[(?P<host>[^:\]]+)[^\]]*\].*MPI process \(rank: (?P<rank>\d+), pid: \d+\) (?P<how>.+)"),
+    re.compile(r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) (?P<how>exited on .+)"),
+)
+_HYDRA = re.compile(r"=\s+RANK (?P<rank>\d+) PID \d+ RUNNING AT (?P<host>\S+)")
+_HYDRA_HOW = re.compile(r"=\s+(?P<how>(?:EXIT CODE|KILLED BY SIGNAL): .+?)\s*=?$")
+_NODE = re.compile(r"(?i)srun: error: node failure on (\S+)")
+
+
+class Listener:
+    """Hears the launcher's lines as they come. `.deaths` in order, `.node`: one that failed, or None."""
+
+    def __init__(self) -> None:
+        self.deaths: list[Death] = []
+        self.node: str | None = None
+        self._box: tuple[int, str] | None = None
+
+    def hear(self, line: str, when: float) -> None:
+        found = next((match for pattern in _LINES if (match := pattern.search(line))), None)
+        if found:
+            self.deaths.append(Death(when, int(found["rank"]), found["host"], found["how"].strip()))
+        elif match := _NODE.search(line):
+            self.node = self.node or match[1]
+        elif match := _HYDRA.search(line):
+            self._box = int(match["rank"]), match["host"]
+        elif self._box and (match := _HYDRA_HOW.search(line)):
+            self.deaths.append(Death(when, *self._box, match["how"].lower()))
+            self._box = None
+
+
+def first_failure(folder: Path, listener: Listener) -> str | None:
+    """The sentence on the rank that failed first; None if no rank is known to have failed."""
+    notes = _notes(folder)
+    noted = {note["rank"] for note in notes}
+    dead = listener.deaths[0] if listener.deaths else None
+    silent = dead is not None and dead.rank not in noted
+    if notes and not (silent and dead.when < notes[0]["when"] + SAME_MOMENT):
+        return _of_note(notes)
+    if listener.node:
+        return f"The node {listener.node} failed, and the ranks on it with it."
+    if dead is None:
+        return None
+    return (
+        f"First to fail: rank {dead.rank} on {dead.host}. It left no message; its launcher says: {dead.how}"
+    )
+
+
+def _notes(folder: Path) -> list[dict]:
+    """What the ranks left, the first one first."""
+    found = [
+        json.loads(text) for path in folder.glob("failed.*") if (text := path.read_text(encoding="utf-8"))
+    ]
+    return sorted(found, key=lambda note: (note["when"], note["rank"]))
+
+
+def _of_note(notes: list[dict]) -> str:
+    text = notes[0]["text"]
+    alike = sum(note["text"] == text for note in notes)
+    # A failure inside launch.run reaches every rank, and its sentence names the one where it happened.
+    named = re.search(
+        r"\brank (\d+) (?:failed|died|ended itself|ran to its end|waits|did not|could not)", text
+    )
+    rank = int(named[1]) if named else notes[0]["rank"]
+    host = next((f" on {note['host']}" for note in notes if note["rank"] == rank), "")
+    others = f" ({alike} ranks say the same)" if alike > 1 and not named else ""
+    return f"First to fail: rank {rank}{host}{others}.\n{text}"
+
+
+def ended_by_slurm(job: str, folder: Path, node: str | None) -> str:
+    """Why Slurm ended the job, and the line in which each rank was then."""
+    state, limit = _state(job)
+    sentence = {
+        "TIMEOUT": f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`).",
+        "CANCELLED": f"Job {job} was cancelled (scancel).",
+        "NODE_FAIL": f"Slurm ended job {job}: {node or 'one of its nodes'} failed.",
+        "PREEMPTED": f"Slurm ended job {job} to make room for another one (preemption).",
+    }.get(state, f"Slurm ended job {job}" + (f" (state {state})." if state else "."))
+    places = _places(folder)
+    return f"{sentence}\n{places}" if places else sentence
+
+
+def _state(job: str) -> tuple[str, str]:
+    """(JobState, TimeLimit) of a job, as the controller has them; "" where it does not answer."""
+    try:
+        done = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    facts = dict(re.findall(r"\b(JobState|TimeLimit)=(\S+)", done.stdout))
+    return facts.get("JobState", ""), facts.get("TimeLimit", "")
+
+
+def _places(folder: Path) -> str:
+    """Where the ranks were, the odd one out first: it is most often the one for which the others waited."""
+    groups: dict[str, list[int]] = {}
+    for path in sorted(folder.glob("stack.*"), key=lambda one: int(one.suffix[1:])):
+        frame = _verdict.innermost(main_thread(path.read_text(encoding="utf-8", errors="replace")))
+        if frame:
+            groups.setdefault(frame.stuck_place(), []).append(int(path.suffix[1:]))
+    ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1]))
+    parts = [f"{_verdict.ranks_text(ranks)} in {place}" for place, ranks in ordered]
+    return f"Where the ranks were: {'; '.join(parts)}" if parts else ""
+
+
+def main_thread(dump: str) -> list[_verdict.Frame]:
+    """The frames of the main thread, outermost first, in what faulthandler wrote; [] if it is not there."""
+    for block in re.split(r"(?m)^(?=(?:Current thread|Thread) 0x)", dump):
+        found = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
+        frames = [_verdict.Frame(file, int(number), function) for file, number, function in found][::-1]
+        if frames and frames[0].function == "<module>":
+            return frames
+    return []

@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# Sourced by the batch scripts, which then call `launch NN_name`. Reads the site file, loads its modules and
+# hands over to labkit.jobrun, which looks at the node, starts the ranks and ends as they end.
+# Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", TRANSPORT, LABKIT_HOME.
+set -euo pipefail
+
+# The job ends with one sentence for the person who reads its output.
+stop() {
+    echo "$*" >&2
+    exit 1
+}
+
+# A batch shell is no login shell, so the site's `module` command may still have to be brought in.
+bring_modules() {
+    local start
+    for start in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+        /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+        declare -F module >/dev/null && return
+        # shellcheck disable=SC1090 # a file of the site
+        if [[ -r $start ]]; then source "$start"; fi
+    done
+}
+
+# slurm/sites/$SITE.sh says what is special about this cluster.
+read_site() {
+    local file module sites=""
+    for file in slurm/sites/*.sh; do
+        [[ $file == */template.sh ]] || sites+=" $(basename "$file" .sh)"
+    done
+    [[ -n ${SITE:-} ]] || stop "Say which cluster this is, as in: SITE=tabletop sbatch slurm/$1.sbatch." \
+        "Known are:$sites. \`make site\` writes a file for another one."
+    [[ -r slurm/sites/$SITE.sh ]] || stop "There is no slurm/sites/$SITE.sh. Known are:$sites." \
+        "\`make site\` writes a file for another one."
+    set +eu # what modules do inside is not ours to judge
+    bring_modules
+    # shellcheck disable=SC1090
+    source "slurm/sites/$SITE.sh" || stop "slurm/sites/$SITE.sh ended with an error, see above."
+    for module in ${LABKIT_MODULES:-}; do
+        declare -F module >/dev/null || stop "$SITE wants the modules $LABKIT_MODULES," \
+            "but $(hostname) has no \`module\` command."
+        module load "$module" || stop "The module $module of slurm/sites/$SITE.sh cannot be loaded on $(hostname)."
+    done
+    set -eu
+}
+
+launch() {
+    [[ -n ${SLURM_JOB_ID:-} ]] || stop "slurm/$1.sbatch is for Slurm: make submit LAB=${1%%_*}," \
+        "or sbatch slurm/$1.sbatch. Without Slurm: make run LAB=${1%%_*} NP=4."
+    read_site "$1"
+    local python=.venv/bin/python
+    [[ -x $python ]] || stop "On $(hostname) there is no $PWD/$python that can be run: \`make setup\` makes it." \
+        "The nodes must see this folder, and the Python with which it was made."
+    export PYTHONPATH="$PWD/labs${PYTHONPATH:+:$PYTHONPATH}"
+    export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}" # srun takes no cores per rank from the job since 22.05
+    export SLURM_EXPORT_ENV=ALL                           # after `sbatch --export=…` ranks would miss the rest
+    exec "$python" -m labkit.jobrun "$1"
+}

@@ -30,7 +30,7 @@ KIT = {
     "LABKIT_SBATCH_OPTIONS",
 }
 LIBRARIES = re.compile(
-    r"(SLURM|MV2|MVP|MPIR_CVAR|MPICH|UCX|FI|OMPI|HYDRA|NCCL|HOROVOD|OMP|I_MPI|PMI)_[A-Z0-9_]+"
+    r"(SLURM|MV2|MVP|MPIR_CVAR|MPICH|UCX|FI|OMPI|HYDRA|NCCL|HOROVOD|GLOO|OMP|I_MPI|PMI)_[A-Z0-9_]+"
 )
 LAUNCHER = re.compile(r"srun( --mpi=[a-z0-9_]+)?|mpirun_rsh( -export(-all)?)?|mpiexec|mpirun|ibrun")
 VALUE = r"""("[^"`]*"|'[^']*'|[^\s"'`$();&|<>]*)"""
@@ -63,8 +63,11 @@ def test_it_holds_nothing_but_assignments(stem):
     parsed = subprocess.run(["bash", "-n", FOLDER / f"{stem}.sh"], capture_output=True, text=True, timeout=20)
     assert parsed.returncode == 0, parsed.stderr
     for number, line in enumerate(text(stem).splitlines(), 1):
-        if line.strip() and not line.startswith("#"):
-            assert LINE.fullmatch(line), f"{stem}.sh:{number}: {line}"
+        if line.strip() and not line.lstrip().startswith("#"):
+            # The tabletop's network is there only inside a job: it alone asks where it is.
+            if stem == "tabletop" and re.fullmatch(r"if \[ -n [^`;]+ \]; then( #.*)?|fi", line):
+                continue
+            assert LINE.fullmatch(line.strip()), f"{stem}.sh:{number}: {line}"
             assert "$(" not in line, f"{stem}.sh:{number} runs a command"
     for name in sites.assigned(text(stem)):
         assert name in SBATCH_READS | KIT or LIBRARIES.fullmatch(name), f"{name}: nobody reads it"

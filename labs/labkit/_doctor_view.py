@@ -47,7 +47,7 @@ def show(report: dict) -> None:
     for sentence in report["advice"]:
         console.print("[bold yellow]![/] " + _escaped(sentence))
     if report["labs"]:
-        console.print(_lab_table(report))
+        console.print(_lab_table(report["labs"]))
     console.print(f"[dim]Found out in {report['seconds']} s.[/]")
 
 
@@ -66,15 +66,24 @@ def _fact_table(report: dict):
     return table
 
 
-def _lab_table(report: dict):
+def show_labs(labs: dict[str, dict], title: str) -> None:
+    """Print what runs: stem -> {"status", "sentence"}."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        print(title)
+        _plain_labs(labs)
+        return
+    Console(width=None if Console().is_terminal else 110).print(_lab_table(labs, title))
+
+
+def _lab_table(labs: dict[str, dict], title: str = "What runs here"):
     from rich.table import Table
 
-    table = Table(
-        title="\nWhat runs here", title_justify="left", box=None, pad_edge=False, header_style="bold"
-    )
+    table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for name in ("Lab", "", "How, or what it needs"):
         table.add_column(name, no_wrap=name != "How, or what it needs")
-    for stem, lab in report["labs"].items():
+    for stem, lab in labs.items():
         color = _COLORS[lab["status"]]
         table.add_row(stem, f"[{color}]{lab['status']}[/]", _escaped(lab["sentence"]))
     return table
@@ -91,5 +100,9 @@ def _plain(report: dict) -> None:
         print(f"{group:32} {label:26} {text}")
     for sentence in report["advice"]:
         print(f"! {sentence}")
-    for stem, lab in report["labs"].items():
+    _plain_labs(report["labs"])
+
+
+def _plain_labs(labs: dict[str, dict]) -> None:
+    for stem, lab in labs.items():
         print(f"{stem:34} {lab['status']:13} {lab['sentence']}")

@@ -84,7 +84,7 @@ def _examine(limit: float) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -m labkit.doctor [--json] [--require mpi,horovod] [--limit SECONDS]`."""
+    """`python -m labkit.doctor [--json] [--require mpi,horovod] [--limit SECONDS]`, or with `--site NAME`."""
     parser = argparse.ArgumentParser(
         prog="labkit doctor", description="What is here, and which lab runs here."
     )
@@ -93,8 +93,20 @@ def main(arguments: list[str] | None = None) -> int:
         "--require", default="", metavar="NEEDS", help="status 1 if one of mpi,horovod,… is missing"
     )
     parser.add_argument("--limit", type=float, default=60.0, help="seconds to wait for a probe (default 60)")
+    parser.add_argument("--site", metavar="NAME", help="check a cluster by its site file, on its login node")
+    parser.add_argument("--nodes", type=int, help="with --site: nodes of the trial job (default 2)")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=120.0,
+        help="with --site: seconds it may wait in the queue (default 120)",
+    )
     options = parser.parse_args(arguments)
     try:
+        if options.site:
+            from labkit import _site_doctor
+
+            return _site_doctor.examine(options.site, options.nodes, options.wait)
         report(limit=options.limit)
         if options.json:
             print(json.dumps(report(), indent=2, ensure_ascii=False))

@@ -8,7 +8,7 @@ import time
 
 from labkit.errors import LabError
 
-from slurm.tabletop import table
+from slurm.tabletop import measure, table
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     slow = verb("slow", "hold a node's link to another rate")
     slow.add_argument("--node", required=True)
     slow.add_argument("--bandwidth", required=True)
+    verb("measure", "bandwidth asked against measured, from 50mbit to 2gbit; about a minute")
     return top
 
 
@@ -106,4 +107,17 @@ def _slow(options) -> int:
     return 0
 
 
-_VERBS = {"up": _up, "status": _status, "down": _down, "fail": _fail, "heal": _heal, "slow": _slow}
+def _measure(options) -> int:
+    measure.report(_there(options))
+    return 0
+
+
+_VERBS = {
+    "up": _up,
+    "status": _status,
+    "down": _down,
+    "fail": _fail,
+    "heal": _heal,
+    "slow": _slow,
+    "measure": _measure,
+}

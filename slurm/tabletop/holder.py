@@ -18,6 +18,9 @@ HERE = Path(__file__).resolve().parent
 _INNER = ["--mount", "--propagation", "slave", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
 
 
+_started: dict[int, subprocess.Popen] = {}  # by process id: Python warns of one forgotten while it runs
+
+
 def start(state: Path, nodes: int) -> subprocess.Popen:
     """Start cluster.sh as process 1 of namespaces of its own; note it in `state/holder`. Raises LabError."""
     log = (state / "log" / "cluster.log").open("ab")
@@ -35,6 +38,7 @@ def start(state: Path, nodes: int) -> subprocess.Popen:
         time.sleep(0.005)
     if process.poll() is None:
         (state / "holder").write_text(f"{process.pid} {network}\n", encoding="utf-8")
+        _started[process.pid] = process
     return process
 
 
@@ -86,7 +90,7 @@ def _range(file: str) -> tuple[int, int]:
             first, _, count = numbers.partition(":")
             return int(first), min(int(count), 65536)
     raise LabError(
-        f"{file} gives {user} no range of further user ids, which Slurm's daemons need. The administrator adds one: "
+        f"{file} gives {user} no range of further ids, which Slurm's daemons need. The administrator adds one: "
         f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
     )
 
@@ -123,4 +127,6 @@ def end(state: Path, seconds: float = 5) -> bool:
             )
         time.sleep(0.01)
     (state / "holder").unlink()
+    if pid in _started:
+        _started.pop(pid).wait()
     return True

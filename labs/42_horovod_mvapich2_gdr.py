@@ -1,0 +1,278 @@
+# %% [markdown]
+# # 42 Horovod over MVAPICH2-GDR
+#
+# MVAPICH2-GDR can move gradients from GPU to GPU by itself. Loaded or called in another way, the job still
+# runs: slower, through another library, or one thread short. Here you learn to *prove* what a job does.
+#
+# **You will be able to** (1) prove which MPI library a process holds, (2) say which thread level Horovod is
+# given, and mend it, (3) write the command of a job with MVAPICH2-GDR and with its successor MVAPICH-Plus,
+# (4) prove from Horovod's timeline which library carried the gradients.
+#
+# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Before: 40
+
+# %%
+import itertools
+import os
+import re
+
+from labkit import check, cluster, expect, home, lab, launch, mvapich, plots, predict, record, world
+from labkit.horovod_timeline import EXAMPLES, WARM_UP, activities, backends, example, train
+
+lab.start("42_horovod_mvapich2_gdr")
+ranks = launch.ranks_here(2)
+
+# %% tags=["parameters"]
+layers = 12  # weight matrices of the net, each with a gradient of its own
+width = 256  # rows and columns of a matrix: 256 KiB
+steps = 30  # training steps that are timed
+
+
+# %% [markdown]
+# No GPU, no MVAPICH2? Your functions are checked against what MVAPICH2's source and guides say, and run on
+# the MPI library that is here; on a cluster this file runs on its MVAPICH2. The family:
+#
+# | library | what it is | GPU buffers |
+# |---|---|---|
+# | MVAPICH2 2.3.7 | open source, for InfiniBand; the last 2.x | if built with CUDA |
+# | MVAPICH2-GDR 2.3.7 | closed build: GPUDirect RDMA, GDRCopy, deep learning | with `MV2_USE_CUDA=1` |
+# | MVAPICH 3, 4 | open source, a new core over UCX or libfabric | the open builds: no |
+# | MVAPICH-Plus 4, 5 | closed build of that, GDR's successor | `MVP_ENABLE_GPU=1`, the default |
+#
+# ### Exercise 42.1 · Which MPI library is this?
+# A file name proves nothing: MPICH's and MVAPICH2's are both `libmpi.so.12`, and a program built with one
+# runs on whichever is found first (MVAPICH 4's is `libmpi.so.0`). Proofs are the **beginning** of the text of
+# `MPI_Get_library_version` (GDR may call itself MVAPICH2 there: ask its tool `mpiname` too), and the files
+# this process has mapped, in `/proc/self/maps`: mpi4py and Horovod must share **one** MPI library.
+#
+# <details><summary>Hint 1: the text</summary>
+#
+# `MVAPICH2 Version      :\t2.3.7`, so with MVAPICH and MPICH; `Open MPI v5.0.11, …`. For one of the four,
+# `re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)` finds the version, `[1]`, if it begins so.
+# </details>
+# <details><summary>Hint 2: the files</summary>
+#
+# A line's sixth column is the path, if any: `line.split(maxsplit=5)[5:]`. A library has several lines: make a
+# set. Its *file name* is `libmpi.so` with any version: `re.fullmatch(r"libmpi\.so[.\d]*", name)`.
+# </details>
+
+# %%
+def which_mpi(text, mpiname=""):
+    """(family, version) by the text of MPI_Get_library_version and of `mpiname -a`; (None, None): unknown."""
+    raise NotImplementedError("exercise 42.1: Which MPI library is this?")
+
+
+def loaded_mpi(maps):
+    """maps: text of /proc/self/maps. Returns the paths of the MPI libraries in it, sorted, each once."""
+    raise NotImplementedError("exercise 42.1: Which MPI library is this?")
+
+
+# %%
+with check("42.1"):
+    for text, tool, want in mvapich.TEXTS:
+        expect.equal(which_mpi(text, tool), want, f"A text that begins {text[:24]!r}, mpiname {tool[:12]!r}")
+    for maps, want in mvapich.MAPS:
+        expect.equal(loaded_mpi(maps), want, f"MPI libraries among these files of a process:\n{maps}")
+    inside = launch.run(mvapich.look_inside, ranks=ranks, env=mvapich.UNBOUND)
+    found = [loaded_mpi(maps) for _, maps, _ in inside]
+    expect.equal([len(files) for files in found], [1] * ranks, "Number of MPI libraries on each rank here")
+library = " ".join(str(part) for part in which_mpi(inside[0][0], mvapich.mpiname()))
+print(f"Here: {library}, from {found[0][0]}")
+
+# %% [markdown]
+# ### Predict
+# Horovod calls MPI from a thread of its own, and asks for `MPI_THREAD_MULTIPLE`. On MVAPICH2, with no
+# variable set, which level is it given: "SINGLE", "FUNNELED", "SERIALIZED" or "MULTIPLE"?
+
+# %%
+predict("42.2", level=...)
+
+
+# %% [markdown]
+# ### Exercise 42.2 · The thread level trap
+# MVAPICH2 binds a rank to **one core** unless told otherwise, and grants a rank so bound no more than
+# `MPI_THREAD_SINGLE`. The rule, from 2.3.7's source (`mpid_init.c`, `hwloc_bind.c`):
+#
+# 1. `MV2_ENABLE_AFFINITY=0` (default 1): nothing is bound, MULTIPLE. Else:
+# 2. `MV2_CPU_BINDING_POLICY=hybrid` *and* a number of threads, from `MV2_THREADS_PER_PROCESS` or else from
+#    `OMP_NUM_THREADS`: so many cores a rank, MULTIPLE. No number (or 0), or another policy: one core.
+# 3. More of these cores needed than the node has: it **aborts**.
+# 4. `MV2_CPU_BINDING_LEVEL`, if set, wins over 2: `socket`, `numanode` MULTIPLE, `core` SINGLE.
+#
+# <details><summary>Hint 1: threads</summary>
+#
+# `int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "0")))` if the policy is hybrid, else 0.
+# Cores needed: ranks × `max(1, threads)`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# In the order 1, threads, 3, then `level = env.get("MV2_CPU_BINDING_LEVEL", "cores" if threads else "core")`,
+# and SINGLE if that is "core".
+# </details>
+
+# %%
+def granted(env, ranks_on_node, cores):
+    """What MVAPICH2 makes of a request for MPI_THREAD_MULTIPLE: "MULTIPLE", "SINGLE" or "aborts"."""
+    raise NotImplementedError("exercise 42.2: The thread level trap")
+
+
+# %%
+with check("42.2"):
+    for env, on_node, cores, want in mvapich.THREAD_LEVELS:
+        given = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
+        expect.equal(granted(env, on_node, cores), want, f"{given}, {on_node} ranks on {cores} cores")
+tries = {"bound to nothing": mvapich.UNBOUND}
+tries["HOROVOD_MPI_THREADS_DISABLE=1"] = mvapich.UNBOUND | {"HOROVOD_MPI_THREADS_DISABLE": "1"}
+if library.startswith("MVAPICH2") and not world.launcher():  # under a launcher, MPI runs: its level stays
+    tries |= {"no variable": {}, "bound to a socket": {"MV2_CPU_BINDING_LEVEL": "socket"}}
+for name, env in tries.items():
+    level = launch.run(mvapich.look_inside, ranks=ranks, env=env)[0][2]
+    record.add("thread level", ranks=ranks, asked=name, level=level, mpi=library)
+    print(f"{library}, {name}: hvd.mpi_threads_supported() says {level}")
+predict.compare("42.2", level=granted({}, 4, 16))
+
+
+# %% [markdown]
+# `HOROVOD_MPI_THREADS_DISABLE=1` asks for SINGLE only. Either way Horovod runs on, but no other thread may
+# call MPI. So: `MV2_ENABLE_AFFINITY=0`, and let srun bind. (MVAPICH 3, 4, Plus read no `MV2_` variable.)
+#
+# ### Exercise 42.3 · The command of the job
+# **Variables.** `mvapich2`, on CPUs: `MV2_ENABLE_AFFINITY=0`. `mvapich2-gdr`: that, `MV2_USE_CUDA=1` (or GPU
+# buffers are not looked at), `MV2_SUPPORT_DL=1` (its guide, 7.3: for Horovod, "but do not use LD_PRELOAD"),
+# and `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so`, if you have one. `mvapich-plus`: `MVP_ENABLE_GPU=1`.
+#
+# **Start**: `mpirun_rsh -export-all -np RANKS -hostfile hosts VAR=value … program …` with a line `name:ranks`
+# for each node in the file `hosts`, the variables **directly before** the program: behind it they are its
+# arguments. Or `env VAR=value … srun --mpi=pmi2 --nodes=N --ntasks-per-node=G --gpus-per-node=G
+# --gpu-bind=none program …`: a rank sees all GPUs of its node, which CUDA IPC needs, and takes one by its
+# **local rank:** `MV2_COMM_WORLD_LOCAL_RANK` (mpirun_rsh), `MPI_LOCALRANKID` (mpiexec), `SLURM_LOCALID`
+# (srun); ask in this order: in a Slurm job the last is always there, but may count a launcher's helpers.
+#
+# <details><summary>Hint 1: words</summary>
+#
+# `pairs = [f"{name}={value}" for name, value in variables.items()]`, put into a list by `*pairs`; a word is
+# text: `str(nodes * gpus)`. Local rank: `return int(env[name])` at the first of the names in env, else 0.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `["mpirun_rsh", "-export-all", "-np", …, "-hostfile", "hosts", *pairs, *program]`, and `["env", *pairs,
+# "srun", "--mpi=pmi2", f"--nodes={nodes}", …, "--gpu-bind=none", *program]`.
+# </details>
+
+# %%
+def variables(flavour, gdrcopy=None):
+    """flavour: "mvapich2", "mvapich2-gdr", "mvapich-plus". gdrcopy: path of libgdrapi.so or None. A dict."""
+    raise NotImplementedError("exercise 42.3: The command of the job")
+
+
+def command(launcher, nodes, gpus, variables, program):
+    """The words that start program (a list) on all GPUs of all nodes. launcher: "mpirun_rsh" or "srun"."""
+    raise NotImplementedError("exercise 42.3: The command of the job")
+
+
+def local_rank(env):
+    """This rank's number on its node, by the launcher's variables in env; 0 where there is none."""
+    raise NotImplementedError("exercise 42.3: The command of the job")
+
+
+# %%
+with check("42.3"):
+    for flavour, gdrcopy, want in mvapich.VARIABLES:
+        expect.equal(variables(flavour, gdrcopy), want, f"Variables of {flavour}, libgdrapi.so: {gdrcopy}")
+    program = ["python", "train.py", "--name=a=b"]
+    for launcher, nodes, gpus in itertools.product(("mpirun_rsh", "srun"), (1, 2, 3), (1, 4)):
+        line = mvapich.read(command(launcher, nodes, gpus, want, program))
+        options = mvapich.options(launcher, nodes, gpus)
+        for part, right in (("program", program), ("variables", want), ("options", options)):
+            expect.equal(line[part], right, f"{launcher}, nodes: {nodes}, GPUs: {gpus}, the {part} it reads")
+    for env, place in mvapich.LOCAL_RANKS:
+        expect.equal(local_rank(env), place, f"Local rank with {env}")
+    here = launch.run(lambda: (local_rank(os.environ), world.local_rank()), ranks=ranks)
+    expect(all(one == other for one, other in here), f"Local ranks here (yours, labkit's): {here}")
+print(*command("mpirun_rsh", 2, 4, variables("mvapich2-gdr"), ["python", "train.py"]))
+
+# %% [markdown]
+# Further variables, to leave alone until a measurement asks (defaults of the 2.3.7 guides and source):
+# `MV2_USE_GPUDIRECT_RDMA` (1), `MV2_GPUDIRECT_LIMIT` (8192 bytes: longer messages go through host memory, in
+# pieces of `MV2_CUDA_BLOCK_SIZE`, 262144), `MV2_GDRCOPY_LIMIT` (8192), `MV2_CUDA_IPC` (1),
+# `MV2_ALLREDUCE_2LEVEL_MSG` (256 KiB, host buffers; lab 26), `MV2_SHOW_ENV_INFO` (0; 2 prints all of them).
+#
+# ### Predict
+# A step averages 12 gradients. How many calls of MPI's allreduce is that, with Horovod's fusion buffer of
+# 128 MiB? And with `HOROVOD_FUSION_THRESHOLD=0`?
+
+# %%
+predict("42.4", calls_fused=..., calls_unfused=...)
+
+
+# %% [markdown]
+# ### Exercise 42.4 · Which library carried the gradients?
+# `hvd.mpi_built()` says what could be used, the **timeline** what was: with `HOROVOD_TIMELINE=file` rank 0
+# writes every activity of every tensor. In the order in which they begin, three gradients, fused, give
+# `NEGOTIATE_ALLREDUCE ×3, ALLREDUCE ×3, MEMCPY_IN_FUSION_BUFFER ×3, MPI_ALLREDUCE ×3, MEMCPY_OUT_… ×3`.
+# What begins with a library's name (MPI, GLOO, NCCL, CCL) and `_` moved data. Its tensors begin one right
+# after the other: **one** call with 3 tensors. Between two calls, other activities begin.
+#
+# <details><summary>Hint 1: neighbours of one name</summary>
+#
+# `for name, group in itertools.groupby(events, key=lambda one: one.name):` goes through them in order.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# If `name.split("_")[0]` is a library: `calls, tensors = proof.get(name, (0, 0))`, then `proof[name] = (calls
+# + 1, tensors + len(list(group)))`.
+# </details>
+
+# %%
+def carried(events):
+    """events: activities (.name, .tensor) as they began. Returns {a library's operation: (calls, tensors)}"""
+    proof = {}
+    raise NotImplementedError("exercise 42.4: Which library carried the gradients?")
+    return proof
+
+
+# %%
+def run(name, controller="mpi", **env):
+    env |= mvapich.UNBOUND | {"HOROVOD_TIMELINE": str(home() / f"timeline_42_{name}.json")}
+    return launch.run(train, layers, width, steps, ranks=ranks, controller=controller, env=env)[0]
+
+
+with check("42.4"):
+    for calls, want in EXAMPLES:
+        expect.equal(carried(example(*calls)), want, f"The timeline of {calls}")
+    results = {"fused": run("fused"), "unfused": run("unfused", HOROVOD_FUSION_THRESHOLD="0")}
+    for events in [events for _, events in results.values() if events]:
+        calls = {name: calls for name, (calls, _) in carried(activities(events)).items()}
+        expect.equal(calls, backends(events), "Calls by name, from the timeline of the real ranks")
+
+# %%
+per_step = {}
+if not world.launcher():  # Gloo's ranks are started in another way than MPI's
+    results["gloo"] = run("gloo", controller="gloo")
+for way, (time, events) in results.items():
+    proof = {name: one for name, one in carried(activities(events or [])).items() if "ALLREDUCE" in name}
+    per_step[way] = {name: calls / (steps + WARM_UP) for name, (calls, _) in proof.items()}
+    factor = time.median / results["fused"][0].median
+    print(f"{way}: {per_step[way]} calls a step, which takes {time}, {factor:.2f} times fused MPI's.")
+    record.add("step", way=way, ranks=ranks, seconds=time, calls_per_step=per_step[way], mpi=library)
+plots.spread({way: time for way, (time, _) in results.items()}, title="Which way is a step shorter?")
+fused, unfused = (sum(per_step[way].values()) for way in ("fused", "unfused"))
+predict.compare("42.4", calls_fused=fused, calls_unfused=unfused)
+
+# %% [markdown]
+# **Explain.** A gradient goes with those that are ready when Horovod looks, once a cycle (1 ms): hence more
+# than one call. Now the same on two nodes, if a cluster is here (`make tabletop` starts one on this machine).
+
+# %%
+job = None
+if cluster.here() and not world.launcher():
+    job = cluster.submit("42", nodes=2, ranks_per_node=2, settings={"steps": steps})
+    job.wait()
+frame, whose = cluster.records_or_reference("42", "step", job)
+print(f"{whose}:", frame.reindex(columns=["ranks", "way", "seconds", "mpi"]), sep="\n")
+
+# %% [markdown]
+# ### What you take away
+# - The text of `MPI_Get_library_version` and `/proc/self/maps` prove the library; a file's name does not.
+# - MVAPICH2 grants threads only to ranks that are not bound to one core: `MV2_ENABLE_AFFINITY=0`.
+# - GDR: `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1`, before the program. MVAPICH-Plus has other names. Next: NCCL (43).
+# - The timeline proves which library carried the gradients, and in how many calls.

@@ -25,7 +25,7 @@ TEXTS = (
     ("MVAPICH Version:        4.0\nMVAPICH Release date:   06 Mar 2025\n", "", ("MVAPICH", "4.0")),
     ("MPICH Version:      5.0.2\nMPICH configure:    --prefix=/opt/MVAPICH2\n", "", ("MPICH", "5.0.2")),
     ("Open MPI v5.0.11, package: MPICH Version: 1 is only its name", "", ("Open MPI", "5.0.11")),
-    ("Some MPI v2.0, with the ABI of\nMPICH Version: 4.1\n", "", (None, None)),
+    ("Some MPI v2.0, with the ABI of MPICH Version: 4.1", "", (None, None)),
 )
 
 _ROW = "7f1e00000000-7f1e00001000 r-xp 00000000 fe:00 1234      "
@@ -73,6 +73,7 @@ LOCAL_RANKS = (
 # What Horovod needs: MVAPICH2-GDR 2.3.7's user guide, 7.3, and its list of variables; MVAPICH's list of
 # variables (MVP_ENABLE_GPU); the rule behind THREAD_LEVELS.
 UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
+SINGLE = {"HOROVOD_MPI_THREADS_DISABLE": "1"}  # Horovod then asks for MPI_THREAD_SINGLE
 _GDR = {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1", **UNBOUND}
 _LIB = "/opt/gdrcopy/lib64/libgdrapi.so"
 VARIABLES = (  # flavour, path of GDRCopy's library, variables
@@ -97,17 +98,25 @@ def mpiname() -> str:
     return subprocess.run([tool, "-a"], capture_output=True, text=True, timeout=10, check=False).stdout
 
 
-def look_inside() -> tuple[str, str, str]:
-    """On a rank with Horovod: the text of MPI_Get_library_version, that of /proc/self/maps, and "MULTIPLE" if
-    hvd.mpi_threads_supported(), else "less"."""
-    import horovod.torch as hvd
-
-    hvd.init()  # before mpi4py, which would start MPI itself, and in its own way
+def look_inside() -> tuple[str, str]:
+    """On a rank with Horovod and mpi4py: the texts of MPI_Get_library_version and of /proc/self/maps."""
+    import horovod.torch  # noqa: F401  it loads its MPI library
     from mpi4py import MPI
 
+    return MPI.Get_library_version().strip("\0\n "), Path("/proc/self/maps").read_text()
+
+
+def thread_level() -> str:
+    """On a rank: "MULTIPLE" if that is what Horovod was given, by hvd.mpi_threads_supported(); else "less".
+
+    Nothing but Horovod may use MPI meanwhile: on less, another thread's calls can break it.
+    """
+    import horovod.torch as hvd
+
+    hvd.init()
     level = "MULTIPLE" if hvd.mpi_threads_supported() else "less"
     hvd.shutdown()
-    return MPI.Get_library_version().strip("\0\n "), Path("/proc/self/maps").read_text(), level
+    return level
 
 
 def options(launcher: str, nodes: int, gpus: int) -> dict[str, str]:

@@ -1,0 +1,162 @@
+"""Lab 51's programs on virtual ranks that are late, and on plans that are wrong: what its checks expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from labkit import backends, virtual
+from labkit.expectations import expect
+from labkit.measurement import human
+
+
+def late_calls(comm, time_calls: Callable, values: int = 10**5) -> tuple[list[float], int]:
+    """time_calls(link, call, 12, 3, clock) on a virtual rank: what it returns, and how many calls it made.
+
+    A call is a ring allreduce of float32 `values`. The first three take 5 ms more, as while connections
+    open; and when a call's time has been read, something else keeps rank r busy for r ms.
+    """
+    import torch
+
+    link, vector, late = backends.over(comm), torch.zeros(values), []
+
+    def call() -> None:
+        comm.compute(5e-3 if len(late) < 3 else 0)
+        link.sum(vector)
+        late.append(comm.rank * 1e-3)
+
+    def clock() -> float:
+        now = comm.Wtime()
+        if late and late[-1]:
+            comm.compute(late[-1])
+            late[-1] = 0
+        return now
+
+    return time_calls(link, call, 12, 3, clock), len(late)
+
+
+def expect_calls(time_calls: Callable, ranks: int) -> None:
+    """Expect time_calls(link, call, calls, warmup, clock) to time late_calls' calls, and nothing else."""
+    want, who = ring_seconds(ranks), f"{ranks} virtual ranks, calls=12, warmup=3:"
+    got, made = zip(*virtual.Cluster(ranks).run(late_calls, time_calls).results, strict=True)
+    expect.equal([len(one) for one in got], [12] * ranks, f"{who} the number of values by rank")
+    longest = np.max(got)
+    expect(longest < want + 4.5e-3, f"{who} a warm-up call, 5 ms longer, is among your values.")
+    expect.equal(made, (15,) * ranks, f"{who} calls made, by rank")
+    cure = "In it a rank waits for one that is late: first the barrier, then the clock."
+    expect(longest < want + 5e-4, f"{who} a call takes {human(want)}; you say {human(longest)}. {cure}")
+    expect.close(got, np.full((ranks, 12), want), f"{who} seconds", rtol=0.01)
+
+
+def ring_seconds(ranks: int, values: int = 10**5) -> float:
+    """What a call of late_calls takes on so many virtual ranks when nobody is late."""
+    import torch
+
+    return virtual.Cluster(ranks).run(lambda comm: backends.over(comm).sum(torch.zeros(values))).time
+
+
+def expect_meeting(meeting: Callable, ranks: int) -> None:
+    """Expect meeting(comm, host, port) to give each rank rank 0's host and port and its own numbers, as text.
+
+    Two ranks share a host, node0, node1, …; each has a port of its own.
+    """
+    hosts, ports = [f"node{rank // 2}" for rank in range(ranks)], [40000 + rank for rank in range(ranks)]
+    run = virtual.Cluster(ranks).run(meeting, virtual.by_rank(hosts), virtual.by_rank(ports))
+    for rank, got in enumerate(run.results):
+        want = {"MASTER_ADDR": "node0", "MASTER_PORT": "40000"}
+        want |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
+        who = f"{ranks} ranks, two a node; rank {rank} at {hosts[rank]}:{ports[rank]}: variables"
+        expect.equal(got, want, who)
+
+
+def averaged(link, mean: Callable) -> tuple[tuple[int, int], float, float]:
+    """(rank and size of torch.distributed's group), and one value of two tensors after mean(tensor).
+
+    The first held rank + 1 in float32, the second 60000 in float16.
+    """
+    import torch
+    import torch.distributed as dist
+
+    small, half = torch.full((2, 3), 1.0 + link.rank), torch.full((5,), 60000.0, dtype=torch.float16)
+    mean(small)
+    mean(half)
+    return (dist.get_rank(), dist.get_world_size()), small[1, 2].item(), half[4].item()
+
+
+def expect_mean(by_rank: Sequence[tuple]) -> None:
+    """Expect what `averaged` returns by rank to be a group of all ranks and the means."""
+    ranks = len(by_rank)
+    for rank, (place, small, half) in enumerate(by_rank):
+        expect.equal(place, (rank, ranks), f"rank {rank}: its rank in the group, and the group's size")
+        expect(ranks == 1 or small != ranks * (ranks + 1) / 2, f"rank {rank}: the sum, not the mean.")
+        expect(ranks == 1 or small != rank + 1, f"rank {rank}: `tensor` is as it was. Work in place.")
+        expect.close(small, (ranks + 1) / 2, f"rank {rank}: the mean of 1 to {ranks}")
+        expect.close(half, 60000, f"rank {rank}: the mean of {ranks} times 60000, in float16", rtol=1e-2)
+
+
+def expect_exchange(exchange: Callable, ranks: int, plan: Sequence[Sequence[str]]) -> None:
+    """Expect exchange(link, gradients, plan) to sum every gradient in place, by one link.sum a bucket."""
+    run = virtual.Cluster(ranks).run(exchanged, exchange, plan)
+    own = any(np.array_equal(got, np.arange(33) * (rank + 1)) for rank, got in enumerate(run.results))
+    text = "gradients are as they were. Copy the sums back into them."
+    expect(ranks == 1 or not own, f"{ranks} ranks: {text}")
+    want = np.arange(33) * ranks * (ranks + 1) / 2
+    run.expect_results(want, what="the sum, in the gradients' places,")
+    run.expect_messages(exactly=2 * (ranks - 1) * len(plan), named=f"a ring for each of {len(plan)} buckets")
+
+
+def exchanged(comm, exchange: Callable, plan: Sequence[Sequence[str]]):
+    """The 33 values of the gradients "conv" (3, 5), "bn" (4,), "fc" (7, 2) after exchange(link, …, plan).
+
+    Before, they are 0, 1, 2, … in this order, times rank + 1.
+    """
+    import torch
+
+    values = torch.arange(33.0) * (comm.rank + 1)
+    conv, bn, fc = values.split([15, 4, 14])  # views: what is written into them is in `values`
+    exchange(backends.over(comm), {"conv": conv.view(3, 5), "bn": bn, "fc": fc.view(7, 2)}, plan)
+    return values.numpy()
+
+
+def expect_plan(buckets: Callable, sizes: Mapping[str, int], limit: int) -> None:
+    """Expect buckets(sizes, limit) to lose nothing, keep backward's order and the limit, waste no room."""
+    what = dict(sizes) if len(sizes) < 9 else f"{len(sizes)} layers from {next(iter(sizes))} on"
+    plan, who = buckets(dict(sizes), limit), f"buckets of {what}, limit={limit}:"
+    order = [layer for layers in plan for layer in layers]
+    expect.equal(sorted(order), sorted(sizes), f"{who} the layers in all buckets, each once")
+    expect.equal(order, list(sizes)[::-1], f"{who} the order in which backward has them, last layer first")
+    expect(all(plan), f"{who} there is an empty bucket.")
+    full = [sum(sizes[layer] for layer in layers) for layers in plan]
+    for filled, layers in zip(full, plan, strict=True):
+        text = f"{len(layers)} layers, {layers[0]} first, with {filled} bytes: over the limit."
+        expect(filled <= limit or len(layers) == 1, f"{who} a bucket has {text}")
+    for filled, layers in zip(full, plan[1:], strict=False):
+        text = f"before {layers[0]} has {filled} bytes, so {sizes[layers[0]]} more have room there."
+        expect(filled + sizes[layers[0]] > limit, f"{who} the bucket {text}")
+
+
+def expect_columns(columns: Callable, ranks: int, count: int, width: int) -> None:
+    """Expect columns(seconds, count, width) to know nccl-tests' conventions, on made-up times.
+
+    Each call has another slowest rank, at 10 ms and 10 ms a rank; one call takes 1 s on rank 0.
+    """
+    took = 0.02 + 0.01 * ((np.arange(ranks)[:, None] + np.arange(9)) % ranks)
+    took[0, 4] = 1.0
+    want = count * width / (0.01 + 0.01 * ranks) / 1e9
+    slowest, algbw, busbw = columns(took, count, width)
+    who = f"{ranks} ranks, {count} values of {width} bytes, calls of {0.01 + 0.01 * ranks:g} s:"
+    expect.close(slowest, took.max(axis=0), f"{who} seconds of each call, until its slowest rank has it")
+    expect(not np.isclose(algbw * width, want), f"{who} algbw {algbw:.3g} is of values, not of bytes.")
+    expect.close(algbw, want, f"{who} algbw in GB/s, from the median of the calls")
+    expect.close(busbw, want * 2 * (ranks - 1) / ranks, f"{who} busbw in GB/s")
+
+
+def expect_which(which: Callable) -> None:
+    """Expect which(bytes, table) to look at the nearest measured size, by ratio, and at none beyond."""
+    fast, slow = (0.9, 1.0, 1.1), (1.8, 2.0, 2.1)
+    table: dict = {"x": {4: fast, 1024: fast, 1 << 20: slow}, "y": {4: slow, 1024: slow, 1 << 20: fast}}
+    table |= {"nccl": {}, "z": {1 << 20: (0.1, 0.1, 0.1), 1 << 24: fast}}
+    asks = {2: "not measured", 4: "x", 20_000: "x", 40_000: "y", 1 << 20: "z", 1 << 23: "z"}
+    for nbytes, want in (asks | {1 << 25: "not measured"}).items():
+        expect.equal(which(nbytes, table), want, f"which({nbytes}, table) of {table}")

@@ -5,6 +5,9 @@ export LABKIT_LAUNCHER="srun --mpi=pmi2"
 export LABKIT_MPI="mpich"
 export LABKIT_GPUS_PER_NODE=0 LABKIT_GPU_FORM="none" # --gpus-per-node is granted when asked for, without any GPU
 if [ -n "${SLURM_JOB_ID:-}" ]; then # only in a job: outside of the nodes there may be no eth0
+    # Over libfabric, not UCX: a UCX address fills 4 KiB of PMI lines, of which some are too long for Slurm's pmi2,
+    # and then MPI_Init fails or hangs (pmodels/mpich issue 6924). A libfabric address has 16 bytes.
+    export MPICH_CH4_NETMOD=ofi
     # Between nodes MPICH takes the network: shared memory would find its way from one "node" to the other.
     # Inside a node MPICH uses its own shared memory, which these do not touch.
     export UCX_TLS=tcp,self UCX_NET_DEVICES=eth0

@@ -89,7 +89,7 @@ _CURES = {
     "qos": "Set SBATCH_QOS, or leave it out.",
     "partition": "Set SBATCH_PARTITION; `sinfo -s` lists them.",
     "generic resource|gres": "LABKIT_GPU_FORM or the type of GPU is not this site's: see `sinfo -o '%P %G'`.",
-    "node configuration": "No node has so many GPUs or cores: see `sinfo -o '%P %c %G'` and the site file.",
+    "node configuration": "No node has so many cores, or so many of such GPUs: see `sinfo -o '%P %c %G'`.",
     "feature": "SBATCH_CONSTRAINT names a feature that no node has: see `sinfo -o '%P %f'`.",
     "time limit": "This partition does not take jobs of 2 minutes.",
     "memory": "SBATCH_MEM_PER_NODE is more than a node has: see `sinfo -o '%P %m'`.",

@@ -78,7 +78,7 @@ def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mappin
     elif any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
         yield Finding(
             WRONG,
-            f"{launcher} started {len(ranks)} processes, but each thinks it is alone: the MPI library does not "
+            f"{launcher} started {len(ranks)} processes, each of which thinks it is alone: MPI does not "
             "understand this launcher. Try another --mpi= (`srun --mpi=list`) or the library's own mpiexec.",
         )
     elif launch["status"] or len(met) < wanted:

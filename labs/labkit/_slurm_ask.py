@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import labkit
+
 
 class Answer(NamedTuple):
     """What a tool said: `ok` is exit status 0; `text` its output; `reason` the line that says why not."""
@@ -18,14 +20,14 @@ class Answer(NamedTuple):
 
 
 def ask(env: Mapping[str, str], *command: str, limit: float = 30.0) -> Answer:
-    """Run a tool of the environment's PATH, `limit` seconds at most."""
+    """Run a tool of the environment's PATH in the checkout, `limit` seconds at most."""
     tool = shutil.which(command[0], path=env.get("PATH"))
     if tool is None:
         return Answer(False, "", f"there is no {command[0]} here")
     try:
         done = subprocess.run(
-            [tool, *command[1:]], env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=limit, check=False,
+            [tool, *command[1:]], env=dict(env), cwd=labkit.root(), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=limit, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Answer(False, "", f"{command[0]} gave no answer within {limit:g} s")
@@ -49,7 +51,7 @@ def version(env: Mapping[str, str]) -> Answer:
     client = ask(env, "sinfo", "--version")
     if not client.ok:
         return client
-    ping = ask(env, "scontrol", "ping")
+    ping = ask(env, "scontrol", "ping", limit=10.0)
     if not ping.ok or " is UP" not in ping.text:
         why = ping.reason or reason(ping.text) or "the controller does not answer"
         return Answer(False, "", f"Slurm's controller: {why}")
@@ -99,7 +101,8 @@ def mpi_plugins(env: Mapping[str, str]) -> list[str]:
     text = ask(env, "srun", "--mpi=list").text
     # "MPI plugin types are...\n\tnone\n\tpmi2"; before 22.05 with "srun: " on each line
     words = re.sub(r"^srun: ", "", text, flags=re.MULTILINE).split()
-    return [word for word in words if re.fullmatch(r"[a-z][a-z0-9_]*", word) and word not in _TALK]
+    named = [word for word in words if re.fullmatch(r"[a-z][a-z0-9_]*", word) and word not in _TALK]
+    return list(dict.fromkeys(named))
 
 
 _TALK = ("plugin", "types", "are", "specific", "versions", "available", "pmix_version")

@@ -87,11 +87,12 @@ class Log:
     choices: list[Choice] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def transports(self) -> dict[tuple[int, int], set[str]]:
-        """(source, dest) -> its kinds of connection: {"P2P/CUMEM"}, {"NET/IB"}."""
+    def transports(self, short: bool = False) -> dict[tuple[int, int], set[str]]:
+        """(source, dest) -> connections: {"P2P/CUMEM"}, {"NET/IB"}; short: {"P2P"}, {"NET+GDRDMA"}."""
         found: dict[tuple[int, int], set[str]] = {}
         for link in self.links:
-            found.setdefault((link.source, link.dest), set()).add(link.kind)
+            kind = link.transport + "+GDRDMA" * link.gdrdma if short else link.kind
+            found.setdefault((link.source, link.dest), set()).add(kind)
         return found
 
     @property

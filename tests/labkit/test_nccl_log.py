@@ -48,6 +48,8 @@ def test_transports_between_pairs():
     assert roce[13, 4] == roce[4, 12] == roce[12, 4] == {"NET/IB"}
     assert roce[14, 13] == {"P2P/direct pointer"}
     assert len(roce) == 10
+    assert READ["2.10.3_roce_gdrdma"].transports(short=True)[13, 4] == {"NET+GDRDMA"}
+    assert READ["nvls_64_ranks"].transports(short=True)[33, 40] == {"NET"}
     assert READ["2.21.5_ib_gdrdma"].transports()[3, 7] == {"NET/IBext_v8"}
     assert READ["2.21.5_ib_gdrdma"].transports()[4, 7] == {"P2P/CUMEM"}
     assert READ["2.30.7_mnnvl"].transports() == {(0, 1): {"P2P/MNNVL"}}

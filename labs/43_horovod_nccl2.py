@@ -1,0 +1,286 @@
+# %% [markdown]
+# # 43 Horovod with NCCL
+#
+# On GPUs, Horovod hands its tensors to NCCL, which finds its own way over NVLink, PCIe and the network. Here
+# you read in its log which way it took, and give it the GPUs, the build and the algorithm that it needs.
+#
+# **You will be able to** (1) tell from a log how ranks are connected, and whether GPUDirect RDMA is on,
+# (2) give each rank its GPU, and see a wrong map before NCCL refuses it, (3) say what a set of build switches
+# builds, (4) say when hierarchical or torus allreduce pays.
+#
+# Needs: horovod, torch · Ranks: 4 · Minutes: 50 · Before: 26, 40
+
+# %%
+import re
+
+import horovod.torch as hvd
+from labkit import across_nodes, home, horovod_timeline, lab, launch, nccl_log, nccl_run, plots, world
+from labkit.checks import check, expect, hint, predict
+
+lab.start("43_horovod_nccl2")
+
+# %% tags=["parameters"]
+machine = "roce25_p100"  # virtual machine of the plots: 4 GPUs a node and one network card of 25 Gb/s
+nodes = 16  # of that machine
+copy = 12.0  # GB/s between each GPU and its host's memory (PCIe 3.0 x16: 15.75 nominally)
+lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortest first
+
+# %% [markdown]
+# ### Two jobs, two libraries
+# Horovod's **controller** agrees in short messages between hosts which tensors are ready on all ranks: MPI
+# (MVAPICH2-GDR, say) or Gloo. Its **operations** move the tensors: those on GPUs by NCCL, if it was built for
+# it; those on CPUs by MPI or Gloo. NCCL tells about itself with `NCCL_DEBUG=INFO` (and, with
+# `NCCL_DEBUG_SUBSYS=INIT,NET,TUNING`, which cards reach GPUs, and the algorithm of each call), to a file with
+# `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p`. labkit has excerpts of real logs; three versions of NCCL on connections:
+
+# %%
+logs = {name: nccl_log.example(name).read_text().splitlines() for name in nccl_log.examples()}
+for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
+    print(name, *[line for line in logs[name] if " via " in line][:5], sep="\n")
+
+
+# %% [markdown]
+# `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA`: in ring or tree 00 **rank** 3 sends to
+# rank 4. Brackets hold the GPU: its PCI bus until NCCL 2.17, its number since then. Behind `via`:
+#
+# - `P2P/…`: GPU to GPU, by NVLink or PCIe (`nvidia-smi topo -m` says which)
+# - `SHM/…`, before 2.14 `direct shared memory`: two copies through the host's memory
+# - `NET/IB/0`: network card 0. With `GDRDMA` it reads the GPU's memory itself; without, all bytes are copied
+#   to the host first. `NET/Socket`: TCP, on a cluster with InfiniBand a mistake
+#
+# ### Exercise 43.1 · Read the connections
+# From the lines of any version make {(source, dest): {kinds}}, and ignore all other lines. 6 to 9 lines.
+#
+# <details><summary>Hint 1: one pattern for all versions</summary>
+#
+# The second number of the channel may be missing: `(?:/\d+)?`. A bus is hexadecimal: `\[\w+\]`, not
+# `\[\d+\]`. Before `via` may stand `[send]` or `[receive]`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `found = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)`; unless that is
+# None, `source, dest, via = found.groups()`. The kind is `via.split("/")[0]`, but "SHM" for `direct shared
+# memory` and "NET+GDRDMA" with GDRDMA. `pairs.setdefault((int(source), int(dest)), set()).add(kind)`.
+# </details>
+
+# %%
+def connections(lines):
+    """lines: of a log. Returns {(source, dest): {"P2P", "SHM", "NET" or "NET+GDRDMA"}}, ranks as int."""
+    pairs = {}
+    raise NotImplementedError("exercise 43.1: Read the connections")
+    return pairs
+
+
+# %%
+with check("43.1"):
+    for name, lines in logs.items():
+        for line in [line for line in lines if "NCCL INFO" in line]:
+            got, want = connections([line]), nccl_log.parse(line).transports(short=True)
+            expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
+        want = nccl_log.read(nccl_log.example(name)).transports(short=True)
+        expect.equal(connections(lines), want, f"all connections in the log {name}")
+
+# %%
+shown = ("2.10.3_roce_gdrdma", "2.21.5_ib_gdrdma", "nvls_64_ranks", "2.18.3_socket_shm", "a100_nvlink_shm")
+kinds, parts = ("P2P", "SHM", "NET", "NET+GDRDMA"), {}
+for name in shown:
+    found = list(connections(logs[name]).values())
+    parts[name.replace("_", "\n")] = {kind: sum(kind in pair for pair in found) for kind in kinds}
+plots.bars(parts, ylabel="pairs of ranks", title="How ranks are connected, in five excerpts")
+
+
+# %% [markdown]
+# **Explain.** In which two logs is GPUDirect RDMA off? In which two do GPUs of a host not reach each other?
+# (`nccl_log.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
+#
+# ### Exercise 43.2 · One GPU for each rank
+# NCCL refuses **two ranks on one GPU** (`Duplicate GPU detected`). And a rank opens a neighbour's GPU memory
+# (CUDA IPC) only if it **sees** that GPU: `--gpus-per-task=1`, or `CUDA_VISIBLE_DEVICES` of one, hides peers,
+# and MPI libraries and older NCCL fail. So `srun --gpus-per-node=4 --gpu-bind=none`, and each rank takes its
+# GPU by its local rank. 1 + 6 lines.
+#
+# <details><summary>Hint 1: choosing and comparing</summary>
+#
+# The n-th rank of a node takes the n-th GPU that it sees; where it sees fewer, count round, `%`. GPU 0 of
+# node1 is not GPU 0 of node2: (host, GPU) pairs must differ. Peers are the ranks of the same host.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `visible[local_rank % len(visible)]`. `taken = [(host, gpu) for host, gpu, _ in job]`: shorter as a set?
+# Then for each rank `{gpu for other, gpu, _ in job if other == host} <= set(visible)`.
+# </details>
+
+# %%
+def my_gpu(local_rank, visible):
+    """visible: the GPUs that a rank sees, by their numbers in the node, as [0, 1, 2, 3]. Returns its own."""
+    raise NotImplementedError("exercise 43.2: One GPU for each rank")
+
+
+def trouble(job):
+    """job: by rank (host, GPU, GPUs visible). Returns None, "two ranks on one GPU" or "peers hidden"."""
+    raise NotImplementedError("exercise 43.2: One GPU for each rank")
+
+
+# %%
+two, four = ["node1"] * 4 + ["node2"] * 4, [0, 1, 2, 3]
+table = {  # job: (hosts by rank, GPUs visible by local rank, GPUs by rank, trouble)
+    "--gpus-per-node=4 --gpu-bind=none": (two, [four] * 4, four * 2, None),
+    "ranks dealt out in turn": (["node1", "node2"] * 4, [four] * 4, [0, 0, 1, 1, 2, 2, 3, 3], None),
+    "CUDA_VISIBLE_DEVICES=3,2,1,0": (two, [four[::-1]] * 4, four[::-1] * 2, None),
+    "--gpus-per-task=1": (two, [[0], [1], [2], [3]], four * 2, "peers hidden"),
+    "see 0,1 or 2,3": (two, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
+    "five ranks, four GPUs": (["node1"] * 5, [four] * 5, [*four, 0], "two ranks on one GPU"),
+}
+with check("43.2"):
+    for name, (hosts, seen, gpus, wrong) in table.items():
+        job = []
+        for rank, (host, gpu) in enumerate(zip(hosts, gpus, strict=True)):
+            local = hosts[:rank].count(host)
+            expect.equal(my_gpu(local, list(seen[local])), gpu, f"{name}: GPU of {host}'s local rank {local}")
+            job.append((host, gpu, seen[local]))
+        expect(trouble(job) == wrong, f"{name}: trouble says {trouble(job)!r}, not {wrong!r}, of {job}.")
+    expect.equal(trouble([(host, 0, four) for host in two]), "two ranks on one GPU", "All use GPU 0: trouble")
+    expect.equal(trouble([("node1", 0, [0]), ("node2", 1, [1])]), None, "One rank on each node: trouble")
+
+# %% [markdown]
+# Ask `trouble` before NCCL does. With GPUs, and under `srun` on a cluster, the log is your own.
+
+# %%
+print("Two ranks on one GPU:", trouble([("here", my_gpu(rank, [0]), [0]) for rank in range(2)]))
+print(nccl_run.report(my_gpu, lengths))
+
+# %% [markdown]
+# ### Exercise 43.3 · What will be built?
+# Variables of the environment, set while pip builds Horovod, say who moves tensors of GPUs (CMakeLists.txt):
+#
+# 1. `HOROVOD_GPU_OPERATIONS`, `NCCL` or `MPI`, is for all five operations, `HOROVOD_GPU_ALLREDUCE`,
+#    `…_ALLGATHER` and so on for one each. Both kinds together are an error.
+# 2. What nobody names goes through the host's memory, without an error.
+# 3. Allreduce by NCCL with another operation by MPI is an error, for it may deadlock, unless
+#    `HOROVOD_ALLOW_MIXED_GPU_IMPL` is exactly `1`. The other way round is not refused.
+#
+# (With `HOROVOD_WITH_MPI=1`, MVAPICH2-GDR may be the controller, and NCCL moves the tensors.) About 7 lines.
+#
+# <details><summary>Hint 1: one table</summary>
+#
+# `single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}`, then rule 1, then a table of
+# `together or single[name]`, and rule 3 on that.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `if together and any(single.values()): raise ValueError("both")`. Mixed: `chosen["ALLREDUCE"] == "NCCL" and
+# "MPI" in chosen.values()`; unless the switch of rule 3 is `"1"`, `raise ValueError("mixed")`.
+# </details>
+
+# %%
+OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER")
+
+
+def build(switches):
+    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {operation: "NCCL", "MPI" or None}, all five;
+    raises ValueError("both") by rule 1, ValueError("mixed") by rule 3."""
+    together = switches.get("HOROVOD_GPU_OPERATIONS")
+    raise NotImplementedError("exercise 43.3: What will be built?")
+
+
+# %%
+with check("43.3"):
+    mix, allow = "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI", "ALLOW_MIXED_GPU_IMPL"
+    cases = {"": "-----", "GPU_OPERATIONS=NCCL": "NNNNN", "GPU_OPERATIONS=MPI": "MMMMM"}
+    cases |= {f"{mix} {allow}=1": "N-M--"}
+    cases |= {"GPU_ALLREDUCE=NCCL": "N----", "GPU_ALLREDUCE=MPI GPU_BROADCAST=NCCL": "M-N--"}
+    cases |= {f"GPU_ALLREDUCE=NCCL GPU_{name}=MPI": "mixed" for name in OPERATIONS[1:]}
+    cases |= {f"{mix} {more}": "mixed" for more in (f"{allow}=0", f"{allow}=yes", "GPU_ALLGATHER=NCCL")}
+    cases |= {f"GPU_OPERATIONS=NCCL GPU_{more}": "both" for more in ("ALLREDUCE=NCCL", "ALLTOALL=MPI")}
+    for words, want in cases.items():
+        try:
+            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split()))
+            got = "".join((got[name] or "-")[0] for name in OPERATIONS)
+        except ValueError as error:
+            got = str(error)
+        expect(got == want, f"Switches “{words}”: CMake says {want} (NCCL, MPI, - host), your build {got}.")
+
+# %% [markdown]
+# ### Measure: what is this Horovod built for, and which library carried some training steps?
+
+# %%
+if world.is_root():
+    print(nccl_run.check_build(), f"\nhvd.nccl_built(): {hvd.nccl_built()}")  # horovodrun --check-build
+env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
+_, events = launch.run(horovod_timeline.train, 4, 64, 10, ranks=launch.ranks_here(2), env=env)[0]
+print("calls by library:", horovod_timeline.backends(events) if world.is_root() else "")
+
+
+# %% [markdown]
+# So tensors on CPUs go, with any build. With tensors on GPUs you want to read `NCCL_ALLREDUCE`.
+#
+# ### Exercise 43.4 · What leaves a node?
+# - **ring**: NCCL's flat ring in the order of the nodes.
+# - **tree**: NCCL's; the GPUs of a node are a chain, its first ones a binary tree; up, and down again.
+# - **torus**, `HOROVOD_TORUS_ALLREDUCE=1`: reduce-scatter in the node, each share summed across, allgather;
+#   all by NCCL. **hierarchical**, `HOROVOD_HIERARCHICAL_ALLREDUCE=1`: the same, but the middle is MPI on the
+#   hosts: every GPU's share goes down over PCIe and up again.
+#
+# With m nodes of g ranks: how many vectors and messages leave the busiest node, in how many rounds? 5 lines.
+#
+# <details><summary>Hint 1: ring</summary>
+#
+# Each of p = mg ranks sends 2(p - 1) chunks of 1/p; one rank of a node sends them to the next node. With one
+# node nothing leaves, but the rounds are the same.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# tree: lg vectors, as many messages, 2(g - 1) + 2 lg rounds, with lg = ⌈log₂ m⌉, which is
+# `(m - 1).bit_length()`. torus: g rings of m ranks, each with 1/g: 2(m - 1)/m vectors, 2(m - 1)g messages.
+# </details>
+
+# %%
+def leaves_node(way, m, g):
+    """way: "ring", "tree" or "torus". Returns (vectors, messages, rounds)."""
+    raise NotImplementedError("exercise 43.4: What leaves a node?")
+
+
+# %%
+with check("43.4"):
+    for way in ("ring", "tree", "torus"):
+        for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2)]:
+            for said, right in zip(leaves_node(way, m, g), across_nodes.leaving(way, m, g), strict=True):
+                who = f"{way}, {m} node(s) of {g}: (vectors, messages, rounds) = {leaves_node(way, m, g)}"
+                expect(abs(said - right) < 1e-9, f"{who}, you say; a run counts {right:.4g}, not {said:.4g}.")
+
+# %% [markdown]
+# ### Predict
+# 16 nodes of 4 GPUs behind one card of 25 Gb/s, as in Horovod's published benchmarks. How many times as fast
+# as the flat ring are tree and torus for 10 kB, and tree, torus and hierarchical for 100 MB?
+
+# %%
+predict("43.4", tree_short=..., torus_short=..., tree_long=..., torus_long=..., hierarchical_long=...)
+
+# %%
+gain = across_nodes.gains(nodes, machine, lengths, copy * 1e9)
+curves = {way: {n / 1e3: value for n, value in row.items()} for way, row in gain.items()}
+plots.lines(
+    curves, xlabel="kB", ylabel="times as fast as the ring", title=f"{nodes} nodes, {machine}", logx=True
+)
+short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
+long = {f"{way}_long": gain[way][lengths[-1]] for way in ("tree", "torus", "hierarchical")}
+predict.compare("43.4", **short, **long)
+
+# %% [markdown]
+# **Explain.** Short tensors: rounds count. Long ones: vectors on the card, where the torus gains nothing.
+# Hierarchical never beats it here: its copies pay only where MPI crosses the network better than NCCL. (Real
+# NCCL cuts vectors in slices: its tree loses less. With several cards it makes a ring for each.) Since 2.20
+# NCCL tells its choice (`TUNING`): here three hosts of 8 H100, with its own estimate of the time.
+
+# %%
+times = {}
+for call in nccl_log.read(nccl_log.example("tuning_h100_allreduce")).choices:
+    times.setdefault(f"{call.algorithm}, {call.protocol}", {})[call.bytes] = call.seconds
+plots.bandwidth(times, title="What NCCL chose, and its estimates")
+
+# %% [markdown]
+# ### What you take away
+# - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes, all ranks complete.
+# - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
+# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed; MPI (MVAPICH2-GDR) may stay the controller.
+# - `make submit LAB=43 NODES=2 SITE=…` runs this file on a cluster. Next: who is fastest at which size (51).

@@ -2,8 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests lab labs new run reset solve progress doctor tour test test-fast lint clean \
-	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow
+.PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
+	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
+	submit results scaling
 
 # The set-up reads these from the environment (make setup MPI_HOME=…).
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -18,7 +19,7 @@ ROOT_TOO := $(if $(filter 0,$(shell id -u)),--allow-root)# in a container one is
 SHOW := notebooks/00_check_environment.ipynb
 
 # Asked before anything is set up: which lab, which exercise?
-ifneq ($(filter new run reset solve,$(MAKECMDGOALS)),)
+ifneq ($(filter new run reset solve submit scaling,$(MAKECMDGOALS)),)
 $(if $(LAB),,$(error Say which lab: make $(MAKECMDGOALS) LAB=$(if $(filter new,$(MAKECMDGOALS)),66_my_topic,40)))
 endif
 ifneq ($(filter solve,$(MAKECMDGOALS)),)
@@ -47,6 +48,19 @@ new: setup ## begin a new lab: make new LAB=66_my_topic
 run: setup ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1]
 	@$(PY) -m labkit run $(LAB) --np $(NP) $(if $(SOLVED),--solved) $(if $(SET),--set $(SET))
 
+# The job's options: SET and the rest are read here, not from the environment of the job itself.
+JOB = $(if $(RANKS),--ranks $(RANKS)) $(if $(SITE),--site $(SITE)) $(if $(SOLVED),--solved) \
+	$(if $(WAIT),--wait) $(if $(SET),--set $(SET))
+
+submit: setup ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [SET=…] [SOLVED=1] [WAIT=1]
+	@$(PY) -m labkit submit $(LAB) $(if $(NODES),--nodes $(NODES)) $(JOB)
+
+results: setup ## your batch jobs, their state and their records [LAB=40]
+	@$(PY) -m labkit results $(LAB)
+
+scaling: setup ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
+	@$(PY) -m labkit scaling $(LAB) $(if $(NODES),--nodes $(NODES)) $(JOB)
+
 reset: setup ## begin a lab afresh, yours is set aside: make reset LAB=40
 	@$(PY) -m labkit reset $(LAB)
 
@@ -56,8 +70,11 @@ solve: setup ## put one answer into your notebook: make solve LAB=40 EX=40.1
 progress: setup ## what you have solved so far
 	@$(PY) -m labkit progress
 
-doctor: setup ## what this machine has, and which lab runs here
-	@$(PY) -m labkit doctor
+doctor: setup ## what this machine has, and which lab runs here; with SITE=x: check a cluster
+	@$(PY) -m labkit doctor $(if $(SITE),--site $(SITE)) $(if $(SITE),$(if $(NODES),--nodes $(NODES)) $(if $(PATIENCE),--patience $(PATIENCE)))
+
+site: setup ## a few questions, then slurm/sites/NAME.sh for a new cluster
+	@$(PY) -m labkit site
 
 tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 	@$(PY) -m labkit tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # pathlib costs each rank of a run a few milliseconds
 
 _MODULES = (
     "build",
+    "cluster",
     "data",
     "doctor",
     "errors",

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,10 +32,10 @@ def append(file: Path, entry: dict, what: str = "record") -> None:
         ) from error
 
 
-def read(file: Path, key: str, what: str = "record", stacklevel: int = 3) -> list[dict]:
+def read(file: Path, valid: Callable[[dict], bool], what: str = "record", stacklevel: int = 3) -> list[dict]:
     """The entries of a file, oldest first; [] where there is no file.
 
-    A line that is no object with `key` is skipped with a warning that names file and line.
+    A line that is no object, or not a valid one, is skipped with a warning that names file and line.
     """
     try:
         with open(file, "rb") as stream, _locked(stream.fileno(), fcntl.LOCK_SH):
@@ -49,8 +50,8 @@ def read(file: Path, key: str, what: str = "record", stacklevel: int = 3) -> lis
             continue
         try:
             entry = json.loads(line)
-            if not (isinstance(entry, dict) and key in entry):
-                raise ValueError(f"no {key}")
+            if not (isinstance(entry, dict) and valid(entry)):
+                raise ValueError(f"no {what}")
         except ValueError:
             warnings.warn(f"{file}:{number}: not a {what}, skipped", stacklevel=stacklevel)
         else:

@@ -112,7 +112,7 @@ def tables(file: Path) -> list[dict]:
 
 
 def _entries(file: Path) -> list[dict]:
-    found = record._read(file)
+    found = record.entries(file)
     return [json.loads(line) for line in dict.fromkeys(json.dumps(one) for one in found)]
 
 

@@ -1,4 +1,4 @@
-"""The verbs behind the Makefile: labs, new, run, reset, solve, progress; tour and doctor have modules."""
+"""The verbs behind the Makefile. Those of batch jobs, the tour and the doctor have modules of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import labkit
-from labkit import build
+from labkit import _cluster_cli, build
 from labkit.errors import LabError
 
 
@@ -62,7 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("exercise", help="such as 40.1")
     solve.set_defaults(call=_solve)
 
+    _cluster_cli.add_verbs(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
+    verbs.add_parser("site", help="write a site file for a new cluster").set_defaults(call=_site)
     verbs.add_parser("tour", help="run every solved lab and write a report")
     verbs.add_parser("doctor", help="what this machine has, and which lab runs here")
     return parser
@@ -118,4 +120,11 @@ def _progress(options: argparse.Namespace) -> int:
     from labkit import progress
 
     progress.show(labkit.root())
+    return 0
+
+
+def _site(options: argparse.Namespace) -> int:
+    from labkit import site_wizard
+
+    site_wizard.run()
     return 0

@@ -71,11 +71,11 @@ def path(lab: str) -> Path:
 def _frame(file: Path, result: str | None, when_empty: str):
     import pandas
 
-    entries = _read(file)
-    if not entries:
+    found = entries(file)
+    if not found:
         print(when_empty)
         return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
-    frame = pandas.DataFrame(entries)
+    frame = pandas.DataFrame(found)
     if result is None:
         return frame
     chosen = frame[frame["result"] == result].reset_index(drop=True)
@@ -85,8 +85,9 @@ def _frame(file: Path, result: str | None, when_empty: str):
     return chosen.dropna(axis="columns", how="all")
 
 
-def _read(file: Path) -> list[dict]:
-    return _jsonl.read(file, "result", stacklevel=5)
+def entries(file: Path) -> list[dict]:
+    """The records in a file, oldest first; [] where there is no file."""
+    return _jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
 
 
 def _plain_field(name: str, value) -> dict:

@@ -1,0 +1,197 @@
+"""A batch job: how it stands, what it printed, its records. Jobs are remembered in home()/jobs.jsonl."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import labkit
+from labkit import _jsonl, _slurm, _slurm_status, record
+from labkit._slurm_status import GOOD, UNKNOWN, Status
+from labkit.errors import NotHere
+
+_WELL = re.compile(r"Lab \S+: all \d+ ranks ended well after ", re.MULTILINE)  # labkit.jobrun's last line
+_BADLY = re.compile(r"^Lab \S+ failed after \d+ s, exit status (\d+)\.\n", re.MULTILINE)
+_NOISE = re.compile(r"(srun|slurmstepd|mpiexec|salloc): |\*\*\* |\s*$")
+
+
+@dataclass
+class Job:
+    """One job. `number`: Slurm's; `submitted`: UTC; `file`: its output; `home`: where its records go."""
+
+    number: str
+    lab: str
+    site: str
+    nodes: int
+    ranks: int | None
+    submitted: str
+    file: str
+    home: str
+    settings: dict = field(default_factory=dict)
+    solved: bool = False
+    study: str | None = None
+    commands: str | None = None  # the folder of Slurm's commands, where they are not in PATH
+    final: dict | None = None  # how it ended, once that was seen
+
+    def __str__(self) -> str:
+        size = f"{self.nodes} node{'s' * (self.nodes != 1)}"
+        if self.ranks:
+            size += f", {self.ranks} rank{'s' * (self.ranks != 1)}"
+        return f"job {self.number} (lab {self.lab[:2]}, {size}, {self.site})"
+
+    @property
+    def where(self) -> Path | None:
+        """The folder of Slurm's commands; None: in PATH."""
+        return Path(self.commands) if self.commands else None
+
+    def status(self) -> Status:
+        """What is known of it now. NoAnswer or NotHere when Slurm cannot be asked and nothing else tells."""
+        if self.final:
+            return Status(**self.final)
+        since = datetime.fromisoformat(self.submitted)
+        token = "-".join(Path(self.file).stem.split("-")[-2:])  # see cluster.submit
+        told = self._told()
+        try:
+            status = _slurm_status.ask(self.number, self.where, token, since)
+        except (_slurm.NoAnswer, NotHere):
+            if told is None:
+                raise
+            status = told
+        if status.state == UNKNOWN and told is not None:
+            status = told
+        if status.ended and status.state != UNKNOWN:
+            self._remember_end(status)
+        return status
+
+    def state(self) -> str:
+        """One word: pending, running, completed, failed, cancelled, timeout, node_fail, …; or unknown."""
+        try:
+            return self.status().state
+        except NotHere:
+            return UNKNOWN
+
+    def wait(self, timeout: float | None = 600) -> str:
+        """Wait for its end, `timeout` seconds at most (None: for ever), with a line that says how it stands.
+
+        Returns the state. LabError with the sentence of the rank that failed when it did not end well.
+        Ctrl-C, or the notebook's stop button, ends the waiting and leaves the job alone.
+        """
+        from labkit import _cluster_wait
+
+        return _cluster_wait.follow(self, timeout)
+
+    def output(self) -> str:
+        """What it has printed so far; "" before it starts."""
+        try:
+            return Path(self.file).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def cancel(self) -> None:
+        """Take it out of the queue, or end it. A job that has ended stays as it is."""
+        _slurm.call("scancel", self.number, where=self.where)
+
+    def records(self, result: str | None = None):
+        """The records that this job wrote, as a pandas.DataFrame; `result` picks one kind."""
+        import pandas
+
+        found = self.entries()
+        if not found:
+            print(f"No records of {self} yet: it is {self.state()}. Its output: {shown(self.file)}")
+        frame = pandas.DataFrame(found or None, columns=None if found else ["lab", "result", "unit", "utc"])
+        if result is None or not found:
+            return frame
+        chosen = frame[frame["result"] == result].reset_index(drop=True)
+        if chosen.empty:
+            print(f"{self} has no result {result!r}; it has {', '.join(sorted(set(frame['result'])))}.")
+        return chosen.dropna(axis="columns", how="all")
+
+    def entries(self) -> list[dict]:
+        """Its records as they stand in the file, oldest first."""
+        # Numbers may come again on a cluster that started afresh; clocks of two machines may differ a little.
+        since = datetime.fromisoformat(self.submitted) - timedelta(seconds=60)
+        wanted = self.number, self.site
+        found = record.entries(Path(self.home) / "records" / f"{self.lab}.jsonl")
+        mine = [one for one in found if (str(one.get("job")), one.get("site")) == wanted]
+        return [one for one in mine if (one.get("utc") or "") >= since.isoformat(timespec="milliseconds")]
+
+    def failure(self, status: Status) -> str:
+        """Why it did not end well, and where to read more."""
+        more = f"All it printed: {shown(self.file)}"
+        if status.state == UNKNOWN:
+            return f"Slurm no longer knows {self}, and its output does not say how it ended. {more}"
+        how = {
+            "cancelled": "was cancelled",
+            "timeout": "was ended at its time limit (`export SBATCH_TIMELIMIT=30` asks for 30 minutes)",
+            "node_fail": "lost a node",
+            "out_of_memory": "needed more memory than it had asked for",
+            "preempted": "was ended to make room for another job",
+            "boot_fail": "could not start its nodes",
+            "deadline": "was ended at its deadline",
+        }.get(status.state, "failed")
+        said = last_sentence(self.output())
+        return f"{str(self)[0].upper()}{str(self)[1:]} {how}{f': {said}' if said else '.'}\n{more}"
+
+    def _told(self) -> Status | None:
+        """How it ended, by the last lines of its output; None while they are not there."""
+        text = self.output()
+        if failed := _BADLY.search(text):
+            return Status("failed", exit=int(failed[1]))
+        return Status(GOOD, exit=0) if _WELL.search(text) else None
+
+    def _remember_end(self, status: Status) -> None:
+        self.final = {"state": status.state, "seconds": status.seconds, "exit": status.exit}
+        _jsonl.append(ledger(), {"number": self.number, "file": self.file, **self.final}, "job")
+
+
+def last_sentence(text: str) -> str:
+    """What the ranks or labkit said last in a job's output; "" if nothing."""
+    if failed := list(_BADLY.finditer(text)):
+        tail = text[failed[-1].end() :].splitlines()
+        return "\n".join(line.rstrip() for line in tail if not _NOISE.match(line))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if not _NOISE.match(line)), lines[-1] if lines else "")
+
+
+def shown(file: str | Path) -> str:
+    """A path as one types it in the checkout."""
+    path = Path(file)
+    return str(path.relative_to(labkit.root())) if path.is_relative_to(labkit.root()) else str(path)
+
+
+def now() -> str:
+    """The time in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def ledger() -> Path:
+    """The file that remembers this learner's jobs."""
+    return labkit.home() / "jobs.jsonl"
+
+
+def remember(job: Job) -> None:
+    """Write a new job down, one line."""
+    kept = {name: value for name, value in asdict(job).items() if name != "final"}
+    _jsonl.append(ledger(), kept, "job")
+
+
+def remembered() -> list[Job]:
+    """All jobs, oldest first. A line that is none is skipped with a warning."""
+    jobs: dict[str, Job] = {}
+    for entry in _jsonl.read(ledger(), _valid, "job", stacklevel=4):
+        if "lab" in entry:
+            jobs[entry["file"]] = Job(**{name: entry[name] for name in entry if name in _FIELDS})
+        elif entry["file"] in jobs:
+            jobs[entry["file"]].final = {name: entry.get(name) for name in ("state", "seconds", "exit")}
+    return list(jobs.values())
+
+
+_FIELDS = {one.name for one in fields(Job)}
+_NEEDED = {one.name for one in fields(Job) if one.default is MISSING and one.default_factory is MISSING}
+
+
+def _valid(entry: dict) -> bool:
+    """Is it a job that was submitted, or the end of one?"""
+    return entry.keys() >= _NEEDED or entry.keys() >= {"number", "file", "state"}

@@ -76,7 +76,8 @@ def keep_steps(by_backend: Mapping[str, Sequence[Mapping]], **where) -> dict[str
         for (net, way), seconds in by_call(by_rank).items():
             took = Measurement(seconds.max(axis=0))
             record.add("step", backend=name, net=net, way=way, seconds=took, **where)
-            bars.setdefault(net, {})[f"{name}\n{way}"] = {"": took.samples * 1e3}
+            label = f"{name}-{way}".replace("-", "\n")  # eight names stand side by side
+            bars.setdefault(net, {})[label] = {"": took.samples * 1e3}
     return bars
 
 

@@ -216,7 +216,7 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
             assert words in ended.stdout, (changes, ended.stdout)
         assert "No job was tried" in ended.stdout
     site.write("refused", LABKIT_MODULES="gcc nonesuch", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9")
-    ended = site.labkit("doctor", "--site", "refused", "--wait", "0", env={"SBATCH_CONSTRAINT": "none"})
+    ended = site.labkit("doctor", "--site", "refused", "--patience", "0", env={"SBATCH_CONSTRAINT": "none"})
     assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh; known: mpich," in ended.stdout
     assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
     assert "module" in next(line for line in ended.stdout.splitlines() if "avail" in line and "WRONG" in line)
@@ -228,7 +228,7 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]
     )
     try:
-        ended = site.labkit("doctor", "--site", "tabletop", "--wait", "2")
+        ended = site.labkit("doctor", "--site", "tabletop", "--patience", "2")
         assert ended.returncode == 0, ended
         assert "unchecked  The queue is full (job " in ended.stdout
         assert "the rest is unchecked" in ended.stdout

@@ -16,7 +16,7 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
         yield Finding(
             UNCHECKED,
             f"The queue is full (job {outcome.number} waits: {outcome.reason}): the rest is unchecked. "
-            "The job was cancelled. Wait longer with WAIT=600, or ask for one node with NODES=1.",
+            "The job was cancelled. Wait longer with PATIENCE=600, or ask for one node with NODES=1.",
         )
         return
     if not outcome.found:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import labkit
 
+_PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
+
 
 class Answer(NamedTuple):
     """What a tool said: `ok` is exit status 0; `text` its output; `reason` the line that says why not."""
@@ -40,10 +42,7 @@ def reason(text: str) -> str:
     """The line of a tool's complaint that says most, without its "sbatch: error: "."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"error|fatal|invalid|failure", line, re.IGNORECASE)]
-    picked = (telling or lines or [""])[-1]
-    return re.sub(
-        r"^\w+: (error: |fatal: )?(Batch job submission failed: |allocation failure: )?", "", picked
-    )
+    return _PREFIX.sub("", (telling or lines or [""])[-1])
 
 
 def version(env: Mapping[str, str]) -> Answer:

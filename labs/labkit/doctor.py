@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--site", metavar="NAME", help="check a cluster by its site file, on its login node")
     parser.add_argument("--nodes", type=int, help="with --site: nodes of the trial job (default 2)")
     parser.add_argument(
-        "--wait",
+        "--patience",
         type=float,
         default=120.0,
         help="with --site: seconds it may wait in the queue (default 120)",
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.site:
             from labkit import _site_doctor
 
-            return _site_doctor.examine(options.site, options.nodes, options.wait)
+            return _site_doctor.examine(options.site, options.nodes, options.patience)
         report(limit=options.limit)
         if options.json:
             print(json.dumps(report(), indent=2, ensure_ascii=False))

@@ -29,7 +29,10 @@ class Memory:
     def __array__(self, *_, **__):
         raise LabError(_CLOSED)
 
-    def __dlpack_device__(self):  # the first that mpi4py asks for
+    def __dlpack__(self, **_):
+        raise LabError(_CLOSED)
+
+    def __dlpack_device__(self):  # what mpi4py asks first of memory that is not the host's
         raise LabError(_CLOSED)
 
 

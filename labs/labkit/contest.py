@@ -81,6 +81,16 @@ def keep_steps(by_backend: Mapping[str, Sequence[Mapping]], **where) -> dict[str
     return bars
 
 
+def fused_gain(by_backend: Mapping[str, Sequence[Mapping]], name: str, net: str) -> float:
+    """Time of the net's exchange one by one over that of the fused one; NaN if backend `name` has none."""
+    by_rank = by_backend.get(name, [{}])
+    if (net, "fused") not in by_rank[0]:
+        return float("nan")
+    took = by_call(by_rank)
+    alone, fused = (float(np.median(took[net, way].max(axis=0))) for way in ("alone", "fused"))
+    return alone / fused
+
+
 def times_as_long(table: Table, one: str, other: str, nbytes: int) -> float:
     """The median of backend `one` over that of `other` at nbytes; NaN where one of them has none."""
     if nbytes in table.get(one, {}) and nbytes in table.get(other, {}):

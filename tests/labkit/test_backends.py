@@ -185,6 +185,11 @@ def test_steps_are_recorded_by_the_slowest_rank():
     by_rank = [{("net", "fused"): [1.0, 4.0]}, {("net", "fused"): [3.0, 2.0]}]
     bars = contest.keep_steps({"torch-gloo": by_rank}, ranks=2, nodes=1)
     assert bars["net"]["torch\ngloo\nfused"][""].tolist() == [3000, 4000]
+    alone = [
+        {**row, ("net", "alone"): [14.0, seconds]} for row, seconds in zip(by_rank, (1.0, 2.0), strict=True)
+    ]
+    assert contest.fused_gain({"mpi": alone}, "mpi", "net") == pytest.approx((14 + 2) / 2 / 3.5)
+    assert np.isnan(contest.fused_gain({"mpi": alone}, "torch-gloo", "net"))
     with open(record.path("51_mpi_against_nccl"), encoding="utf-8") as lines:
         (entry,) = map(json.loads, lines)
     assert (entry["backend"], entry["net"], entry["way"], entry["seconds"]) == (

@@ -75,7 +75,7 @@ def time_calls(link, call, calls, warmup, clock):
 
 
 def columns(seconds, count, width):
-    """seconds: array [rank, call]. Returns (seconds of each call: an array, algbw and busbw in GB/s)."""
+    """seconds: array [rank, call]. Returns (seconds by call: an array, algbw, busbw: in 10^9 bytes/s)."""
     raise NotImplementedError("exercise 51.1: The benchmark loop")
 
 
@@ -92,8 +92,8 @@ predict.compare("51.1", busbw=columns(np.full((4, 1), 0.05), 10**8, 1)[2])
 # ### Exercise 51.2 · An adapter for torch.distributed
 # `dist.init_process_group("gloo")` reads `RANK`, `WORLD_SIZE`, and where rank 0 awaits the others,
 # `MASTER_ADDR`, `MASTER_PORT`, from the environment, as text. `torchrun` sets them, `srun` and `mpiexec` do
-# not; but they start MPI. A rank knows *its own* host and a port free *there*. 3 lines. Then: `all_reduce`
-# sums, in place; gradients want the **mean**, also in float16, whose largest number is 65504. 2 lines.
+# not; but they start MPI. A rank knows *its own* host and a port free *there*. `dist.all_reduce(tensor)`
+# sums, in place; gradients want the **mean**, also in float16, whose largest number is 65504. 3 + 2 lines.
 #
 # <details><summary>Hint 1: one address for all; float16</summary>
 #
@@ -106,7 +106,7 @@ predict.compare("51.1", busbw=columns(np.full((4, 1), 0.05), 10**8, 1)[2])
 
 # %%
 def meeting(comm, host, port):
-    """This rank's four variables, as text. host, port: this rank's own host, and a free port there."""
+    """A dict: this rank's four variables, as text. host, port: this rank's own, the port is free there."""
     raise NotImplementedError("exercise 51.2: An adapter for torch.distributed")
 
 

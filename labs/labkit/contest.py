@@ -108,7 +108,7 @@ def elsewhere(timeout: float, **settings) -> tuple[Table, str]:
         solved = progress._solved_lab()
         job = cluster.submit(STEM, nodes=2, ranks_per_node=2, settings=settings, solved=solved)
         job.wait(timeout=timeout)
-    else:
+    elif world.launcher() is None:
         print("No Slurm cluster is at hand: `make tabletop BANDWIDTH=200mbit` starts one on this machine.")
     frame, label = cluster.records_or_reference(STEM, "allreduce", job)
     return between_nodes(frame), label

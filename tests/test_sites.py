@@ -7,7 +7,7 @@ import subprocess
 
 import labkit
 import pytest
-from labkit import sites
+from labkit import _job_launch, _job_look, sites
 from labkit.errors import LabError
 
 FOLDER = labkit.root() / "slurm" / "sites"
@@ -141,6 +141,11 @@ def test_the_template_explains_every_line():
     assert used <= explained, f"not in the template: {used - explained}"
     for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS):
         assert word in text("template"), word
+
+
+def test_the_words_are_those_that_jobs_understand():
+    assert set(sites.FLAVORS) == set(_job_look._FLAVORS)
+    assert set(sites.LAUNCHERS) == set(_job_launch._FORMS)
 
 
 def test_load_gives_what_bash_sees():

@@ -21,6 +21,7 @@ _MODULES = (
     "plots",
     "record",
     "scaling",
+    "sites",
     "timing",
     "virtual",
     "world",

@@ -97,16 +97,12 @@ def accounts(env: Mapping[str, str], user: str) -> dict[str, set[str]] | None:
 
 def mpi_plugins(env: Mapping[str, str]) -> list[str]:
     """What `srun --mpi=list` offers: none, pmi2, pmix, …; [] if it does not say."""
-    text = ask(env, "srun", "--mpi=list").text
-    # "MPI plugin types are...\n\tnone\n\tpmi2"; before 22.05 with "srun: " on each line
-    words = re.sub(r"^srun: ", "", text, flags=re.MULTILINE).split()
-    named = [word for word in words if re.fullmatch(r"[a-z][a-z0-9_]*", word) and word not in _TALK]
+    return parse_plugins(ask(env, "srun", "--mpi=list").text)
+
+
+def parse_plugins(text: str) -> list[str]:
+    """The names in what srun prints, one a line; older versions put "srun: " before each line."""
+    words = re.split(r"[\s,]+", re.sub(r"^srun: ", "", text, flags=re.MULTILINE))
+    talk = ("plugin", "types", "are", "specific", "versions", "available")
+    named = [word for word in words if re.fullmatch(r"[a-z][a-z0-9_]*", word) and word not in talk]
     return list(dict.fromkeys(named))
-
-
-_TALK = ("plugin", "types", "are", "specific", "versions", "available", "pmix_version")
-
-
-def modules_here(env: Mapping[str, str]) -> bool:
-    """Is there a `module` command: Lmod or Environment Modules?"""
-    return any(env.get(name) for name in ("MODULESHOME", "LMOD_CMD", "MODULEPATH", "BASH_FUNC_module%%"))

@@ -150,6 +150,15 @@ def test_gpus_in_sinfos_list_of_resources(gres, count):
     assert _slurm_ask.gpu_count(gres) == count
 
 
+def test_the_plugins_of_srun_in_the_words_of_several_versions():
+    new = "MPI plugin types are...\n\tnone\n\tpmi2\n\tcray_shasta\n\tpmix\n"
+    new += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
+    assert _slurm_ask.parse_plugins(new) == ["none", "pmi2", "cray_shasta", "pmix", "pmix_v4", "pmix_v5"]
+    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix_v3\n"
+    assert _slurm_ask.parse_plugins(old) == ["none", "pmi2", "pmix_v3"]
+    assert _slurm_ask.parse_plugins("") == []
+
+
 def test_what_slurm_says_without_its_prefix():
     for text, says in (
         ("sbatch: error: Batch job submission failed: Invalid account\n", "Invalid account"),

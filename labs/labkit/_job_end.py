@@ -31,21 +31,36 @@ _LINES = (
 )
 _HYDRA = re.compile(r"=\s+RANK (?P<rank>\d+) PID \d+ RUNNING AT (?P<host>\S+)")
 _HYDRA_HOW = re.compile(r"=\s+(?P<how>(?:EXIT CODE|KILLED BY SIGNAL): .+?)\s*=?$")
+# slurmstepd, when Slurm ends a step: "*** STEP 7.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***"
+_CAUSE = re.compile(r"\*\*\* .* CANCELLED AT .* DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION)")
+_CAUSES = {"TIME LIMIT": "TIMEOUT", "NODE FAILURE": "NODE_FAIL", "PREEMPTION": "PREEMPTED"}
 _NODE = re.compile(r"(?i)srun: error: node failure on (\S+)")
 
 
 class Listener:
-    """Hears the launcher's lines as they come. `.deaths` in order, `.node`: one that failed, or None."""
+    """Hears the launcher's lines as they come. `.deaths` in order; `.node` that failed, or None; `.cause`."""
 
     def __init__(self) -> None:
         self.deaths: list[Death] = []
         self.node: str | None = None
+        self.cause: str | None = None  # as a state of the job, when slurmstepd told it
         self._box: tuple[int, str] | None = None
+
+    def status(self) -> int | None:
+        """The exit status of the rank that ended badly first, where the launcher tells it."""
+        told = (
+            re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", self.deaths[0].how)
+            if self.deaths
+            else None
+        )
+        return int(told[1]) if told else None
 
     def hear(self, line: str, when: float) -> None:
         found = next((match for pattern in _LINES if (match := pattern.search(line))), None)
         if found:
             self.deaths.append(Death(when, int(found["rank"]), found["host"], found["how"].strip()))
+        elif match := _CAUSE.search(line):
+            self.cause = _CAUSES[match[1]]
         elif match := _NODE.search(line):
             self.node = self.node or match[1]
         elif match := _HYDRA.search(line):
@@ -93,27 +108,30 @@ def _of_note(notes: list[dict]) -> str:
     return f"First to fail: rank {rank}{host}{others}.\n{text}"
 
 
-def ended_by_slurm(job: str, folder: Path, node: str | None) -> str:
+def ended_by_slurm(job: str, folder: Path, listener: Listener) -> str:
     """Why Slurm ended the job, and the line in which each rank was then."""
-    state, limit = _state(job)
-    sentence = {
-        "TIMEOUT": f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`).",
-        "CANCELLED": f"Job {job} was cancelled (scancel).",
-        "NODE_FAIL": f"Slurm ended job {job}: {node or 'one of its nodes'} failed.",
-        "PREEMPTED": f"Slurm ended job {job} to make room for another one (preemption).",
-    }.get(state, f"Slurm ended job {job}" + (f" (state {state})." if state else "."))
+    facts = _facts(job)
+    state, reason = facts.get("JobState"), facts.get("Reason")
+    if "TIMEOUT" in (state, listener.cause) or reason == "TimeLimit":
+        limit = facts.get("TimeLimit", "see --time")
+        sentence = f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`)."
+    elif listener.node or "NODE_FAIL" in (state, listener.cause) or reason == "NodeDown":
+        sentence = f"Slurm ended job {job}: {listener.node or 'one of its nodes'} failed."
+    elif "PREEMPTED" in (state, listener.cause):
+        sentence = f"Slurm ended job {job} to make room for another one (preemption)."
+    else:
+        sentence = f"Job {job} was cancelled (scancel)."
     places = _places(folder)
     return f"{sentence}\n{places}" if places else sentence
 
 
-def _state(job: str) -> tuple[str, str]:
-    """(JobState, TimeLimit) of a job, as the controller has them; "" where it does not answer."""
+def _facts(job: str) -> dict[str, str]:
+    """What the controller says of the job (which may be COMPLETING by now); {} where it does not answer."""
     try:
         done = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
-        return "", ""
-    facts = dict(re.findall(r"\b(JobState|TimeLimit)=(\S+)", done.stdout))
-    return facts.get("JobState", ""), facts.get("TimeLimit", "")
+        return {}
+    return dict(re.findall(r"\b(JobState|Reason|TimeLimit)=(\S+)", done.stdout))
 
 
 def _places(folder: Path) -> str:

@@ -42,8 +42,9 @@ def header(
         f"MPI: {family or 'unknown'} {version or ''} ({file})",
     ]
     lines += [f"Note: {note}" for note in _notes(lab, shape, env, family)]
-    if settings or env.get("TRANSPORT"):
-        chosen = settings + [f"TRANSPORT={env['TRANSPORT']}"] * ("TRANSPORT" in env)
+    transport = env.get("TRANSPORT")
+    chosen = [*settings, f"TRANSPORT={transport}"] if transport else settings
+    if chosen:
         lines.append(f"Set: {' '.join(chosen)}")
     records = Path(env.get("LABKIT_HOME") or labkit.home()) / "records"
     lines.append(f"Records go to {_short(records)}")

@@ -93,9 +93,10 @@ def _follow(command: list[str], env: dict, shape: _job_shape.Shape, folder: Path
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if ended:
         code = code or 128 + signal.SIGTERM
-        failure = _job_end.ended_by_slurm(shape.number, folder, listener.node)
-    elif failure and code == 0:
-        code = 1  # a launcher may lose the status of a rank that failed
+        failure = _job_end.ended_by_slurm(shape.number, folder, listener)
+    elif failure:
+        # srun gives the highest status, most often that of the ranks it ended; a launcher may lose it at all.
+        code = listener.status() or code or 1
     seconds = time.monotonic() - began
     if code == 0:
         _say("", f"Lab {stem}: all {shape.ranks} ranks ended well after {seconds:.0f} s.")

@@ -221,8 +221,8 @@ with check("43.3"):
     cases |= {f"GPU_OPERATIONS=NCCL GPU_{more}": "both" for more in ("ALLREDUCE=NCCL", "ALLTOALL=MPI")}
     for words, want in cases.items():
         try:
-            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split()))
-            got = "".join((got[name] or "-")[0] for name in OPERATIONS)
+            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split())) or {}
+            got = "".join((got.get(name) or "-")[0] for name in OPERATIONS)
         except ValueError as error:
             got = str(error)
         expect(got == want, f"Switches “{words}”: CMake says {want} (NCCL, MPI, - host), your build {got}.")

@@ -15,16 +15,20 @@ Chooser = Callable[[int, Sequence[int]], int]
 def report(choose: Chooser, sizes: Sequence[float], timeout: float = 120) -> str:
     """Run `allreduces` on as many ranks as fit (under a launcher: all); record and sum up what NCCL tells.
 
-    Without GPUs, or without NCCL in Horovod's build, nothing runs, and the text says so.
+    Without GPUs, or without NCCL in Horovod's build, nothing runs, and the text says so, and where it would.
     """
     import horovod.torch as hvd
     import torch
 
-    from labkit import launch, nccl_log, record
+    from labkit import cluster, launch, nccl_log, record
 
     gpus = torch.cuda.device_count()
     if not (gpus and hvd.nccl_built()):
-        return f"GPUs here: {gpus}. Horovod built with NCCL: {bool(hvd.nccl_built())}. So it does not run."
+        site, built = cluster.here() or "…", bool(hvd.nccl_built())
+        return (
+            f"GPUs here: {gpus}. Horovod built with NCCL: {built}. So it does not run. On a cluster that has both, "
+            f"a job runs this lab: make submit LAB=43 NODES=2 SITE={site}"
+        )
     ranks = launch.ranks_here(min(gpus, 4))
     log = nccl_log.parse("\n".join(launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout)))
     record.add(

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import labkit
-from labkit import _doctor_view, _fitness, _site_job, _site_login, _site_verdict, _slurm, sites
-from labkit._site_login import NOTE, OK, UNCHECKED, WRONG, Finding
+from labkit import _doctor_view, _fitness, _site_job, _site_login, _site_plan, _site_verdict, _slurm, sites
+from labkit._site_words import NOTE, OK, UNCHECKED, WRONG, Finding
 from labkit.errors import LabError, NotHere
 
 _MARKS = {OK: "  ok       ", NOTE: "  note     ", WRONG: "  WRONG    ", UNCHECKED: "  unchecked"}
@@ -33,8 +33,8 @@ def examine(site: str, nodes: int | None = None, patience: float = 120.0) -> int
     if _show([_site_login.reach(site, env)]):
         return 1
     wrong = _show(_site_login.look(site, env))
-    job = _site_login.plan(env, nodes)
-    refused = _show([_site_login.submission(env, job)])
+    job = _site_plan.plan(env, nodes)
+    refused = _show([_site_plan.submission(env, job)])
     if refused:
         print("No job was tried, so that the nodes are unchecked. Mend this first.")
         return 1
@@ -44,7 +44,7 @@ def examine(site: str, nodes: int | None = None, patience: float = 120.0) -> int
     return 1 if wrong else 0
 
 
-def _on_the_nodes(site: str, env: dict[str, str], job: _site_login.Plan, patience: float) -> int:
+def _on_the_nodes(site: str, env: dict[str, str], job: _site_plan.Plan, patience: float) -> int:
     folder = Path(tempfile.mkdtemp(prefix="doctor-", dir=labkit.home()))
     try:
         outcome = _site_job.try_out(env, job, folder, patience)

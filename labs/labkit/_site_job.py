@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labkit import _slurm_ask
-from labkit._site_login import Plan
+from labkit._site_plan import Plan
 from labkit.errors import LabError
 
 # Slurm's words for a job that has not ended.

@@ -4,40 +4,12 @@ from __future__ import annotations
 
 import getpass
 import re
-import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import labkit
-from labkit import _slurm_ask, sites
-
-OK, NOTE, WRONG, UNCHECKED = "ok", "note", "WRONG", "unchecked"
-
-
-class Finding(NamedTuple):
-    """`status`: one of the four words above. `sentence`: what was found, and what to do if it is wrong."""
-
-    status: str
-    sentence: str
-
-
-class Plan(NamedTuple):
-    """The job that will be tried: nodes, ranks on each, and its options for sbatch."""
-
-    nodes: int
-    each: int
-    options: list[str]
-
-
-def plan(env: Mapping[str, str], nodes: int | None) -> Plan:
-    """Two nodes where the partition has them, two ranks on each; one where a node has one GPU."""
-    known = _slurm_ask.partitions(env)
-    there = [known[name][1] for name in _partitions(env, known) if name in known]
-    nodes = nodes or min(2, max(there, default=1))
-    each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
-    options = ["--time=2", f"--nodes={nodes}", f"--ntasks-per-node={each}", "--job-name=labkit-doctor"]
-    return Plan(nodes, each, options + shlex.split(env.get("LABKIT_SBATCH_OPTIONS", "")))
+from labkit import _site_plan, _slurm_ask, sites
+from labkit._site_words import NOTE, OK, UNCHECKED, WRONG, Finding, some
 
 
 def reach(site: str, env: Mapping[str, str]) -> Finding:
@@ -59,51 +31,6 @@ def look(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
     yield from _modules(env)
 
 
-def submission(env: Mapping[str, str], job: Plan) -> Finding:
-    """Would sbatch take the job as the site file asks for it? Nothing is submitted."""
-    answer = _slurm_ask.ask(env, "sbatch", "--test-only", *job.options, "slurm/doctor.sh", "test", "test")
-    asked = _gpu_request(env)
-    if answer.ok:
-        return Finding(OK, f"sbatch would take a job of {_nodes(job.nodes)} with {asked}.")
-    return Finding(
-        WRONG, f"sbatch refuses a job of {_nodes(job.nodes)} with {asked}: {_cured(answer.reason)}"
-    )
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
-
-
-def _gpu_request(env: Mapping[str, str]) -> str:
-    form = env.get("LABKIT_GPU_FORM", "")
-    if form == "gpus-per-node":
-        return f"--gpus-per-node={env.get('SBATCH_GPUS_PER_NODE', '?')}"
-    if form == "gres":
-        found = re.search(r"--gres[= ](\S+)", env.get("LABKIT_SBATCH_OPTIONS", ""))
-        return f"--gres={env.get('SBATCH_GRES') or (found[1] if found else '?')}"
-    return "no word about GPUs"
-
-
-_CURES = {
-    "account": "Set SBATCH_ACCOUNT to an account that may use this partition.",
-    "qos": "Set SBATCH_QOS, or leave it out.",
-    "partition": "Set SBATCH_PARTITION; `sinfo -s` lists them.",
-    "generic resource|gres": "LABKIT_GPU_FORM or the type of GPU is not this site's: see `sinfo -o '%P %G'`.",
-    "node configuration": "No node has so many cores, or so many of such GPUs: see `sinfo -o '%P %c %G'`.",
-    "feature": "SBATCH_CONSTRAINT names a feature that no node has: see `sinfo -o '%P %f'`.",
-    "time limit": "This partition does not take jobs of 2 minutes.",
-    "memory": "SBATCH_MEM_PER_NODE is more than a node has: see `sinfo -o '%P %m'`.",
-}
-
-
-def _cured(reason: str) -> str:
-    """Slurm's own words, and what to do."""
-    for words, cure in _CURES.items():
-        if re.search(words, reason, re.IGNORECASE):
-            return f"{reason.rstrip('.')}. {cure}"
-    return reason.rstrip(".") + "."
-
-
 def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
     """What is missing or misspelt in the site file itself."""
     launcher = (env.get("LABKIT_LAUNCHER") or "").split()
@@ -121,15 +48,9 @@ def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(WRONG, f"{name} is {value!r} in slurm/sites/{site}.sh; known: {', '.join(words)}.")
 
 
-def _partitions(env: Mapping[str, str], known: Mapping[str, tuple[bool, int, int]]) -> list[str]:
-    """The partitions a job may go to: those asked for, else the default."""
-    asked = [name.strip() for name in env.get("SBATCH_PARTITION", "").split(",") if name.strip()]
-    return asked or [name for name, (default, _, _) in known.items() if default]
-
-
 def _partition(env: Mapping[str, str]) -> Iterator[Finding]:
     known = _slurm_ask.partitions(env)
-    asked = _partitions(env, known)
+    asked = _site_plan.partitions(env, known)
     if not known:
         yield Finding(UNCHECKED, "sinfo does not list partitions.")
     elif not asked:
@@ -139,7 +60,7 @@ def _partition(env: Mapping[str, str]) -> Iterator[Finding]:
     for name in asked:
         if name in known:
             _, nodes, gpus = known[name]
-            yield Finding(OK, f"Partition {name}: {_nodes(nodes)}, {gpus} GPU{'s' * (gpus != 1)} in a node.")
+            yield Finding(OK, f"Partition {name}: {some([nodes], 'node')}, {some([gpus], 'GPU')} in a node.")
         elif known:
             yield Finding(WRONG, f"There is no partition {name!r} here. sinfo knows {', '.join(known)}.")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import labkit
 from labkit import _fitness, _job_look, _mpi_identity, _site_node
 from labkit._site_job import Outcome
-from labkit._site_login import NOTE, OK, UNCHECKED, WRONG, Finding, Plan, _nodes
+from labkit._site_plan import Plan
+from labkit._site_words import NOTE, OK, UNCHECKED, WRONG, Finding, nodes, some
 
 
 def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Iterator[Finding]:
@@ -89,14 +90,14 @@ def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mappin
         status = OK if len(hosts) == job.nodes else WRONG
         yield Finding(
             status,
-            f"{launcher} started {wanted} ranks on {_nodes(len(hosts))} ({', '.join(hosts)}); they exchanged "
+            f"{launcher} started {wanted} ranks on {nodes(len(hosts))} ({', '.join(hosts)}); they exchanged "
             f"their first message in {slowest:.2g} s.",
         )
 
 
 def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
     cores = sorted({rank["cores"] for rank in ranks})
-    yield Finding(OK, f"Each rank may use {_some(cores, 'core')}.")
+    yield Finding(OK, f"Each rank may use {some(cores, 'core')}.")
     if cores[0] == 1:
         yield Finding(
             NOTE,
@@ -116,7 +117,7 @@ def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
             NOTE, f"Slurm gives {gpus} GPUs in a node, but no driver shows any: labs use the processor."
         )
     elif wanted:
-        yield Finding(OK, f"{_some([max(gpus, devices)], 'GPU')} in each node.")
+        yield Finding(OK, f"{some([max(gpus, devices)], 'GPU')} in each node.")
 
 
 def _network(ranks: list[dict]) -> Iterator[Finding]:
@@ -133,7 +134,7 @@ def _network(ranks: list[dict]) -> Iterator[Finding]:
                 WRONG, f"No InfiniBand port of {host} is active: {'; '.join(there or ['none there'])}."
             )
     first = next(there for there in ports.values() if there)
-    yield Finding(OK, f"{_some([len(first)], 'InfiniBand port')}: {'; '.join(first[:4])}.")
+    yield Finding(OK, f"{some([len(first)], 'InfiniBand port')}: {'; '.join(first[:4])}.")
 
 
 def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
@@ -161,8 +162,3 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
         report = {"mpi": {"files": [], "threads": f"MPI_THREAD_{levels[0]}", "family": rank["family"]}}
         report["mpi"]["cuda_built"], report["gpu"] = None, {"devices": []}
         yield Finding(WRONG, _mpi_identity.advice(report, env)[0])
-
-
-def _some(counts: list[int], what: str) -> str:
-    text = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{text} {what}{'s' * (counts[-1] != 1)}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from labkit import _site_verdict, _slurm_ask
 from labkit._site_job import Outcome
-from labkit._site_login import NOTE, OK, UNCHECKED, WRONG, Plan
+from labkit._site_plan import Plan
+from labkit._site_words import NOTE, OK, UNCHECKED, WRONG
 
 GPU_NODE = {"LABKIT_LAUNCHER": "srun --mpi=pmi2", "LABKIT_MPI": "mvapich2-gdr", "LABKIT_GPUS_PER_NODE": "4"}
 PORT = "mlx5_0 port 1: InfiniBand, ACTIVE, 200 Gb/sec (4X HDR)"

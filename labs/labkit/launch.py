@@ -63,12 +63,14 @@ def run(
             session.start(plan, comm, _follow.DUMP_SIGNAL)
             error = _follow.outcome(session, timeout)
             if error is None:
+                # Before the end: a supervisor that has to end slow leavers removes the folder.
+                results = [_task.load_result(session.folder / f"result.{n}", n) for n in range(ranks)]
                 session.finish()
             session.stop()
         session.drain()
         if error is not None:
             raise error
-        return [_task.load_result(session.folder / f"result.{rank}", rank) for rank in range(ranks)]
+        return results
 
 
 def _in_place(*everything) -> list:

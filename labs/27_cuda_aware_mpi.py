@@ -246,7 +246,7 @@ for where, times in races.items():
     steps = [(fit.alpha, fit.beta) for fit in fits]
     curves = {"T": {c / 1024: 1e3 * pipeline_time(longest, longest / c, steps) for c in tried}}
     curves["yours"] = {c / 1024: 1e3 * found[where][c][longest].samples for c in tried}
-    title = f"Which chunk for {longest >> 20} MiB? {name}"
+    title = f"{longest >> 20} MiB in chunks, {name}"
     plots.lines(curves, title=title, xlabel="chunk (KiB)", ylabel="ms", logx=True)
     print(f"{where}: by your formula {choose(longest, steps) / 1024:.0f} KiB. How sharp is the bottom?")
 
@@ -254,8 +254,8 @@ for where, times in races.items():
 # With **GPUDirect RDMA** the card itself reads and writes the GPU's memory: one step. NVIDIA measured 6.39
 # GB/s so over FDR InfiniBand. But some servers let a card read a GPU slowly: say, at `slow_read`. **GDRCopy**
 # maps the GPU's memory, so that the CPU copies: it starts at once, an engine in 6 to 7 µs, but each read goes
-# to the GPU and back. Below, times **computed** from published ones (GDRCopy on a P100, a K40's engine, that
-# link). Up to which power of two is the CPU faster to the host, and slow RDMA faster than chunks?
+# to the GPU and back. Below, times **computed** from published ones (GDRCopy on a P100, a K40's engine) and
+# that link, its 5 µs an estimate. Up to which power of two is the CPU faster to the host, slow RDMA than cuts?
 
 # %%
 predict("27.4", cpu_to_host_bytes=..., slow_rdma_bytes=...)

@@ -144,7 +144,7 @@ def test_a_pause_is_never_short(seconds):
 
 def test_here_says_what_it_is():
     device = devices.here(4e-4, 2.5e8)
-    assert device.name.startswith("cuda:" if HAS_GPU else "stand-in, copies at 0.250 GB/s after 400 µs")
+    assert device.name.startswith("cuda:" if HAS_GPU else "stand-in, 0.25 GB/s after 400 µs")
 
 
 def test_ask_mpi():

@@ -9,7 +9,7 @@ import numpy as np
 
 from labkit.devices.host import Copy, Pinned, refuse
 from labkit.errors import LabError
-from labkit.measurement import digits, human
+from labkit.measurement import human
 
 
 class Memory:
@@ -52,7 +52,7 @@ class StandIn:
         if not (latency >= 0 and rate > 0):
             raise LabError(f"A device copies after 0 s or more, at above 0 bytes/s, not {latency}, {rate}.")
         self.latency, self.rate = latency, rate
-        self.name = f"stand-in, copies at {digits(rate / 1e9)} GB/s after {human(latency)}"
+        self.name = f"stand-in, {rate / 1e9:g} GB/s after {human(latency)}"
         self._clock, self._pause = clock, pause or _sleep
         self._queue: dict[str, list] = {"to host": [], "to device": []}
         self._free = dict.fromkeys(self._queue, 0.0)

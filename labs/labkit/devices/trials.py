@@ -45,11 +45,12 @@ def trials(
                 expect.equal(many, count, f"{who} the number of copies {engine}")
             expect.equal(run.sent[rank], count, f"{who} the messages that rank {rank} sent")
             expect.equal(run.sent_bytes[rank], n, f"{who} the bytes that rank {rank} sent")
-        full = count * (chunk or n)
-        steps = (copy, link, copy)
+        steps, full = (copy, link, copy), count * (chunk or n)
         best, in_turns = pipeline_time(full, count, steps), count * pipeline_time(full / count, 1, steps)
+        spare = max(pipeline_time(full / count, 1, [step]) for step in steps) if count > 1 else 0
         took = f"{who} it takes {1e6 * run.time:.0f} µs"
-        expect(run.time < 1.05 * best, f"{took}; in turns {1e6 * in_turns:.0f}, overlapped {1e6 * best:.0f}.")
+        overlapped = run.time < 1.02 * (best + spare)  # good pipelines may need a step more than the best one
+        expect(overlapped, f"{took}; in turns {1e6 * in_turns:.0f}, overlapped {1e6 * best:.0f}.")
         runs.append(run)
     return runs
 

@@ -215,10 +215,15 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
         for words in says:
             assert words in ended.stdout, (changes, ended.stdout)
         assert "No job was tried" in ended.stdout
-    site.write("refused", LABKIT_MODULES="gcc nonesuch", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9")
+    site.write("refused", LABKIT_SBATCH_OPTIONS="--comment='open")
+    ended = site.labkit("doctor", "--site", "refused")
+    assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (1, True), ended
+    more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch"}
+    site.write("refused", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9", **more)
     ended = site.labkit("doctor", "--site", "refused", "--patience", "0", env={"SBATCH_CONSTRAINT": "none"})
     assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh; known: mpich," in ended.stdout
     assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
+    assert "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout
     assert "module" in next(line for line in ended.stdout.splitlines() if "avail" in line and "WRONG" in line)
     assert jobs(table) == []
 

@@ -39,6 +39,9 @@ def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
         "LABKIT_MPI": (env.get("LABKIT_MPI"), sites.FLAVORS),
         "LABKIT_LAUNCHER": (launcher[0] if launcher else None, sites.LAUNCHERS),
     }
+    gpus = env.get("LABKIT_GPUS_PER_NODE", "")
+    if not gpus.isdecimal():
+        yield Finding(WRONG, f"LABKIT_GPUS_PER_NODE is {gpus!r} in slurm/sites/{site}.sh; write 0, 1, 2, …")
     for name, (value, words) in known.items():
         if value is None:
             yield Finding(

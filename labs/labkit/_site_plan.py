@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from labkit import _slurm_ask
 from labkit._site_words import OK, WRONG, Finding, nodes
+from labkit.errors import LabError
 
 
 class Plan(NamedTuple):
@@ -26,7 +27,11 @@ def plan(env: Mapping[str, str], wanted: int | None) -> Plan:
     count = wanted or min(2, max(there, default=1))
     each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
     options = ["--time=2", f"--nodes={count}", f"--ntasks-per-node={each}", "--job-name=labkit-doctor"]
-    return Plan(count, each, options + shlex.split(env.get("LABKIT_SBATCH_OPTIONS", "")))
+    further = env.get("LABKIT_SBATCH_OPTIONS", "")
+    try:
+        return Plan(count, each, options + shlex.split(further))
+    except ValueError as error:
+        raise LabError(f"LABKIT_SBATCH_OPTIONS in the site file is {further!r}: {error}.") from None
 
 
 def partitions(env: Mapping[str, str], known: Mapping[str, tuple[bool, int, int]]) -> list[str]:

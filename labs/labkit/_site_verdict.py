@@ -104,7 +104,8 @@ def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
             "One core for a rank and its data loaders is little: --cpus-per-task in LABKIT_SBATCH_OPTIONS "
             "gives more.",
         )
-    wanted = int(env.get("LABKIT_GPUS_PER_NODE") or 0)
+    number = env.get("LABKIT_GPUS_PER_NODE", "")
+    wanted = int(number) if number.isdecimal() else 0
     gpus, devices = min(rank["gpus"] for rank in ranks), min(rank["devices"] for rank in ranks)
     if wanted and max(gpus, devices) < wanted:
         yield Finding(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from labkit import benchmarks, cluster, launch, models, progress, record, world
+from labkit.errors import LabError
 from labkit.measurement import Measurement, human
 
 STEM = "51_mpi_against_nccl"
@@ -101,13 +102,17 @@ def times_as_long(table: Table, one: str, other: str, nbytes: int) -> float:
 def elsewhere(timeout: float, **settings) -> tuple[Table, str]:
     """(table of two nodes with two ranks each, what it is): of a job on the cluster at hand, else the kit's.
 
-    settings: the job's parameters. Waits for it, `timeout` seconds at most. Inside of a job: no new one.
+    settings: the job's parameters. Waits for it, `timeout` seconds at most; one that fails is told of.
+    Inside of a job: no new one.
     """
     job = None
     if world.launcher() is None and cluster.here():
         solved = progress._solved_lab()
         job = cluster.submit(STEM, nodes=2, ranks_per_node=2, settings=settings, solved=solved)
-        job.wait(timeout=timeout)
+        try:
+            job.wait(timeout=timeout)
+        except LabError as error:  # the lab here is well, only the numbers from there are missing
+            print(f"{error}\nOn with the kit's reference results.")
     elif world.launcher() is None:
         print("No Slurm cluster is at hand: `make tabletop BANDWIDTH=200mbit` starts one on this machine.")
     frame, label = cluster.records_or_reference(STEM, "allreduce", job)

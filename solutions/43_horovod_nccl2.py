@@ -252,7 +252,7 @@ print("calls by library:", horovod_timeline.backends(events) if world.is_root() 
 # <details><summary>Hint 1: ring</summary>
 #
 # Each of p = mg ranks sends 2(p - 1) chunks of 1/p; one rank of a node sends them to the next node. With one
-# node nothing leaves, but the rounds are the same.
+# node nothing leaves, but rounds remain. The busiest node of the tree is its root, which sends down.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #

@@ -26,8 +26,8 @@ def report(choose: Chooser, sizes: Sequence[float], timeout: float = 120) -> str
     if not (gpus and hvd.nccl_built()):
         site, built = cluster.here() or "…", bool(hvd.nccl_built())
         return (
-            f"GPUs here: {gpus}. Horovod built with NCCL: {built}. So it does not run. On a cluster that has both, "
-            f"a job runs this lab: make submit LAB=43 NODES=2 SITE={site}"
+            f"GPUs here: {gpus}. Horovod built with NCCL: {built}. It does not run. On a cluster with "
+            f"both, a job does it: make submit LAB=43 NODES=2 SITE={site}"
         )
     ranks = launch.ranks_here(min(gpus, 4))
     log = nccl_log.parse("\n".join(launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout)))
@@ -54,6 +54,7 @@ def allreduces(choose: Chooser, sizes: Sequence[float]) -> str:
         for nbytes in sizes:
             hvd.allreduce(torch.ones(max(1, int(nbytes) // 4), device="cuda"), name=f"{nbytes:.0f} bytes")
         torch.cuda.synchronize()
+        hvd.shutdown()  # under a launcher this process goes on, and may start Horovod anew in another way
         return "\n".join(file.read_text(errors="replace") for file in Path(folder).iterdir())
 
 

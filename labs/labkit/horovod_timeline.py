@@ -18,8 +18,6 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-WARM_UP = 2  # steps of `train` that are not timed
-
 # What moved the data. MEMCPY_…, QUEUE, WAIT_FOR_…, INIT_NCCL and NEGOTIATE_… did not.
 OPERATION = re.compile(
     r"(MPI|GLOO|NCCL|CCL|DDL)_(?:\w+_)?(?:ALLREDUCE|ALLGATHER|BCAST|BROADCAST|ALLTOALL|REDUCE|REDUCESCATTER)"
@@ -46,7 +44,6 @@ class Collective:
 
     @property
     def backend(self) -> str:
-        """ "MPI", "GLOO", "NCCL", …"""
         return self.name.split("_")[0]
 
     @property
@@ -178,7 +175,7 @@ def train(layers: int, width: int, steps: int):
     gradients are `layers` matrices of width x width float32.
 
     Returns the timing.Measurement of a step and, on rank 0, the events of the file that $HOROVOD_TIMELINE
-    names (else None). The events hold WARM_UP steps more than the measurement.
+    names (else None); those of the last milliseconds may be missing: Horovod ends before it wrote them.
     """
     import horovod.torch as hvd
     import torch
@@ -198,6 +195,6 @@ def train(layers: int, width: int, steps: int):
         net(images).square().mean().backward()
         optimizer.step()
 
-    time = timing.measure(step, repeat=steps, warmup=WARM_UP)
+    time = timing.measure(step, repeat=steps, warmup=2)
     hvd.shutdown()  # completes the timeline, and lets this process start Horovod again in another way
     return time, read(os.environ["HOROVOD_TIMELINE"]) if first else None

@@ -109,14 +109,16 @@ def look_inside() -> tuple[str, str]:
 def thread_level() -> str:
     """On a rank: "MULTIPLE" if that is what Horovod was given, by hvd.mpi_threads_supported(); else "less".
 
-    Nothing but Horovod may use MPI meanwhile: on less, another thread's calls can break it.
+    Nothing but Horovod may use MPI meanwhile: on less, another thread's calls can break it. A rank ends its
+    MPI when it is left, which MVAPICH2 does not survive at the level that it grants a bound rank.
     """
     import horovod.torch as hvd
 
     hvd.init()
-    level = "MULTIPLE" if hvd.mpi_threads_supported() else "less"
-    hvd.shutdown()
-    return level
+    if not hvd.mpi_threads_supported():
+        return "less"
+    hvd.shutdown()  # so that this process may start Horovod again
+    return "MULTIPLE"
 
 
 def options(launcher: str, nodes: int, gpus: int) -> dict[str, str]:

@@ -141,8 +141,9 @@ with check("27.2"):
         devices.trials(pipelined, lengths=[200_000], chunk=20_000, copy=(1e-5, beta))
     launch.run(devices.on_ranks, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
     ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}
-    races, name = launch.run(devices.race, [1 << 22], ways, start=1e-3, rate=1e8, ranks=ranks)[0]
-    gain = min(one["staged"][1 << 22].median / one["pipelined"][1 << 22].median for one in races.values())
+    races, name = launch.run(devices.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
+    best = {way: [times[way][1 << 22].samples.min() for times in races.values()] for way in ways}
+    gain = min(np.divide(best["staged"], best["pipelined"]))  # the fastest runs: the machine may be busy
     expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
 
 # %%
@@ -281,16 +282,15 @@ for where, times in races.items():
     steps = [(fit.alpha, fit.beta) for fit in fits]
     curves = {"T": {c / 1024: 1e3 * pipeline_time(longest, longest / c, steps) for c in tried}}
     curves["yours"] = {c / 1024: 1e3 * found[where][c][longest].samples for c in tried}
-    title = f"{longest >> 20} MiB in chunks, {name}"
-    plots.lines(curves, title=title, xlabel="chunk (KiB)", ylabel="ms", logx=True)
+    plots.lines(curves, title=f"Which chunk? {name}", xlabel="chunk (KiB)", ylabel="ms", logx=True)
     print(f"{where}: by your formula {choose(longest, steps) / 1024:.0f} KiB. How sharp is the bottom?")
 
 # %% [markdown]
 # With **GPUDirect RDMA** the card itself reads and writes the GPU's memory: one step. NVIDIA measured 6.39
 # GB/s so over FDR InfiniBand. But some servers let a card read a GPU slowly: say, at `slow_read`. **GDRCopy**
 # maps the GPU's memory, so that the CPU copies: it starts at once, an engine in 6 to 7 µs, but each read goes
-# to the GPU and back. Below, times **computed** from published ones (GDRCopy on a P100, a K40's engine) and
-# that link, its 5 µs an estimate. Up to which power of two is the CPU faster to the host, slow RDMA than cuts?
+# to the GPU and back. Below, times **computed** from published ones (GDRCopy: P100, engine: K40) on that link
+# (5 µs, an estimate). Up to which power of two is the CPU faster to the host, and slow RDMA than chunks?
 
 # %%
 predict("27.4", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
@@ -304,9 +304,9 @@ for path, one in {"RDMA": [net], "RDMA, slow reads": [bad], "staged": steps}.ite
     paths[path] = {n: pipeline_time(n, 1, one) for n in sizes}
 paths["best chunks"] = {n: pipeline_time(n, n / choose(n, steps), steps) for n in sizes}
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
-sooner = max(n for n, s in devices.CPU_TO_HOST.items() if s < pipeline_time(n, 1, [engine]))
-slow_rdma = max((n for n in sizes if not choose(n, steps, bad)), default=0)
-predict.compare("27.4", cpu_to_host_bytes=sooner, slow_rdma_bytes=slow_rdma)
+cpu = max(n for n, s in devices.CPU_TO_HOST.items() if s < pipeline_time(n, 1, [engine]))
+rdma = max((n for n in sizes if not choose(n, steps, bad)), default=0)
+predict.compare("27.4", cpu_to_host_bytes=cpu, slow_rdma_bytes=rdma)
 
 # %% [markdown]
 # Such limits ship with the libraries. MVAPICH-Plus: `MVP_GDRCOPY_MAX_SIZE_D2H` 2048, `…_H2D` 32768.

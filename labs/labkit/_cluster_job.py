@@ -12,7 +12,9 @@ from labkit import _jsonl, _slurm, _slurm_status, record
 from labkit._slurm_status import GOOD, UNKNOWN, Status
 from labkit.errors import NotHere
 
-_WELL = re.compile(r"Lab \S+: all \d+ ranks ended well after ", re.MULTILINE)  # labkit.jobrun's last line
+_WELL = re.compile(
+    r"^Lab \S+: .*\bended well after \d+ s\.$", re.MULTILINE
+)  # the last lines of labkit.jobrun
 _BADLY = re.compile(r"^Lab \S+ failed after \d+ s, exit status (\d+)\.\n", re.MULTILINE)
 _NOISE = re.compile(r"(srun|slurmstepd|mpiexec|salloc): |\*\*\* |\s*$")
 

@@ -232,9 +232,10 @@ with check("50.3"):
 predict.compare("50.3", speedup_of_64=scaling.amdahl(64, 0.05))
 
 # %%
-fit = scaling.fit_amdahl(measured["strong"])
-print(f"by hand: s = {serial_share(times['strong']):.1%}; with the spread of the samples: {fit}")
-plots.scaling(measured["strong"], fit=fit, title="Strong scaling and Amdahl's law")
+if largest > 1:  # a batch job of one rank is only the first point of a study
+    fit = scaling.fit_amdahl(measured["strong"])
+    print(f"by hand: s = {serial_share(times['strong']):.1%}; with the spread of the samples: {fit}")
+    plots.scaling(measured["strong"], fit=fit, title="Strong scaling and Amdahl's law")
 
 # %% [markdown]
 # Two points fit any line; it takes a third to test a law. And 1 / s limits a job whose work stays the same.
@@ -297,4 +298,4 @@ predict.compare("50.1", communication_strong=step["communicate"] / sum(step.valu
 # - Efficiency flatters slow programs: a bad single-rank baseline scales beautifully.
 # - Amdahl limits strong scaling. Weak scaling pays with a larger batch (lab 34).
 # - Time in an allreduce is sending *and* waiting. Lab 53 hunts for who is late.
-# - On a cluster, `mpiexec -n 16 python labs/50_strong_and_weak_scaling.py` draws it for 1 to 16 ranks.
+# - On a cluster: `make scaling LAB=50 NODES=1,2,4,8`; later, `cluster.last_study(50).plot("strong")`.

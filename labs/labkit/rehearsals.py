@@ -15,25 +15,27 @@ def late_calls(comm, time_calls: Callable, values: int = 10**5) -> tuple[list[fl
     """time_calls(link, call, 12, 3, clock) on a virtual rank: what it returns, and how many calls it made.
 
     A call is a ring allreduce of float32 `values`. The first three take 5 ms more, as while connections
-    open; and when a call's time has been read, something else keeps rank r busy for r ms.
+    open; and after a call that is timed something else keeps rank r busy for r ms.
     """
     import torch
 
-    link, vector, late = backends.over(comm), torch.zeros(values), []
+    link, vector = backends.over(comm), torch.zeros(values)
+    made, timed, busy = 0, False, 0.0  # calls so far; was the clock ever read; seconds that are to come
 
     def call() -> None:
-        comm.compute(5e-3 if len(late) < 3 else 0)
+        nonlocal made, busy
+        comm.compute(busy + (5e-3 if made < 3 else 0))
         link.sum(vector)
-        late.append(comm.rank * 1e-3)
+        made, busy = made + 1, comm.rank * 1e-3 if timed else 0.0
 
     def clock() -> float:
+        nonlocal timed, busy
         now = comm.Wtime()
-        if late and late[-1]:
-            comm.compute(late[-1])
-            late[-1] = 0
+        comm.compute(busy)
+        timed, busy = True, 0.0
         return now
 
-    return time_calls(link, call, 12, 3, clock), len(late)
+    return time_calls(link, call, 12, 3, clock), made
 
 
 def expect_calls(time_calls: Callable, ranks: int) -> None:

@@ -50,7 +50,7 @@ WRONG = [
         call()
     return [(clock() - start) / calls] * calls
 """,
-        says="values are off",
+        says="first the barrier, then the clock",
     ),
     Wrong(
         "51.1",

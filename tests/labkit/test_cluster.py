@@ -252,6 +252,22 @@ def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
     assert list(study.table("sum", bytes=64)["seconds"]) == [2.0]
 
 
+def test_weak_results_are_known_by_their_name(monkeypatch):
+    seconds = {"1": 8.0, "2": 10.0}
+    monkeypatch.setattr(
+        Job,
+        "entries",
+        lambda self: [
+            {"result": name, "ranks": self.ranks, "seconds": seconds[self.number]}
+            for name in ("weak", "strong")
+        ],
+    )
+    frame = _cluster_study.Study("91_job", [job("1", ranks=1), job("2", ranks=2)]).table()
+    assert list(frame["result"]) == ["strong", "strong", "weak", "weak"]
+    assert list(frame["efficiency"]) == pytest.approx([1.0, 0.4, 1.0, 0.8])
+    assert list(frame["speedup"]) == pytest.approx([1.0, 0.8, 1.0, 1.6])
+
+
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
     monkeypatch.setenv("SITE", "tabletop")
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)

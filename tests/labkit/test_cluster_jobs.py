@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import labkit
@@ -187,6 +188,9 @@ def test_a_job_that_slurm_forgot():
     assert lost.state() == "completed", "its output ends with labkit's own last line"
     same_number = replace(job, final=None, file=job.file.replace("-20", "-19"))
     assert same_number.state() == "completed", "sacct has it; the clocks agree"
+    later = (datetime.now(timezone.utc) + timedelta(hours=1)).isoformat()
+    other = replace(same_number, final=None, submitted=later)
+    assert other.state() == "unknown", "Slurm's job of that number is an older one, with another output"
     Path(job.file).write_text("began\n")
     with pytest.raises(LabError, match="Slurm no longer knows job 99999 .* does not say how it ended"):
         replace(lost, final=None).wait(5)

@@ -128,8 +128,7 @@ losses = [job[0]["loss"] for job in jobs["strong"].values()]
 assert np.allclose(losses, losses[0], rtol=1e-4), f"Strong scaling changed the loss: {losses}"
 
 # %% [markdown]
-# Strong: the same loss on any number of ranks, for the computation is the same. Weak: a larger batch, another
-# loss. That is its price (lab 34).
+# Strong: the same work, the same loss on any number of ranks. Weak: a larger batch, another loss (lab 34).
 #
 # ### Exercise 50.2 · Speed-up and efficiency
 # *Efficiency* is the useful share of what you pay for: ideal time / measured time. `times` holds seconds per

@@ -10,13 +10,26 @@ Horovod 0.28.1's horovod/common/timeline.cc and common.h, and the files it wrote
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit._horovod_steps import train
 from labkit.errors import LabError
+
+__all__ = [
+    "EXAMPLES",
+    "Activity",
+    "Collective",
+    "activities",
+    "backends",
+    "collectives",
+    "example",
+    "parse",
+    "read",
+    "train",
+]
 
 # What moved the data. MEMCPY_…, QUEUE, WAIT_FOR_…, INIT_NCCL and NEGOTIATE_… did not.
 OPERATION = re.compile(
@@ -168,33 +181,3 @@ EXAMPLES = (  # calls, and {operation: (calls, tensors)}
 def backends(events: list[dict]) -> dict[str, int]:
     """Calls by operation, for example {"MPI_BCAST": 4, "MPI_ALLREDUCE": 30}."""
     return dict(Counter(call.name for call in collectives(events)))
-
-
-def train(layers: int, width: int, steps: int):
-    """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication costs. Its
-    gradients are `layers` matrices of width x width float32.
-
-    Returns the timing.Measurement of a step and, on rank 0, the events of the file that $HOROVOD_TIMELINE
-    names (else None); those of the last milliseconds may be missing: Horovod ends before it wrote them.
-    """
-    import horovod.torch as hvd
-    import torch
-
-    from labkit import timing
-
-    hvd.init()
-    first = hvd.rank() == 0
-    net = torch.nn.Sequential(*[torch.nn.Linear(width, width, bias=False) for _ in range(layers)])
-    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
-    images = torch.randn(16, width)
-
-    def step():
-        optimizer.zero_grad()
-        net(images).square().mean().backward()
-        optimizer.step()
-
-    time = timing.measure(step, repeat=steps, warmup=2)
-    hvd.shutdown()  # completes the timeline, and lets this process start Horovod again in another way
-    return time, read(os.environ["HOROVOD_TIMELINE"]) if first else None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from labkit import horovod_timeline as timeline
+from labkit import launch, mvapich
 from labkit.errors import LabError
 
 FILE = (
@@ -120,3 +121,18 @@ def test_what_is_no_timeline_is_refused_in_a_sentence(text, says):
 def test_a_missing_file_says_what_to_set(tmp_path):
     with pytest.raises(LabError, match="set HOROVOD_TIMELINE to a file before hvd.init"):
         timeline.read(tmp_path / "none.json")
+
+
+@pytest.mark.slow
+def test_training_steps_leave_a_whole_timeline_of_this_run_alone(tmp_path):
+    file = tmp_path / "timeline.json"
+    file.write_text("[of an earlier run")
+    results = launch.run(
+        timeline.train, 3, 8, 4, ranks=2, env={"HOROVOD_TIMELINE": str(file), **mvapich.UNBOUND}
+    )
+    took, events = results[0]
+    assert results[1][1] is None
+    assert took.median > 0
+    names = [one.name for one in timeline.activities(events)]
+    assert names.count("MPI_ALLREDUCE") == 3 * (4 + 2)  # two steps are not timed
+    assert names.count("MPI_BCAST") == 3

@@ -19,6 +19,7 @@ _MODULES = (
     "launch",
     "models",
     "plots",
+    "profiling",
     "record",
     "scaling",
     "sites",

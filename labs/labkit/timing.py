@@ -108,7 +108,7 @@ def _measure(calls, repeat, warmup, comm, device, seconds, batch) -> list[Measur
         for call in calls:
             call()
     device_sync(device)
-    with _no_garbage_collection():
+    with no_garbage_collection():
         nanoseconds = _slowest(_collect(samplers, repeat, seconds, comm), comm)
     resolution = (_EVENT_RESOLUTION if with_events else clock_resolution()) / batch
     return [Measurement(column * 1e-9 / batch, resolution) for column in nanoseconds.T]
@@ -199,7 +199,8 @@ def _slowest(values, comm) -> np.ndarray:
 
 
 @contextmanager
-def _no_garbage_collection():
+def no_garbage_collection():
+    """While the block runs, no collection falls into a sample."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,0 +1,98 @@
+"""What happened when on this process: spans of threads, and of requests that were in flight.
+
+Times are seconds of time.perf_counter, which on Linux is CLOCK_MONOTONIC: one clock for all processes of a
+host. Outside a recording a span costs two readings of that clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+from typing import NamedTuple
+
+from labkit.errors import LabError
+
+COMPUTE, COMMUNICATION, INPUT = KINDS = ("compute", "communication", "input")
+IN_FLIGHT = ""  # the thread of a request that no thread is busy with
+OPERATION, EXPLICIT = 0, 1  # layers: what a profiler saw counts only where nothing explicit is said
+
+
+class Span(NamedTuple):
+    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: who carried it out, where known."""
+
+    kind: str
+    begin: float
+    end: float
+    name: str = ""
+    thread: str = IN_FLIGHT
+    layer: int = EXPLICIT
+    library: str = ""
+
+
+_log: list[Span] | None = None  # of the recording that is on
+_open: dict[int, span] = {}  # entered and not yet left, on any thread
+
+
+class span:
+    """`with span("communication", "bucket 3"): …`: this thread does that until the end of the block.
+
+    kind: "compute", "communication", "input"; any other counts as idle. In nested spans the inner one counts.
+    """
+
+    __slots__ = ("kind", "name", "begin", "thread")
+
+    def __init__(self, kind: str, name: str = ""):
+        self.kind, self.name = kind, name
+
+    def __enter__(self) -> span:
+        self.thread = threading.current_thread().name
+        _open[id(self)] = self
+        self.begin = perf_counter()
+        return self
+
+    def __exit__(self, *_) -> None:
+        end = perf_counter()
+        _open.pop(id(self), None)
+        if _log is not None:
+            _log.append(Span(self.kind, self.begin, end, self.name, self.thread))
+
+
+def mark(kind: str, begin: float, end: float, name: str = "") -> None:
+    """A span whose times are known [s of time.perf_counter]: a request, from its start to its end as seen.
+
+    Marks may overlap each other and what threads do. Raises LabError when the end lies before the begin.
+    """
+    if not end >= begin:
+        raise LabError(f"profiling.mark: {name or kind} ends at {end}, before it begins at {begin}.")
+    if _log is not None:
+        _log.append(Span(kind, begin, end, name))
+
+
+class Spans:
+    """Recorder of what `span` and `mark` say, one step at a time."""
+
+    def start(self) -> None:
+        global _log
+        if _log is not None:
+            raise LabError("profiling.record is already recording: a recorded step cannot record another.")
+        _log = []
+
+    def stop(self, begin: float, end: float) -> list[Span]:
+        """The spans of the step that ran from begin to end; those still open end now."""
+        global _log
+        found, _log = _log or [], None
+        still_open = list(_open.values())  # other threads go on meanwhile
+        for one in still_open:
+            since = getattr(one, "begin", None)  # not set for an instant on another thread
+            if since is not None and since < end:
+                found.append(Span(one.kind, since, end, one.name, one.thread))
+        return found
+
+    def finish(self) -> list[str]:
+        """Sentences on what the numbers do not say."""
+        return []
+
+    def close(self) -> None:
+        """End the recording, also after an error in a step."""
+        global _log
+        _log = None

@@ -1,0 +1,119 @@
+"""A recorded step, to read: the table of its parts, its operators, its picture, its trace for Perfetto."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit import _profile_parts
+from labkit._profile_spans import COMMUNICATION, Span
+from labkit.measurement import Measurement, Ratio, human
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class RankTrace:
+    """One rank's steps as (begin, end) and the spans of each, in seconds since rank 0's first step began."""
+
+    rank: int
+    host: str
+    steps: list[tuple[float, float]]
+    spans: list[list[Span]]
+
+    def parts(self, step: int) -> dict[str, float]:
+        """part -> seconds of one step."""
+        return _profile_parts.parts(self.steps[step], self.busy(step))
+
+    def busy(self, step: int) -> dict[str, list[tuple[float, float]]]:
+        """kind -> when it is on, of one step."""
+        return _profile_parts.busy(self.spans[step])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What `profiling.record` saw.
+
+    step: Measurement of the recorded steps, each as long as on its slowest rank.
+    overhead: Ratio of the recorded steps to those without recording; None if that was not asked.
+    clock_error: seconds by which the ranks' clocks may differ in here at most. notes: what to know besides.
+    """
+
+    ranks: list[RankTrace]
+    step: Measurement
+    overhead: Ratio | None
+    clock_error: float
+    kind: str = "spans"
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def middle(self) -> list[int]:
+        """The middle half of the steps by their length (all, of fewer than 4), the median step first."""
+        order = np.argsort(self.step.samples, kind="stable").tolist()
+        cut = len(order) // 4
+        kept = order[cut : len(order) - cut]
+        return sorted(kept, key=lambda one: abs(order.index(one) - (len(order) - 1) / 2))
+
+    def table(self) -> pandas.DataFrame:
+        """By rank, seconds per step: compute, communication, overlapped, exposed, input, idle, step.
+
+        The mean over the middle half of the steps: as robust as medians, and other than those the parts
+        compute + exposed + input + idle sum to the step. A rank that is ready before the slowest is idle.
+        """
+        import pandas
+
+        rows = {
+            one.rank: pandas.DataFrame([one.parts(step) for step in self.middle]).mean() for one in self.ranks
+        }
+        return pandas.DataFrame(rows).T[list(_profile_parts.PARTS)].rename_axis("rank")
+
+    def operators(self, most: int = 10) -> pandas.DataFrame:
+        """What took longest: name, kind, library, calls and seconds per step, mean over ranks and steps.
+
+        Seconds of operations that hold others include those; the share is of the step.
+        """
+        import pandas
+
+        total: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0, 0.0])
+        for one in self.ranks:
+            for span in (span for step in self.middle for span in one.spans[step]):
+                entry = total[span.name or span.kind, span.kind, span.library]
+                entry[0] += 1
+                entry[1] += span.end - span.begin
+        runs = len(self.ranks) * len(self.middle)
+        rows = [
+            {"name": name, "kind": kind, "library": library, "calls": calls / runs, "seconds": seconds / runs}
+            for (name, kind, library), (calls, seconds) in total.items()
+        ]
+        columns = ["name", "kind", "library", "calls", "seconds"]
+        frame = pandas.DataFrame(rows, columns=columns).sort_values("seconds", ascending=False)
+        return frame.assign(share=frame["seconds"] / self.step.median).head(most).reset_index(drop=True)
+
+    def show(self, title: str = "Where the step time goes", *, step: int | None = None, name=None):
+        """A picture of one step (the median one): for each rank a lane for each kind."""
+        from labkit import _profile_picture
+
+        return _profile_picture.draw(self, self.middle[0] if step is None else step, title, name)
+
+    def save(self, path: str | Path = "trace.json") -> Path:
+        """Write all ranks' steps as Chrome's trace events; `make trace FILE=…` opens it in Perfetto."""
+        from labkit import _profile_trace
+
+        return _profile_trace.save(self, path)
+
+    def __str__(self) -> str:
+        slowest = self.table().mean()
+        shares = ", ".join(
+            f"{part} {slowest[part] / slowest['step']:.0%}"
+            for part in ("compute", "exposed", "input", "idle")
+            if part != "exposed" or slowest[COMMUNICATION] > 0
+        )
+        cost = f"; recording: {self.overhead}" if self.overhead is not None else ""
+        clocks = f"; clocks of the ranks within {human(self.clock_error)}" if len(self.ranks) > 1 else ""
+        return f"step {self.step}: {shares}{cost}{clocks}"

@@ -1,0 +1,121 @@
+"""Where the step time goes: compute, communication (overlapped or exposed), input wait, idle; by rank.
+
+    with profiling.span("communication", "bucket 3"): …
+    profile = profiling.record(step, comm=comm)
+    profile.table(); profile.show(); profile.save("trace.json")
+
+Steps are timed as labkit.timing does: each begins with a barrier, and the slowest rank's time is the step's.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from time import perf_counter
+
+import numpy as np
+
+from labkit import _profile_clock, timing
+from labkit._profile_spans import Span, Spans, mark, span
+from labkit._profile_view import Profile, RankTrace
+from labkit.errors import LabError
+
+__all__ = ["Profile", "Span", "mark", "record", "span"]
+
+
+def record(
+    step: Callable[[], object],
+    steps: int = 5,
+    comm=None,
+    kind: str = "spans",
+    *,
+    device: str | None = None,
+    warmup: int = 1,
+    overhead: bool = True,
+) -> Profile:
+    """Run `step()` and record `steps` of the runs; returns the Profile, on every rank the same.
+
+    comm: an mpi4py communicator; all its ranks call record with the same numbers.
+    kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow",
+      "horovod"; several are joined by "+".
+    device: "cuda…": wait at the end of each step until it has done its work.
+    overhead: also run as many steps without recording, in turns, to state how much recording costs.
+    So step runs warmup + 2 · steps times (without overhead: warmup + steps).
+
+    Raises LabError for a kind that is not there, or a recorded step that records.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
+    group = None if comm is None else comm.Dup()  # its messages never meet those of the step
+    try:
+        with closing(_recorder(kind, group, device)) as recorder:
+            return _record(step, steps, group, recorder, kind, device, warmup, overhead)
+    finally:
+        if group is not None:
+            group.Free()
+
+
+def _record(step, steps, comm, recorder, kind, device, warmup, overhead) -> Profile:
+    for _ in range(warmup):
+        step()
+    clock = [_profile_clock.offset(comm)]
+    windows: list[tuple[float, float]] = []
+    spans: list[list[Span]] = []
+    plain: list[float] = []
+
+    def recorded() -> None:
+        recorder.start()
+        begin, end = _run(step, comm, device)
+        spans.append(recorder.stop(begin, end))
+        windows.append((begin, end))
+
+    def unrecorded() -> None:
+        begin, end = _run(step, comm, device)
+        plain.append(end - begin)
+
+    turn = [recorded, unrecorded] if overhead else [recorded]
+    with timing.no_garbage_collection():
+        for number in range(steps):
+            for run in turn[:: -1 if number % 2 else 1]:
+                run()
+    clock.append(_profile_clock.offset(comm))
+    mine = (socket.gethostname(), windows, spans, plain, clock, recorder.finish())
+    return _merged([mine] if comm is None else comm.allgather(mine), kind)
+
+
+def _run(step, comm, device) -> tuple[float, float]:
+    timing.device_sync(device)
+    if comm is not None:
+        comm.Barrier()
+    begin = perf_counter()
+    step()
+    timing.device_sync(device)
+    return begin, perf_counter()
+
+
+def _merged(ranks: list[tuple], kind: str) -> Profile:
+    """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the slowest."""
+    lasted = np.array([[end - begin for begin, end in windows] for _, windows, *_ in ranks]).max(axis=0)
+    plain = np.array([plain for _, _, _, plain, _, _ in ranks]).max(axis=0)
+    zero = ranks[0][1][0][0]
+    traces, errors = [], []
+    for rank, (host, windows, spans, _, ((first, error), (last, error_again)), _) in enumerate(ranks):
+        errors.append(max(error, error_again) + abs(last - first) / 2)  # the clocks may have drifted apart
+        back = zero + (first + last) / 2
+        steps = [
+            (begin - back, begin - back + long) for (begin, _), long in zip(windows, lasted, strict=True)
+        ]
+        moved = [[s._replace(begin=s.begin - back, end=s.end - back) for s in step] for step in spans]
+        traces.append(RankTrace(rank, host, steps, moved))
+    resolution = timing.clock_resolution()
+    taken = timing.Measurement(lasted, resolution)
+    without = timing.Ratio(taken, timing.Measurement(plain, resolution)) if plain.size else None
+    notes = list(dict.fromkeys(note for *_, notes in ranks for note in notes))
+    return Profile(traces, taken, without, max(errors), kind, notes)
+
+
+def _recorder(kind: str, comm, device: str | None):
+    if kind == "spans":
+        return Spans()
+    raise LabError(f'profiling.record: no kind {kind!r}; it has "spans".')

@@ -151,9 +151,9 @@ print("The kit's reference, not yours:", kept.to_string(index=False), sep="\n")
 predict.compare("42.2", level=granted({}, 4, 16))
 
 # %% [markdown]
-# ("Asked for less": by `HOROVOD_MPI_THREADS_DISABLE=1`.) On real MVAPICH2, with no variable, Horovod had
-# less, averaged rightly, and **both ranks crashed when they ended**. Any of the three cures above removes it;
-# best is `MV2_ENABLE_AFFINITY=0` with srun to bind. (MVAPICH 3, 4 and Plus read no `MV2_` variable.)
+# ("Asked for less": by `HOROVOD_MPI_THREADS_DISABLE=1`.) On MVAPICH2 2.3.7 with no variable, two ranks here
+# averaged rightly and **both crashed when they ended**. Each of the three ways to MULTIPLE cures it; best is
+# `MV2_ENABLE_AFFINITY=0`, with srun to bind. (MVAPICH 3, 4 and Plus read no `MV2_` variable.)
 #
 # ### Exercise 42.3 · The command of the job
 # **Variables.** `mvapich2`, on CPUs: `MV2_ENABLE_AFFINITY=0`. `mvapich2-gdr`: that, `MV2_USE_CUDA=1` (or GPU
@@ -174,8 +174,8 @@ predict.compare("42.2", level=granted({}, 4, 16))
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `["mpirun_rsh", "-export-all", "-np", …, "-hostfile", "hosts", *pairs, *program]`, and `["env", *pairs,
-# "srun", "--mpi=pmi2", f"--nodes={nodes}", …, "--gpu-bind=none", *program]`.
+# `["mpirun_rsh", "-export-all", "-np", …, "-hostfile", "hosts", *pairs, *program]`, and
+# `["env", *pairs, "srun", "--mpi=pmi2", f"--nodes={nodes}", …, "--gpu-bind=none", *program]`.
 # </details>
 
 
@@ -256,8 +256,8 @@ predict("42.4", calls_fused=1, calls_unfused=12)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# If `name.split("_")[0]` is a library: `calls, tensors = proof.get(name, (0, 0))`, and then `proof[name] =
-# (calls + 1, tensors + len(list(group)))`.
+# If `name.split("_")[0]` is a library: `calls, tensors = proof.get(name, (0, 0))`, and then
+# `proof[name] = (calls + 1, tensors + len(list(group)))`.
 # </details>
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from dataclasses import replace
@@ -33,7 +34,10 @@ class Line:
         if hints.in_notebook():
             self._display(whole)
         elif self._terminal:
-            print(f"\r\033[K{whole}", end="", flush=True)
+            fitting = whole[
+                : shutil.get_terminal_size().columns - 1
+            ]  # a line that wraps could not be rewritten
+            print(f"\r\033[K{fitting}", end="", flush=True)
         elif text != self._last:
             print(whole, flush=True)
         self._last = text

@@ -36,7 +36,7 @@ class Line:
         elif self._terminal:
             fitting = whole[
                 : shutil.get_terminal_size().columns - 1
-            ]  # a line that wraps could not be rewritten
+            ]  # a wrapped line stays
             print(f"\r\033[K{fitting}", end="", flush=True)
         elif text != self._last:
             print(whole, flush=True)

@@ -34,9 +34,7 @@ class Line:
         if hints.in_notebook():
             self._display(whole)
         elif self._terminal:
-            fitting = whole[
-                : shutil.get_terminal_size().columns - 1
-            ]  # a wrapped line stays
+            fitting = whole[: shutil.get_terminal_size().columns - 1]  # a wrapped line stays
             print(f"\r\033[K{fitting}", end="", flush=True)
         elif text != self._last:
             print(whole, flush=True)

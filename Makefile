@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling
+	submit results scaling trace
 
 # The set-up reads these from the environment (make setup MPI_HOME=…).
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -19,6 +19,9 @@ ROOT_TOO := $(if $(filter 0,$(shell id -u)),--allow-root)# in a container one is
 SHOW := notebooks/00_check_environment.ipynb
 
 # Asked before anything is set up: which lab, which exercise?
+ifneq ($(filter trace,$(MAKECMDGOALS)),)
+$(if $(FILE),,$(error Say which trace: make trace FILE=trace.json))
+endif
 ifneq ($(filter new run reset solve submit scaling,$(MAKECMDGOALS)),)
 $(if $(LAB),,$(error Say which lab: make $(MAKECMDGOALS) LAB=$(if $(filter new,$(MAKECMDGOALS)),66_my_topic,40)))
 endif
@@ -60,6 +63,9 @@ results: setup ## your batch jobs, their state and their records [LAB=40]
 
 scaling: setup ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
 	@$(PY) -m labkit scaling $(LAB) $(if $(NODES),--nodes $(NODES)) $(JOB)
+
+trace: setup ## open a trace in Perfetto's viewer, offline: make trace FILE=trace.json [PORT=9001]
+	@$(PY) -m labkit trace "$(FILE)" $(if $(PORT),--port $(PORT))
 
 reset: setup ## begin a lab afresh, yours is set aside: make reset LAB=40
 	@$(PY) -m labkit reset $(LAB)

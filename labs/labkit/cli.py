@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import labkit
-from labkit import _cluster_cli, build
+from labkit import _cluster_cli, _trace_view, build
 from labkit.errors import LabError
 
 
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     solve.set_defaults(call=_solve)
 
     _cluster_cli.add_verbs(verbs)
+    _trace_view.add_verb(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
     verbs.add_parser("site", help="write a site file for a new cluster").set_defaults(call=_site)
     verbs.add_parser("tour", help="run every solved lab and write a report")

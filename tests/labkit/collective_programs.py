@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 ARRAYS = ["Bcast", "Reduce", "Allreduce", "Allgather", "Allgatherv", "Reduce_scatter_block", "Reduce_scatter"]
-ARRAYS += ["Scatter", "Gather", "Alltoall", "Scan", "Iallreduce", "Ibcast"]
+ARRAYS += ["Scatter", "Gather", "Alltoall", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
 OBJECTS = ["barrier", "bcast", "reduce", "allreduce", "scan", "allgather", "gather", "scatter", "alltoall"]
 OTHERS = ["Barrier", "Ibarrier", "ring", "several"]
 GROUPS = ["split", "halves", "some", "cart", "dup", "node", "back"]
@@ -99,6 +99,9 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         return mine.tolist()
     if call == "Reduce":
         comm.Reduce(send if at_root else mine, into if at_root else None, op, root)
+        return into.tolist() if at_root else None
+    if call == "Ireduce":
+        comm.Ireduce(send if at_root else mine, into if at_root else None, op, root).Wait()
         return into.tolist() if at_root else None
     if call == "Gather":
         comm.Gather(send if at_root else mine, wide if at_root else None, root)

@@ -12,7 +12,7 @@ _COMM = """
     Detach_buffer Disconnect Dup_with_info Exscan Exscan_init Flush_buffer Free_keyval Gather_init Gatherv
     Gatherv_init Get_attr Get_errhandler Get_failed Get_group Get_info Get_name Get_parent Get_topology
     Graph_map Iagree Iallgather Iallgatherv Ialltoall Ialltoallv Ialltoallw Ibsend Idup Idup_with_info
-    Iexscan Iflush_buffer Igather Igatherv Improbe Ireduce Ireduce_scatter Ireduce_scatter_block Irsend
+    Iexscan Iflush_buffer Igather Igatherv Improbe Ireduce_scatter Ireduce_scatter_block Irsend
     Is_inter Is_intra Is_revoked Iscan Iscatter Iscatterv Isendrecv Isendrecv_replace Ishrink Join Mprobe
     Precv_init Psend_init Recv_init Reduce_init Reduce_scatter_block_init Reduce_scatter_init Revoke Rsend
     Rsend_init Scan_init Scatter_init Scatterv Scatterv_init Send_init Sendrecv_replace Set_attr

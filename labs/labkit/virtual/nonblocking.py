@@ -1,4 +1,4 @@
-"""Iallreduce, Ibcast, Ibarrier: collectives that go on while the program computes."""
+"""Iallreduce, Ireduce, Ibcast, Ibarrier: collectives that go on while the program computes."""
 
 from __future__ import annotations
 
@@ -98,5 +98,24 @@ class Nonblocking:
 
         def program(wire: Arrays) -> np.ndarray:
             return algorithms.allreduce(wire, work, op)
+
+        return CollectiveRequest(self, entered, program, None if data is into else data, into)
+
+    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
+        """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
+        self._check_root({"root": root})
+        into = blocks.receiving(recvbuf, "Ireduce") if self.rank == root else None
+        data = (
+            blocks.array(sendbuf, "Ireduce", "sendbuf")
+            if into is None
+            else blocks.pair(sendbuf, into, "Ireduce")
+        )
+        op = for_arrays(op, "Ireduce")
+        self._unused(data, into)
+        entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
+        work = blocks.own(data)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.reduce(wire, work, op, root)
 
         return CollectiveRequest(self, entered, program, None if data is into else data, into)

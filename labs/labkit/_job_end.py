@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ _HYDRA_HOW = re.compile(r"=\s+(?P<how>(?:EXIT CODE|KILLED BY SIGNAL): .+?)\s*=?$
 # slurmstepd, when Slurm ends a step: "*** STEP 7.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***"
 _CAUSE = re.compile(r"\*\*\* .* CANCELLED AT .* DUE TO (TIME LIMIT|NODE FAILURE|PREEMPTION)")
 _CAUSES = {"TIME LIMIT": "TIMEOUT", "NODE FAILURE": "NODE_FAIL", "PREEMPTION": "PREEMPTED"}
+_SIGNALS = {number: signal.strsignal(number) for number in sorted(signal.valid_signals()) if number < 32}
 _NODE = re.compile(r"(?i)srun: error: node failure on (\S+)")
 
 
@@ -47,13 +49,14 @@ class Listener:
         self._box: tuple[int, str] | None = None
 
     def status(self) -> int | None:
-        """The exit status of the rank that ended badly first, where the launcher tells it."""
-        told = (
-            re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", self.deaths[0].how)
-            if self.deaths
-            else None
-        )
-        return int(told[1]) if told else None
+        """The exit status of the first rank that ended with one, else 128 + the signal of the first."""
+        told = [re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", dead.how) for dead in self.deaths]
+        first = next((int(match[1]) for match in told if match), None)
+        if first is None and self.deaths:
+            first = next(
+                (128 + n for n, name in _SIGNALS.items() if name and name in self.deaths[0].how), None
+            )
+        return first
 
     def hear(self, line: str, when: float) -> None:
         found = next((match for pattern in _LINES if (match := pattern.search(line))), None)
@@ -132,6 +135,12 @@ def _facts(job: str) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired):
         return {}
     return dict(re.findall(r"\b(JobState|Reason|TimeLimit)=(\S+)", done.stdout))
+
+
+def hosts(folder: Path) -> list[str]:
+    """Where the ranks were that began the lab, by their own word: one host a rank."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("stack.*"))]
+    return [text.partition("\n")[0] for text in texts if text]
 
 
 def _places(folder: Path) -> str:

@@ -20,13 +20,14 @@ _stack = None  # the open file that faulthandler writes to
 
 
 def begin() -> None:
-    """In a rank of a batch job: should Slurm end it, its line of code is kept. Elsewhere: nothing."""
+    """In a rank of a batch job: leave its host and, should Slurm end it, its line. Elsewhere: nothing."""
     global _stack
     folder = _folder()
     if folder is None or _stack is not None:
         return
     with contextlib.suppress(OSError):  # without the note the job still runs
         _stack = open(folder / f"stack.{world.rank()}", "w")  # noqa: SIM115 - open until the process ends
+        print(socket.gethostname(), file=_stack, flush=True)
         # Written by C code: also while the rank waits inside MPI, where no Python runs. Then it ends as ever.
         faulthandler.register(signal.SIGTERM, file=_stack, all_threads=True, chain=True)
 

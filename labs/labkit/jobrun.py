@@ -99,7 +99,11 @@ def _follow(command: list[str], env: dict, shape: _job_shape.Shape, folder: Path
         code = listener.status() or code or 1
     seconds = time.monotonic() - began
     if code == 0:
-        _say("", f"Lab {stem}: all {shape.ranks} ranks ended well after {seconds:.0f} s.")
+        seen = _job_end.hosts(folder)
+        where = " and ".join(sorted(set(seen))) or "?"
+        _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
+        if len(seen) < shape.ranks:
+            _say(f"Only {len(seen)} of them were seen here: {folder.parent} must be a folder of all nodes.")
         return 0
     what = (
         failure or "No rank left a message, and the launcher does not say which one failed first; see above."

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from contextlib import contextmanager
 
 SETTINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's C++ side: errors, no information or warnings
@@ -50,7 +51,14 @@ class _Finder:
 
 
 def _without_noise(load, module) -> None:
-    """load(module) with stderr on a file; afterwards all but the known noise is written where it belongs."""
+    """load(module), without the known noise of its import."""
+    with without_lines(_NOISE):
+        load(module)
+
+
+@contextmanager
+def without_lines(noise: re.Pattern[bytes]):
+    """Hold back what this process writes to stderr; at the end, all but the lines with `noise` is written."""
     import tempfile
 
     sys.stderr.flush()
@@ -58,12 +66,12 @@ def _without_noise(load, module) -> None:
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
         try:
-            load(module)
+            yield
         finally:
             sys.stderr.flush()
             os.dup2(screen, 2)
             written.seek(0)
             for line in written:
-                if not _NOISE.search(line):
+                if not noise.search(line):
                     os.write(screen, line)
             os.close(screen)

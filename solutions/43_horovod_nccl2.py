@@ -47,6 +47,15 @@ for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
 # - `NET/IB/0`: network card 0. With `GDRDMA` it reads the GPU's memory itself; without, all bytes are copied
 #   to the host first. `NET/Socket`: TCP, on a cluster with InfiniBand a mistake
 #
+# ### Predict
+# We plot these three, `nvls_64_ranks` (8 hosts of 8 GPUs, InfiniBand) and `a100_nvlink_shm` (4 A100 of a
+# host, NVLink). In how many do cards read GPUs, in how many do GPUs of a host go through its memory?
+
+# %%
+predict("43.1", cards_read_gpus=3, host_memory_between=1)
+
+
+# %% [markdown]
 # ### Exercise 43.1 · Read the connections
 # From the lines of any version make {(source, dest): {kinds}}, and ignore all other lines. 6 to 9 lines.
 #
@@ -86,6 +95,8 @@ with check("43.1"):
             expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
         want = nccl_log.read(nccl_log.example(name)).transports(short=True)
         expect.equal(connections(lines), want, f"all connections in the log {name}")
+    lines = [f"Channel 0{i} : 6[6] -> 7[7] via {via}" for i, via in enumerate(("P2P/IPC", "SHM/direct"))]
+    expect.equal(connections(lines), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
 
 # %%
 shown = ("2.10.3_roce_gdrdma", "2.21.5_ib_gdrdma", "nvls_64_ranks", "2.18.3_socket_shm", "a100_nvlink_shm")
@@ -94,10 +105,12 @@ for name in shown:
     found = list(connections(logs[name]).values())
     parts[name.replace("_", "\n")] = {kind: sum(kind in pair for pair in found) for kind in kinds}
 plots.bars(parts, ylabel="pairs of ranks", title="How ranks are connected, in five excerpts")
+gdrdma, shm = (sum(bool(row[kind]) for row in parts.values()) for kind in ("NET+GDRDMA", "SHM"))
+predict.compare("43.1", cards_read_gpus=gdrdma, host_memory_between=shm)
 
 # %% [markdown]
-# **Explain.** In which two logs is GPUDirect RDMA off? In which two do GPUs of a host not reach each other?
-# (`nccl_log.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
+# **Explain.** In which two logs is there a network, but GPUDirect RDMA is off? In which two do GPUs of a host
+# not reach each other? (`nccl_log.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
 #
 # ### Exercise 43.2 · One GPU for each rank
 # NCCL refuses **two ranks on one GPU** (`Duplicate GPU detected`). And a rank opens a neighbour's GPU memory
@@ -161,23 +174,14 @@ with check("43.2"):
     expect.equal(trouble([("node1", 0, [0]), ("node2", 1, [1])]), None, "One rank on each node: trouble")
 
 # %% [markdown]
-# Ask `trouble` before NCCL does. With GPUs, and under `srun` on a cluster, the log is your own.
-
-# %%
-print("Two ranks on one GPU:", trouble([("here", my_gpu(rank, [0]), [0]) for rank in range(2)]))
-print(nccl_run.report(my_gpu, lengths))
-
-# %% [markdown]
 # ### Exercise 43.3 · What will be built?
-# Variables of the environment, set while pip builds Horovod, say who moves tensors of GPUs (CMakeLists.txt):
+# Variables of the environment, set while pip builds Horovod, say who moves tensors of GPUs. 7 lines:
 #
 # 1. `HOROVOD_GPU_OPERATIONS`, `NCCL` or `MPI`, is for all five operations, `HOROVOD_GPU_ALLREDUCE`,
-#    `…_ALLGATHER` and so on for one each. Both kinds together are an error.
+#    `…_ALLGATHER` and so on for one each. Both kinds together: raise `ValueError("both")`.
 # 2. What nobody names goes through the host's memory, without an error.
-# 3. Allreduce by NCCL with another operation by MPI is an error, for it may deadlock, unless
+# 3. Allreduce by NCCL with another operation by MPI may deadlock: raise `ValueError("mixed")`, unless
 #    `HOROVOD_ALLOW_MIXED_GPU_IMPL` is exactly `1`. The other way round is not refused.
-#
-# (With `HOROVOD_WITH_MPI=1`, MVAPICH2-GDR may be the controller, and NCCL moves the tensors.) About 7 lines.
 #
 # <details><summary>Hint 1: one table</summary>
 #
@@ -195,8 +199,7 @@ OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER"
 
 
 def build(switches):
-    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {operation: "NCCL", "MPI" or None}, all five;
-    raises ValueError("both") by rule 1, ValueError("mixed") by rule 3."""
+    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {operation: "NCCL", "MPI" or None}: five."""
     together = switches.get("HOROVOD_GPU_OPERATIONS")
     ### BEGIN SOLUTION
     single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}
@@ -214,27 +217,27 @@ def build(switches):
 with check("43.3"):
     mix, allow = "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI", "ALLOW_MIXED_GPU_IMPL"
     cases = {"": "-----", "GPU_OPERATIONS=NCCL": "NNNNN", "GPU_OPERATIONS=MPI": "MMMMM"}
-    cases |= {f"{mix} {allow}=1": "N-M--"}
+    cases[f"{mix} {allow}=1"], letters = "N-M--", {"N": "NCCL", "M": "MPI", "-": None}
     cases |= {"GPU_ALLREDUCE=NCCL": "N----", "GPU_ALLREDUCE=MPI GPU_BROADCAST=NCCL": "M-N--"}
     cases |= {f"GPU_ALLREDUCE=NCCL GPU_{name}=MPI": "mixed" for name in OPERATIONS[1:]}
     cases |= {f"{mix} {more}": "mixed" for more in (f"{allow}=0", f"{allow}=yes", "GPU_ALLGATHER=NCCL")}
     cases |= {f"GPU_OPERATIONS=NCCL GPU_{more}": "both" for more in ("ALLREDUCE=NCCL", "ALLTOALL=MPI")}
     for words, want in cases.items():
+        right = want if want.islower() else dict(zip(OPERATIONS, map(letters.get, want), strict=True))
         try:
-            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split())) or {}
-            got = "".join((got.get(name) or "-")[0] for name in OPERATIONS)
+            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split()))
         except ValueError as error:
             got = str(error)
-        expect(got == want, f"Switches “{words}”: CMake says {want} (NCCL, MPI, - host), your build {got}.")
+        expect(got == right, f"Switches “{words}”: CMake says {want} (N NCCL, M MPI, - None), you {got}.")
 
 # %% [markdown]
 # ### Measure: what is this Horovod built for, and which library carried some training steps?
 
 # %%
-if world.is_root():
-    print(nccl_run.check_build(), f"\nhvd.nccl_built(): {hvd.nccl_built()}")  # horovodrun --check-build
+print({by: bool(getattr(hvd, f"{by}_built")()) for by in ("mpi", "gloo", "nccl")})  # horovodrun --check-build
+print(nccl_run.report(my_gpu, lengths))
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
-_, events = launch.run(horovod_timeline.train, 4, 64, 10, ranks=launch.ranks_here(2), env=env)[0]
+_, events = launch.run(horovod_timeline.train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
 print("calls by library:", horovod_timeline.backends(events) if world.is_root() else "")
 
 # %% [markdown]
@@ -278,9 +281,8 @@ def leaves_node(way, m, g):
 with check("43.4"):
     for way in ("ring", "tree", "torus"):
         for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2)]:
-            for said, right in zip(leaves_node(way, m, g), across_nodes.leaving(way, m, g), strict=True):
-                who = f"{way}, {m} node(s) of {g}: (vectors, messages, rounds) = {leaves_node(way, m, g)}"
-                expect(abs(said - right) < 1e-9, f"{who}, you say; a run counts {right:.4g}, not {said:.4g}.")
+            you, run = leaves_node(way, m, g), across_nodes.leaving(way, m, g)
+            expect.close(you, run, f"{way}, {m} node(s) of {g}: you say (vectors, messages, rounds) = {you}")
 
 # %% [markdown]
 # ### Predict
@@ -293,9 +295,7 @@ predict("43.4", tree_short=3.0, torus_short=2.0, tree_long=0.3, torus_long=1.0, 
 # %%
 gain = across_nodes.gains(nodes, machine, lengths, copy * 1e9)
 curves = {way: {n / 1e3: value for n, value in row.items()} for way, row in gain.items()}
-plots.lines(
-    curves, xlabel="kB", ylabel="times as fast as the ring", title=f"{nodes} nodes, {machine}", logx=True
-)
+plots.lines(curves, xlabel="kB", ylabel="times a ring's speed", title=f"{nodes} nodes, {machine}", logx=True)
 short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
 long = {f"{way}_long": gain[way][lengths[-1]] for way in ("tree", "torus", "hierarchical")}
 predict.compare("43.4", **short, **long)
@@ -316,5 +316,5 @@ plots.bandwidth(times, title="What NCCL chose, and its estimates")
 # ### What you take away
 # - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes, all ranks complete.
 # - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
-# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed; MPI (MVAPICH2-GDR) may stay the controller.
-# - `make submit LAB=43 NODES=2 SITE=…` runs this file on a cluster. Next: who is fastest at which size (51).
+# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed; by `HOROVOD_WITH_MPI=1` MPI may control it.
+# - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with `SITE=…`.

@@ -99,6 +99,13 @@ WRONG = [
         says="you read {('14', '13'): {'P2P'}}",
     ),
     Wrong(
+        "43.1",
+        "only the last line of a pair counts, and its other ways are lost",
+        old='pairs.setdefault((int(source), int(dest)), set()).add(kind + "+GDRDMA" * ("GDRDMA" in via))',
+        new='pairs[int(source), int(dest)] = {kind + "+GDRDMA" * ("GDRDMA" in via)}',
+        says="A pair with a line of each, P2P and SHM",
+    ),
+    Wrong(
         "43.2",
         "the local rank itself, not the GPU at that place",
         old="visible[local_rank % len(visible)]",
@@ -118,13 +125,6 @@ WRONG = [
         old="visible[local_rank % len(visible)]",
         new="visible[local_rank]",
         says="IndexError",
-    ),
-    Wrong(
-        "43.2",
-        "counted from the end",
-        old="visible[local_rank % len(visible)]",
-        new="visible[-1 - local_rank % len(visible)]",
-        says="GPU of node1's local rank 0",
     ),
     Wrong(
         "43.2",
@@ -159,13 +159,6 @@ WRONG = [
         "one common GPU with the peers is held to be enough",
         old="{gpu for other, gpu, _ in job if other == host} <= set(visible)",
         new="len({gpu for other, gpu, _ in job if other == host} & set(visible)) > 1",
-        says="see 0,1 or 2,3: trouble says None",
-    ),
-    Wrong(
-        "43.2",
-        "one GPU visible is always held to be wrong",
-        old="{gpu for other, gpu, _ in job if other == host} <= set(visible)",
-        new="len(visible) > 1",
         says="see 0,1 or 2,3: trouble says None",
     ),
     Wrong(
@@ -219,17 +212,38 @@ WRONG = [
     ),
     Wrong(
         "43.3",
-        "what nobody names counts as NCCL",
-        old="together or single[name] for",
-        new='together or single[name] or "NCCL" for',
-        says="Switches “”: CMake says -----",
-    ),
-    Wrong(
-        "43.3",
         "both is an error only if they differ",
         old="any(single.values())",
         new="any(way not in (None, together) for way in single.values())",
         says="GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL”: CMake says both",
+    ),
+    Wrong(
+        "43.3",
+        "what goes through the host is left out of the table",
+        old="    return chosen",
+        new="    return {name: way for name, way in chosen.items() if way}",
+        says="Switches “”: CMake says -----",
+    ),
+    Wrong(
+        "43.3",
+        "the first letters, not the names",
+        old="    return chosen",
+        new="    return {name: way and way[0] for name, way in chosen.items()}",
+        says="Switches “GPU_OPERATIONS=NCCL”: CMake says NNNNN (N NCCL",
+    ),
+    Wrong(
+        "43.4",
+        "nothing is returned for the ring",
+        old="        return (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if m > 1 else (0, 0, 2 * (p - 1))",
+        new="        return None",
+        says="Does the function return its result?",
+    ),
+    Wrong(
+        "43.4",
+        "the rounds are missing",
+        old="return lg, lg, 2 * (g - 1) + 2 * lg",
+        new="return lg, lg",
+        says="expected shape (3,), got (2,)",
     ),
     Wrong(
         "43.4",

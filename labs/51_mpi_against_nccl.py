@@ -209,7 +209,7 @@ predict.compare("51.3", times_as_fast=contest.fused_gain(stepped, "torch-gloo", 
 
 
 # %% [markdown]
-# Fusing saves calls and costs two copies: it pays where a call is dear (Gloo, Horovod), and gradients small;
+# Fusing saves calls and costs two copies: it pays for small gradients where a call is dear (Horovod's cycle);
 # with MPI's calls of µs, inside one machine, the copies cost more. Published (github.com/horovod/horovod,
 # README of 2017; 16 GPUs, 25 Gb/s, TCP): VGG-16 at 62.5 % efficiency with NCCL, 29.4 % with CPU allreduce.
 # ### Exercise 51.4 · Which, and when

@@ -8,7 +8,7 @@ import time
 
 from labkit.errors import LabError
 
-from slurm.tabletop import measure, table
+from slurm.tabletop import measure, status, table
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,20 +53,26 @@ def main(arguments: list[str]) -> int:
 def _there(options) -> table.Tabletop:
     found = table.find(options.name)
     if not found:
-        raise LabError(f"No tabletop cluster '{options.name}' is running. To start one: make tabletop")
+        raise LabError(
+            f"No tabletop cluster '{options.name}' is running. "
+            f"To start it: make tabletop{table.also_name(options.name)}"
+        )
     return found
+
+
+def _node(options) -> str:
+    return "node" + options.node.removeprefix("node")
 
 
 def _up(options) -> int:
     begin = time.monotonic()
     running = table.find(options.name)
     made = table.up(options.name, options.nodes, options.bandwidth, options.latency, options.gpus)
-    if running:
-        print(f"The tabletop cluster '{made.name}' is running already: {made.settings}.")
-    else:
-        took = time.monotonic() - begin
-        print(f"The tabletop cluster '{made.name}' is up after {took:.1f} s: {made.settings}.")
-    print(f"In each shell in which you want to use it:\n  source {made.state}/env.sh")
+    took = "is running already" if running else f"is up after {time.monotonic() - begin:.1f} s"
+    print(
+        f"The tabletop cluster '{made.name}' {took}: {made.settings}.\n"
+        f"In each shell in which you want to use it:\n  source {made.state}/env.sh"
+    )
     return 0
 
 
@@ -81,29 +87,28 @@ def _down(options) -> int:
 
 
 def _status(options) -> int:
-    made = _there(options)
-    print(made.run(["sinfo", "-N", "-l"]).stdout)
+    print(status.screen(_there(options)))
     return 0
 
 
 def _fail(options) -> int:
     made = _there(options)
     made.fail(options.node)
-    print(f"node{options.node} is unplugged. Slurm notices within about 15 s: make tabletop-status")
+    print(f"{_node(options)} is unplugged. Slurm notices within about 15 s: make tabletop-status")
     return 0
 
 
 def _heal(options) -> int:
     made = _there(options)
     made.heal(options.node)
-    print(f"node{options.node} is whole again.")
+    print(f"{_node(options)} is whole again.")
     return 0
 
 
 def _slow(options) -> int:
     made = _there(options)
     made.slow(options.node, options.bandwidth)
-    print(f"node{options.node}'s link is held to {options.bandwidth}, both ways.")
+    print(f"{_node(options)}'s link is held to {options.bandwidth}, both ways.")
     return 0
 
 

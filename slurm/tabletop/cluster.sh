@@ -18,6 +18,8 @@ cp "$state/settings" "$run/settings"
 
 # /sys shows the interfaces of the network it was mounted in, and UCX looks there. slurmd wants the cgroups back.
 bash "$here/sys.sh"
+# Connections of processes that were killed give up after seconds: for so long they keep the network alive.
+echo 3 >/proc/sys/net/ipv4/tcp_orphan_retries
 
 hostname login
 ip link set lo up

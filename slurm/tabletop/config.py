@@ -22,14 +22,12 @@ ClusterName={name}
 SlurmctldHost=login(10.77.0.1)
 AuthType=auth/munge
 AuthInfo=socket={run}/munge/socket
-CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={run}/ctld
 SlurmdSpoolDir={run}/spool/%n
 SlurmctldPidFile={run}/ctld/pid
 SlurmdPidFile={run}/spool/%n.pid
-SwitchType=switch/none
 # The machine is shared by all nodes: nothing is pinned, nothing is limited.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -50,7 +48,6 @@ FirstJobId={first_job}
 # One line for each finished job; sacct reads it.
 JobCompType=jobcomp/filetxt
 JobCompLoc={run}/state/jobs.txt
-AccountingStorageType=accounting_storage/none
 {gres_types}
 {nodes}
 PartitionName=tabletop Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -71,7 +68,7 @@ def slurm_conf(name: str, settings: Settings, first_job: int) -> str:
     """slurm.conf as text."""
     gres = f" Gres=gpu:{settings.gpus}" if settings.gpus else ""
     lines = [
-        f"NodeName=node{number} NodeAddr={address(number)} CPUs={CPUS} RealMemory={memory()}{gres} State=UNKNOWN"
+        f"NodeName=node{number} NodeAddr={address(number)} CPUs={CPUS} RealMemory={memory()}{gres}"
         for number in range(1, settings.nodes + 1)
     ]
     return SLURM_CONF.format(
@@ -93,7 +90,10 @@ def gres_conf(settings: Settings) -> str:
 def hosts(settings: Settings) -> str:
     """/etc/hosts inside the cluster."""
     lines = ["127.0.0.1 localhost", "::1 localhost", "10.77.0.1 login"]
-    lines += [f"{address(number)} node{number}" for number in range(1, settings.nodes + 1)]
+    for number in range(1, settings.nodes + 1):
+        lines.append(f"{address(number)} node{number}")
+        # PyTorch looks up who calls it by this form of the address, and warns when it has no name.
+        lines.append(f"::ffff:{address(number)} node{number}.tabletop")
     return "\n".join(lines) + "\n"
 
 

@@ -90,8 +90,8 @@ def _range(file: str) -> tuple[int, int]:
             first, _, count = numbers.partition(":")
             return int(first), min(int(count), 65536)
     raise LabError(
-        f"{file} gives {user} no range of further ids, which Slurm's daemons need. The administrator adds one: "
-        f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+        f"{file} gives {user} no range of further ids, which Slurm's daemons need. Its administrator adds "
+        f"one: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
     )
 
 

@@ -123,10 +123,9 @@ def check_netem(latency: int, keys: list[str]) -> None:
     """Links can only be delayed by a kernel that has netem. Raises LabError where it has none."""
     if not latency:
         return
+    delay = ["qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
     tried = subprocess.run(
-        [program("unshare"), *keys, "--net", program("tc"), *"qdisc add dev lo root netem delay 1ms".split()],
-        capture_output=True,
-        text=True,
+        [program("unshare"), *keys, "--net", program("tc"), *delay], capture_output=True, text=True
     )
     if tried.returncode:
         raise LabError(

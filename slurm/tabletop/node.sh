@@ -43,14 +43,12 @@ start() {
 }
 
 fail() { # as when the plug is pulled: the link first, so that nobody hears a goodbye
-    ip link set "$port" down
+    ip link delete "$port"
     local holder
     holder=$(<"$run/nodes/$name.pid")
     rm "$run/nodes/$name.pid"
     kill -KILL "$holder"
     while [[ -e /proc/$holder ]]; do sleep 0.02; done
-    # The kernel removes the node's network a moment later, and the port with it.
-    while ip -o link show | grep -q " $port@"; do sleep 0.02; done
 }
 
 "$verb" "${@:3}"

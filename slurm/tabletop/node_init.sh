@@ -16,6 +16,8 @@ for gpu in "$run"/gpu/*; do
 done
 mount --rbind "$run/nodes/$name" /dev/shm
 bash "$here/sys.sh"
+# Connections of processes that were killed give up after seconds: for so long they keep the network alive.
+echo 3 >/proc/sys/net/ipv4/tcp_orphan_retries
 
 ip link set lo up
 until [[ -e /sys/class/net/eth0/operstate && $(</sys/class/net/eth0/operstate) == up ]]; do sleep 0.01; done

@@ -15,7 +15,7 @@ _TIMES = {"us": 1, "ms": 1000, "s": 1_000_000}
 
 @dataclass(frozen=True)
 class Settings:
-    """A cluster as asked for: rate in bit/s for each direction of a node's link, latency one way in microseconds."""
+    """A cluster as asked for: rate of each direction of a node's link [bit/s], latency one way [us]."""
 
     nodes: int
     rate: int
@@ -78,7 +78,7 @@ def read_name(text: str) -> str:
     """A cluster's name, which becomes a folder's. LabError when it is none."""
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,29}", str(text)):
         raise LabError(
-            f"NAME={text} will not do: begin with a small letter, go on with up to 29 small letters, digits, _ or -."
+            f"NAME={text} will not do: a small letter, then up to 29 small letters, digits, _ or -."
         )
     return str(text)
 

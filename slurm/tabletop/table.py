@@ -16,7 +16,7 @@ from labkit.errors import LabError
 from slurm.tabletop import config, holder, needs
 from slurm.tabletop import settings as asked
 
-START_SECONDS = 15  # on a busy machine; most often it takes three
+START_SECONDS = 60  # on a busy machine; most often it takes three
 
 
 class Tabletop:
@@ -62,7 +62,10 @@ class Tabletop:
         """Node `node` is gone as if unplugged. Slurm notices by itself, within about 15 s."""
         number = asked.read_node(node, self.settings.nodes)
         if self.has_failed(number):
-            raise LabError(f"node{number} has failed already. To mend it: make tabletop-heal NODE={number}")
+            raise LabError(
+                f"node{number} has failed already. To mend it: make tabletop-heal "
+                f"NODE={number}{also_name(self.name)}"
+            )
         self._node("fail", str(number))
 
     def heal(self, node: int | str) -> None:
@@ -88,7 +91,9 @@ class Tabletop:
         number = asked.read_node(node, self.settings.nodes)
         rate = asked.read_rate(bandwidth)
         if self.has_failed(number):
-            raise LabError(f"node{number} has failed. First: make tabletop-heal NODE={number}")
+            raise LabError(
+                f"node{number} has failed. First: make tabletop-heal NODE={number}{also_name(self.name)}"
+            )
         self._node("slow", str(number), str(rate))
 
     def down(self) -> bool:
@@ -140,13 +145,14 @@ def up(
             if there.settings != wanted:
                 raise LabError(
                     f"The tabletop cluster '{name}' is running already, with {there.settings}. "
-                    f"To have it otherwise, first: make tabletop-down{_name(name)}"
+                    f"To have it otherwise, first: make tabletop-down{also_name(name)}"
                 )
             return there
         return _start(name, state, wanted)
 
 
-def _name(name: str) -> str:
+def also_name(name: str) -> str:
+    """What to add to a `make` goal for this cluster: nothing for the one that goes without saying."""
     return "" if name == "table" else f" NAME={name}"
 
 

@@ -35,7 +35,7 @@ slow_read = 1e9  # bytes per second at which some servers let a network card rea
 # move meanwhile. It takes long to get, so your functions are given theirs. Slices (`memory[a:b]`) are views.
 #
 # ### Predict
-# The stand-in copies 0.25 GB/s; two ranks may exchange host memory at 4 GB/s. A copy, a message and a copy:
+# The stand-in copies 0.25 GB/s; two ranks of a node may exchange at 4 GB/s. A copy, a message and a copy:
 # how many times as long as the message alone is that?
 
 # %%
@@ -263,27 +263,28 @@ def choose(nbytes, steps, direct=None):
 
 # %%
 with check("27.4"):
-    for a, b, beta in ((1e-5, 1e-10, 1.6e-10), (1e-4, 1e-9, 2e-10), (6.5e-6, 1e-10, 1e-10)):
-        steps = [(a, b), (a, beta), (a, b)]
+    pairs = ((2e-5, 1e-10), (1e-5, 1.6e-10)), ((1e-4, 1e-9), (2e-4, 2e-10)), ((0, 1e-10),) * 2
+    for copy, message in pairs:  # (start, seconds per byte)
+        steps = [copy, message, copy]
         for n in (1000, 10**6, 10**9):
-            best = n / min(np.geomspace(1, 1e5, 10_001), key=lambda count: pipeline_time(n, count, steps))
-            chunk, who = choose(n, steps), f"{n:.0e} bytes, starts {a:g} s, {b:g} and {beta:g} s/byte:"
-            good = isinstance(chunk, int | np.integer) and abs(chunk - best) < 1 + best / 50
+            best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
+            chunk, who = choose(n, steps), f"{n:.0e} bytes, copies {copy}, message {message}:"
+            good = isinstance(chunk, int | np.integer) and chunk > 0 and abs(chunk - best) < 1 + best / 50
             expect(good, f"{who} chunks of {chunk!r} bytes; {best:.0f}, a whole number, is best.")
             for share in (0.97, 1.03):
-                zero = choose(n, steps, (share * pipeline_time(n, n / best, steps), 0)) == 0
+                half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
+                zero = choose(n, steps, (half, half / n)) == 0
                 expect.equal(zero, share < 1, f"{who} direct takes {share} of the best staging. Is 0 right?")
 
 # %%
 tried = {longest >> power: (pipelined, longest >> power) for power in (8, 6, 5, 4, 3, 2, 0)}
 found, name = launch.run(devices.race, [longest], tried, **here, ranks=ranks)[0]
 for where, times in races.items():
-    fits = (scaling.fit_alpha_beta(times[part]) for part in devices.STEPS)  # of the steps measured above
-    steps = [(fit.alpha, fit.beta) for fit in fits]
+    steps = [(times[part][1024].median, scaling.fit_alpha_beta(times[part]).beta) for part in devices.STEPS]
     curves = {"T": {c / 1024: 1e3 * pipeline_time(longest, longest / c, steps) for c in tried}}
     curves["yours"] = {c / 1024: 1e3 * found[where][c][longest].samples for c in tried}
     plots.lines(curves, title=f"Which chunk? {name}", xlabel="chunk (KiB)", ylabel="ms", logx=True)
-    print(f"{where}: by your formula {choose(longest, steps) / 1024:.0f} KiB. How sharp is the bottom?")
+    print(f"{where}: by your formula {choose(longest, steps) / 1024:.3g} KiB. How sharp is the bottom?")
 
 # %% [markdown]
 # With **GPUDirect RDMA** the card itself reads and writes the GPU's memory: one step. NVIDIA measured 6.39
@@ -314,7 +315,6 @@ predict.compare("27.4", cpu_to_host_bytes=cpu, slow_rdma_bytes=rdma)
 # `MV2_GPUDIRECT_LIMIT` 8192, above it chunks of `MV2_CUDA_BLOCK_SIZE` 262144: the best for which n = c²r/a?
 #
 # ### What you take away
-# - Staging takes three steps; pipelined, hardly more than the slowest, if copies start before you wait. The
-#   best chunk is sqrt(na/r): four times the message, twice the chunk.
+# - Pipelined staging takes hardly more than its slowest step. Best chunk: sqrt(na/r); 4 times n, twice that.
 # - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants `MV2_USE_CUDA=1`.
 # - By size: CPU copies for the shortest, RDMA where the card reads fast, else chunks through the host.

@@ -267,4 +267,25 @@ WRONG = [
         new="pipeline_time(nbytes, 1, steps)",
         says="direct takes 1.03",
     ),
+    Wrong(
+        "27.4",
+        "device memory costs nothing per byte",
+        old="direct[0] + nbytes * direct[1]",
+        new="direct[0]",
+        says="direct takes 1.03",
+    ),
+    Wrong(
+        "27.4",
+        "the start of the first step, not of the slowest",
+        old="rest = sum",
+        new="start = steps[0][0]\n    rest = sum",
+        says="is best",
+    ),
+    Wrong(
+        "27.4",
+        "chunks of no bytes where steps start at once",
+        old="max(1, min(nbytes, round(sqrt(nbytes * start / rest))))",
+        new="min(nbytes, round(sqrt(nbytes * start / rest)))",
+        says="chunks of 0 bytes; 1, a whole number, is best",
+    ),
 ]

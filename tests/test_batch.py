@@ -10,10 +10,11 @@ from pathlib import Path
 
 import labkit
 import pytest
-from labkit import build
+from labkit import _fitness
 
 ROOT = labkit.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
+LABS = _fitness.headers(ROOT)
 SITES = sorted(path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template")
 every_script = pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
 # What only one cluster would understand belongs in its site file.
@@ -73,12 +74,12 @@ def test_a_batch_script_is_clean(script, known_options):
 def test_nodes_and_ranks_are_those_of_the_lab(script):
     text = script.read_text(encoding="utf-8")
     numbers = {name: int(value) for name, value in re.findall(r"(?m)^#SBATCH --([a-z-]+)=(\d+) ", text)}
-    assert numbers["nodes"] * numbers["ntasks-per-node"] == build.load(script.stem).header.ranks
+    assert numbers["nodes"] * numbers["ntasks-per-node"] == LABS[script.stem].ranks
     assert numbers["nodes"] == 2
 
 
 def test_each_lab_with_ranks_has_a_batch_script_and_no_other():
-    wanted = [stem for stem in build.stems() if build.load(stem).header.ranks > 1]
+    wanted = [stem for stem, header in LABS.items() if header.ranks > 1]
     assert [path.stem for path in SCRIPTS] == wanted
 
 

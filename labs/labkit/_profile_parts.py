@@ -56,10 +56,11 @@ def length(intervals: Iterable[Interval]) -> float:
     return sum(end - begin for begin, end in intervals)
 
 
-def innermost(spans: Iterable[Span]) -> list[tuple[float, float, str]]:
-    """One thread's spans as (begin, end, kind), cut so that at each moment only the innermost is left.
+def innermost(spans: Iterable[Span], flat: bool = False) -> list[tuple[float, float, Span]]:
+    """One thread's spans as (begin, end, span), cut so that at each moment only the innermost is left.
 
-    The innermost is the one that began last; what a profiler saw lies under all that is said explicitly.
+    The innermost is the one that began last; what a profiler saw lies under all that is said explicitly,
+    unless flat.
     """
     waiting = sorted((one for one in spans if one.end > one.begin), key=lambda one: one.begin)
     moments = sorted({moment for one in waiting for moment in (one.begin, one.end)})
@@ -67,12 +68,26 @@ def innermost(spans: Iterable[Span]) -> list[tuple[float, float, str]]:
     for begin, end in pairwise(moments):
         while place < len(waiting) and waiting[place].begin <= begin:
             one = waiting[place]
-            heapq.heappush(active, (-one.layer, -one.begin, one.end, place, one.kind))
+            heapq.heappush(active, (0 if flat else -one.layer, -one.begin, one.end, place))
             place += 1
         while active and active[0][2] <= begin:
             heapq.heappop(active)
         if active:
-            found.append((begin, end, active[0][4]))
+            found.append((begin, end, waiting[active[0][3]]))
+    return found
+
+
+def own(spans: Iterable[Span]) -> list[tuple[Span, float]]:
+    """Every span with its own seconds: of a thread's spans, without those inside of them."""
+    threads: dict[str, list[Span]] = defaultdict(list)
+    for one in spans:
+        threads[one.thread].append(one)
+    found = [(one, one.end - one.begin) for one in threads.pop(IN_FLIGHT, [])]
+    for mine in threads.values():
+        seconds = dict.fromkeys(map(id, mine), 0.0)
+        for begin, end, one in innermost(mine, flat=True):
+            seconds[id(one)] += end - begin
+        found += [(one, seconds[id(one)]) for one in mine]
     return found
 
 
@@ -86,9 +101,9 @@ def busy(spans: Iterable[Span]) -> dict[str, list[Interval]]:
         elif one.kind in when:
             when[one.kind].append((one.begin, one.end))
     for mine in threads.values():
-        for begin, end, kind in innermost(mine):
-            if kind in when:
-                when[kind].append((begin, end))
+        for begin, end, one in innermost(mine):
+            if one.kind in when:
+                when[one.kind].append((begin, end))
     return {kind: union(intervals) for kind, intervals in when.items()}
 
 

@@ -18,7 +18,7 @@ OPERATION, EXPLICIT = 0, 1  # layers: what a profiler saw counts only where noth
 
 
 class Span(NamedTuple):
-    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: who carried it out, where known."""
+    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: what carried it out, where known."""
 
     kind: str
     begin: float
@@ -27,10 +27,12 @@ class Span(NamedTuple):
     thread: str = IN_FLIGHT
     layer: int = EXPLICIT
     library: str = ""
+    shared: bool = False  # seen by rank 0 for all ranks
 
 
 _log: list[Span] | None = None  # of the recording that is on
 _open: dict[int, span] = {}  # entered and not yet left, on any thread
+ranges = None  # torch.cuda.nvtx while nsys records
 
 
 class span:
@@ -47,12 +49,16 @@ class span:
     def __enter__(self) -> span:
         self.thread = threading.current_thread().name
         _open[id(self)] = self
+        if ranges is not None:
+            ranges.range_push(f"{self.kind}: {self.name}")
         self.begin = perf_counter()
         return self
 
     def __exit__(self, *_) -> None:
         end = perf_counter()
         _open.pop(id(self), None)
+        if ranges is not None:
+            ranges.range_pop()
         if _log is not None:
             _log.append(Span(self.kind, self.begin, end, self.name, self.thread))
 
@@ -70,6 +76,8 @@ def mark(kind: str, begin: float, end: float, name: str = "") -> None:
 
 class Spans:
     """Recorder of what `span` and `mark` say, one step at a time."""
+
+    error = 0.0
 
     def start(self) -> None:
         global _log

@@ -76,16 +76,16 @@ class Profile:
     def operators(self, most: int = 10) -> pandas.DataFrame:
         """What took longest: name, kind, library, calls and seconds per step, mean over ranks and steps.
 
-        Seconds of operations that hold others include those; the share is of the step.
+        Seconds are those of the operation itself, without what it called. share: of the step.
         """
         import pandas
 
         total: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0, 0.0])
         for one in self.ranks:
-            for span in (span for step in self.middle for span in one.spans[step]):
+            for span, seconds in (own for step in self.middle for own in _profile_parts.own(one.spans[step])):
                 entry = total[span.name or span.kind, span.kind, span.library]
                 entry[0] += 1
-                entry[1] += span.end - span.begin
+                entry[1] += seconds
         runs = len(self.ranks) * len(self.middle)
         rows = [
             {"name": name, "kind": kind, "library": library, "calls": calls / runs, "seconds": seconds / runs}

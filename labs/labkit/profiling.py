@@ -17,7 +17,8 @@ from time import perf_counter
 import numpy as np
 
 from labkit import _profile_clock, timing
-from labkit._profile_spans import Span, Spans, mark, span
+from labkit._profile_recorders import Together
+from labkit._profile_spans import Span, mark, span
 from labkit._profile_view import Profile, RankTrace
 from labkit.errors import LabError
 
@@ -38,7 +39,7 @@ def record(
 
     comm: an mpi4py communicator; all its ranks call record with the same numbers.
     kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow",
-      "horovod"; several are joined by "+".
+      "horovod", and "nsys" (ranges for Nsight Systems); several are joined by "+".
     device: "cuda…": wait at the end of each step until it has done its work.
     overhead: also run as many steps without recording, in turns, to state how much recording costs.
     So step runs warmup + 2 · steps times (without overhead: warmup + steps).
@@ -48,15 +49,15 @@ def record(
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
     group = None if comm is None else comm.Dup()  # its messages never meet those of the step
-    try:
-        with closing(_recorder(kind, group, device)) as recorder:
-            return _record(step, steps, group, recorder, kind, device, warmup, overhead)
-    finally:
-        if group is not None:
-            group.Free()
+    with closing(Together(kind)) as recorder:
+        mine = _record(step, steps, group, recorder, device, warmup, overhead)
+    everyone = [mine] if group is None else group.allgather(mine)
+    if group is not None:
+        group.Free()  # collective: after an error on one rank it might wait for ever
+    return _merged(everyone, kind)
 
 
-def _record(step, steps, comm, recorder, kind, device, warmup, overhead) -> Profile:
+def _record(step, steps, comm, recorder, device, warmup, overhead) -> dict:
     for _ in range(warmup):
         step()
     clock = [_profile_clock.offset(comm)]
@@ -80,8 +81,9 @@ def _record(step, steps, comm, recorder, kind, device, warmup, overhead) -> Prof
             for run in turn[:: -1 if number % 2 else 1]:
                 run()
     clock.append(_profile_clock.offset(comm))
-    mine = (socket.gethostname(), windows, spans, plain, clock, recorder.finish())
-    return _merged([mine] if comm is None else comm.allgather(mine), kind)
+    mine = {"host": socket.gethostname(), "windows": windows, "spans": spans, "plain": plain, "clock": clock}
+    mine |= {"error": recorder.error, "notes": recorder.finish()}
+    return mine
 
 
 def _run(step, comm, device) -> tuple[float, float]:
@@ -94,28 +96,28 @@ def _run(step, comm, device) -> tuple[float, float]:
     return begin, perf_counter()
 
 
-def _merged(ranks: list[tuple], kind: str) -> Profile:
+def _merged(ranks: list[dict], kind: str) -> Profile:
     """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the slowest."""
-    lasted = np.array([[end - begin for begin, end in windows] for _, windows, *_ in ranks]).max(axis=0)
-    plain = np.array([plain for _, _, _, plain, _, _ in ranks]).max(axis=0)
-    zero = ranks[0][1][0][0]
+    lasted = np.array([[end - begin for begin, end in one["windows"]] for one in ranks]).max(axis=0)
+    plain = np.array([one["plain"] for one in ranks]).max(axis=0)
+    zero = ranks[0]["windows"][0][0]
     traces, errors = [], []
-    for rank, (host, windows, spans, _, ((first, error), (last, error_again)), _) in enumerate(ranks):
-        errors.append(max(error, error_again) + abs(last - first) / 2)  # the clocks may have drifted apart
+    for rank, one in enumerate(ranks):
+        (first, error), (last, error_again) = one["clock"]
+        # The clocks may have drifted apart between the two estimates.
+        errors.append(one["error"] + max(error, error_again) + abs(last - first) / 2)
         back = zero + (first + last) / 2
         steps = [
-            (begin - back, begin - back + long) for (begin, _), long in zip(windows, lasted, strict=True)
+            (begin - back, begin - back + long)
+            for (begin, _), long in zip(one["windows"], lasted, strict=True)
         ]
-        moved = [[s._replace(begin=s.begin - back, end=s.end - back) for s in step] for step in spans]
-        traces.append(RankTrace(rank, host, steps, moved))
+        spans = [[s._replace(begin=s.begin - back, end=s.end - back) for s in step] for step in one["spans"]]
+        if rank:
+            for mine, first_ones in zip(spans, traces[0].spans, strict=True):
+                mine += [span for span in first_ones if span.shared]
+        traces.append(RankTrace(rank, one["host"], steps, spans))
     resolution = timing.clock_resolution()
     taken = timing.Measurement(lasted, resolution)
-    without = timing.Ratio(taken, timing.Measurement(plain, resolution)) if plain.size else None
-    notes = list(dict.fromkeys(note for *_, notes in ranks for note in notes))
-    return Profile(traces, taken, without, max(errors), kind, notes)
-
-
-def _recorder(kind: str, comm, device: str | None):
-    if kind == "spans":
-        return Spans()
-    raise LabError(f'profiling.record: no kind {kind!r}; it has "spans".')
+    overhead = timing.Ratio(taken, timing.Measurement(plain, resolution)) if plain.size else None
+    notes = list(dict.fromkeys(note for one in ranks for note in one["notes"]))
+    return Profile(traces, taken, overhead, max(errors), kind, notes)

@@ -12,11 +12,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def packages(section: str) -> list[str]:
-    """The packages of one section (`setup` or `tests`) of debian-packages.txt."""
+    """The packages of one section (`setup`, `tests` or `tabletop`) of debian-packages.txt."""
     found, here = [], ""
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            here = line.strip("[] ")
+            here = line.split("#")[0].strip("[] ")
         elif here == section and line.split("#")[0].strip():
             found.append(line.split("#")[0].strip())
     return found
@@ -31,6 +31,13 @@ def missing_tools() -> list[str]:
 def browser() -> str | None:
     """The browser that the notebook test drives."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
+
+
+def lacks_slurm() -> list[str]:
+    """Programs of the tabletop cluster that are not there. A normal user's PATH may lack the sbin folders."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    wanted = ("slurmctld", "slurmd", "sbatch", "munged", "ip", "tc", "newuidmap")
+    return [name for name in wanted if not shutil.which(name, path=path)]
 
 
 def may_install() -> bool:

@@ -114,16 +114,19 @@ def debian_line() -> str:
 
 
 def for_tests() -> None:
-    """See to what only the tests need: a browser. Without one its test is skipped; this says what to type."""
-    if debian.browser():
-        return
-    names = debian.packages("tests")
-    if not debian.may_install():
-        print(f"No browser for the notebook test (it will be skipped). To have it: {debian.command(names)}")
-        return
-    step = Step(1, 1, "Browser for the notebook test", LOGS / "90-browser.log")
-    debian.install(step, names)
-    step.done()
+    """See to what only the tests need: a browser, and Slurm. Where it may not be installed, say how."""
+    wanted = [
+        ("Browser for the notebook test", "90-browser", "tests", not debian.browser()),
+        ("Slurm for the tests of the tabletop cluster", "91-slurm", "tabletop", bool(debian.lacks_slurm())),
+    ]
+    for title, log, section, lacking in wanted:
+        names = debian.packages(section)
+        if lacking and debian.may_install():
+            step = Step(1, 1, title, LOGS / f"{log}.log")
+            debian.install(step, names)
+            step.done()
+        elif lacking:
+            print(f"{title}: not here. To have it: {debian.command(names)}")
 
 
 def report(error: StepFailed, setup: Setup) -> None:
@@ -140,7 +143,7 @@ def main(arguments: list[str]) -> int:
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="env/setup.py", description=__doc__)
     parser.add_argument(
-        "--tests", action="store_true", help="also see to what only the tests need (a browser)"
+        "--tests", action="store_true", help="also see to what only the tests need (a browser, Slurm)"
     )
     parser.add_argument(
         "--again", action="store_true", help="run every step even if the stamp says they are done"

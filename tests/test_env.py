@@ -239,6 +239,7 @@ def test_settings_change_the_fingerprint():
 def test_debian_packages_have_reasons():
     assert {"g++", "make"} <= set(debian.packages("setup"))
     assert debian.packages("tests") == ["chromium"]
+    assert {"slurmctld", "slurmd", "munge"} <= set(debian.packages("tabletop"))
     lines = debian.LIST.read_text(encoding="utf-8").splitlines()
     assert all("#" in line for line in lines if line and not line.startswith("["))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 
@@ -40,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """Run one verb. Returns the exit status; a LabError is one sentence on stderr and status 1."""
     options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a start that is ended leaves nothing half done
     try:
         return _VERBS[options.verb](options)
     except LabError as error:

@@ -84,20 +84,21 @@ def slurm_version() -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def check_user_namespaces() -> None:
-    """A normal user's cluster lives in a user namespace. Raises LabError when this machine forbids it."""
-    if is_root():
-        return
-    tried = subprocess.run(
-        [program("unshare"), "--user", "--map-root-user", "--net", program("ip"), "link", "set", "lo", "up"],
-        capture_output=True,
-        text=True,
-    )
+def check_namespaces() -> None:
+    """A cluster lives in namespaces of its own. Raises LabError when this machine forbids them."""
+    keys = ["--mount", "--net"] if is_root() else ["--user", "--map-root-user", "--mount", "--net"]
+    up = [program("ip"), "link", "set", "lo", "up"]
+    tried = subprocess.run([program("unshare"), *keys, *up], capture_output=True, text=True)
     if tried.returncode:
         raise LabError(_why_forbidden(tried.stderr.strip()))
 
 
 def _why_forbidden(said: str) -> str:
+    if is_root():
+        return (
+            f"Root may make no namespaces here ({said}). A container needs more rights for that, such as "
+            "docker run --privileged; the machine around it has them."
+        )
     switches = {
         "user/max_user_namespaces": ("0", "user.max_user_namespaces=15000"),
         "kernel/unprivileged_userns_clone": ("0", "kernel.unprivileged_userns_clone=1"),
@@ -114,8 +115,8 @@ def _why_forbidden(said: str) -> str:
                 f"them with: sudo sysctl {cure}. As root the tabletop cluster needs none."
             )
     return (
-        f"This machine allows no user namespace here ({said}); a container often forbids them. "
-        "Run make tabletop as root, or outside of the container."
+        f"No user namespace can be made here ({said}); a container often forbids them. "
+        "Run make tabletop outside of the container, or as root."
     )
 
 

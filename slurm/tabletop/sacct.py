@@ -115,8 +115,8 @@ def main(arguments: list[str]) -> int:
     ]
     heads = [TITLES.get(field, field.capitalize()) for field in fields]
     if options.parsable2:
-        table = rows if options.noheader else [heads, *rows]
-        print("\n".join("|".join(row) for row in table))
+        for row in rows if options.noheader else [heads, *rows]:
+            print("|".join(row))
         return 0
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(fields))]
     table = rows if options.noheader else [heads, ["-" * width for width in widths], *rows]

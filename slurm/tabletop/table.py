@@ -16,7 +16,7 @@ from labkit.errors import LabError
 from slurm.tabletop import config, holder, needs
 from slurm.tabletop import settings as asked
 
-START_SECONDS = 60  # on a busy machine; most often it takes three
+START_SECONDS = 60  # on a busy machine; most often it takes one or two
 
 
 class Tabletop:
@@ -135,7 +135,7 @@ def up(
     wanted = asked.read(nodes, bandwidth, latency, gpus)
     state = folder(name, home)
     needs.check_programs()
-    needs.check_user_namespaces()
+    needs.check_namespaces()
     needs.check_netem(wanted.latency, [] if needs.is_root() else ["--user", "--map-root-user"])
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("w") as lock:

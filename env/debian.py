@@ -16,7 +16,7 @@ def packages(section: str) -> list[str]:
     found, here = [], ""
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            here = line.split("#")[0].strip("[] ")
+            here = line.strip("[] ")
         elif here == section and line.split("#")[0].strip():
             found.append(line.split("#")[0].strip())
     return found

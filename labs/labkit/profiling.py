@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from labkit import _profile_clock, timing
+from labkit import _profile_clock, _profile_group, timing, world
 from labkit._profile_recorders import Together
 from labkit._profile_spans import Span, mark, span
 from labkit._profile_view import Profile, RankTrace
@@ -37,7 +37,7 @@ def record(
 ) -> Profile:
     """Run `step()` and record `steps` of the runs; returns the Profile, on every rank the same.
 
-    comm: an mpi4py communicator; all its ranks call record with the same numbers.
+    comm: an mpi4py communicator, or torch.distributed; all its ranks call record with the same numbers.
     kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow",
       "horovod", and "nsys" (ranges for Nsight Systems); several are joined by "+".
     device: "cuda…": wait at the end of each step until it has done its work.
@@ -48,7 +48,9 @@ def record(
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
-    group = None if comm is None else comm.Dup()  # its messages never meet those of the step
+    if comm is None and world.size() > 1 and "horovod" in str(kind):
+        raise LabError('profiling.record: kind="horovod" records all ranks together; give it their comm=….')
+    group = _profile_group.of(comm)
     with closing(Together(kind)) as recorder:
         mine = _record(step, steps, group, recorder, device, warmup, overhead)
     everyone = [mine] if group is None else group.allgather(mine)
@@ -115,7 +117,8 @@ def _merged(ranks: list[dict], kind: str) -> Profile:
         if rank:
             for mine, first_ones in zip(spans, traces[0].spans, strict=True):
                 mine += [span for span in first_ones if span.shared]
-        traces.append(RankTrace(rank, one["host"], steps, spans))
+        number = rank if len(ranks) > 1 else world.rank()
+        traces.append(RankTrace(number, one["host"], steps, spans))
     resolution = timing.clock_resolution()
     taken = timing.Measurement(lasted, resolution)
     overhead = timing.Ratio(taken, timing.Measurement(plain, resolution)) if plain.size else None

@@ -180,7 +180,7 @@ OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER"
 
 
 def build(switches):
-    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {operation: "NCCL", "MPI" or None}: five."""
+    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {each operation: "NCCL", "MPI" or None}."""
     together = switches.get("HOROVOD_GPU_OPERATIONS")
     raise NotImplementedError("exercise 43.3: What will be built?")
 

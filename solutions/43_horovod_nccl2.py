@@ -199,7 +199,7 @@ OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER"
 
 
 def build(switches):
-    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {operation: "NCCL", "MPI" or None}: five."""
+    """switches: {"HOROVOD_GPU_OPERATIONS": "NCCL", …}. Returns {each operation: "NCCL", "MPI" or None}."""
     together = switches.get("HOROVOD_GPU_OPERATIONS")
     ### BEGIN SOLUTION
     single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}

@@ -16,7 +16,7 @@ import os
 import re
 
 from labkit import check, cluster, expect, home, lab, launch, mvapich, plots, predict, record, world
-from labkit.horovod_timeline import EXAMPLES, activities, backends, example, train
+from labkit.horovod_timeline import EXAMPLES, activities, backends, example, train_ways
 
 lab.start("42_horovod_mvapich2_gdr")
 ranks = launch.ranks_here(2)
@@ -24,12 +24,11 @@ ranks = launch.ranks_here(2)
 # %% tags=["parameters"]
 layers = 12  # weight matrices of the net, each with a gradient of its own
 width = 256  # rows and columns of a matrix: 256 KiB
-steps = 30  # timed training steps
+steps = 20  # timed training steps
 
 
 # %% [markdown]
-# No GPU, no MVAPICH2? Your functions are checked against what MVAPICH2's source and guides say, and run on
-# the MPI library that is here; on a cluster, on its MVAPICH2. The family:
+# No MVAPICH2? Your functions are checked by what its source and guides say, and run on the MPI that is here.
 #
 # | library | what it is | GPU buffers |
 # |---|---|---|
@@ -40,13 +39,14 @@ steps = 30  # timed training steps
 #
 # ### Exercise 42.1 · Which MPI library is this?
 # A file name proves nothing: MPICH's and MVAPICH2's are both `libmpi.so.12`, and a program built with one
-# runs on whichever is found first (MVAPICH 4's is `libmpi.so.0`). Proofs are the **beginning** of the text of
-# `MPI_Get_library_version` (GDR may call itself MVAPICH2 there: ask its tool `mpiname` too), and the files
-# this process has mapped, in `/proc/self/maps`: mpi4py and Horovod must share **one** MPI library.
+# runs on whichever is found first (MVAPICH 4's is `libmpi.so.0`). Proofs are the files this process has
+# mapped, in `/proc/self/maps` (mpi4py and Horovod must share **one** MPI library), and how the text of
+# `MPI_Get_library_version` **begins**: MVAPICH2, MVAPICH, MPICH or Open MPI, then the version. An MVAPICH2 is
+# MVAPICH2-GDR if its tool `mpiname -a` says so (beside another library, it only lies in `PATH`).
 #
 # <details><summary>Hint 1: the text</summary>
 #
-# `MVAPICH2 Version      :\t2.3.7`, so with MVAPICH and MPICH; `Open MPI v5.0.11, …`. For one of the four,
+# `MVAPICH2 Version      :\t2.3.7`, so with MVAPICH and MPICH; `Open MPI v5.0.11, …`. For each of the four,
 # `re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)` finds the version, `[1]`, if it begins so.
 # </details>
 # <details><summary>Hint 2: the files</summary>
@@ -69,11 +69,11 @@ def loaded_mpi(maps):
 # %%
 with check("42.1"):
     for text, tool, want in mvapich.TEXTS:
-        expect.equal(which_mpi(text, tool), want, f"A text that begins {text[:24]!r}, mpiname {tool[:12]!r}")
+        expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
     for maps, want in mvapich.MAPS:
         expect.equal(loaded_mpi(maps), want, f"MPI libraries among these files of a process:\n{maps}")
     inside = launch.run(mvapich.look_inside, ranks=ranks, env=mvapich.UNBOUND)
-    found = [loaded_mpi(maps) for _, maps in inside]
+    found = [loaded_mpi(maps) for _, maps, _ in inside]
     expect.equal([len(files) for files in found], [1] * ranks, "Number of MPI libraries on each rank here")
 library = " ".join(str(part) for part in which_mpi(inside[0][0], mvapich.mpiname()))
 print(f"Here: {library}, from {found[0][0]}")
@@ -81,7 +81,7 @@ print(f"Here: {library}, from {found[0][0]}")
 # %% [markdown]
 # ### Predict
 # Horovod calls MPI from a thread of its own and asks for `MPI_THREAD_MULTIPLE`. On MVAPICH2, with no variable
-# set, what is it given: "SINGLE", "FUNNELED", "SERIALIZED" or "MULTIPLE"?
+# set, what is it given on most processors: "SINGLE", "FUNNELED", "SERIALIZED" or "MULTIPLE"?
 
 # %%
 predict("42.2", level=...)
@@ -90,22 +90,22 @@ predict("42.2", level=...)
 # %% [markdown]
 # ### Exercise 42.2 · The thread level trap
 # MVAPICH2 binds a rank to **one core** unless told otherwise, and grants a rank so bound no more than
-# `MPI_THREAD_SINGLE`. The rule, from 2.3.7's source (`mpid_init.c`, `hwloc_bind.c`):
+# `MPI_THREAD_SINGLE`. The rule, from 2.3.7's source (`mpid_init.c`, `hwloc_bind.c`); variables hold text:
 #
 # 1. `MV2_ENABLE_AFFINITY=0` (default 1): nothing is bound, MULTIPLE. Else:
-# 2. `MV2_CPU_BINDING_POLICY=hybrid` *and* a number of threads, from `MV2_THREADS_PER_PROCESS` or else from
-#    `OMP_NUM_THREADS`: so many cores a rank, MULTIPLE. No number (or 0), or another policy: one core.
+# 2. `MV2_CPU_BINDING_POLICY=hybrid`: as many cores a rank as `MV2_THREADS_PER_PROCESS` says, or else
+#    `OMP_NUM_THREADS`, or else one; MULTIPLE, even on one. Another policy, or none: one core, SINGLE.
 # 3. More of these cores needed than the node has: it **aborts**.
 # 4. `MV2_CPU_BINDING_LEVEL`, if set, wins over 2: `socket`, `numanode` MULTIPLE, `core` SINGLE.
 #
 # <details><summary>Hint 1: threads</summary>
 #
-# `int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "0")))` if the policy is hybrid, else 0.
-# Cores needed: ranks × `max(1, threads)`.
+# `int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "1")))` if the policy is hybrid, else 1.
+# Cores needed: ranks × threads.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In the order 1, threads, 3, then `level = env.get("MV2_CPU_BINDING_LEVEL", "cores" if threads else "core")`,
+# In the order 1, threads, 3, then `level = env.get("MV2_CPU_BINDING_LEVEL", "cores" if hybrid else "core")`,
 # and SINGLE if that is "core".
 # </details>
 
@@ -120,11 +120,11 @@ with check("42.2"):
     for env, on_node, cores, want in mvapich.THREAD_LEVELS:
         given = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
         expect.equal(granted(env, on_node, cores), want, f"{given}, {on_node} ranks on {cores} cores")
-tries = {"bound to nothing": mvapich.UNBOUND, "asked for less": mvapich.UNBOUND | mvapich.SINGLE}
+tries = {"bound to nothing": None, "asked for less": mvapich.UNBOUND | mvapich.SINGLE}  # first: see 42.1
 if library.startswith("MVAPICH2") and not world.launcher():  # under a launcher, MPI runs: its level stays
     tries |= {"no variable": {}, "socket": {"MV2_CPU_BINDING_LEVEL": "socket"}}
 for name, env in tries.items():
-    level = launch.run(mvapich.thread_level, ranks=ranks, env=env)[0]
+    level = inside[0][2] if env is None else launch.run(mvapich.thread_level, ranks=ranks, env=env)[0]
     record.add("thread level", ranks=ranks, asked=name, level=level, mpi=library)
     print(f"{library}, {name}: hvd.mpi_threads_supported() says {level}")
 kept = record.reference(lab.current(), "thread level").reindex(columns=["mpi", "asked", "level"])
@@ -135,7 +135,8 @@ predict.compare("42.2", level=granted({}, 4, 16))
 # %% [markdown]
 # ("Asked for less": by `HOROVOD_MPI_THREADS_DISABLE=1`.) On MVAPICH2 2.3.7 with no variable, two ranks here
 # averaged rightly and **both crashed when they ended**. Each of the three ways to MULTIPLE cures it; best is
-# `MV2_ENABLE_AFFINITY=0`, with srun to bind. (MVAPICH 3, 4 and Plus read no `MV2_` variable.)
+# `MV2_ENABLE_AFFINITY=0`, with srun to bind. (On some processors, as POWER9 and EPYC 7742, hybrid is the
+# default policy. MVAPICH 3, 4 and Plus read no `MV2_` variable.)
 #
 # ### Exercise 42.3 · The command of the job
 # **Variables.** `mvapich2`, on CPUs: `MV2_ENABLE_AFFINITY=0`. `mvapich2-gdr`: that, `MV2_USE_CUDA=1` (or GPU
@@ -193,10 +194,9 @@ with check("42.3"):
 print(*command("mpirun_rsh", 2, 4, variables("mvapich2-gdr"), ["python", "train.py"]))
 
 # %% [markdown]
-# Further variables, to leave alone until a measurement asks (defaults of the 2.3.7 guides and source):
-# `MV2_USE_GPUDIRECT_RDMA` (1), `MV2_GPUDIRECT_LIMIT` (8192 bytes: longer messages go through host memory, in
-# pieces of `MV2_CUDA_BLOCK_SIZE`, 262144), `MV2_GDRCOPY_LIMIT` (8192), `MV2_CUDA_IPC` (1),
-# `MV2_ALLREDUCE_2LEVEL_MSG` (256 KiB, host buffers; lab 26), `MV2_SHOW_ENV_INFO` (0; 2 prints all of them).
+# Leave others alone until a measurement asks (2.3.7's defaults): `MV2_USE_GPUDIRECT_RDMA` (1),
+# `MV2_GPUDIRECT_LIMIT` (8192 bytes: longer goes through host memory, by `MV2_CUDA_BLOCK_SIZE`, 262144),
+# `MV2_GDRCOPY_LIMIT` (8192), `MV2_CUDA_IPC` (1), `MV2_ALLREDUCE_2LEVEL_MSG` (256 KiB; lab 26).
 #
 # ### Predict
 # A step averages 12 gradients. How many calls of MPI's allreduce is that, with Horovod's fusion buffer of 128
@@ -233,15 +233,15 @@ def carried(events):
 
 
 # %%
-def run(name, controller="mpi", **env):
-    env |= mvapich.UNBOUND | {"HOROVOD_TIMELINE": str(home() / f"timeline_42_{name}.json")}
-    return launch.run(train, layers, width, steps, ranks=ranks, controller=controller, env=env)[0]
+def run(controller="mpi", **ways):  # in home(): timeline_fused.json, …
+    more = {"ranks": ranks, "controller": controller, "env": mvapich.UNBOUND}
+    return launch.run(train_ways, layers, width, steps, ways, home(), **more)[0]
 
 
 with check("42.4"):
     for calls, want in EXAMPLES:
         expect.equal(carried(example(*calls)), want, f"The timeline of {calls}")
-    results = {"fused": run("fused"), "unfused": run("unfused", HOROVOD_FUSION_THRESHOLD="0")}
+    results = run(fused={}, unfused={"HOROVOD_FUSION_THRESHOLD": "0"})
     for events in [events for _, events in results.values() if events]:
         calls = {name: calls for name, (calls, _) in carried(activities(events)).items()}
         expect.equal(calls, backends(events), "Calls by name, from the timeline of the real ranks")
@@ -249,7 +249,7 @@ with check("42.4"):
 # %%
 per_step = {}
 if not world.launcher():  # Gloo's ranks are started in another way than MPI's
-    results["gloo"] = run("gloo", controller="gloo")
+    results |= run("gloo", gloo={})
 for way, (time, events) in results.items():
     proof = {name: one for name, one in carried(activities(events or [])).items() if "ALLREDUCE" in name}
     per_step[way] = sum(calls * layers / tensors for calls, tensors in proof.values())
@@ -260,8 +260,8 @@ plots.spread({way: time for way, (time, _) in results.items()}, title="Which way
 predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["unfused"])
 
 # %% [markdown]
-# **Explain.** Gradients that are ready when Horovod looks, every 1 ms, go together. Fusing saves calls and
-# costs two copies; which weighs more depends on size and machine. Next, two nodes (`make tabletop` has some).
+# **Explain.** What is ready when Horovod looks, every 1 ms, goes together; the rest waits for its next look.
+# Fusing saves calls, costs two copies; size and machine decide. Next, two nodes (`make tabletop` has some).
 
 # %%
 job = cluster.submit("42", settings={"steps": steps}) if cluster.here() and not world.launcher() else None

@@ -4,7 +4,35 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from labkit import _local
+from labkit.errors import LabError
+
+WARMUP = 2  # steps that are not timed
+DEFAULT_FUSION = 128 << 20  # bytes, Horovod's own default
+
+
+def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[str, str]], folder) -> dict:
+    """On a rank: `train` in several ways, one after the other. ways: {name: environment variables}.
+
+    Returns {name: what train returns}; the timelines are folder/timeline_NAME.json. One start of the ranks
+    does for all, as to import Torch takes longer than the steps. With Gloo, Horovod starts once in a process:
+    one way.
+    """
+    if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
+        from mpi4py import MPI  # noqa: F401  MPI is mpi4py's then, and outlasts each hvd.shutdown()
+    elif len(ways) > 1:
+        raise LabError("With Gloo, Horovod starts once in a process: give train_ways one way.")
+    # Said each time: where it is not, Horovod keeps that of its last start in this process. Seen with 0.28.1.
+    fusion = {"HOROVOD_FUSION_THRESHOLD": os.environ.get("HOROVOD_FUSION_THRESHOLD", str(DEFAULT_FUSION))}
+    results = {}
+    for name, variables in ways.items():
+        file = Path(folder) / f"timeline_{name}.json"
+        with _local.environment({**fusion, **variables, "HOROVOD_TIMELINE": str(file)}):
+            results[name] = train(layers, width, steps)
+    return results
 
 
 def train(layers: int, width: int, steps: int):
@@ -25,28 +53,42 @@ def train(layers: int, width: int, steps: int):
     hvd.init()
     net = torch.nn.Sequential(*[torch.nn.Linear(width, width, bias=False) for _ in range(layers)])
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
-    images = torch.randn(16, width)
+    images, averaging = torch.randn(16, width), {}
+
+    def begin(parameter):
+        averaging[parameter] = hvd.allreduce_async_(parameter.grad, name=names[parameter])
+
+    # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a second.
+    names = {parameter: name for name, parameter in net.named_parameters()}
+    for parameter in names:
+        parameter.register_post_accumulate_grad_hook(begin)
 
     def step():
-        optimizer.zero_grad()
+        net.zero_grad()
         net(images).square().mean().backward()
-        optimizer.step()
+        for parameter in names:
+            hvd.synchronize(averaging.pop(parameter))
+            parameter.data -= 0.01 * parameter.grad
 
-    took = timing.measure(step, repeat=steps, warmup=2)
+    took = timing.measure(step, repeat=steps, warmup=WARMUP)
     if world.is_root():
-        _until_written(file)
+        _until_written(file, layers * (steps + WARMUP))
     hvd.shutdown()  # and so this process may start Horovod again in another way
     return took, horovod_timeline.read(file) if world.is_root() else None
 
 
-def _until_written(file: Path, quiet: float = 0.2, limit: float = 10.0) -> None:
-    """Wait until the file is there and has not grown for `quiet` seconds: Horovod's thread that writes it
-    lags behind, and drops at the end what it has not written. Seen with 0.28.1."""
-    since, size, end = time.monotonic(), -1, time.monotonic() + limit
-    while time.monotonic() < min(end, since + quiet) or (size < 1 and time.monotonic() < end):
+def _until_written(file: Path, requests: int, quiet: float = 0.2, limit: float = 10.0) -> None:
+    """Wait until so many allreduces are in the file and it has not grown for `quiet` seconds; after `limit`
+    seconds no longer. Horovod's thread that writes it lags behind, and drops at the end what it has not
+    written. Seen with 0.28.1."""
+    begun = time.monotonic()
+    since, size = begun, -1
+    while time.monotonic() < begun + limit:
         time.sleep(0.02)
         now = file.stat().st_size if file.exists() else -1
         if now != size:
             since, size = time.monotonic(), now
+        elif size > 0 and time.monotonic() > since + quiet:
+            if file.read_bytes().count(b'"ALLREDUCE"') >= requests:
+                return
+            since = time.monotonic()

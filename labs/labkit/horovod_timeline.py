@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit._horovod_steps import train
+from labkit._horovod_steps import train, train_ways
 from labkit.errors import LabError
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "parse",
     "read",
     "train",
+    "train_ways",
 ]
 
 # What moved the data. MEMCPY_…, QUEUE, WAIT_FOR_…, INIT_NCCL and NEGOTIATE_… did not.
@@ -80,7 +81,7 @@ def read(path: str | Path) -> list[dict]:
     except OSError as error:
         raise LabError(
             f"No Horovod timeline at {path} ({error.strerror}). Rank 0 writes it: set HOROVOD_TIMELINE to a "
-            "file before hvd.init()."
+            "file before hvd.init(), in a folder that is there and that rank 0 may write to."
         ) from error
     return parse(text, str(path))
 

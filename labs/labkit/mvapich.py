@@ -24,6 +24,7 @@ TEXTS = (
     ("MVAPICH Version        :\t3.0rc\nMVAPICH Device         :\tch4:ucx\n", "", ("MVAPICH", "3.0rc")),
     ("MVAPICH Version:        4.0\nMVAPICH Release date:   06 Mar 2025\n", "", ("MVAPICH", "4.0")),
     ("MPICH Version:      5.0.2\nMPICH configure:    --prefix=/opt/MVAPICH2\n", "", ("MPICH", "5.0.2")),
+    ("MPICH Version:      5.0.2\n", "MVAPICH2-GDR 2.3.7", ("MPICH", "5.0.2")),  # PATH and process differ
     ("Open MPI v5.0.11, package: MPICH Version: 1 is only its name", "", ("Open MPI", "5.0.11")),
     ("Some MPI v2.0, with the ABI of MPICH Version: 4.1", "", (None, None)),
 )
@@ -43,14 +44,16 @@ MAPS = (
 _HYBRID, _TWO = {"MV2_CPU_BINDING_POLICY": "hybrid"}, {"MV2_THREADS_PER_PROCESS": "2"}
 
 # variables, ranks on the node, its cores, what MVAPICH2 2.3.7 makes of a request for MPI_THREAD_MULTIPLE:
-# src/mpid/ch3/src/mpid_init.c and src/mpid/ch3/channels/common/src/affinity/hwloc_bind.c.
+# src/mpid/ch3/src/mpid_init.c and src/mpid/ch3/channels/common/src/affinity/hwloc_bind.c. Run here too
+# were: no variable, affinity 0, scatter, socket, hybrid without a number and with 1 or 2 threads.
 THREAD_LEVELS = (
     ({}, 4, 16, "SINGLE"),
     ({"MV2_ENABLE_AFFINITY": "1"}, 16, 16, "SINGLE"),
     ({"MV2_ENABLE_AFFINITY": "0"}, 4, 16, "MULTIPLE"),
     ({"MV2_ENABLE_AFFINITY": "0", "MV2_CPU_BINDING_LEVEL": "core"}, 32, 16, "MULTIPLE"),
     ({}, 4, 2, "aborts"),
-    (_HYBRID, 4, 16, "SINGLE"),
+    (_HYBRID, 16, 16, "MULTIPLE"),
+    (_HYBRID, 17, 16, "aborts"),
     (_HYBRID | _TWO, 4, 16, "MULTIPLE"),
     (_HYBRID | {"OMP_NUM_THREADS": "4"}, 4, 16, "MULTIPLE"),
     (_HYBRID | {"OMP_NUM_THREADS": "5"}, 4, 16, "aborts"),
@@ -66,6 +69,7 @@ THREAD_LEVELS = (
 LOCAL_RANKS = (
     ({"MV2_COMM_WORLD_LOCAL_RANK": "3", "MV2_COMM_WORLD_RANK": "7", "SLURM_LOCALID": "0"}, 3),
     ({"PMI_RANK": "6", "MPI_LOCALRANKID": "2", "SLURM_LOCALID": "0"}, 2),
+    ({"PMI_RANK": "4", "MPI_LOCALRANKID": "0", "SLURM_LOCALID": "1"}, 0),
     ({"PMI_RANK": "5", "SLURM_PROCID": "5", "SLURM_LOCALID": "1"}, 1),
     ({}, 0),
 )
@@ -80,6 +84,7 @@ VARIABLES = (  # flavour, path of GDRCopy's library, variables
     ("mvapich-plus", None, {"MVP_ENABLE_GPU": "1"}),
     ("mvapich-plus", _LIB, {"MVP_ENABLE_GPU": "1"}),
     ("mvapich2", None, UNBOUND),
+    ("mvapich2", _LIB, UNBOUND),
     ("mvapich2-gdr", None, _GDR),
     ("mvapich2-gdr", _LIB, _GDR | {"MV2_GPUDIRECT_GDRCOPY_LIB": _LIB}),
 )
@@ -98,12 +103,22 @@ def mpiname() -> str:
     return subprocess.run([tool, "-a"], capture_output=True, text=True, timeout=10, check=False).stdout
 
 
-def look_inside() -> tuple[str, str]:
-    """On a rank with Horovod and mpi4py: the texts of MPI_Get_library_version and of /proc/self/maps."""
-    import horovod.torch  # noqa: F401  it loads its MPI library
+def look_inside() -> tuple[str, str, str]:
+    """On a rank: the texts of MPI_Get_library_version and /proc/self/maps, and the level as `thread_level`.
+
+    mpi4py begins, asking for MPI_THREAD_MULTIPLE as Horovod would, and calls nothing while Horovod's thread
+    runs: imported after it, on a lower level, it can break a rank.
+    """
     from mpi4py import MPI
 
-    return MPI.Get_library_version().strip("\0\n "), Path("/proc/self/maps").read_text()
+    text = MPI.Get_library_version().strip("\0\n ")
+    import horovod.torch as hvd
+
+    hvd.init()
+    level = "MULTIPLE" if hvd.mpi_threads_supported() else "less"
+    maps = Path("/proc/self/maps").read_text()
+    hvd.shutdown()  # it leaves MPI to mpi4py
+    return text, maps, level
 
 
 def thread_level() -> str:

@@ -84,10 +84,11 @@ def test_what_the_tool_mpiname_prints_is_read(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_real_ranks_hold_one_mpi_library_and_the_level_that_was_asked_for():
-    (text, maps), *_ = launch.run(mvapich.look_inside, ranks=2, env=mvapich.UNBOUND)
+    (text, maps, level), *_ = launch.run(mvapich.look_inside, ranks=2, env=mvapich.UNBOUND)
     family, version = _mpi_identity.identify(text, mvapich.mpiname())
     assert family
     assert version
     assert maps.count("libmpi.so") >= 1
+    assert level == "MULTIPLE"
     assert launch.run(mvapich.thread_level, ranks=2, env=mvapich.UNBOUND) == ["MULTIPLE"] * 2
     assert launch.run(mvapich.thread_level, ranks=2, env=mvapich.UNBOUND | mvapich.SINGLE) == ["less"] * 2

@@ -8,8 +8,8 @@ FAMILIES = '("MVAPICH2", "MVAPICH", "MPICH", "Open MPI")'
 GDR = 'return "MVAPICH2-GDR" if gdr else family, found[1]'
 FILE_NAME = r're.fullmatch(r"libmpi\.so[.\d]*", os.path.basename(path))'
 PATHS = "{path for line in maps.splitlines() for path in line.split(maxsplit=5)[5:]}"
-THREADS = 'int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "0"))) if hybrid else 0'
-LEVEL = 'env.get("MV2_CPU_BINDING_LEVEL", "cores" if threads else "core")'
+THREADS = 'int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "1"))) if hybrid else 1'
+LEVEL = 'env.get("MV2_CPU_BINDING_LEVEL", "cores" if hybrid else "core")'
 RSH = '"-np", str(nodes * gpus), "-hostfile", "hosts", *pairs, *program]'
 LAUNCHERS = '("MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")'
 NAME = 'name.split("_")[0] in ("MPI", "GLOO", "NCCL", "CCL")'
@@ -20,14 +20,14 @@ WRONG = [
         "a name anywhere in the text",
         old="re.match(",
         new="re.search(",
-        says="begins 'Open MPI v5.0.11",
+        says="Text 'Open MPI v5.0.11",
     ),
     Wrong(
         "42.1",
         "anything that is not known is taken for MPICH",
         old="return None, None",
         new='return "MPICH", "4.1"',
-        says="begins 'Some MPI v2.0",
+        says="Text 'Some MPI v2.0",
     ),
     Wrong(
         "42.1",
@@ -41,7 +41,7 @@ WRONG = [
         "GDR taken for MVAPICH2",
         old=GDR,
         new="return family, found[1]",
-        says="mpiname 'MVAPICH2-GDR'",
+        says="mpiname 'MVAPICH2-GDR 2.3.7'",
     ),
     Wrong(
         "42.1",
@@ -49,6 +49,13 @@ WRONG = [
         old='family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname',
         new='family == "MVAPICH2" and "MVAPICH2" in mpiname',
         says="expected 'MVAPICH2' at [0], got 'MVAPICH2-GDR'",
+    ),
+    Wrong(
+        "42.1",
+        "GDR by its tool alone",
+        old='family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname',
+        new='"MVAPICH2-GDR" in mpiname',
+        says="expected 'MPICH' at [0], got 'MVAPICH2-GDR'",
     ),
     Wrong("42.1", "mpi anywhere in the path", old=FILE_NAME, new='"mpi" in path', says="MPI libraries among"),
     Wrong(
@@ -109,50 +116,57 @@ WRONG = [
     ),
     Wrong(
         "42.2",
-        "hybrid without a number of threads suffices",
+        "hybrid needs a number of threads",
         old=LEVEL,
-        new='env.get("MV2_CPU_BINDING_LEVEL", "cores" if hybrid else "core")',
-        says="MV2_CPU_BINDING_POLICY=hybrid, 4 ranks on 16 cores: expected 'SINGLE'",
+        new=LEVEL.replace("hybrid", 'hybrid and {"MV2_THREADS_PER_PROCESS", "OMP_NUM_THREADS"} & set(env)'),
+        says="POLICY=hybrid, 16 ranks on 16 cores: expected 'MULTIPLE', got 'SINGLE'",
     ),
     Wrong(
         "42.2",
-        "threads count in any policy",
-        old=THREADS,
-        new=THREADS.replace(" if hybrid else 0", ""),
+        "several threads are enough in any policy",
+        old=LEVEL,
+        new=LEVEL.replace("hybrid", 'hybrid or "MV2_THREADS_PER_PROCESS" in env'),
         says="MV2_CPU_BINDING_POLICY=scatter, MV2_THREADS_PER_PROCESS=2",
+    ),
+    Wrong(
+        "42.2",
+        "threads take cores in any policy",
+        old=THREADS,
+        new=THREADS.replace(" if hybrid else 1", ""),
+        says="OMP_NUM_THREADS=8, 4 ranks on 16 cores: expected 'SINGLE', got 'aborts'",
     ),
     Wrong(
         "42.2",
         "OMP_NUM_THREADS is not read",
         old=THREADS,
-        new='int(env.get("MV2_THREADS_PER_PROCESS", "0")) if hybrid else 0',
-        says="OMP_NUM_THREADS=4, 4 ranks on 16 cores: expected 'MULTIPLE'",
+        new='int(env.get("MV2_THREADS_PER_PROCESS", "1")) if hybrid else 1',
+        says="OMP_NUM_THREADS=5, 4 ranks on 16 cores: expected 'aborts'",
     ),
     Wrong(
         "42.2",
         "OMP_NUM_THREADS wins",
         old=THREADS,
-        new='int(env.get("OMP_NUM_THREADS", env.get("MV2_THREADS_PER_PROCESS", "0"))) if hybrid else 0',
+        new='int(env.get("OMP_NUM_THREADS", env.get("MV2_THREADS_PER_PROCESS", "1"))) if hybrid else 1',
         says="MV2_THREADS_PER_PROCESS=2, OMP_NUM_THREADS=8",
     ),
     Wrong(
         "42.2",
         "no abort",
-        old="    if ranks_on_node * max(1, threads) > cores:\n",
+        old="    if ranks_on_node * threads > cores:\n",
         new="    if False:\n",
         says="expected 'aborts'",
     ),
     Wrong(
         "42.2",
         "aborts when the node is full",
-        old="max(1, threads) > cores",
-        new="max(1, threads) >= cores",
+        old="threads > cores",
+        new="threads >= cores",
         says="16 ranks on 16 cores: expected 'SINGLE', got 'aborts'",
     ),
     Wrong(
         "42.2",
         "threads forgotten in the count of cores",
-        old="ranks_on_node * max(1, threads) > cores",
+        old="ranks_on_node * threads > cores",
         new="ranks_on_node > cores",
         says="OMP_NUM_THREADS=5, 4 ranks on 16 cores: expected 'aborts'",
     ),
@@ -160,14 +174,14 @@ WRONG = [
         "42.2",
         "the level is not read",
         old=LEVEL,
-        new='"cores" if threads else "core"',
+        new='"cores" if hybrid else "core"',
         says="MV2_CPU_BINDING_LEVEL=socket, 4 ranks on 16 cores: expected 'MULTIPLE'",
     ),
     Wrong(
         "42.2",
-        "the threads win over the level",
+        "the policy wins over the level",
         old='"SINGLE" if level == "core" else',
-        new='"SINGLE" if level == "core" and not threads else',
+        new='"SINGLE" if level == "core" and not hybrid else',
         says="MV2_CPU_BINDING_LEVEL=core, 4 ranks on 16 cores: expected 'SINGLE'",
     ),
     Wrong(
@@ -190,6 +204,13 @@ WRONG = [
         old='"MV2_SUPPORT_DL": "1"',
         new='"MV2_SUPPORT_DL": 1',
         says="expected '1' at ['MV2_SUPPORT_DL'], got 1",
+    ),
+    Wrong(
+        "42.3",
+        "GDRCopy's library without GPUs",
+        old='return {"MV2_ENABLE_AFFINITY": "0"}',
+        new='return {"MV2_ENABLE_AFFINITY": "0"} | ({"GDRCOPY": gdrcopy} if gdrcopy else {})',
+        says="Variables of mvapich2, libgdrapi.so: /opt",
     ),
     Wrong(
         "42.3",
@@ -268,6 +289,13 @@ WRONG = [
         old=LAUNCHERS,
         new='("SLURM_LOCALID", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")',
         says="expected 3, got 0",
+    ),
+    Wrong(
+        "42.3",
+        "a zero is passed over",
+        old="        if name in env:",
+        new='        if env.get(name, "0") != "0":',
+        says="expected 0, got 1",
     ),
     Wrong(
         "42.3",

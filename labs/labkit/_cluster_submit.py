@@ -71,7 +71,7 @@ class Request:
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
-        home = labkit.home().resolve()
+        home, learners = labkit.home().resolve(), _slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
         # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is overwritten.
         name = f"{self.stem}-%j-{datetime.now():%Y%m%d-%H%M%S}.out"
@@ -90,7 +90,7 @@ class Request:
             job = Job(
                 number=number, lab=self.stem, site=self.site, nodes=nodes, ranks=None, submitted=submitted,
                 file=str(home / "jobs" / name.replace("%j", number)),
-                home=str(home / "solved" if self.solved else home),
+                home=str(learners / "solved" if self.solved else learners),
                 settings=dict(self.settings), solved=self.solved, study=study,
                 commands=str(self.where) if self.where else None,
             )  # fmt: skip
@@ -137,7 +137,7 @@ def environment(
     if env.get("MPLBACKEND", "").startswith("module:"):  # a notebook's; in a job there is none
         del env["MPLBACKEND"]
     env = {name: value for name, value in env.items() if value or not name.startswith("SBATCH_")}
-    env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(labkit.home().resolve())}
+    env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(_slurm.learners_home())}
     return env | ({"SET": settings} if settings else {}) | ({"SOLVED": "1"} if solved else {})
 
 

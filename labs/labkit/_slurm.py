@@ -57,10 +57,21 @@ def commands(site: str | None) -> Path | None:
     return None
 
 
+def learners_home() -> Path:
+    """labkit.home(); in a run of a solved lab, which has a home of its own in that one, the learner's."""
+    home = labkit.home().resolve()
+    return home.parent if in_solved_run() else home
+
+
+def in_solved_run() -> bool:
+    """Whether this run is of a solved lab, as labkit.runlab and labkit.jobrun start it."""
+    return labkit.home().resolve().name == "solved"
+
+
 def tabletop() -> Path | None:
     """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table", else any."""
     sourced = shutil.which("sbatch")
-    states = sorted(labkit.home().glob("tabletop/*/holder"), key=lambda path: path.parent.name != "table")
+    states = sorted(learners_home().glob("tabletop/*/holder"), key=lambda path: path.parent.name != "table")
     for holder in ([Path(sourced).parents[1] / "holder"] if sourced else []) + states:
         if _holds(holder):
             return holder.parent / "bin"

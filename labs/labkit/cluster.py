@@ -39,15 +39,17 @@ def submit(
     ranks_per_node: int | None = None,
     site: str | None = None,
     settings: Mapping[str, object] | None = None,
-    solved: bool = False,
+    solved: bool | None = None,
 ) -> Job:
     """Hand a lab's batch script to Slurm; returns at once.
 
     ranks_per_node: None leaves it to the script. site: a name in sites(); None: here(). settings: other
-    values of the lab's parameters. solved: the solved lab, with records of its own in home()/solved.
+    values of the lab's parameters. solved: the solved lab, with records of its own in home()/solved; None:
+    if this is a run of a solved lab.
     LabError with one sentence when it cannot be, Slurm's own sentence where Slurm refuses.
     """
     site = site or here()
+    solved = _slurm.in_solved_run() if solved is None else solved
     return Request.checked(lab, nodes, ranks_per_node, site, settings or {}, solved).send(nodes)
 
 
@@ -57,7 +59,7 @@ def study(
     ranks_per_node: int | None = None,
     site: str | None = None,
     settings: Mapping[str, object] | None = None,
-    solved: bool = False,
+    solved: bool | None = None,
 ) -> Study:
     """Submit one job for each number of nodes; the rest as for submit. See Study on how to read it.
 
@@ -66,6 +68,7 @@ def study(
     counts = sorted(set(nodes))
     if not counts:
         raise LabError("A study needs numbers of nodes: study(50, nodes=[1, 2]).")
+    solved = _slurm.in_solved_run() if solved is None else solved
     request = Request.checked(
         lab, counts[-1], ranks_per_node, site or here(), settings or {}, solved, least=counts[0]
     )

@@ -189,6 +189,26 @@ def test_a_jobs_environment(checkout, monkeypatch):
     assert "SET" not in env
 
 
+def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, monkeypatch):
+    job_lab.build_in(checkout)
+    sent = []
+    monkeypatch.setattr(_cluster_submit.Request, "send", lambda self, nodes, study=None: sent.append(self))
+    monkeypatch.setattr(_cluster_submit, "_enough_nodes", lambda *_: None)
+    monkeypatch.setattr(_slurm, "commands", lambda site: None)
+    learners = labkit.home().resolve()
+    for home, said, solved in ((learners, None, False), (learners / "solved", None, True)):
+        monkeypatch.setenv("LABKIT_HOME", str(home))
+        cluster.submit(job_lab.STEM, site="tabletop", solved=said)
+        assert sent[-1].solved is solved
+        assert ("SOLVED" in sent[-1].env) is solved
+        assert sent[-1].env["LABKIT_HOME"] == str(learners)
+    holder = learners / "tabletop" / "table" / "holder"
+    monkeypatch.setattr(_slurm, "_holds", lambda path: path == holder)
+    holder.parent.mkdir(parents=True)
+    holder.touch()
+    assert _slurm.tabletop() == holder.parent / "bin"  # still as LABKIT_HOME=…/solved
+
+
 def test_settings_keep_what_they_are(built):
     text = _cluster_submit.setting_text(
         job_lab.STEM, {"pause": [1, 2], "note": "two words", "fail": "7"}, solved=True

@@ -120,8 +120,9 @@ with check("42.2"):
     for env, on_node, cores, want in mvapich.THREAD_LEVELS:
         given = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
         expect.equal(granted(env, on_node, cores), want, f"{given}, {on_node} ranks on {cores} cores")
-tries = {"bound to nothing": None, "asked for less": mvapich.UNBOUND | mvapich.SINGLE}  # first: see 42.1
-if library.startswith("MVAPICH2") and not world.launcher():  # under a launcher, MPI runs: its level stays
+free = not world.launcher()  # else MPI runs already, and its level stays
+tries = {"bound to nothing": None} | ({"asked for less": mvapich.UNBOUND | mvapich.SINGLE} if free else {})
+if free and library.startswith("MVAPICH2"):
     tries |= {"no variable": {}, "socket": {"MV2_CPU_BINDING_LEVEL": "socket"}}
 for name, env in tries.items():
     level = inside[0][2] if env is None else launch.run(mvapich.thread_level, ranks=ranks, env=env)[0]
@@ -248,8 +249,7 @@ with check("42.4"):
 
 # %%
 per_step = {}
-if not world.launcher():  # Gloo's ranks are started in another way than MPI's
-    results |= run("gloo", gloo={})
+results |= run("gloo", gloo={}) if free else {}  # Gloo's ranks are started in another way than MPI's
 for way, (time, events) in results.items():
     proof = {name: one for name, one in carried(activities(events or [])).items() if "ALLREDUCE" in name}
     per_step[way] = sum(calls * layers / tensors for calls, tensors in proof.values())
@@ -264,7 +264,7 @@ predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["u
 # Fusing saves calls, costs two copies; size and machine decide. Next, two nodes (`make tabletop` has some).
 
 # %%
-job = cluster.submit("42", settings={"steps": steps}) if cluster.here() and not world.launcher() else None
+job = cluster.submit("42", settings={"steps": steps}) if free and cluster.here() else None
 if job:
     job.wait()
 frame, whose = cluster.records_or_reference("42", "step", job)

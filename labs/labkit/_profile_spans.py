@@ -30,7 +30,8 @@ class Span(NamedTuple):
     shared: bool = False  # seen by rank 0 for all ranks
 
 
-_log: list[Span] | None = None  # of the recording that is on
+# Of the recording that is on: kind, begin, end, name, the thread's number in the system (None: in flight).
+_log: list[tuple[str, float, float, str, int | None]] | None = None
 _open: dict[int, span] = {}  # entered and not yet left, on any thread
 ranges = None  # torch.cuda.nvtx while nsys records
 
@@ -47,7 +48,7 @@ class span:
         self.kind, self.name = kind, name
 
     def __enter__(self) -> span:
-        self.thread = threading.current_thread().name
+        self.thread = threading.get_native_id()
         _open[id(self)] = self
         if ranges is not None:
             ranges.range_push(f"{self.kind}: {self.name}")
@@ -59,8 +60,9 @@ class span:
         _open.pop(id(self), None)
         if ranges is not None:
             ranges.range_pop()
-        if _log is not None:
-            _log.append(Span(self.kind, self.begin, end, self.name, self.thread))
+        log = _log  # another thread may end the recording meanwhile
+        if log is not None:
+            log.append((self.kind, self.begin, end, self.name, self.thread))
 
 
 def mark(kind: str, begin: float, end: float, name: str = "") -> None:
@@ -70,8 +72,13 @@ def mark(kind: str, begin: float, end: float, name: str = "") -> None:
     """
     if not end >= begin:
         raise LabError(f"profiling.mark: {name or kind} ends at {end}, before it begins at {begin}.")
-    if _log is not None:
-        _log.append(Span(kind, begin, end, name))
+    log = _log
+    if log is not None:
+        log.append((kind, begin, end, name, None))
+
+
+def _thread(number: int | None, names: dict[int | None, str]) -> str:
+    return IN_FLIGHT if number is None else names.get(number, f"thread {number}")
 
 
 class Spans:
@@ -93,8 +100,9 @@ class Spans:
         for one in still_open:
             since = getattr(one, "begin", None)  # not set for an instant on another thread
             if since is not None and since < end:
-                found.append(Span(one.kind, since, end, one.name, one.thread))
-        return found
+                found.append((one.kind, since, end, one.name, one.thread))
+        names = {one.native_id: one.name for one in threading.enumerate()}
+        return [Span(*times, _thread(number, names)) for *times, number in found]
 
     def finish(self) -> list[str]:
         """Sentences on what the numbers do not say."""

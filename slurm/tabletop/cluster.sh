@@ -29,7 +29,8 @@ ip address add 10.77.0.1/16 dev bridge
 
 # `--gpus-per-node` is granted by device files; here each is another name of /dev/null.
 # shellcheck source=/dev/null
-source "$run/settings"
+source "$run/settings" # assigns gpus
+# shellcheck disable=SC2154
 for ((gpu = 0; gpu < gpus; gpu++)); do
     touch "$run/gpu/gpu$gpu"
     mount --bind /dev/null "$run/gpu/gpu$gpu"

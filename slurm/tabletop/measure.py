@@ -16,7 +16,7 @@ from slurm.tabletop.table import Tabletop
 LINK = str(config.HERE / "link.py")
 SITE = str(config.ROOT / "slurm" / "sites" / "tabletop.sh")
 RATES = (50e6, 100e6, 200e6, 500e6, 1e9, 2e9)
-_WITH_SITE = [
+WITH_SITE = [
     "bash",
     "-c",
     f'source {shlex.quote(SITE)} && exec "$@"',
@@ -45,7 +45,7 @@ def tcp(table: Tabletop, rate: float, source: int, target: int, seconds: float =
 
 def mpi(table: Tabletop, rate: float, seconds: float = 1.0) -> float:
     """Mbit/s in each direction of an MPI Sendrecv between node1 and node2. Raises LabError."""
-    launch = ["srun", "--mpi=pmi2", "-N2", "-n2", "-w", "node1,node2", "-t", "2", *_WITH_SITE]
+    launch = ["srun", "--mpi=pmi2", "-N2", "-n2", "-w", "node1,node2", "-t", "2", *WITH_SITE]
     done = table.run([*launch, sys.executable, LINK, "exchange", str(int(rate / 8 * seconds))])
     if done.returncode:
         raise LabError(f"The exchange by MPI failed: {done.stderr.strip()}")

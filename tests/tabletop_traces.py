@@ -1,0 +1,78 @@
+"""What a tabletop cluster could leave behind: processes, namespaces, mounts, interfaces, files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+KINDS = ("mnt", "net", "uts", "ipc", "pid", "user")
+PLACES = (
+    "/etc/slurm",
+    "/etc/munge",
+    "/run/munge",
+    "/var/log/munge",
+    "/var/lib/munge",
+    "/etc/hosts",
+)
+
+
+def older(moment: float) -> list[int]:
+    """Processes begun before `moment`: the kernel soon gives the numbers of dead namespaces to new ones."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.create_time() < moment:
+                found.append(process.pid)
+    return found
+
+
+def namespaces(pid: int) -> set[str]:
+    """The namespaces of one process; empty when it is gone."""
+    found = set()
+    for kind in KINDS:
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+    return found
+
+
+def machine() -> dict[str, object]:
+    """What must be the same before, during and after: mounts, interfaces, and files that belong to others."""
+    files = {"shared memory": os.path.exists("/dev/shm/.tabletop")}
+    for place in PLACES:
+        path = Path(place)
+        if path.exists():
+            files[place] = (
+                path.stat().st_ino,
+                sorted(os.listdir(path)) if path.is_dir() else path.read_bytes(),
+            )
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return {"mounts": sorted(mounts), "interfaces": sorted(os.listdir("/sys/class/net")), "files": files}
+
+
+class Traces:
+    """All processes below a cluster's holder, and the namespaces they have for themselves."""
+
+    def __init__(self, holder: int):
+        process = psutil.Process(holder)
+        self.processes = [process, *process.children(recursive=True)]
+        self.namespaces = set().union(*(namespaces(one.pid) for one in self.processes)) - namespaces(
+            os.getpid()
+        )
+        self.names = sorted(one.name() for one in self.processes)
+
+    def left(self, seconds: float = 5) -> tuple[list[psutil.Process], set[str]]:
+        """What of it is there after at most `seconds`: (processes, namespaces)."""
+        called, deadline = time.time(), time.monotonic() + seconds
+        while True:
+            # A zombie has ended: that its parent has not asked for its status is the parent's affair.
+            alive = [
+                one for one in self.processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+            ]
+            everyone = set().union(*(namespaces(pid) for pid in older(called)))
+            if not (alive or self.namespaces & everyone) or time.monotonic() > deadline:
+                return alive, self.namespaces & everyone
+            time.sleep(0.05)

@@ -25,7 +25,7 @@ asked = ("mpi", "mpi-gpu", "torch-gloo", "torch-nccl", "horovod-mpi", "horovod-g
 longest = 1 << 28  # bytes of the longest vector (256 MiB)
 rounds = ((8192, 200, 20), (1 << 20, 30, 5), (1 << 24, 8, 2), (1 << 28, 3, 1))  # up to bytes: calls, warm-up
 nets = ("resnet50", "vgg16")  # whose gradients are exchanged
-steps = 3  # timed exchanges of a net's gradients, after one that does not count
+steps = 2  # timed exchanges of a net's gradients, after one that does not count
 bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's DistributedDataParallel)
 limit = 900  # seconds for one library's measurements, and for a cluster job
 
@@ -40,7 +40,7 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # `labkit.backends` puts a name before them, such as `horovod-gloo`: `link.vector(n)` makes n float32 zeros
 # where that library wants them, `link.sum(vector)` sums over all ranks, in place. Which can run here?
 # ### Predict
-# (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* does nccl-tests print, in GB/s? (b) How
+# (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* (lab 22) is that, in GB/s? (b) How
 # many times as long as MPI does Gloo take here, called by `torch.distributed`, for one number (4 bytes)?
 # (c) ResNet-50 has 107 gradients in labkit's layer table, 102 MB; VGG-16 has 16, 553 MB. How many times as
 # fast does Gloo exchange those of ResNet-50 if they travel fused, 25 MiB at a time, not one by one?
@@ -53,10 +53,10 @@ predict("51.3", times_as_fast=...)
 
 # %% [markdown]
 # ### Exercise 51.1 · The benchmark loop
-# On a rank, a call begins when *this* rank is ready: so a `link.barrier()` before each, then the clock. The
-# first `warmup` calls open connections and do not count. A call is over when the **slowest** rank has it; the
-# calls' median is quoted. (nccl-tests: the mean, over ranks too; with `-a 3`, of the slowest rank.) A rank's
-# vector is `count` values of `width` bytes; algbw = its bytes / time, busbw = algbw · 2(n - 1)/n on n ranks.
+# Time what a call takes once *all* ranks are there: `link.barrier()` before each, then this rank's clock;
+# no barrier after it. The first `warmup` calls open connections and do not count. A call is over when the
+# **slowest** rank has it; quote the median. (nccl-tests: the mean, over ranks too; with `-a 3`, the slowest.)
+# A vector is `count` values of `width` bytes; algbw = its bytes / time, busbw = algbw · 2(n - 1)/n.
 #
 # <details><summary>Hint 1: one call; the slowest rank</summary>
 #
@@ -70,7 +70,7 @@ predict("51.3", times_as_fast=...)
 
 # %%
 def time_calls(link, call, calls, warmup, clock):
-    """Run call() warmup + calls times, all ranks together. Returns `calls` values, seconds on this rank."""
+    """Run call() warmup + calls times. Returns a list of `calls` values: seconds by clock(), on this rank."""
     raise NotImplementedError("exercise 51.1: The benchmark loop")
 
 
@@ -81,7 +81,7 @@ def columns(seconds, count, width):
 
 # %%
 with check("51.1"):
-    for p in (2, 3, 4):  # the first 3 calls take 5 ms more, and between calls rank r is busy for r ms
+    for p in (2, 3, 4):  # virtual ranks: 3 calls warm up, 5 ms longer; between calls rank r is busy for r ms
         rehearsals.expect_calls(time_calls, p)
     for p, count, width in ((4, 25_000_000, 4), (3, 25_000_000, 2), (1, 1000, 4)):
         rehearsals.expect_columns(columns, p, count, width)
@@ -90,10 +90,10 @@ predict.compare("51.1", busbw=columns(np.full((4, 1), 0.05), 10**8, 1)[2])
 
 # %% [markdown]
 # ### Exercise 51.2 · An adapter for torch.distributed
-# `dist.init_process_group("gloo")` reads `RANK`, `WORLD_SIZE`, and where rank 0 awaits the others,
-# `MASTER_ADDR`, `MASTER_PORT`, from the environment, as text. `torchrun` sets them, `srun` and `mpiexec` do
-# not; but they start MPI. A rank knows *its own* host and a port free *there*. `dist.all_reduce(tensor)`
-# sums, in place; gradients want the **mean**, also in float16, whose largest number is 65504. 3 + 2 lines.
+# `dist.init_process_group("gloo")` reads from the environment, as text, `RANK`, `WORLD_SIZE`, and where rank
+# 0 awaits the others: `MASTER_ADDR` (its host), `MASTER_PORT`. `torchrun` sets all four; `srun` and `mpiexec`
+# do not, but they start MPI, and `comm` can tell. Return them in a dict (labkit sets them): 3 lines.
+# `dist.all_reduce(tensor)` sums, in place; gradients want the **mean**, float16 (up to 65504) too: 2 lines.
 #
 # <details><summary>Hint 1: one address for all; float16</summary>
 #
@@ -215,9 +215,9 @@ predict.compare("51.3", times_as_fast=contest.fused_gain(stepped, "torch-gloo", 
 # ### Exercise 51.4 · Which, and when
 # In a `row` {backend: (q1, median, q3)}, seconds, q1 to q3 hold the middle half of the calls. `best(row)` is
 # the backend with the least median, but `"either"` unless it leads **every** other clearly: the other's q1
-# above its q3, *and* the other's median above 1.1 times its own (less is gone with the next update). 5 lines.
-# `which(nbytes, table)`: `best` of the rows at each backend's bytes nearest *by ratio*, of backends measured
-# at `nbytes` or on both sides of it: beyond nobody knows. None left: `"not measured"`. 5 lines.
+# above its q3, *and* the other's median above 1.1 times its own (less may go with an update). 5 lines.
+# `which(nbytes, table)`: keep the backends measured at `nbytes` or on both sides of it (some have no size at
+# all). Of each take the size nearest *by ratio*; `best` of these, or `"not measured"` if none. 5 lines.
 #
 # <details><summary>Hint 1: who leads; where to look</summary>
 #

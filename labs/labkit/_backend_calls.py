@@ -79,6 +79,7 @@ def _torch(comm, carrier: str, meeting: Callable) -> Iterator[Callable]:
 
     with backends.address(comm) as (host, port), backends.variables(**meeting(comm, host, port)):
         dist.init_process_group(carrier)
+        comm.Barrier()  # or a rank that is done at once would leave while another still connects to it
     try:
         yield dist.all_reduce
     finally:

@@ -82,6 +82,30 @@ WRONG = [
     ),
     Wrong(
         "51.1",
+        "one call's time for all",
+        old="return seconds[warmup:]",
+        new="return [sum(seconds[warmup:]) / calls] * calls",
+        says="seconds of each call, with no barrier after it: 24 of 24 values are off",
+    ),
+    Wrong(
+        "51.1",
+        "a second barrier is timed",
+        old="        call()\n",
+        new="        call()\n        link.barrier()\n",
+        says="seconds of each call, with no barrier after it: 12 of 24 values are off",
+    ),
+    Wrong(
+        "51.1",
+        "another clock",
+        old=["start = clock()", "clock() - start"],
+        new=["start = perf_counter()", "perf_counter() - start"],
+        says="read the clock that time_calls is given",
+    ),
+    Wrong(
+        "51.1", "nothing is returned", old="return seconds[warmup:]", new="pass", says="returns a NoneType"
+    ),
+    Wrong(
+        "51.1",
         "the mean of the ranks",
         old="seconds.max(axis=0)",
         new="seconds.mean(axis=0)",

@@ -1,0 +1,87 @@
+"""A communicator that keeps the collectives that pass through it, with times. Part of labkit.overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from labkit import profiling
+
+
+class Call(NamedTuple):
+    """A collective that was begun: name, values, its array's address, begin and end (seen) in seconds."""
+
+    name: str
+    values: int
+    address: int
+    begin: float
+    end: list[float]  # one value, as soon as a Wait or Test has seen the end
+
+
+class Request:
+    """An MPI request that notes when its end was seen, and how often it was asked."""
+
+    def __init__(self, request, call: Call, log: Watched):
+        self._request, self._call, self._log = request, call, log
+
+    def Wait(self) -> bool:
+        self._request.Wait()
+        return self._over()
+
+    def Test(self) -> bool:
+        self._log.tests += 1
+        return self._request.Test() and self._over()
+
+    def _over(self) -> bool:
+        self._log.ended(self._call)
+        return True
+
+
+class Watched:
+    """A communicator that passes everything on and keeps the collectives in `calls`.
+
+    tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
+    """
+
+    BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
+    STARTING = ("Iallreduce", "Ireduce", "Ibcast")
+
+    def __init__(self, comm):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.calls: list[Call] = []
+        self.tests = 0
+        self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        there = getattr(self.comm, name)
+        if name not in self.BLOCKING + self.STARTING:
+            return there
+
+        def collective(*args, **options):
+            array = args[0] if args else np.empty(0)
+            values, address = int(np.size(array)), _address(array)
+            call = Call(name, values, address, self.clock(), [])
+            self.calls.append(call)
+            request = there(*args, **options)
+            if name in self.STARTING:
+                return Request(request, call, self)
+            self.ended(call)
+            return None
+
+        return collective
+
+    def ended(self, call: Call) -> None:
+        """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""
+        if not call.end:
+            call.end.append(self.clock())
+            if self.clock is perf_counter:
+                profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
+
+
+def _address(array) -> int:
+    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else 0

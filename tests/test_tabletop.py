@@ -224,7 +224,8 @@ def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(hom
 
 
 @needs_slurm
-def test_two_clusters_side_by_side(table, home):
+def test_two_clusters_side_by_side(table, home, monkeypatch):
+    monkeypatch.setenv("PATH", table.env["PATH"])  # a shell that uses the first one starts the other
     with tabletop.up("beside", nodes=1, gpus=0, home=home) as other:
         assert {"whole", "beside"} <= set(tabletop.running(home))
         said = [one.run(["scontrol", "show", "config"]).stdout for one in (table, other)]

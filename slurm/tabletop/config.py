@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from slurm.tabletop import needs
 from slurm.tabletop.settings import CPUS, Settings
 
 HERE = Path(__file__).resolve().parent
@@ -133,7 +134,7 @@ def _write_commands(state: Path, name: str) -> None:
         "state": str(state),
         "python": sys.executable,
         "root": str(ROOT),
-        "tools": str(Path(shutil.which("sinfo") or "/usr/bin/sinfo").parent),
+        "tools": str(Path(needs.program("sinfo")).parent),
     }
     text = (HERE / "enter.sh").read_text(encoding="utf-8")
     for key, value in values.items():

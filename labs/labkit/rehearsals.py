@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from labkit import backends, virtual
+from labkit import backends, launch, virtual
+from labkit.errors import NotHere
 from labkit.expectations import expect
 from labkit.measurement import human
 
@@ -83,25 +84,33 @@ def expect_meeting(meeting: Callable, ranks: int) -> None:
 def averaged(link, mean: Callable) -> tuple[tuple[int, int], float, float]:
     """(rank and size of torch.distributed's group), and one value of two tensors after mean(tensor).
 
-    The first held rank + 1 in float32, the second 60000 in float16.
+    The first held (rank + 1)^2 in float32, the second 60000 in float16.
     """
     import torch
     import torch.distributed as dist
 
-    small, half = torch.full((2, 3), 1.0 + link.rank), torch.full((5,), 60000.0, dtype=torch.float16)
+    small, half = torch.full((2, 3), (1.0 + link.rank) ** 2), torch.full((5,), 60000.0, dtype=torch.float16)
     mean(small)
     mean(half)
     return (dist.get_rank(), dist.get_world_size()), small[1, 2].item(), half[4].item()
 
 
-def expect_mean(by_rank: Sequence[tuple]) -> None:
-    """Expect what `averaged` returns by rank to be a group of all ranks and the means."""
-    ranks = len(by_rank)
+def expect_mean(mean: Callable, meeting: Callable) -> None:
+    """Expect mean(tensor) to make the mean, where ranks meet by meeting(comm, host, port).
+
+    On real ranks, by Gloo: the launcher's, else 3, since with 2 a division by 2 would do.
+    """
+    ranks, name = launch.ranks_here(3), "torch-gloo"
+    found, why_not = backends.each([name], averaged, mean, ranks=ranks, timeout=60, meeting=meeting)
+    if why_not:
+        raise NotHere(f"{name} cannot run: {why_not[name]}.")
+    by_rank = found[name]
+    squares = [(rank + 1) ** 2 for rank in range(ranks)]
     for rank, (place, small, half) in enumerate(by_rank):
         expect.equal(place, (rank, ranks), f"rank {rank}: its rank in the group, and the group's size")
-        expect(ranks == 1 or small != ranks * (ranks + 1) / 2, f"rank {rank}: the sum, not the mean.")
-        expect(ranks == 1 or small != rank + 1, f"rank {rank}: `tensor` is as it was. Work in place.")
-        expect.close(small, (ranks + 1) / 2, f"rank {rank}: the mean of 1 to {ranks}")
+        expect(ranks == 1 or small != sum(squares), f"rank {rank}: the sum, not the mean.")
+        expect(ranks == 1 or small != squares[rank], f"rank {rank}: `tensor` is as it was. Work in place.")
+        expect.close(small, sum(squares) / ranks, f"rank {rank}: the mean of {squares}")
         expect.close(half, 60000, f"rank {rank}: the mean of {ranks} times 60000, in float16", rtol=1e-2)
 
 

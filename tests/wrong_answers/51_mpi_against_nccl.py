@@ -202,6 +202,13 @@ WRONG = [
     ),
     Wrong(
         "51.2",
+        "divides by 2, however many there are",
+        old="tensor /= dist.get_world_size()",
+        new="tensor /= 2",
+        says="the mean of [1, 4, 9]: expected 4.66667, got 7",
+    ),
+    Wrong(
+        "51.2",
         "divides after the sum",
         old=["    tensor /= dist.get_world_size()\n", "    dist.all_reduce(tensor)"],
         new=["", "    dist.all_reduce(tensor)\n    tensor /= dist.get_world_size()"],
@@ -219,7 +226,7 @@ WRONG = [
         "no allreduce",
         old="    dist.all_reduce(tensor)",
         new="",
-        says="the mean of 1 to",
+        says="the mean of [1, 4, 9]",
     ),
     Wrong(
         "51.2",

@@ -53,6 +53,20 @@ def machine() -> dict[str, object]:
     return {"mounts": sorted(mounts), "interfaces": sorted(os.listdir("/sys/class/net")), "files": files}
 
 
+def name(process: psutil.Process) -> str:
+    """Its program; empty when it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.name()
+    return ""
+
+
+def lives(process: psutil.Process) -> bool:
+    """A zombie has ended: that its parent has not asked for its status is the parent's affair."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 class Traces:
     """All processes below a cluster's holder, and the namespaces they have for themselves."""
 
@@ -62,16 +76,13 @@ class Traces:
         self.namespaces = set().union(*(namespaces(one.pid) for one in self.processes)) - namespaces(
             os.getpid()
         )
-        self.names = sorted(one.name() for one in self.processes)
+        self.names = sorted(map(name, self.processes))
 
     def left(self, seconds: float = 5) -> tuple[list[psutil.Process], set[str]]:
         """What of it is there after at most `seconds`: (processes, namespaces)."""
         called, deadline = time.time(), time.monotonic() + seconds
         while True:
-            # A zombie has ended: that its parent has not asked for its status is the parent's affair.
-            alive = [
-                one for one in self.processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE
-            ]
+            alive = [one for one in self.processes if lives(one)]
             everyone = set().union(*(namespaces(pid) for pid in older(called)))
             if not (alive or self.namespaces & everyone) or time.monotonic() > deadline:
                 return alive, self.namespaces & everyone

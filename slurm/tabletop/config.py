@@ -88,6 +88,15 @@ def gres_conf(settings: Settings) -> str:
     return f"AutoDetect=off\nName=gpu File={RUN}/gpu/gpu{span}\n" if settings.gpus else ""
 
 
+def cgroup_conf(slurm_version: tuple[int, int]) -> str:
+    """cgroup.conf: nothing is limited here, and nothing asked of the machine's control groups.
+
+    Left to itself slurmd looks at what is mounted, and where that is version 2 it wants a scope of systemd's.
+    Releases before 24.05 need a plug-in; that for version 1 asks for nothing while nothing is limited.
+    """
+    return f"CgroupPlugin={'disabled' if slurm_version >= (24, 5) else 'cgroup/v1'}\n"
+
+
 def hosts(settings: Settings) -> str:
     """/etc/hosts inside the cluster."""
     lines = ["127.0.0.1 localhost", "::1 localhost", "10.77.0.1 login"]
@@ -107,8 +116,7 @@ def write(state: Path, name: str, settings: Settings, first_job: int, slurm_vers
         "conf/slurm.conf": slurm_conf(name, settings, first_job),
         "conf/gres.conf": gres_conf(settings),
         "conf/hosts": hosts(settings),
-        # Without this, newer versions insist on control groups of their own.
-        "conf/cgroup.conf": "CgroupPlugin=disabled\n" if slurm_version >= (24, 5) else "",
+        "conf/cgroup.conf": cgroup_conf(slurm_version),
         "name": name + "\n",
         "settings": settings.as_shell(),
         "env.sh": env_sh(state),

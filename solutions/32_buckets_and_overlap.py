@@ -275,7 +275,7 @@ def two_sides(comm, net):
 # %%
 with check("32.4"):
     as_one_process(two_sides)
-    seen = overlap.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=8e6))[1]
+    seen = overlap.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=2e6))[1]
     overlap.expect_begun(seen, "Ireduce")
     overlap.expect_casts(seen)
 

@@ -63,6 +63,10 @@ def expect_begun(seen, name: str, buckets=None, who: str = "", late: bool = Fals
     for call in seen.calls:
         sentence = f"{who}It is right, but {call.name} is called; the sum should be made of {name} alone."
         expect(call.name in (name, "Ibcast"), sentence)
+    for ready, end in zip(seen.ready, seen.backward_ends, strict=True):
+        took, alone = 1e3 * (end - ready[-1]), 1e3 * (len(SIZES) - 1) * SECONDS
+        longer = f"after the first gradient, backward takes {took:.2f} ms, without messages {alone:.2f} ms"
+        expect(took < 1.01 * alone, f"{who}`ready` waits: {longer}.")
     steps, got = len(seen.ready), [call for call in seen.calls if call.name == name]
     wants = [sum(SIZES[i] for i in bucket) for bucket in buckets] * steps
     expect.equal([call.values for call in got], wants, f"{who}{name}, values of one call after the other")
@@ -100,6 +104,7 @@ def expect_casts(seen) -> None:
     casts = [call for call in seen.calls if call.name == "Ibcast"]
     wants = sorted([*SIZES] * len(seen.forward))
     expect.equal(sorted(call.values for call in casts), wants, "The broadcasts, by their values")
-    there = max(call.end[0] for call in casts[: len(SIZES)])
-    late = "Layer 0 begins its next forward pass when all broadcasts are over. It needs but its own"
-    expect(seen.forward[1][0] < there - 1e-9, f"{late}, and those should be sent first.")
+    first, last = seen.forward[1][0], seen.forward[1][-1]
+    late = "Layer 0 began its next forward pass when all broadcasts were over, for no other had to wait"
+    waited = last - first > (len(SIZES) - 1) * SECONDS + 1e-9
+    expect(waited, f"{late}. It needs its own parameters only, and those should be sent first.")

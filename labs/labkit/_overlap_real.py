@@ -155,8 +155,8 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, depth: int = 12):
             step()
 
     few = [part[:64] for part in training]
-    arithmetic = timing.measure(lambda: steps["arithmetic alone"](*few), comm=comm, repeat=5).median
-    count = 64 * timing.measure(sum_alone, comm=comm, repeat=5).median / (arithmetic * 2 / 3)
+    arithmetic = timing.measure(lambda: steps["arithmetic alone"](*few), comm=comm, repeat=10).samples.min()
+    count = 64 * timing.measure(sum_alone, comm=comm, repeat=5).samples.min() / (arithmetic * 2 / 3)
     count = comm.bcast(int(np.clip(count, 16, 4096)))  # as many on all ranks
     rows = np.arange(count) % len(training[0])
     calls = {name: partial(step, *(part[rows] for part in training)) for name, step in steps.items()}

@@ -24,7 +24,7 @@ ranks = contest.ranks()
 asked = ("mpi", "mpi-gpu", "torch-gloo", "torch-nccl", "horovod-mpi", "horovod-gloo", "horovod-nccl")
 longest = 1 << 28  # bytes of the longest vector (256 MiB)
 rounds = ((8192, 100, 10), (1 << 20, 20, 5), (1 << 24, 8, 2), (1 << 28, 3, 1))  # up to bytes: calls, warm-up
-nets = ("resnet50", "alexnet")  # whose gradients are exchanged
+nets = ("resnet50", "vgg16")  # whose gradients are exchanged
 steps = 2  # timed exchanges of a net's gradients, after one that does not count
 bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's DistributedDataParallel)
 limit = 900  # seconds for one library's measurements, and for a cluster job
@@ -42,7 +42,7 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # ### Predict
 # (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* (lab 22) is that, in GB/s? (b) How
 # many times as long as MPI does Gloo take here, called by `torch.distributed`, for one number (4 bytes)?
-# (c) ResNet-50 has 107 gradients in labkit's layer table, 102 MB; AlexNet has 8, 244 MB. How many times as
+# (c) ResNet-50 has 107 gradients in labkit's layer table, 102 MB; VGG-16 has 16, 553 MB. How many times as
 # fast does Gloo exchange those of ResNet-50 if they travel fused, 25 MiB at a time, not one by one?
 
 # %%

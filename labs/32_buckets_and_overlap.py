@@ -167,7 +167,6 @@ predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, k
 
 # %% [markdown]
 # Too small: dozens of latencies. Too large: the first sum begins late, and nothing hides the last one.
-#
 # ### Exercise 32.4 · S-Caffe's two sides
 # In S-Caffe only rank 0 has the optimizer. Gradients are *reduced* to it behind backward. It makes the step,
 # and *broadcasts* the parameters behind the **next forward pass**, in which a layer waits for its own alone:
@@ -203,8 +202,8 @@ with check("32.4"):
 # time over the step's. S-Caffe's abstract: GoogLeNet, 160 GPUs 2.5 times as fast as 32 (images not told).
 
 # %%
-ways = {"(a) at the end": at_the_end, "(b) by layer": one_by_one, "(d) two sides": two_sides}
-ways["(c) buckets"] = partial(in_buckets, size=2e6)
+ways = {"(a) at the end": at_the_end, "(b) by layer": one_by_one}
+ways |= {"(c) buckets": partial(in_buckets, size=2e6), "(d) two sides": two_sides}
 plots.lanes(overlap.lanes(ways, alexnet, min(16, most), machine), title="AlexNet, two steps: rank 0 of 16")
 more = ways | {"(d) not overlapped": overlap.unhidden(two_sides)}
 overlap.plot_efficiency(more, nets, gpus, machine)
@@ -223,7 +222,8 @@ overlap.plot_beside_s_caffe(more, most, flops, machine)
 # %%
 predict("32.4", over_slow_link=...)
 ways["(c) buckets"], ranks = partial(in_buckets, size=5e5), launch.ranks_here(2)
-found = launch.run(overlap.measure, ways, watch, width, repeat, ranks=ranks, threads=1)
+how = {"threaded": "(c) buckets", "ranks": ranks, "threads": 1}
+found = launch.run(overlap.measure, ways, watch, width, repeat, **how)
 overlap.show(*found[0], ranks)
 took, whose = overlap.over_slow_link(repeat)
 print(f"{whose}, seconds:", took, sep="\n")

@@ -132,15 +132,15 @@ def linear_net(width: int, depth: int):
     return torch.nn.Sequential(*parts[:-1])
 
 
-def measure(comm, ways: dict, watch, width: int, repeat: int, depth: int = 12):
+def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, depth: int = 12):
     """Times of a step in each way, in turns, beside those of its parts alone; on a net of linear layers.
 
     The images of a step are so many that backward, two thirds of the arithmetic, takes as long as the sum.
-    The last of the ways is tried with a Progress thread, too.
-    Returns {name: Measurement}, {name: Profile} of the first and the last, {"images": per rank, "bytes": …}.
+    threaded: the way that is tried with a Progress thread, too.
+    Returns {name: Measurement}, {name: Profile} of the first way and of that, {"images": a rank, "bytes": …}.
     """
-    last = list(ways)[-1]
-    made = {"arithmetic alone": nothing, **ways, f"{last} + thread": ways[last]}
+    extra = f"{threaded} + thread"
+    made = {"arithmetic alone": nothing, **ways, extra: ways[threaded]}
     nets = {name: linear_net(width, depth) for name in made}
     pairs = {name: torch_step(comm, way, nets[name], watch, 0.01) for name, way in made.items()}
     steps = {name: step for name, (step, _) in pairs.items()}
@@ -150,7 +150,7 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, depth: int = 12):
     def sum_alone() -> None:
         comm.Allreduce(mine, total)
 
-    def threaded(step) -> None:
+    def with_thread(step) -> None:
         with moving:
             step()
 
@@ -160,9 +160,9 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, depth: int = 12):
     count = comm.bcast(int(np.clip(count, 16, 4096)))  # as many on all ranks
     rows = np.arange(count) % len(training[0])
     calls = {name: partial(step, *(part[rows] for part in training)) for name, step in steps.items()}
-    calls[f"{last} + thread"] = partial(threaded, calls[f"{last} + thread"])
+    calls[extra] = partial(with_thread, calls[extra])
     times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
-    show = (next(iter(ways)), f"{last} + thread")
+    show = (next(iter(ways)), extra)
     profiles = {name: profiling.record(calls[name], 3, comm, overhead=False) for name in show}
     for _, settle in pairs.values():
         settle()

@@ -41,10 +41,10 @@ predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Exercise 35.1 · Half precision
-# float16 has 11 significant bits and a narrow range: what is below 6e-8 becomes 0 or nearly, what is above
-# 65,504 `inf`. So multiply by `scale` *before* values become float16, and divide when they are float32 again.
+# float16 has 11 significant bits and a narrow range: what is below 3e-8 becomes 0, what is above 65,520
+# `inf`. So multiply by `scale` *before* values become float16, and divide when they are float32 again.
 # Add up in float32: four times 60,000 is too much for float16, their mean is not. Leave an `inf` as it is: it
-# reaches *all* ranks, and all can skip the step and halve the scale. Cut to 65,504 it would be wrong unseen.
+# reaches *all* ranks, and all can skip the step and halve the scale. Cut off, it would be wrong unseen.
 # Two calls: `Alltoall` brings chunk r of every rank to rank r, who takes the mean; `Allgather` brings the
 # means to all. MPI may not know float16, but carries 16 bits of any kind: `.view(np.uint16)`. 5 lines.
 #
@@ -214,7 +214,7 @@ for name, row in right.items():
 
 # %%
 def bytes_sent(n, p, k):
-    """What each rank sends for n values (a multiple of p): bytes, by way."""
+    """Bytes that each rank sends for n values: by "float32" (the ring), "float16", "1 bit", "top k"."""
     raise NotImplementedError("exercise 35.5: When it pays")
 
 

@@ -18,7 +18,8 @@ def gradients(n: int, p: int = 1, size: float = 1.0) -> dict[str, np.ndarray]:
     """What gradients may look like: name -> float32, shape (p, n), magnitudes from size/10 to size."""
     above = size * np.random.default_rng([n, p]).uniform(0.1, 1, (p, n)).astype(np.float32)
     signs = np.where(np.arange(n) % 3 == 1, -1, 1).astype(np.float32)
-    return {"both signs": above * signs, "all above 0": above, "all below 0": -above, "all 0": 0 * above}
+    found = {"both signs": above * signs, "all above 0": above, "all below 0": -above, "all 0": 0 * above}
+    return found | {"every third 0": above * (np.arange(n) % 3 > 0)}
 
 
 def whole(values: np.ndarray) -> np.ndarray:

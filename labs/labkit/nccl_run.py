@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,10 +54,3 @@ def allreduces(choose: Chooser, sizes: Sequence[float]) -> str:
         torch.cuda.synchronize()
         hvd.shutdown()  # under a launcher this process goes on, and may start Horovod anew in another way
         return "\n".join(file.read_text(errors="replace") for file in Path(folder).iterdir())
-
-
-def check_build() -> str:
-    """What `horovodrun --check-build` prints: a process of its own, for Horovod ends the one that asks."""
-    code = "from horovod.runner.launch import check_build; check_build(verbose=False)"
-    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return asked.stdout.strip()

@@ -216,8 +216,8 @@ overlap.plot_beside_s_caffe(more, most, flops, machine)
 # ### Measure: real ranks
 # Two ranks, and so many images that backward lasts as long as the sum. On one machine a message is work for
 # the same cores: little to hide. Between nodes a card or the kernel does it, if MPI is called often enough:
-# "+ thread" calls it every ms (`overlap.Progress`). How many times as fast as (a) is (c) with it over a slow
-# link? (`make tabletop` starts two nodes with one.)
+# by Test, or ("+ thread", `overlap.Progress`) by a thread, every ms, which wants a share of a core. How many
+# times as fast as (a) is (c) over a slow link? (`make tabletop` starts two nodes with one.)
 
 # %%
 predict("32.4", over_slow_link=...)
@@ -227,7 +227,7 @@ found = launch.run(overlap.measure, ways, watch, width, repeat, **how)
 overlap.show(*found[0], ranks)
 took, whose = overlap.over_slow_link(repeat)
 print(f"{whose}, seconds:", took, sep="\n")
-predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) buckets + thread"])
+predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) buckets"])
 
 # %% [markdown]
 # ### What you take away

@@ -154,11 +154,7 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, dep
         with moving:
             step()
 
-    few = [part[:64] for part in training]
-    arithmetic = timing.measure(lambda: steps["arithmetic alone"](*few), comm=comm, repeat=10).samples.min()
-    count = 64 * timing.measure(sum_alone, comm=comm, repeat=5).samples.min() / (arithmetic * 2 / 3)
-    count = comm.bcast(int(np.clip(count, 16, 4096)))  # as many on all ranks
-    rows = np.arange(count) % len(training[0])
+    rows = balanced(comm, steps["arithmetic alone"], training, sum_alone)
     calls = {name: partial(step, *(part[rows] for part in training)) for name, step in steps.items()}
     calls[extra] = partial(with_thread, calls[extra])
     times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
@@ -167,7 +163,21 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, dep
     for _, settle in pairs.values():
         settle()
     moving.close()
-    return times, profiles, {"images": count, "bytes": mine.nbytes}
+    return times, profiles, {"images": len(rows), "bytes": mine.nbytes}
+
+
+def balanced(comm, step, training: list, communication) -> np.ndarray:
+    """Rows of `training` with which backward, two thirds of step(*batch), lasts as long as communication().
+
+    The fastest runs count: others may be at work on the machine.
+    """
+    asked, images = timing.measure(communication, comm=comm, repeat=5).samples.min(), 128
+    for _ in range(3):
+        rows = np.arange(images) % len(training[0])
+        batch = [part[rows] for part in training]
+        taken = timing.measure(partial(step, *batch), comm=comm, repeat=8).samples.min()
+        images = comm.bcast(int(np.clip(images * 1.5 * asked / taken, 16, 4096)))  # as many on all ranks
+    return np.arange(images) % len(training[0])
 
 
 def show(times: dict, profiles: dict, what: dict, ranks: int) -> None:

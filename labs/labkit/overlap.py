@@ -19,7 +19,16 @@ from labkit._overlap_checks import (
     one_step,
     planned,
 )
-from labkit._overlap_real import Progress, linear_net, measure, nothing, over_slow_link, show, torch_step
+from labkit._overlap_real import (
+    Progress,
+    balanced,
+    linear_net,
+    measure,
+    nothing,
+    over_slow_link,
+    show,
+    torch_step,
+)
 from labkit._overlap_tables import (
     Table,
     bucket_sweep,
@@ -42,6 +51,7 @@ __all__ = [
     "Steps",
     "Table",
     "Watched",
+    "balanced",
     "bucket_sweep",
     "expect_begun",
     "expect_buckets",

@@ -26,6 +26,7 @@ flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (w
 bucket_sizes = (1e4, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 3e7)  # bytes, tried on the virtual machine
 width = 256  # of the net timed on real ranks: 12 linear layers, most of width x width
 repeat = 15  # steps of it in each way
+workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 60  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
@@ -85,7 +86,7 @@ def watch(module, ready):
 
 # %%
 # On 1 to 8 virtual ranks, then on 1 to 4 real ones in PyTorch: the parameters of one process?
-as_one_process = partial(overlap.expect_one_process, watch, launch.ranks_here(4), batch, patience)
+as_one_process = partial(overlap.expect_one_process, watch, launch.ranks_here(workers), batch, patience)
 with check("32.1"):
     overlap.expect_watch(watch)
     as_one_process(at_the_end)
@@ -305,8 +306,7 @@ overlap.plot_beside_s_caffe(more, most, flops, machine)
 predict("32.4", over_slow_link=1.4)
 ways["(c) buckets"], ranks = partial(in_buckets, size=5e5), launch.ranks_here(2)
 how = {"threaded": "(c) buckets", "ranks": ranks, "threads": 1}
-found = launch.run(overlap.measure, ways, watch, width, repeat, **how)
-overlap.show(*found[0], ranks)
+overlap.show(*launch.run(overlap.measure, ways, watch, width, repeat, **how)[0], ranks)
 took, whose = overlap.over_slow_link(repeat)
 print(f"{whose}, seconds:", took, sep="\n")
 predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) buckets"])

@@ -63,8 +63,8 @@ class Watched:
             return there
 
         def collective(*args, **options):
-            array = args[0] if args else np.empty(0)
-            values, address = int(np.size(array)), _address(array)
+            array = next((one for one in map(_array, args) if one is not None), np.empty(0))
+            values, address = int(array.size), _address(array)
             call = Call(name, values, address, self.clock(), [])
             self.calls.append(call)
             request = there(*args, **options)
@@ -83,5 +83,11 @@ class Watched:
                 profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
 
 
-def _address(array) -> int:
-    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else 0
+def _array(argument):
+    """The array of `array` or `[array, MPI.FLOAT]`; None of MPI.IN_PLACE and its like."""
+    first = argument[0] if isinstance(argument, list | tuple) and argument else argument
+    return first if isinstance(first, np.ndarray) else None
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]

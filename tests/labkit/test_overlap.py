@@ -58,6 +58,28 @@ def test_what_began_when_is_noted():
         overlap.expect_begun(overlap.one_step(summed)[1], "Iallreduce")
 
 
+def test_a_sum_in_place_counts_as_one_of_its_array():
+    def in_place(comm, net):
+        from mpi4py import MPI
+
+        _, finish = started(comm, net)
+        requests = []
+
+        def ready(i):
+            requests.append((i, comm.Iallreduce(MPI.IN_PLACE, net.gradients[i])))
+
+        def update():
+            for i, request in requests:
+                request.Wait()
+                net.update(i, net.gradients[i] / comm.size)
+            requests.clear()
+            finish()
+
+        return ready, update
+
+    overlap.expect_begun(overlap.one_step(in_place)[1], "Iallreduce")
+
+
 def test_another_order_on_one_rank_is_told():
     assert "same collective calls in the same order" in overlap.swapped(started, (3, 4, 5))
     assert overlap.swapped(summed, (3, 4, 5)) == "Both ranks made the same calls."

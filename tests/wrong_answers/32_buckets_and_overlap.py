@@ -2,7 +2,15 @@
 
 from tests.wrong_answers import Wrong
 
-SMALL = {"gpus": (8,), "images": 4, "bucket_sizes": (1e6, 1e7), "width": 32, "repeat": 2, "patience": 20}
+SMALL = {
+    "gpus": (8,),
+    "images": 4,
+    "bucket_sizes": (1e6, 1e7),
+    "width": 32,
+    "repeat": 2,
+    "workers": 2,
+    "patience": 20,
+}
 
 HOOK = "weight.register_post_accumulate_grad_hook(lambda weight, i=i: ready(i))"
 LAST = """        if waiting:

@@ -102,17 +102,18 @@ def horovod_and_gloo(comm, file):
 
 
 def _gloo(comm, file):
-    """The table and operators of a step with an allreduce of torch.distributed's Gloo under a product."""
+    """The table and operators of a step with an allreduce of torch.distributed's Gloo under products."""
     import torch
     import torch.distributed as dist
     from labkit import profiling
 
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=comm.rank, world_size=comm.size)
-    gradient, matrix = torch.ones(1_000_000), torch.randn(300, 300)
+    gradient, matrix = torch.ones(1_000_000), torch.randn(400, 400)
 
     def step():
         work = dist.all_reduce(gradient, async_op=True)
-        matrix @ matrix
+        for _ in range(30):  # far longer than the allreduce, whenever Gloo's thread gets a core
+            matrix @ matrix
         work.wait()
 
     profile = profiling.record(step, 3, comm, kind="torch", overhead=False)

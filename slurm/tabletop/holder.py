@@ -108,6 +108,8 @@ def alive(state: Path) -> int | None:
         pid, network = (state / "holder").read_text(encoding="utf-8").split()
         if _network(int(pid)) == network:
             return int(pid)
+        if int(pid) in _started:
+            _started.pop(int(pid)).wait()  # it has been killed
     return None
 
 

@@ -38,7 +38,7 @@ def horovod_step(net: str, compressed: list[str]) -> dict:
 
 def _step(optimizer, weights):
     def step():
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()
         sum(weight.sum() for weight in weights).backward()
         optimizer.step()
 

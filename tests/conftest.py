@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -77,6 +78,8 @@ def checkout(tmp_path, monkeypatch) -> Checkout:
 
 def pytest_configure(config):
     config.stash[TALLY] = {}
+    # A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -19,11 +19,32 @@ def test_leaves_a_process():
 """
 
 
-@pytest.mark.slow
-def test_a_process_left_behind_fails_the_run(checkout):
+STOPPED = """\
+import os, signal, time
+from pathlib import Path
+import pytest
+
+@pytest.fixture
+def server():
+    yield
+    Path("stopped").touch()
+
+def test_is_told_to_end(server):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(300)
+"""
+
+
+def bring_conftest(checkout) -> None:
+    """Give a small checkout the settings and fixtures of this one's tests."""
     real = labkit.__file__.split("/labs/labkit/")[0]
     for name in ("pyproject.toml", "tests/conftest.py"):
         shutil.copy(f"{real}/{name}", checkout.root / name)
+
+
+@pytest.mark.slow
+def test_a_process_left_behind_fails_the_run(checkout):
+    bring_conftest(checkout)
     (checkout.root / "tests/test_leaky.py").write_text(LEAKY)
     ended = checkout.python("-m", "pytest", "-q", "tests/test_leaky.py")
     found = re.search(r"LEFT BEHIND by the tests: (\d+) .*time.sleep\(300\)", ended.stdout)
@@ -35,3 +56,12 @@ def test_a_process_left_behind_fails_the_run(checkout):
     (checkout.root / "tests/test_leaky.py").write_text("def test_nothing():\n    pass\n")
     ended = checkout.python("-m", "pytest", "-q", "tests/test_leaky.py")
     assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.slow
+def test_fixtures_are_ended_when_the_run_is_told_to_end(checkout):
+    bring_conftest(checkout)
+    (checkout.root / "tests/test_stopped.py").write_text(STOPPED)
+    ended = checkout.python("-m", "pytest", "-q", "tests/test_stopped.py")
+    assert ended.returncode == pytest.ExitCode.INTERRUPTED, ended.stdout
+    assert (checkout.root / "stopped").exists()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import labkit
+
 STEM = "90_tiny"
+NOTEBOOK, SCRIPT, SOLVED = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py", f"solutions/{STEM}.ipynb"
+BATCH = f"slurm/{STEM}.sbatch"
+WRITTEN = [SCRIPT, NOTEBOOK, SOLVED, BATCH, "README.md"]
 
 LAB = '''\
 # %% [markdown]
@@ -127,3 +132,16 @@ WRONG = [
 def put(checkout, text: str = LAB) -> None:
     """Make `text` the source of lab 90 in a checkout."""
     (checkout.root / "solutions" / "90_tiny.py").write_text(text, encoding="utf-8")
+
+
+def files(checkout) -> dict[str, bytes]:
+    """What the generator has written, by name."""
+    return {name: (checkout.root / name).read_bytes() for name in WRITTEN}
+
+
+def set_aside() -> list[str]:
+    """The work that was set aside, by name."""
+    folder = labkit.home() / "set_aside"
+    return sorted(
+        str(path.relative_to(folder)).split("/", 1)[1] for path in folder.rglob("*") if path.is_file()
+    )

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from labkit.source import STEM
 ROOT = labkit.root()
 STEMS = build.stems()
 SECONDS = 600  # to end a run that hangs; no speed is asserted
+RUNNING: set[subprocess.Popen] = set()
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
@@ -31,19 +33,29 @@ def small(stem: str) -> dict[str, object]:
     return import_module(f"tests.wrong_answers.{stem}").SMALL
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess:
+def run(command: list[str], settings: dict[str, str] | None = None) -> subprocess.CompletedProcess:
     """Run a command, with warnings from the lab and from labkit as errors. It is ended after SECONDS."""
     ours = ["__main__", *(f"labkit.{path.stem}" for path in (ROOT / "labs/labkit").glob("*.py"))]
-    env = {**os.environ, "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in ours)}
+    env = {**os.environ, **(settings or {}), "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in ours)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **pipes)
+    RUNNING.add(process)
     try:
         out, err = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)
         out, err = process.communicate()
         pytest.fail(f"not finished after {SECONDS} s: {' '.join(command)}\n{out[-2000:]}\n{err[-2000:]}")
+    finally:
+        RUNNING.discard(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def end_all() -> None:
+    """End what `run` has not ended: the tests are over before their time."""
+    for process in list(RUNNING):
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
 
 
 def papermill(notebook: Path, out: Path, parameters: dict[str, object]) -> subprocess.CompletedProcess:
@@ -210,11 +222,32 @@ def test_unsolved_notebook_fails_at_its_first_check(stem, tmp_path):
     assert "✓" not in text
 
 
+@pytest.fixture(scope="module")
+def wrong_answers(request, tmp_path_factory):
+    """Stem -> the running or ended run of its wrong answers: two labs at a time, most wait for one rank."""
+    folder = tmp_path_factory.mktemp("wrong_answers")
+    stems = [one.callspec.params["stem"] for one in request.session.items if _tries_wrong_answers(one)]
+
+    def try_all(stem: str) -> subprocess.CompletedProcess:
+        outcome = ["--json", str(folder / f"{stem}.json")]
+        home = {"LABKIT_HOME": str(folder / stem)}
+        return run([sys.executable, "-m", "tests.wrong_answers.runner", stem, *outcome], home)
+
+    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        yield folder, {stem: pool.submit(try_all, stem) for stem in stems}
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_all()
+
+
+def _tries_wrong_answers(test: pytest.Item) -> bool:
+    return getattr(test, "originalname", "") == "test_each_wrong_answer_is_rejected"
+
+
 @pytest.mark.slow
 @every_lab
-def test_each_wrong_answer_is_rejected(stem, tmp_path, tally):
-    outcome = tmp_path / "outcome.json"
-    ended = run([sys.executable, "-m", "tests.wrong_answers.runner", stem, "--json", str(outcome)])
+def test_each_wrong_answer_is_rejected(stem, wrong_answers, tally):
+    folder, runs = wrong_answers
+    ended, outcome = runs[stem].result(), folder / f"{stem}.json"
     assert outcome.exists(), ended.stdout[-2000:] + ended.stderr[-3000:]
     counts = json.loads(outcome.read_text(encoding="utf-8"))
     tally[stem] = [counts["seeded"], counts["rejected"]]

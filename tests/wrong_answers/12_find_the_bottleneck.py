@@ -1,0 +1,88 @@
+"""Mistakes of learners in lab 12."""
+
+from tests.wrong_answers import Wrong
+
+SMALL = {
+    "threads": 1,
+    "rows": 256,
+    "megabytes": 8,
+    "side": 512,
+    "pictures": 512,
+    "batch": 8,
+    "seconds": 0.1,
+    "compiled": False,
+}
+
+BATCH = "loss = F.cross_entropy(net(prepared[rows]), labels[rows])"
+LOOP = "loss = sum(F.cross_entropy(net(prepared[r : r + 1]), labels[r : r + 1]) for r in rows) / len(rows)"
+READY = "return (numbers - numbers.mean()) / numbers.std()"
+
+WRONG = [
+    Wrong("12.1", "a multiply-add is one", "flops = 2 * batch", "flops = batch", "is two operations"),
+    Wrong("12.1", "the result is not written", " + batch * outputs)", ")", "The result are missing"),
+    Wrong("12.1", "always 4 bytes", "return flops, size *", "return flops, 4 *", "has 2 bytes, you count 4"),
+    Wrong(
+        "12.1",
+        "no stride",
+        "(height + 2 * padding - kernel) // stride",
+        "(height + 2 * padding - kernel)",
+        "flops of",
+    ),
+    Wrong("12.1", "filters of one row", "channels * kernel**2", "channels * kernel", "flops of Conv2d"),
+    Wrong("12.2", "a multiply-add is one", "return 2 * n**3", "return n**3", "is two operations"),
+    Wrong(
+        "12.2",
+        "matrices made while timed",
+        "lambda: a @ b",
+        "lambda: a @ torch.randn(n, n)",
+        "more than a product: randn",
+    ),
+    Wrong(
+        "12.2",
+        "what is written does not count",
+        "return 2 * source.nbytes",
+        "return source.nbytes",
+        "both are moved",
+    ),
+    Wrong(
+        "12.2",
+        "a new array each time",
+        "target.copy_(source)",
+        "source.clone()",
+        "Each call makes a new tensor",
+    ),
+    Wrong("12.2", "zeros are read", "torch.ones(", "torch.zeros(", "or with zeros"),
+    Wrong(
+        "12.2",
+        "does not wait for a GPU",
+        "target.copy_(source), device=device",
+        "target.copy_(source)",
+        "device=device",
+    ),
+    Wrong("12.3", "the higher roof", "return min(", "return max(", "higher of the two"),
+    Wrong(
+        "12.3",
+        "one after the other",
+        "max(flops / peak, nbytes / bandwidth)",
+        "flops / peak + nbytes / bandwidth",
+        "go on at once",
+    ),
+    Wrong(
+        "12.3", "notes for backward", "with torch.inference_mode():", "if True:", "Operations were recorded"
+    ),
+    Wrong("12.4", "image by image", BATCH, LOOP, "still something for each image"),
+    Wrong(
+        "12.4",
+        "the data set in each step",
+        [READY, "prepared[rows]"],
+        ["return numbers", "((prepared - prepared.mean()) / prepared.std())[rows]"],
+        "for the whole data set",
+    ),
+    Wrong(
+        "12.4",
+        "the batch's own mean",
+        [READY, "prepared[rows]"],
+        ["return numbers", "((prepared[rows] - prepared[rows].mean()) / prepared[rows].std())"],
+        "the loss in step 1",
+    ),
+]

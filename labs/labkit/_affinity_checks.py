@@ -1,0 +1,176 @@
+"""Trial cases of lab 13: shares of cores, Amdahl's law, a step on several ranks, threads that move."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import partial
+
+import numpy as np
+
+from labkit import data, models, virtual
+from labkit._affinity_ranks import kept, masks, usable
+from labkit.expectations import expect
+
+# As os.sched_getaffinity gives them: a set, in no order, of a part of the machine, numbered from anywhere.
+CORES = ({0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6}, {8, 9, 10, 11}, {64, 2, 65, 3, 66, 1, 67, 0}, {5}, {0, 2, 4, 6})
+SPEEDUPS = ((2, 8, 1, 1), (2, 8, 4, 2.5), (2, 8, math.inf, 5), (1, 9, 3, 2.5))
+LOCAL_SIZES = (1, 2, 3, 4, 5, 8, 12)
+# Seconds of a step by threads, made of a serial part and one that all threads share.
+STEPS = ((2.0, 8.0, (1, 2, 4, 8)), (0.0, 6.0, (1, 2, 3)), (3.0, 1.0, (2, 4)), (0.5, 40.0, (1, 7, 28, 56)))
+
+
+def expect_cores(cores_of) -> None:
+    """Shares of the cores for every local rank: disjoint, contiguous, complete, fair."""
+    for cores in CORES:
+        for size in LOCAL_SIZES:
+            shares = [[int(one) for one in cores_of(rank, size, set(cores))] for rank in range(size)]
+            _expect_shares(shares, sorted(cores), f"Cores {_list(sorted(cores))}, {size} ranks")
+
+
+def _expect_shares(shares: list[list[int]], cores: list[int], where: str) -> None:
+    for rank, share in enumerate(shares):
+        expect(share, f"{where}: rank {rank} gets no core. Every rank needs one, if need be a shared one.")
+        strange = [core for core in share if core not in cores]
+        expect(not strange, f"{where}: rank {rank} gets core {_list(strange[:1])}, not one of these.")
+        places = sorted(cores.index(core) for core in share)
+        expect(len(set(places)) == len(places), f"{where}: rank {rank} gets {_list(share)}, one twice.")
+        one_piece = places == list(range(places[0], places[0] + len(places)))
+        expect(one_piece, f"{where}: rank {rank} gets {_list(share)}. Take neighbours, one piece.")
+    every = [core for share in shares for core in share]
+    unused = [core for core in cores if core not in every]
+    expect(
+        not unused or len(shares) > len(cores),
+        f"{where}: nobody gets core {_list(unused)}. Deal out all of them.",
+    )
+    lengths = [len(share) for share in shares]
+    if len(shares) <= len(cores):
+        twice = sorted({core for core in every if every.count(core) > 1})
+        expect(not twice, f"{where}: core {_list(twice)} belongs to two ranks, and there are enough for all.")
+        fair = max(lengths) - min(lengths) <= 1
+        expect(fair, f"{where}: shares of {_list(lengths)} cores. They may differ by one at most.")
+    else:
+        expect(max(lengths) == 1, f"{where}: more ranks than cores, so one core is a rank's share.")
+        users = [every.count(core) for core in cores]
+        fair = max(users) - min(users) <= 1
+        expect(fair, f"{where}: {_list(users)} ranks on the cores. These numbers may differ by one at most.")
+
+
+def _list(numbers) -> str:
+    return " ".join(str(number) for number in numbers)
+
+
+def expect_amdahl(amdahl, speedup) -> None:
+    """The two parts of steps that are made of just these, also where nobody measured one thread; noise."""
+    for serial, parallel, threads in STEPS:
+        seconds = {count: serial + parallel / count for count in threads}
+        got = np.asarray(amdahl(dict(seconds)), float)
+        where = ", ".join(f"{count} threads {value:.4g} s" for count, value in seconds.items())
+        expect(got.shape == (2,), f"amdahl returns two numbers, serial and parallel seconds, not {got}.")
+        swapped = serial != parallel and np.allclose(got, (parallel, serial), atol=1e-6)
+        expect(not swapped, f"{where}: {got[0]:.4g} s serial and {got[1]:.4g} s parallel. Swapped?")
+        share = np.allclose(got, np.divide((serial, parallel), serial + parallel), atol=1e-6)
+        expect(not share or serial + parallel == 1, f"{where}: {got} are shares of the step. Return seconds.")
+        expect.close(got, (serial, parallel), f"{where}: serial and parallel seconds", atol=1e-6)
+    noisy = {1: 10.5, 2: 5.6, 4: 4.1, 8: 2.9}
+    want = np.polyfit(1 / np.array(list(noisy)), list(noisy.values()), 1)[::-1]
+    expect.close(amdahl(noisy), want, f"Least squares through all points, for {noisy}", rtol=1e-6)
+    for serial, parallel, threads, want in SPEEDUPS:
+        got = speedup(serial, parallel, threads)
+        who = f"Speed-up of {serial} s serial and {parallel} s parallel on {threads} threads"
+        expect(want == 1 or not np.isclose(got * want, 1), f"{who}: {got:.4g}, upside down. Long over short.")
+        expect.close(got, want, who)
+
+
+def expect_splits(splits) -> None:
+    """All pairs (processes, threads) that use the cores."""
+    for cores, most in ((1, 4), (2, 4), (4, 4), (8, 4), (6, 6), (12, 8), (7, 4), (56, 64)):
+        want = [(p, cores // p) for p in range(1, min(most, cores) + 1) if cores % p == 0]
+        got = sorted((int(p), int(t)) for p, t in splits(cores, most))
+        expect.equal(got, want, f"Splits of {cores} cores, (processes, threads), at most {most} processes")
+
+
+def expect_step(step) -> None:
+    """The gradients of one process with the whole batch, on each of 1, 2, 3, 4 virtual ranks."""
+    import torch
+
+    images, labels = (torch.tensor(part[:10]) for part in data.digits()[:2])
+    net = models.torch_digits()
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+    want = _gradients(net)
+    for p in (1, 2, 3, 4):
+        run = virtual.Cluster(nodes=p).run(partial(_try_step, step, images, labels))
+        for rank, got in enumerate(run.results):
+            where = f"10 images on {p} ranks, rank {rank}"
+            own = _gradients_of(images, labels, p, rank)
+            expect(len(got) == len(want), f"{where}: a gradient is missing. Did you call backward()?")
+            expect(p == 1 or not np.allclose(got, own, rtol=1e-4), f"{where}: only this rank's own gradient.")
+            summed = np.allclose(got, 10 * want, rtol=1e-3, atol=1e-5)
+            expect(not summed, f"{where}: the gradient of the sum over the images. Take the mean.")
+            for factor in (p, 1 / p):
+                wrong = p > 1 and np.allclose(got, factor * want, rtol=1e-3, atol=1e-5)
+                expect(not wrong, f"{where}: {factor:.3g} times the right gradient.")
+            expect.close(got, want, f"{where}: gradient of the mean over all 10 images", rtol=1e-3, atol=1e-5)
+
+
+def _try_step(step, images, labels, comm):
+    net, mine = models.torch_digits(), np.array_split(np.arange(len(images)), comm.size)[comm.rank]
+    for weight in net.parameters():
+        weight.grad = 1 + weight.detach() * 0  # left from the step before
+    step(comm, net, images[mine], labels[mine], len(images))
+    return _gradients(net)
+
+
+def _gradients_of(images, labels, p, rank):
+    """What a rank finds alone, if the loss is the sum over its images, divided by all of them."""
+    import torch
+
+    net, mine = models.torch_digits(), np.array_split(np.arange(len(images)), p)[rank]
+    loss = torch.nn.functional.cross_entropy(net(images[mine]), labels[mine], reduction="sum")
+    (loss / len(images)).backward()
+    return _gradients(net)
+
+
+def _gradients(net) -> np.ndarray:
+    found = [weight.grad.numpy().ravel() for weight in net.parameters() if weight.grad is not None]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def expect_bind(bind) -> None:
+    """Every thread of this process moves, those of torch's pool too; and what was there comes back."""
+    import torch
+
+    with kept():
+        torch.set_num_threads(3)
+        torch.relu(torch.ones(1 << 18))  # a parallel loop: now the pool is there
+        before, main = masks(), os.getpid()
+        for cores in ([usable()[0]], usable()):
+            bind(list(cores))
+            after, count = masks(), torch.get_num_threads()
+            expect.equal(after[main], cores, "Cores of the main thread after bind")
+            for thread, allowed in after.items():
+                how = "it was there before bind" if thread in before else "begun by bind itself"
+                expect(
+                    set(allowed) <= set(cores),
+                    f"bind({cores}): thread {thread} ({how}) may still run on cores {_list(allowed)}. A mask "
+                    "belongs to a thread, and 0 means the calling one alone. Move every thread.",
+                )
+            expect.equal(count, len(cores), f"Torch's threads after bind({cores})")
+            torch.relu(torch.ones(1 << 18))
+            late = {t: m for t, m in masks().items() if not set(m) <= set(cores)}
+            expect(not late, f"Threads begun after bind({cores}) may run elsewhere: {late}.")
+
+
+def expect_bound(found: list[dict]) -> None:
+    """What each real rank reports: its own cores, all threads on them, as many as cores, nobody else's."""
+    for rank, one in enumerate(found):
+        expect(
+            all(set(mask) <= set(one["cores"]) for mask in one["masks"].values()),
+            f"Rank {rank} has cores {_list(one['cores'])}, but some of its threads may run elsewhere.",
+        )
+        expect.equal(one["threads"], len(one["cores"]), f"Torch's threads on rank {rank}")
+    for host in {one["host"] for one in found}:
+        sets = [one["cores"] for one in found if one["host"] == host]
+        every = [core for cores in sets for core in cores]
+        if len(sets) <= len(set(every)):
+            expect(len(every) == len(set(every)), f"Two ranks on {host} share a core: {sets}.")

@@ -1,0 +1,317 @@
+# %% [markdown]
+# # 13 CPU threads and affinity
+#
+# A node has many cores. One process with many threads, many processes with one thread each, or something
+# between: the same net trains at different speeds. You find the best split of this machine, say why it is the
+# best, and keep every thread on the cores that are meant for it.
+#
+# **You will be able to** (1) share a node's cores among ranks, (2) find the part of a step that threads
+# do not help, and the most they can gain, (3) measure threads × processes, (4) bind a rank with all its
+# threads, and prove it.
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 10, 20
+
+# %%
+import math
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from labkit import affinity, check, lab, launch, plots, predict, record
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+lab.start("13_cpu_threads_and_affinity")
+
+# %% tags=["parameters"]
+batch = 64  # images of 32 × 32 pixels per step, over all ranks together
+width = 16  # channels of the net's first convolutions: 16,906 weights
+repeat = 20  # steps measured of each kind
+workers = 4  # ranks at most, unless a launcher has started some; never more than cores
+waiting = "passive"  # OpenMP's threads without work sleep; "active": they keep their core busy, the default
+patience = 120  # seconds after which a run on ranks is given up
+
+# %% [markdown]
+# ## The words
+# **Core**: what computes. Linux counts *hardware threads*; if a core has two, it appears twice, and two busy
+# threads share one core's arithmetic. **Socket**: a processor chip; a node often has two. **NUMA**
+# (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core reads the
+# memory of another *NUMA node* more slowly. Pages lie where the thread ran that first wrote them, so a rank
+# should stay near its data. **Affinity**: the set of cores on which a thread may run, which
+# `os.sched_getaffinity(0)` returns. What Slurm or a container took away is not in it; `os.cpu_count()` counts
+# all.
+
+# %%
+print("Cores", affinity.describe())
+
+# %% [markdown]
+# ### Exercise 13.1 · Share the cores
+# Several ranks on a node, numbered 0 to `local_size` - 1, share its usable `cores`. Give each one piece of
+# neighbours (cores that share a cache and memory mostly have neighbouring numbers). Pieces do not overlap,
+# nobody has two cores more than another, none is left over, and the numbers need not begin at 0. With more
+# ranks than cores each rank gets one core, and cores serve as equally many ranks as possible. 4 lines.
+#
+# <details><summary>Hint 1: which part?</summary>
+#
+# `cores = sorted(cores)`, a set has no order. With n cores, rank r's piece begins at place
+# `r * n // local_size`. Where does the next one begin?
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# It ends at `max(begin + 1, (r + 1) * n // local_size)`: at least one core. Return `cores[begin:end]`.
+# </details>
+
+
+# %%
+def cores_of(local_rank, local_size, cores):
+    """The cores of one rank, a list. cores: a set, what os.sched_getaffinity(0) returns."""
+    ### BEGIN SOLUTION
+    cores = sorted(cores)
+    begin = local_rank * len(cores) // local_size
+    end = max(begin + 1, (local_rank + 1) * len(cores) // local_size)
+    return cores[begin:end]
+    ### END SOLUTION
+
+
+# %%
+with check("13.1"):  # 1 to 12 ranks; 4, 5, 7, 8 cores, numbered from 0, from 8, by twos, on two sockets
+    affinity.expect_cores(cores_of)
+for rank in range(4):
+    print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(affinity.usable()))}")
+
+# %% [markdown]
+# ## Why threads are not enough
+# Inside a process PyTorch cuts each large operation into pieces, one for each thread. What it does not cut is
+# done by one thread while the others wait: Python, the start of each operation, loops over less than 32,768
+# numbers. So a step with t threads takes `serial + parallel / t`: **Amdahl's law** (Amdahl 1967).
+#
+# ### Predict
+# A step takes 10 s with one thread and 6 s with two. How long with as many threads as you like?
+
+# %%
+predict("13.2", limit_seconds=2)
+
+# %% [markdown]
+# ### Exercise 13.2 · The serial part
+# Given the seconds of a step by number of threads, find `serial` and `parallel`: over x = 1/threads the
+# seconds are a line, `serial + parallel * x`. Take least squares through all points, as `np.polyfit(x, y, 1)`
+# does. Then the speed-up over one thread, also for `math.inf` threads. 3 lines and 1.
+#
+# <details><summary>Hint 1: the line</summary>
+#
+# `x = 1 / np.array(list(seconds))` are the keys, `y = list(seconds.values())`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `parallel, serial = np.polyfit(x, y, 1)`, the slope comes first. The speed-up is one thread's seconds over
+# `serial + parallel / threads`.
+# </details>
+
+
+# %%
+def amdahl(seconds):
+    """(serial, parallel), in seconds. seconds: a dict, number of threads -> seconds of a step."""
+    ### BEGIN SOLUTION
+    x, y = 1 / np.array(list(seconds)), list(seconds.values())
+    parallel, serial = np.polyfit(x, y, 1)
+    return serial, parallel
+    ### END SOLUTION
+
+
+def speedup(serial, parallel, threads):
+    """How many times as fast as one thread."""
+    ### BEGIN SOLUTION
+    return (serial + parallel) / (serial + parallel / threads)
+    ### END SOLUTION
+
+
+# %%
+with check("13.2"):  # steps of known parts, without a value for one thread too; a step that was measured
+    affinity.expect_amdahl(amdahl, speedup)
+    predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
+for share in (0.5, 0.1, 0.01):
+    gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
+    print(f"{share:.0%} serial: speed-up {gains} threads")
+
+# %% [markdown]
+# ## Threads × processes
+# The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
+# They do Python and all small loops side by side. The price: once a step they add up their gradients. MPI's
+# `comm.Allreduce(mine, total)` does it: `total` becomes the sum of all ranks' `mine`, on every rank (lab 21).
+#
+# ### Predict
+# Images/s of as many ranks as cores, one thread each, over those of one rank with a thread for each core?
+
+# %%
+predict("13.3", ranks_over_threads=1.2)
+
+# %% [markdown]
+# ### Exercise 13.3 · The same step on several ranks
+# Parts of a batch need not be equal, so no mean of means: a rank takes the *sum* of its images' losses and
+# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. 6 lines; and
+# the pairs (processes, threads) that use all `cores`, 1 line.
+#
+# <details><summary>Hint 1: the splits</summary>
+#
+# `[(p, cores // p) for p in range(1, most + 1) if …]`: p must divide the cores.
+# </details>
+# <details><summary>Hint 2: this rank's gradients</summary>
+#
+# `net.zero_grad()`, then backward of `F.cross_entropy(net(images), labels, reduction="sum") / batch`.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `gradients = [weight.grad for weight in net.parameters()]`,
+# `mine = parameters_to_vector(gradients).numpy()`, after `Allreduce` into `total = np.empty_like(mine)`:
+# `vector_to_parameters(torch.from_numpy(total), gradients)`.
+# </details>
+
+
+# %%
+def splits(cores, most):
+    """All (processes, threads) with processes × threads = cores, and at most `most` processes; a list."""
+    ### BEGIN SOLUTION
+    return [(p, cores // p) for p in range(1, most + 1) if cores % p == 0]
+    ### END SOLUTION
+
+
+def step(comm, net, images, labels, batch):
+    """Leave in .grad the gradients of the mean loss of all ranks' images. images, labels: this rank's."""
+    ### BEGIN SOLUTION
+    net.zero_grad()
+    (F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()
+    gradients = [weight.grad for weight in net.parameters()]
+    mine = parameters_to_vector(gradients).numpy()
+    total = np.empty_like(mine)
+    # Across ranks: one sum for all gradients.
+    comm.Allreduce(mine, total)
+    vector_to_parameters(torch.from_numpy(total), gradients)
+    ### END SOLUTION
+
+
+# %%
+with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks against one process
+    affinity.expect_splits(splits)
+    affinity.expect_step(step)
+
+# %% [markdown]
+# ### Measure
+# All splits, one process with more and more threads, and twice as many threads as cores. A variable is read
+# when OpenMP starts, so ranks get it from `launch.run`. (Active waiting beside other programs is a trap: on a
+# busy machine we saw steps of 31 ms become 1.35 s. Try it: `waiting = "active"`.)
+
+# %%
+ranks, env = launch.ranks_here(min(workers, len(affinity.usable()))), {"OMP_WAIT_POLICY": waiting}
+options = {"ranks": ranks, "env": env, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
+# Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI's waiting is busy.
+cores, found = launch.run(affinity.grid, step, splits, **options)[0]
+rates = {cell: [batch / t for t in (whole.median, whole.q3, whole.q1)] for cell, (whole, _) in found.items()}
+affinity.heat_map(rates, cores=cores, title=f"A training step on {cores} cores (framed: each used once)")
+for (processes, threads), (whole, mail) in found.items():
+    cell = {"processes": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
+    record.add("step", seconds=whole, allreduce=mail.median, waiting=waiting, **cell)
+    print(f"{processes} × {threads}: {whole}; allreduce {mail.median / whole.median:.1%} of it")
+most = max(p for p, t in found if p * t == cores)
+predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
+
+# %% [markdown]
+# **Explain.** What do your functions say? Amdahl's parts come from the row of one process.
+
+# %%
+alone = {t: whole.median for (p, t), (whole, _) in found.items() if p == 1 and t <= cores}
+if cores > 1:
+    serial, parallel = amdahl(alone)
+    print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms on one thread (below 0: noise)")
+    more, row = sorted({*alone, 2 * cores, 4 * cores}), {t: alone[1] / s for t, s in alone.items()}
+    law = {t: speedup(max(0, serial), max(0, parallel), t) for t in more}
+    split = {p * t: alone[1] / found[p, t][0].median for p, t in splits(cores, most)[-1:]}
+    curves = {"one process, threads": row, "Amdahl's law": law, f"{most} processes": split}
+    plots.lines(curves | {"ideal": {t: t for t in more}}, xlabel="threads × processes", ylabel="speed-up",
+                title="What threads can gain, and what ranks do")  # fmt: skip
+else:
+    print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
+
+# %% [markdown]
+# Two ranks of one thread beat one of two if half of the serial part is more than the allreduce. Here the
+# gradient is 68 kB, so it often is. Threads win where the gradient is large (VGG-16: 553 MB a rank), where a
+# rank's part of the batch gets too small to be quick, or where memory is short: every rank has its own
+# weights. What neither way gains is memory bandwidth: it is the node's, and all its cores share it.
+#
+# **On large machines.** 8,192 processes, **four on each** of Frontera's nodes with two sockets of 28 cores,
+# trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
+# SC19, which compares processes per node). Intel-Caffe sent its gradients through MLSL, a layer on Intel MPI
+# with cores set apart for communication (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for
+# ResNet-50, over 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL is no longer
+# developed, its heir is **oneCCL**. Beside the kit's own Horovod 0.28.1 we built one with it, from the wheels
+# `oneccl-devel`, `oneccl-cpu` and `oneccl` 2022.2: two ranks got right sums, and the timeline said
+# `CCL_ALLREDUCE`, over MPICH and over Intel MPI. How fast it is we did not measure (the machine was busy).
+# `env/HOROVOD.md` tells how. Its workers, too, want cores of their own: `CCL_WORKER_AFFINITY`.
+#
+# ### Predict
+# A launcher puts all ranks on the same core, a common accident (two jobs on a node, both bound from core 0
+# on). How many times as long is a step?
+
+# %%
+predict("13.4", one_core=2)
+
+# %% [markdown]
+# ### Exercise 13.4 · Bind a rank
+# `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
+# inherit the mask of their maker. But a pool that PyTorch made **before** (in a first large operation, or
+# even in `torch.set_num_threads`) keeps the old mask, and works on where you do not want it. So bind before
+# anything else, or move every thread: `affinity.threads()` lists their numbers. Then give PyTorch a thread
+# for each core. 3 lines. (macOS binds nothing on request: the check says so, and the rest is for reading.)
+#
+# <details><summary>Hint 1: every thread</summary>
+#
+# A loop over `affinity.threads()`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `os.sched_setaffinity(thread, cores)` in the loop, and after it `torch.set_num_threads(len(cores))`.
+# </details>
+
+
+# %%
+def bind(cores):
+    """Let all threads of this process run on `cores` (a list) alone, and PyTorch use one thread for each."""
+    ### BEGIN SOLUTION
+    for thread in affinity.threads():
+        os.sched_setaffinity(thread, cores)
+    torch.set_num_threads(len(cores))
+    ### END SOLUTION
+
+
+# %%
+with check("13.4"):  # in this process, after a pool was made (and undone at the end); then on real ranks
+    affinity.expect_bind(bind)
+    bound = launch.run(affinity.ways, cores_of, bind, step, **options)
+    affinity.expect_bound(bound)
+for rank, one in enumerate(bound):
+    print(f"rank {rank}: {len(one['masks'])} threads, all on {one['cores']}, torch uses {one['threads']}")
+
+# %%
+times = bound[0]["times"]
+plots.spread(times, title=f"A step, bound and not: {ranks} × {bound[0]['threads']}", name="binding")
+cell = {"ranks": ranks, "threads": bound[0]["threads"], "batch": batch, "width": width}
+for way, time in times.items():
+    record.add("binding", seconds=time, way=way, **cell)
+print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f} times as long")
+predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
+
+# %% [markdown]
+# **Explain.** On a quiet machine of one socket binding changes little: Linux spreads as many threads as
+# cores well by itself. It pays with two sockets, where a thread that wanders leaves its memory behind, and
+# in steadiness. Bound wrongly it costs a factor: so look, as you did.
+#
+# **Slurm** does it for you: `--cpus-per-task=14` gives each rank 14 cores, and `srun --cpu-bind=cores` binds
+# it to them (`verbose,cores` prints the masks; since Slurm 22.05 srun wants its own `--cpus-per-task`, or
+# `SRUN_CPUS_PER_TASK`). `SLURM_CPU_BIND` is that option as an environment variable; srun sets it for the
+# ranks too, so their masks are there to read: here 13.4 finds them in place, and each rank keeps its own. For
+# single threads of a pool there are `OMP_PLACES=cores` and `OMP_PROC_BIND=close`; across sockets, `numactl`.
+#
+# ### What you take away
+# - Your cores are those in the affinity mask. Share them in disjoint pieces, within NUMA nodes if you can.
+# - Threads speed up what they share; the serial part limits. Ranks share that too, and pay an allreduce.
+# - Measure threads × processes for your net on your node: a few ranks per node often win (Frontera: four).
+# - A mask belongs to a thread. Bind first, or move all of them; then look at what is really set.

@@ -1,0 +1,131 @@
+"""Mistakes that learners make in lab 13, each with the words that its rejection must hold."""
+
+from tests.wrong_answers import Wrong
+
+SMALL = {"batch": 12, "width": 4, "repeat": 5, "workers": 2, "patience": 60}
+
+PIECE = """    cores = sorted(cores)
+    begin = local_rank * len(cores) // local_size
+    end = max(begin + 1, (local_rank + 1) * len(cores) // local_size)
+    return cores[begin:end]"""
+LOSS = '(F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()'
+
+WRONG = [
+    Wrong(
+        "13.1",
+        "cores are counted from 0, not taken from the mask",
+        old="    return cores[begin:end]",
+        new="    return list(range(begin, end))",
+        says="not one of these",
+    ),
+    Wrong(
+        "13.1",
+        "dealt out like cards",
+        old=PIECE,
+        new="    cores = sorted(cores)\n"
+        "    return cores[local_rank::local_size] or [cores[local_rank % len(cores)]]",
+        says="Take neighbours, one piece",
+    ),
+    Wrong(
+        "13.1",
+        "the remainder is left over",
+        old=PIECE,
+        new="    cores, n = sorted(cores), max(1, len(cores) // local_size)\n"
+        "    return cores[local_rank * n :][:n] or cores[-1:]",
+        says="nobody gets core",
+    ),
+    Wrong(
+        "13.1",
+        "the last rank takes all of the remainder",
+        old=PIECE,
+        new="    cores, n = sorted(cores), max(1, len(cores) // local_size)\n"
+        "    begin = local_rank * n\n"
+        "    last = local_rank == local_size - 1\n"
+        "    return cores[begin:][: None if last else n] or cores[-1:]",
+        says="may differ by one at most",
+    ),
+    Wrong(
+        "13.1",
+        "ranks beyond the cores get nothing",
+        old="max(begin + 1, (local_rank + 1) * len(cores) // local_size)",
+        new="(local_rank + 1) * len(cores) // local_size",
+        says="gets no core",
+    ),
+    Wrong(
+        "13.2",
+        "a line over threads, not over 1/threads",
+        old="1 / np.array(list(seconds))",
+        new="np.array(list(seconds))",
+        says="serial and parallel seconds",
+    ),
+    Wrong(
+        "13.2",
+        "slope and intercept swapped",
+        old="parallel, serial = np.polyfit",
+        new="serial, parallel = np.polyfit",
+        says="Swapped?",
+    ),
+    Wrong(
+        "13.2",
+        "shares of the step instead of seconds",
+        old="    return serial, parallel",
+        new="    return serial / (serial + parallel), parallel / (serial + parallel)",
+        says="Return seconds",
+    ),
+    Wrong(
+        "13.2",
+        "speed-up upside down",
+        old="    return (serial + parallel) / (serial + parallel / threads)",
+        new="    return (serial + parallel / threads) / (serial + parallel)",
+        says="upside down",
+    ),
+    Wrong(
+        "13.3",
+        "powers of two alone",
+        old="for p in range(1, most + 1) if cores % p == 0]",
+        new="for p in (1, 2, 4, 8, 16, 32, 64) if cores % p == 0 and p <= most]",
+        says="Splits of 6 cores",
+    ),
+    Wrong(
+        "13.3",
+        "each rank divides by its own images: a mean of every rank, added up",
+        old=LOSS,
+        new="F.cross_entropy(net(images), labels).backward()",
+        says="times the right gradient",
+    ),
+    Wrong(
+        "13.3",
+        "the mean of means, of unequal parts",
+        old=[LOSS, "torch.from_numpy(total)"],
+        new=["F.cross_entropy(net(images), labels).backward()", "torch.from_numpy(total / comm.size)"],
+        says="3 ranks, rank 0: gradient of the mean over all 10 images",
+    ),
+    Wrong(
+        "13.3",
+        "the sum does not get back into the net",
+        old="    vector_to_parameters(torch.from_numpy(total), gradients)",
+        new="    mine[:] = total",
+        says="only this rank's own gradient",
+    ),
+    Wrong(
+        "13.4",
+        "only the calling thread is bound: the pool keeps the old mask",
+        old="    for thread in affinity.threads():\n        os.sched_setaffinity(thread, cores)",
+        new="    os.sched_setaffinity(0, cores)",
+        says="Move every thread",
+    ),
+    Wrong(
+        "13.4",
+        "torch keeps its number of threads",
+        old="    torch.set_num_threads(len(cores))",
+        new="",
+        says="Torch's threads after bind",
+    ),
+    Wrong(
+        "13.4",
+        "all threads on the rank's first core",
+        old="os.sched_setaffinity(thread, cores)",
+        new="os.sched_setaffinity(thread, cores[:1])",
+        says="Cores of the main thread after bind",
+    ),
+]

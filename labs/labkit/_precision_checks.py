@@ -1,0 +1,196 @@
+"""What checks ask of predicted memory, loss scaling, mixed precision and checkpointing. Names as in"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch.nn import functional
+
+from labkit import data, memory, models
+from labkit.errors import CheckFailed
+from labkit.expectations import expect
+
+OPTIMIZERS = {
+    "SGD": torch.optim.SGD,
+    "momentum": partial(torch.optim.SGD, momentum=0.9),
+    "Adam": torch.optim.Adam,
+}
+NETS = {"digits": (models.torch_digits, (64,)), "small VGG": (memory.small_vgg, (3, 16, 16))}
+
+
+def compare_parts(predict: Callable, name: str, how: str, count: int, kind: torch.dtype, device) -> tuple:
+    """(predicted, measured) bytes by part, of a step of the net `name` on `count` images of type `kind`."""
+    make, shape = NETS[name]
+    net, images = make().to(device, kind), torch.rand(count, *shape, device=device, dtype=kind)
+    labels = torch.arange(count, device=device) % 10
+    optimizer = OPTIMIZERS[how](net.parameters(), lr=0.01)
+    layers, image = memory.table(net, images), images[0].numel()
+    predicted = predict(layers, image, count, how, images.element_size())
+    return predicted, memory.parts(net, optimizer, images, labels)
+
+
+def plain_step(net, optimizer, images, labels) -> float:
+    """One training step that computes in the type that the weights have. Returns the loss before it."""
+    optimizer.zero_grad()
+    loss = functional.cross_entropy(net(images.to(next(net.parameters()).dtype)), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def expect_parts(predict: Callable, device) -> None:
+    """Fail unless predict(layers, image, batch, optimizer, value) gives what PyTorch's tensors hold."""
+    trials = [(name, how, 8, torch.float32) for name in NETS for how in OPTIMIZERS]
+    for name, how, count, kind in [*trials, ("small VGG", "Adam", 24, torch.bfloat16)]:
+        got, real = compare_parts(predict, name, how, count, kind, device)
+        expect.equal(sorted(got), sorted(real), "the names of the parts")
+        for part, nbytes in real.items():
+            where = f"{name}, {how}, {count} images, {str(kind)[6:]}: {part}"
+            one = part == "activations" and abs(got[part] * count - nbytes) < 2e-3 * nbytes
+            expect(not one, f"{where}: these are the bytes of one image; a step keeps {count} of them.")
+            expect.close(got[part], nbytes, f"{where} (expected: bytes in PyTorch's tensors)", rtol=2e-3)
+
+
+def expect_scaling(step: Callable) -> None:
+    """Fail unless `step` unscales, skips, halves and doubles as loss scaling does (patience 3)."""
+    scaling, scale, good, bad = {"scale": 2.0**16, "good": 0}, 2.0**16, 0, (float("inf"), float("nan"))
+    for number, last in enumerate(
+        (1, 2.0**-14, 1, 1, bad[0], 1, 2, 1, bad[1], 1, 1, -bad[0], bad[0], 1, 1, 1), 1
+    ):
+        gradients = [torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([0.5, last]).half()]
+        gradients = gradients[::-1] if number == 9 else gradients  # the nan comes in the first tensor
+        weights, fine = [torch.zeros(len(one)) for one in gradients], last not in (*bad, -bad[0])
+        taken = step(weights, [one.clone() for one in gradients], scaling, 8.0, 3)
+        who = f"step {number}, scale {scale:g}"
+        for weight, gradient in zip(weights, gradients, strict=True):
+            _look_at_update(weight, -8 * gradient.float(), scale, fine, last, who)
+        expect.equal(taken, fine, f"{who}: whether the step was taken")
+        good = good + 1 if fine else 0
+        scale = scale if fine else scale / 2
+        scale, good = (2 * scale, 0) if good == 3 else (scale, good)
+        expect.equal(scaling["scale"], scale, f"{who}: the scale after it (patience 3)")
+
+
+def _look_at_update(weight, raw, scale: float, fine: bool, last: float, who: str) -> None:
+    if not fine:
+        sentence = f"{who}: one gradient is {last}, and yet a weight changed. Look at all, then change."
+        expect(not weight.any(), sentence)
+        return
+    expect(weight.any(), f"{who}: no weight changed. Change it in place, and divide in float32.")
+    expect(
+        not torch.allclose(weight, raw), f"{who}: the gradients are still times the scale. Divide it away."
+    )
+    expect(not torch.allclose(weight, -raw / scale, atol=0), f"{who}: uphill. Subtract the gradient.")
+    lost = ((weight == 0) & (raw != 0)).any()
+    expect(not lost, f"{who}: a small gradient became 0 on its way. Divide in float32, not in float16.")
+    expect.close(weight, raw / scale, f"{who}: the weights (they were 0; the rate is 8)", 1e-4, 0)
+
+
+def expect_mixed(step: Callable, device) -> None:
+    """Fail unless step(net, optimizer, images, labels) computes in bfloat16 and keeps float32 weights.
+
+    40 small steps on the digits' net must move the weights as float32 does.
+    """
+    net, twin, outs = models.torch_digits().to(device), models.torch_digits().to(device), []
+    start = _flat(net)
+    for layer in net[::2]:
+        layer.register_forward_hook(lambda layer, given, out: outs.append(out.detach()))
+    ours, theirs = (torch.optim.SGD(one.parameters(), lr=0.003) for one in (net, twin))
+    images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
+    for number in range(1, 41):
+        outs.clear()
+        got, want = step(net, ours, images, labels), plain_step(twin, theirs, images, labels)
+        expect(isinstance(got, float), "Return loss.item(), a plain number.")
+        _look_at_types("The layers should give bfloat16", outs, "bfloat16")
+        _look_at_types("The weights should stay float32", net.parameters(), "float32")
+        exact = functional.cross_entropy(outs[-1].float(), labels).item()
+        rounded = (
+            f"Loss {got:.6g}; of the same logits in float32 it is {exact:.6g}. Compute the loss in float32."
+        )
+        expect(abs(got - exact) < 1e-4 * exact, rounded)
+        far = f"Loss of step {number}: {got:.4g}; in float32 {want:.4g}. Is .grad of this step alone?"
+        expect(abs(got - want) < 0.1 * want, far)
+    way, right = _flat(net) - start, _flat(twin) - start
+    off = ((way - right).norm() / right.norm()).item()
+    lost = (
+        f"After 40 small steps the weights are {off:.0%} off float32's way: are small updates rounded away?"
+    )
+    expect(off < 0.1, lost)
+
+
+def _look_at_types(sentence: str, tensors, wanted: str) -> None:
+    kinds = sorted({str(tensor.dtype)[6:] for tensor in tensors})
+    expect(kinds == [wanted], f"{sentence}; here it is {', '.join(kinds) or 'none: net was not called'}.")
+
+
+def _flat(net) -> torch.Tensor:
+    return torch.cat([weight.detach().flatten() for weight in net.parameters()]).clone()
+
+
+def expect_checkpoints(forward: Callable) -> None:
+    """Fail unless forward(net, x, segments) keeps the segments' inputs alone, and computes the rest again."""
+    for pairs, segments in ((1, 1), (3, 2), (8, 2), (8, 5), (12, 4)):
+        net, twin, x, calls = memory.deep(pairs), memory.deep(pairs), torch.randn(512, 64), Counter()
+        layers = len(net)
+        for place in range(0, layers, 2):
+            net[place].register_forward_pre_hook(lambda *_, place=place, calls=calls: calls.update([place]))
+        who, labels = f"{layers} layers, {segments} segment{'s' * (segments > 1)}", torch.arange(512) % 10
+        units = memory.kept(lambda net=net, x=x, k=segments: forward(net, x, k), *net.parameters()) / x.nbytes
+        more = f"{who}: forward keeps {units:.1f} times x for backward. Keep the segments' inputs alone."
+        expect(units < segments + 0.5, more)
+        longest = -(-layers // segments)
+        expect(
+            units > -(-layers // longest) - 0.5,
+            f"{who}: only {units:.0f} inputs are kept. More segments, or use_reentrant=False?",
+        )
+        calls.clear()
+        loss = functional.cross_entropy(forward(net, x, segments), labels)
+        wanted = functional.cross_entropy(twin(x), labels)
+        expect.close(loss, wanted, f"{who}: the loss (did every layer run?)")
+        _look_at_backward(loss, wanted, net, twin, who)
+        times = [calls[place] for place in range(0, layers, 2)]
+        expect(
+            times == [2] * len(times), f"{who}: linear layers ran {times} times; forward and again makes 2."
+        )
+        most = memory.peak(lambda net=net, x=x, k=segments: forward(net, x, k).sum().backward()) / x.nbytes
+        weights = sum(weight.nbytes for weight in net.parameters()) / x.nbytes  # their gradients come on top
+        fair = segments + longest / 2 + 3 + weights
+        expect(most < fair, f"{who}: {most:.0f} times x at the peak: the segments are not equally long.")
+
+
+def _look_at_backward(loss, wanted, net, twin, who: str) -> None:
+    wanted.backward()
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        why = "does a function that you made in a loop look up a name which has changed since?"
+        raise CheckFailed(
+            f"{who}: backward did not run the same layers again: {why} ({str(error)[:70]}…)"
+        ) from None
+    for place, (mine, right) in enumerate(zip(net.parameters(), twin.parameters(), strict=True)):
+        expect(mine.grad is not None, f"{who}: no gradient for parameter {place}. Is use_reentrant=False?")
+        expect.close(mine.grad, right.grad, f"{who}: gradient of parameter {place}", 1e-4, 1e-7)
+
+
+def expect_largest(largest: Callable) -> None:
+    """Fail unless largest(peaks, budget) is the last batch that fits: on made-up peaks, then on real ones."""
+    for fixed, each in ((1000, 30), (0, 7), (5_000_000, 38_912)):
+        peaks = {batch: fixed + batch * each for batch in (16, 40)}
+        for room, want in ((0, 100), (each - 1, 100), (each, 101), (-1, 99)):
+            given = fixed + 100 * each + room
+            who = f"peaks {peaks}, budget {given:,}: the largest batch"
+            expect.equal(largest(peaks, given), want, who)
+    net, images, labels = memory.small_vgg(), torch.rand(200, 3, 16, 16), torch.arange(200) % 10
+
+    def step(batch):
+        net.zero_grad()
+        functional.cross_entropy(net(images[:batch]), labels[:batch]).backward()
+
+    peaks = {batch: memory.peak(partial(step, batch)) for batch in (16, 32)}
+    found, real = largest(peaks, 4_000_000), memory.largest(step, 4_000_000, most=200)
+    expect.equal(
+        found, real, "a small VGG with 4,000,000 bytes (expected: found by trying): the largest batch"
+    )

@@ -1,0 +1,183 @@
+"""Horovod's knobs on trial: what checks ask of Adasum and of a search, and steps under each setting. Lab 45.
+
+Facts about Horovod are those of 0.28.1: parameter_manager.cc (autotune), adasum.h, torch/mpi_ops.py.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from labkit import _local, compression, models, timing
+from labkit._knobs_looks import (
+    LOGS,
+    expect_adasum,
+    expect_bytes,
+    expect_pair,
+    expect_search,
+    gradients,
+    refusal,
+)
+from labkit.expectations import expect
+from labkit.measurement import Measurement
+
+__all__ = ["FIXED", "LAYERS", "LOGS", "accuracies", "autotune", "expect_adasum", "expect_bytes"]
+__all__ += ["expect_pair", "expect_search"]
+__all__ += ["gradients", "sweep", "try_adasum", "watch"]
+
+WEIGHTS = [weight.size for weight in models.start_weights()]  # values in each layer of the digits' net
+LAYERS = [slice(end - size, end) for size, end in zip(WEIGHTS, np.cumsum(WEIGHTS).tolist(), strict=True)]
+# Fixed, these stay as they are by default: autotune would else search all over again with the others.
+FIXED = {"HOROVOD_CACHE_CAPACITY": "1024", "HOROVOD_HIERARCHICAL_ALLGATHER": "0"}
+SCORES_PER_SAMPLE = 5  # parameter_manager.h: a setting's score is the median of five
+
+
+def autotune(samples: int, steps: int, log: Path) -> dict[str, str]:
+    """The variables of an autotune that tries samples + 1 settings, `steps` steps for each of five scores.
+
+    Horovod reads the numbers when it is *loaded*, not when it starts: they must be there before the import.
+    """
+    numbers = {"WARMUP_SAMPLES": 1, "STEPS_PER_SAMPLE": steps, "BAYES_OPT_MAX_SAMPLES": samples, "LOG": log}
+    return {f"HOROVOD_AUTOTUNE_{name}": str(value) for name, value in numbers.items()}
+
+
+def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict[str, dict[int, list[float]]]:
+    """Way of adding gradients -> virtual ranks -> % of the digits' test images right, for each seed.
+
+    Each rank takes 16 images a step; rate: of plain SGD, the same for any number of ranks.
+    """
+
+    def summed(comm, gradient):
+        total = np.empty_like(gradient)
+        comm.Allreduce(gradient, total)
+        return total
+
+    ways = {"sum": summed, "mean": lambda comm, one: summed(comm, one) / comm.size}
+    ways["Adasum"] = lambda comm, one: adasum(comm, one, LAYERS)
+    found: dict = {way: {} for way in ways}
+    with np.errstate(all="ignore"):  # where training diverges, numbers overflow
+        for way, p in [(way, p) for way in ways for p in sizes if not p & (p - 1)]:
+            options = {"seeds": seeds, "epochs": epochs, "batch": 16 * p, "rate": rate, "ranks": p}
+            given = (lambda comm, one, _, add: add(comm, one)), (ways[way],)
+            found[way][p] = compression.accuracy(*given, **options)
+    return found
+
+
+def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
+    """On a rank: `adasum` beside Horovod's own; then what an allreduce of so many float32 values costs.
+
+    Returns {"nodes", "exchange": {way: (Measurement, bytes that a node sent, over those of the values)}}.
+    Bytes are counted on a node's network interfaces; ranks on one node use none.
+    """
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    mine = gradients(comm.size, sum(WEIGHTS), seed=1)[comm.rank]
+    if comm.size & (comm.size - 1):
+        expect.raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Horovod")
+        expect(
+            refusal(comm, adasum, mine[None].repeat(comm.size, 0)), "Yours refuses other ranks than Horovod."
+        )
+    else:
+        names = [f"layer {number}" for number in range(len(LAYERS))]
+        parts = [torch.from_numpy(mine[one].copy()) for one in LAYERS]
+        asked = [hvd.allreduce_async(one, name=n, op=hvd.Adasum) for one, n in zip(parts, names, strict=True)]
+        want = np.concatenate([hvd.synchronize(one).numpy() for one in asked])
+        expect.close(
+            adasum(comm, mine, LAYERS), want, f"Yours beside hvd.Adasum, {comm.size} ranks", 1e-3, 1e-4
+        )
+    vector = torch.from_numpy(gradients(1, values)[0])
+    calls = {"float32": (hvd.Sum, vector), "float16": (hvd.Sum, vector.half())}
+    if not comm.size & (comm.size - 1):
+        calls |= {"Adasum": (hvd.Adasum, vector), "Adasum, float16": (hvd.Adasum, vector.half())}
+    packed = {
+        "float32 packed as float16": lambda: hvd.allreduce(vector, name="p", compression=hvd.Compression.fp16)
+    }
+    calls = {way: _call(hvd, way, *how) for way, how in calls.items()} | packed
+    taken = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=1)
+    found = {way: (taken[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
+    hvd.shutdown()
+    return {"nodes": len(set(comm.allgather(socket.gethostname()))), "exchange": found}
+
+
+def _call(hvd, name, op, vector):
+    return lambda: hvd.allreduce(vector, name=name, op=op)
+
+
+def _sent(comm, call: Callable) -> float:
+    """Bytes that leave a node in one call: the median over nodes, headers of the network among them."""
+    comm.Barrier()
+    before = _transmitted()
+    call()
+    comm.Barrier()
+    nodes = dict(comm.allgather((socket.gethostname(), _transmitted() - before)))
+    return float(np.median(list(nodes.values())))
+
+
+def _transmitted() -> int:
+    """Bytes sent so far on this host's interfaces, without lo."""
+    table = Path("/proc/net/dev")
+    rows = [line.split(":") for line in table.read_text().splitlines()[2:]] if table.exists() else []
+    return sum(int(numbers.split()[8]) for name, numbers in rows if name.strip() != "lo")
+
+
+def watch(comm, samples: int, **work) -> dict:
+    """On a rank: steps as they are by default, then steps while autotune tries `samples` + 1 settings, then
+    with what it chose. Returns {"log": text, "default": Measurement of a step, "autotune": the same}.
+
+    Afterwards Horovod cannot start again in this process: autotune leaves both knobs fixed on all ranks but
+    0, and the start after that dies (a fixed knob is written to where it is no more; seen with 0.28.1).
+    """
+    default = _steps(comm, {"HOROVOD_AUTOTUNE": "0"}, **work)
+    each = SCORES_PER_SAMPLE * int(os.environ["HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"]) + 1
+    found = _steps(comm, {"HOROVOD_AUTOTUNE": "1"}, before=(samples + 3) * each, **work)
+    log = Path(os.environ["HOROVOD_AUTOTUNE_LOG"]).read_text() if comm.rank == 0 else ""
+    return {"log": log, "default": _measured(default), "autotune": _measured(found)}
+
+
+def sweep(comm, search: Callable, thresholds, rounds: int, **work) -> dict:
+    """On a rank: let search(measure, settings, rounds) choose among fusion thresholds (bytes).
+
+    settings: [(threshold,), …]; measure(threshold) starts Horovod anew, and returns MB/s, on all ranks the
+    same. Returns {"chosen": a setting, "seconds": {threshold: Measurement}}.
+    """
+    seconds: dict = {}
+
+    def measure(threshold: int) -> float:
+        taken = _steps(comm, {"HOROVOD_FUSION_THRESHOLD": str(threshold)}, **work)
+        seconds.setdefault(threshold, []).extend(taken)
+        return 4e-6 * work["layers"] * work["width"] ** 2 / float(np.median(taken))
+
+    chosen = search(measure, [(threshold,) for threshold in thresholds], rounds)
+    return {"chosen": tuple(chosen), "seconds": {one: _measured(row) for one, row in seconds.items()}}
+
+
+def _steps(comm, settings: Mapping[str, str], layers: int, width: int, steps: int, before: int = 2) -> list:
+    """Seconds of each step, by the slowest rank: the mean over all ranks of `layers` matrices of width x
+    width float32. before: steps that do not count."""
+    import horovod.torch as hvd
+    import torch
+
+    with _local.environment({**FIXED, **settings}):
+        hvd.init()
+        matrices = [torch.ones(width, width) for _ in range(layers)]
+        taken = []
+        for _ in range(before + steps):
+            comm.Barrier()
+            begun = time.perf_counter()
+            asked = [hvd.allreduce_async_(one, name=str(place)) for place, one in enumerate(matrices)]
+            for one in asked:
+                hvd.synchronize(one)
+            taken.append(time.perf_counter() - begun)
+        hvd.shutdown()
+    return np.max(comm.allgather(taken[before:]), axis=0).tolist()
+
+
+def _measured(seconds: list) -> Measurement:
+    return Measurement(np.array(seconds), timing.clock_resolution())

@@ -1,9 +1,8 @@
 # %% [markdown]
 # # 13 CPU threads and affinity
 #
-# A node has many cores. One process with many threads, many processes with one thread each, or something
-# between: the same net trains at different speeds. You find the best split of this machine, say why it is the
-# best, and keep every thread on the cores that are meant for it.
+# One process with many threads, many processes with one thread each, or something between: on the same cores
+# the same net trains at different speeds. Find the best split, say why, and keep every thread on its cores.
 #
 # **You will be able to** (1) share a node's cores among ranks, (2) find the part of a step that threads
 # do not help, and the most they can gain, (3) measure threads × processes, (4) bind a rank with all its
@@ -77,8 +76,8 @@ for rank in range(4):
 # %% [markdown]
 # ## Why threads are not enough
 # Inside a process PyTorch cuts each large operation into pieces, one for each thread. What it does not cut is
-# done by one thread while the others wait: Python, the start of each operation, loops over less than 32,768
-# numbers. So a step with t threads takes `serial + parallel / t`: **Amdahl's law** (Amdahl 1967).
+# done by one thread while the others wait: Python, the start of each operation, simple loops (ReLU, sums)
+# over less than 32,768 numbers. So with t threads a step takes `serial + parallel / t`: **Amdahl's law**.
 #
 # ### Predict
 # A step takes 10 s with one thread and 6 s with two. How long with as many threads as you like?
@@ -125,8 +124,9 @@ for share in (0.5, 0.1, 0.01):
 # %% [markdown]
 # ## Threads × processes
 # The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
-# They do Python and all small loops side by side. The price: once a step they add up their gradients. MPI's
-# `comm.Allreduce(mine, total)` does it: `total` becomes the sum of all ranks' `mine`, on every rank (lab 21).
+# All loops over images then run side by side, and threads wait for each other less. The price: once a step
+# the ranks add up their gradients. MPI's `comm.Allreduce(mine, total)` does it: `total` becomes the sum of
+# all ranks' `mine`, on every rank (lab 21).
 #
 # ### Predict
 # Images/s of as many ranks as cores, one thread each, over those of one rank with a thread for each core?
@@ -188,7 +188,7 @@ affinity.heat_map(rates, cores=cores, title=f"A training step on {cores} cores (
 for (processes, threads), (whole, mail) in found.items():
     cell = {"processes": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
     record.add("step", seconds=whole, allreduce=mail.median, waiting=waiting, **cell)
-    print(f"{processes} × {threads}: {whole}; allreduce {mail.median / whole.median:.1%} of it")
+    print(f"{processes} × {threads}: {whole}" + f"; of it allreduce {mail.median:.1e} s" * (processes > 1))
 most = max(p for p, t in found if p * t == cores)
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
 
@@ -210,10 +210,11 @@ else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
 
 # %% [markdown]
-# Two ranks of one thread beat one of two if half of the serial part is more than the allreduce. Here the
-# gradient is 68 kB, so it often is. Threads win where the gradient is large (VGG-16: 553 MB a rank), where a
-# rank's part of the batch gets too small to be quick, or where memory is short: every rank has its own
-# weights. What neither way gains is memory bandwidth: it is the node's, and all its cores share it.
+# Two ranks of one thread beat one of two if they save more than the allreduce takes: half of the serial loops
+# over images, and the threads' waiting for one another in each operation (Python's part is as long on every
+# rank). The gradient here is 68 kB, so it is often so. Threads win where it is large (VGG-16: 553 MB a rank),
+# where a rank's part of the batch gets too small to be quick, or where memory is short: every rank has its
+# own weights. Neither way gains memory bandwidth: it is the node's, and all its cores share it.
 #
 # **On large machines.** 8,192 processes, **four on each** of Frontera's nodes with two sockets of 28 cores,
 # trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
@@ -266,7 +267,7 @@ for rank, one in enumerate(bound):
 
 # %%
 times = bound[0]["times"]
-plots.spread(times, title=f"A step, bound and not: {ranks} × {bound[0]['threads']}", name="binding")
+plots.spread(times, title=f"{ranks} × {bound[0]['threads']} threads, bound and not", name="binding")
 cell = {"ranks": ranks, "threads": bound[0]["threads"], "batch": batch, "width": width}
 for way, time in times.items():
     record.add("binding", seconds=time, way=way, **cell)

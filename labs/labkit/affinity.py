@@ -69,13 +69,13 @@ def heat_map(cells, *, cores: int, title="Threads × processes", unit="images/s"
         table[rows.index(processes), columns.index(count)] = middle
     figure, plot = axes.one_axes(title, "threads of each process", "processes", height=1.9 + 0.85 * len(rows))
     image = plot.imshow(table, cmap="cividis", vmin=0, aspect="auto", origin="lower")
-    middle_color = np.nanmax(table) / 2
+    middle_color, size = np.nanmax(table) / 2, 11 if len(columns) <= 4 else 7.5
     for (processes, count), (middle, q1, q3) in cells.items():
         x, y = columns.index(count), rows.index(processes)
         best = " (best)" if middle == np.nanmax(table) else ""
         text = f"{_short(middle)}{best}\n{_short(q1)} to {_short(q3)}"
         ink = "black" if middle > middle_color else "white"
-        plot.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
+        plot.text(x, y, text, ha="center", va="center", color=ink, fontsize=size)
         if processes * count == cores:
             frame = {"fill": False, "edgecolor": style.COLORS[4], "linewidth": 3}
             plot.add_patch(_rectangle((x - 0.48, y - 0.47), 0.96, 0.94, **frame))

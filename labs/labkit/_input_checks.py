@@ -1,0 +1,128 @@
+"""What lab 15's checks ask of samplers and of readers of shards. Names as in labkit.inputs."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import tarfile
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from labkit._input_files import add_member
+from labkit.errors import LabError
+from labkit.expectations import expect
+
+
+def expect_split(split: Callable) -> None:
+    """Fail unless split(n, epoch, rank, ranks, worker, workers) deals an epoch out as asked in 15.1."""
+    for n, p, workers in itertools.product((96, 100, 7, 3), (1, 2, 3, 4, 8), (1, 2, 3)):
+        who = f"{n} samples, {p} ranks of {workers} workers"
+        parts = [[_read(split, n, 0, rank, p, w, workers) for w in range(workers)] for rank in range(p)]
+        for rank, mine in enumerate(parts):
+            sizes = [len(one) for one in mine]
+            uneven = max(sizes) - min(sizes) > 1
+            expect(not uneven, f"{who}: the workers of rank {rank} read {sizes}: differ by one at most.")
+        ranks = [list(itertools.chain(*mine)) for mine in parts]
+        twice = [number for number, times in Counter(itertools.chain(*ranks)).items() if times > 1]
+        words = f"{who}: sample {twice[0] if twice else ''} is read more than once in an epoch. "
+        expect(not twice, words + "(The same order on all ranks? Each worker a part of its rank's?)")
+        counts = [len(mine) for mine in ranks]
+        expect(len(set(counts)) == 1, f"{who}: the ranks read {counts} samples; all need as many.")
+        expect.equal(counts[0], n // p, f"{who}: samples of a rank (drop what does not divide)")
+        strange = [number for number in itertools.chain(*ranks) if not 0 <= number < n]
+        expect(not strange, f"{who}: there is no sample {strange[0] if strange else ''}.")
+    _expect_orders(split)
+
+
+def _read(split, *where) -> list[int]:
+    found = split(*where)
+    expect(np.ndim(found) == 1, f"Give the numbers of the samples, an array; this is {found!r:.60}.")
+    return [int(number) for number in found]
+
+
+def _expect_orders(split) -> None:
+    def epoch(number, seed=0):
+        return [_read(split, 103, number, rank, 4, 0, 1, seed) for rank in range(4)]
+
+    expect(epoch(0) == epoch(0), "Asked twice, a rank gets another order. Only seed and epoch may matter.")
+    expect(epoch(0) != epoch(1), "Epochs 0 and 1 have the same order.")
+    same = [sorted(one) == sorted(other) for one, other in zip(epoch(0), epoch(1), strict=True)]
+    expect(not any(same), "In each epoch a rank reads the same samples, only in another order. Deal anew.")
+    expect(epoch(0) != epoch(0, seed=1), "Seeds 0 and 1 give the same order.")
+    expect(epoch(0)[0] != sorted(epoch(0)[0]), "Rank 0 reads its samples in the stored order: shuffle.")
+    read = {number for one in range(30) for mine in epoch(one) for number in mine}
+    lost = sorted(set(range(103)) - read)
+    text = f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
+    expect(not lost, text)
+
+
+def expect_as_torch(split: Callable) -> None:
+    """Fail unless counts are those of PyTorch's DistributedSampler with drop_last (its order is another)."""
+    from torch.utils.data import DistributedSampler
+
+    for n, p in itertools.product((96, 103, 7, 3), (1, 2, 4, 5)):
+        theirs = [len(list(DistributedSampler(range(n), p, rank, drop_last=True))) for rank in range(p)]
+        ours = [len(_read(split, n, 0, rank, p, 0, 1)) for rank in range(p)]
+        expect.equal(
+            ours, theirs, f"{n} samples: what {p} ranks read, beside DistributedSampler(drop_last=True)"
+        )
+
+
+class _Stream(io.RawIOBase):
+    """A tar that only goes forward. `taken`: bytes read so far."""
+
+    def __init__(self, content: bytes):
+        self._inner, self.taken = io.BytesIO(content), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._inner.read(size)
+        self.taken += len(content)
+        return content
+
+    def seek(self, *_):
+        raise LabError(
+            'The shard came in over a network and only goes forward, but it was asked to seek. "r|"?'
+        )
+
+    tell = seek
+
+
+_CASES = {  # the order of a sample's files
+    "image, then label": ("jpg", "cls"),
+    "label, then image": ("cls", "jpg"),
+    "with a .json behind": ("jpg", "cls", "json"),
+    "with a .json between": ("cls", "json", "jpg"),
+}
+
+
+def expect_reader(read_shard: Callable) -> None:
+    """Fail unless read_shard(stream) yields a tar's (image, label) in order, one by one, never going back."""
+    rng = np.random.default_rng(0)
+    want = [(rng.bytes(3000 + 700 * number), (number * 7) % 10) for number in range(40)]
+    for name, kinds in _CASES.items():
+        target = io.BytesIO()
+        with tarfile.open(fileobj=target, mode="w") as tar:
+            for number, (jpeg, label) in enumerate(want):
+                content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}"}
+                for kind in kinds:
+                    add_member(tar, f"{number:06}.{kind}", content[kind])
+        stream = _Stream(target.getvalue())
+        found = iter(read_shard(stream))
+        got = [next(found)]
+        early = stream.taken < len(target.getvalue()) / 2
+        expect(
+            early, f"The first sample came after {stream.taken:,} bytes, the whole shard. Yield each at once."
+        )
+        got += list(found)
+        expect.equal(len(got), len(want), f"{name}: samples of a shard of {len(want)}")
+        for number, (pair, (jpeg, label)) in enumerate(zip(got, want, strict=True)):
+            expect(len(pair) == 2, f"{name}: sample {number} has {len(pair)} parts: give (image, label).")
+            words = f"{name}: sample {number}: "
+            expect.equal(pair[1], label, words + "label, a whole number")
+            expect(isinstance(pair[0], bytes), words + f"the image is {type(pair[0]).__name__}, not bytes.")
+            expect(pair[0] == jpeg, words + f"not the image's bytes ({len(pair[0])}, it has {len(jpeg)}).")

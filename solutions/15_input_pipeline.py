@@ -1,0 +1,320 @@
+# %% [markdown]
+# # 15 Input pipeline
+#
+# A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
+# from shards, shuffle it, read ahead; and you find out when the storage, not the net, sets the speed.
+#
+# **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2) read tar
+# shards as a stream, and say what a format costs, cold and cached, (3) shuffle what only goes forward, (4)
+# hide reading behind the step, and predict how much of it stays exposed.
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20
+
+# %%
+import itertools
+import queue
+import tarfile
+import threading
+from functools import partial
+
+import numpy as np
+import torch
+from labkit import check, inputs, lab, launch, plots, predict, world
+
+lab.start("15_input_pipeline")
+device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
+torch.set_num_threads(1)  # the step has one core; another one reads
+
+# %% tags=["parameters"]
+images = 512  # JPEGs in the data set
+side = 128  # pixels
+shards = 16  # tar files that hold them
+rounds = 9  # timings of each format, cold and cached
+latency = 2e-3  # seconds for an open on the slow storage of 15.2
+batch = 16  # images per training step
+width = 48  # channels of the net
+shares = (0.5, 1, 2, 4)  # how long a batch's input takes, over a step's arithmetic
+loader_workers = 2  # processes of PyTorch's DataLoader; 0: leave it out
+repeats = 5  # timings on real ranks
+own_nvme = (2e6, 1e12, 0)  # of each rank: bytes/s of a rank, bytes/s of all together, seconds an open
+burst_buffer = (2e6, 4e6, 1e-3)  # bytes/s, bytes/s, s
+shared_file_system = (2e6, 2e6, 5e-3)  # bytes/s, bytes/s, s
+
+# %%
+stored = inputs.write(images, side, shards)
+some, labels = zip(*inputs.from_files(stored, range(0, images, images // 8)), strict=True)
+plots.images([inputs.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
+print(f"{images} JPEGs of {stored.nbytes / images:,.0f} bytes, in four formats, in {stored.folder}")
+
+# %% [markdown]
+# Enlarged digits with noise, as JPEG. (ImageNet's training set: 1.28 million files, 138 GB.)
+# ### Predict
+# Four ranks, and each shuffles **with a seed of its own** and reads the first quarter of its order. How many
+# percent of the samples does nobody read in this epoch?
+# ### Exercise 15.1 · Which samples are mine?
+# All ranks shuffle alike, by `np.random.default_rng((seed, epoch))`, and each takes its part. In an epoch no
+# sample is read twice, and all ranks read equally many, n // ranks: one with more would wait in its allreduce
+# for ever. What does not divide is **dropped**, other samples in each epoch (or one **pads**, and reads a few
+# twice). A rank's workers deal its part out among themselves. 3 lines.
+#
+# <details><summary>Hint 1: every ranks-th</summary>
+#
+# `order[rank::ranks]` begins at the rank-th and takes every ranks-th. Some ranks would get one more.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `order = np.random.default_rng((seed, epoch)).permutation(n)`, cut to `n - n % ranks`. The rank's part of
+# it, and of this `[worker::workers]`.
+# </details>
+
+# %%
+predict("15.1", percent_unread=32)
+
+
+def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
+    """The numbers (of 0 … n - 1) of the samples that this worker of this rank reads in this epoch."""
+    ### BEGIN SOLUTION
+    order = np.random.default_rng((seed, epoch)).permutation(n)[: n - n % ranks]
+    mine = order[rank::ranks]
+    return mine[worker::workers]
+    ### END SOLUTION
+
+
+# %%
+with check("15.1"):
+    inputs.expect_split(my_samples)
+    inputs.expect_as_torch(my_samples)
+own = [my_samples(10_000, 0, rank, 4, seed=rank) for rank in range(4)]  # a seed of its own: wrong
+predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own))) / 100)
+
+# %% [markdown]
+# PyTorch's `DistributedSampler` does this, in another order. It pads unless `drop_last=True`, and every epoch
+# has the same order unless you call `set_epoch`.
+#
+# ### Exercise 15.2 · Shards
+# A million small files are a million opens, each a question to the file system's metadata server. **Shards**
+# are a few tar files, read from front to back. Files with the same name up to the first dot are one sample:
+# `000012.jpg`, `000012.cls` (its label, in digits), sometimes more, in any order: webdataset's format. A
+# shard may come over a network, and only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads so; go
+# through its members, and yield each sample as soon as you have it. 9 lines.
+#
+# <details><summary>Hint 1: a member</summary>
+#
+# `for member in tar:`, `kind = member.name.split(".", 1)[1]`; `tar.extractfile(member).read()` gives bytes.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `part = {}`. `if kind in ("jpg", "cls"):` `part[kind] = …read()`. And `if len(part) == 2:` yield
+# `part["jpg"], int(part["cls"])` and begin a new `part`: what else comes is not asked for.
+# </details>
+
+
+# %%
+def read_shard(stream):
+    """Yield (image, label) for each sample of a tar shard. stream: a binary file that only goes forward."""
+    ### BEGIN SOLUTION
+    part = {}
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            kind = member.name.split(".", 1)[1]
+            if kind in ("jpg", "cls"):
+                part[kind] = tar.extractfile(member).read()
+            if len(part) == 2:
+                yield part["jpg"], int(part["cls"])
+                part = {}
+    ### END SOLUTION
+
+
+# %%
+with check("15.2"):
+    inputs.expect_reader(read_shard)
+
+# %% [markdown]
+# ### Predict
+# A storage of 100 MB/s takes 2 ms to open a file: how many times as fast are shards of 32 images? And how
+# many times as long as from memory does reading single files take if they come from the disk?
+# `inputs.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
+# bandwidth and latency would have delivered. So it can only be slower than your disk.
+
+# %%
+predict("15.2", shards_times_as_fast=15, cold_over_cached=5)
+from_shards = partial(inputs.from_shards, read_shard)  # from_shards(paths): your function, file by file
+ratio = inputs.compare_opens(stored, from_shards, latency)
+order = my_samples(images, 0, 0, 1)  # what can be read at random, is
+cold = inputs.compare_formats(stored, order, from_shards, inputs.decode, rounds)
+predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
+
+# %% [markdown]
+# What was read once stays in memory, in the **page cache**: the second epoch of a small set measures that.
+# `posix_fadvise(DONTNEED)` drops a file's pages, `mincore` tells which are left (a virtual machine's host may
+# keep its own). From memory single files are fast, and a tar is taken apart in Python. Decoding comes on top.
+#
+# Caffe has a layer for image files (ImageData) and one for LMDB (Data). Lim et al. (2016): from files, more
+# than 17 times as slow as from a key-value store. But LMDB maps its file into memory, and many processes on a
+# parallel file system get in each other's way: input took up to 90 % of training; LMDBIO, made for that, up
+# to 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe 0.9 (2016): "efficient parallel file
+# readers", which take advantage of Lustre.
+#
+# ### Predict
+# The stored order is class by class, some 50 images each. Read forward through a **shuffle buffer** of 64,
+# how many of the 10 classes does a batch of 32 hold?
+#
+# ### Exercise 15.3 · Shuffle buffer
+# A stream cannot be shuffled, but a part of it can. Fill a buffer with `size` items; then give out a random
+# one, put the next in its place, and so on; at the end give out what is left, shuffled. No more than `size`
+# items are held, each comes out once, and the order depends on `seed` alone. 9 lines.
+#
+# <details><summary>Hint 1: the swap</summary>
+#
+# `place = rng.integers(size)`, `yield held[place]`, `held[place] = item`. Until it is full, `append`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `rng, held = np.random.default_rng(seed), []`; for each item: if fewer than `size` are held append it, else
+# swap as above. Behind the loop `rng.shuffle(held)` and `yield from held`.
+# </details>
+
+# %%
+predict("15.3", classes_in_batch=4)
+
+
+def shuffled(items, size, seed):
+    """Yield all of `items` in another order, with at most `size` of them held."""
+    ### BEGIN SOLUTION
+    rng, held = np.random.default_rng(seed), []
+    for item in items:
+        if len(held) < size:
+            held.append(item)
+        else:
+            place = rng.integers(size)
+            yield held[place]
+            held[place] = item
+    rng.shuffle(held)
+    yield from held
+    ### END SOLUTION
+
+
+# %%
+with check("15.3"):
+    inputs.expect_buffer(shuffled)
+sizes = sorted({1, 16, 64, 128, 256, images})
+ways = {"shards in order": False, "shards shuffled, too": True}
+mixed = {name: inputs.classes_in_batch(shuffled, stored, sizes, whole) for name, whole in ways.items()}
+axes = {"xlabel": "size of the buffer", "ylabel": "classes in a batch of 32", "logx": True}
+plots.lines(mixed, **axes, title="How well does a buffer mix?")
+predict.compare("15.3", classes_in_batch=np.median(mixed["shards in order"][64]))
+
+# %% [markdown]
+# The shards' order costs nothing to shuffle; several readers mix, too. Best: shuffle once, when you write.
+# ### Exercise 15.4 · Prefetch
+# While the net computes, the disk could read. A **thread** reads ahead into a **bounded queue**:
+# `ready.put(x)` waits while `depth` are in it, `ready.get()` while none is. (Python's lock is free while a
+# thread waits for a disk, and while Pillow decodes.) Four things to get right: the order; no more than
+# `depth` in the queue, and one in the thread's hand; an **error** of the reader comes out at the consumer;
+# and if the consumer stops early, no thread is left waiting for a place in the queue. 18 lines.
+#
+# <details><summary>Hint 1: what goes through the queue</summary>
+#
+# Pairs, as an item may be anything: `("item", item)`, `("end", None)`, `("error", error)`.
+# </details>
+# <details><summary>Hint 2: the thread</summary>
+#
+# `def work():` with `try:`, for each of `items`: return `if stop.is_set()`, else put it; behind the loop the
+# end; and `except Exception as error:` puts the error. `threading.Thread(target=work, daemon=True)`, `start`.
+# </details>
+# <details><summary>Hint 3: the consumer, nearly the answer</summary>
+#
+# `try:` get a pair, yield its item while it is one; `raise` an error. Closing a generator raises an exception
+# at its `yield`: `finally:` set `stop`; `while thread.is_alive():` empty the queue (`while not ready.empty():
+# ready.get()`), which lets the thread out of its `put`, and `thread.join(0.01)`.
+# </details>
+
+
+# %%
+def prefetch(items, depth):
+    """Yield `items` in order, while a thread reads up to `depth` of them ahead."""
+    ready, stop = queue.Queue(depth), threading.Event()
+    ### BEGIN SOLUTION
+
+    def work():
+        try:
+            for item in items:
+                if stop.is_set():
+                    return
+                ready.put(("item", item))
+            ready.put(("end", None))
+        except Exception as error:
+            ready.put(("error", error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (pair := ready.get())[0] == "item":
+            yield pair[1]
+        if pair[0] == "error":
+            raise pair[1]
+    finally:
+        stop.set()
+        while thread.is_alive():
+            while not ready.empty():
+                ready.get()
+            thread.join(0.01)
+    ### END SOLUTION
+
+
+# %%
+with check("15.4"):
+    inputs.expect_prefetch(prefetch)
+
+# %% [markdown]
+# ### Predict
+# Input (storage and decoding) takes twice as long as compute. You prefetch. How long does the net still wait
+# for it in each step, as a share of compute? (That part is called **exposed**.)
+
+# %%
+predict("15.4", exposed_over_compute=1)
+
+
+def feed(storage):  # batch after batch, epoch after epoch
+    for epoch in itertools.count():
+        paths = [stored.shards[number] for number in my_samples(shards, epoch, 0, 1)]
+        yield from inputs.batches(shuffled(from_shards(paths, storage.open), 64, epoch), batch)
+
+
+nbytes = sum(path.stat().st_size for path in stored.shards) / images  # of an image in its shard
+train = inputs.trainer(device, width)
+found, compute = inputs.knob(feed, train, prefetch, batch, batch * nbytes, shares)
+plots.lanes(inputs.lanes(found, 1), title="Three steps, input as long as compute")
+predict.compare("15.4", exposed_over_compute=found[2, "prefetch"][1] / compute)
+inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
+
+# %% [markdown]
+# Exposed is max(0, input - compute): no depth helps where storage is slower *on average*. On a busy machine,
+# or without a second core, reader and net share cores, and compute takes longer.
+# PyTorch's `DataLoader` reads ahead with *processes*, `num_workers` of them: transforms in Python hold the
+# lock. By default it **forks** them (Python < 3.14), which some MPIs over InfiniBand do not bear: Horovod's
+# users report corrupted memory from 64 GPUs on, and crashed workers (pull request 1824, 2020; issue 2898,
+# 2021). In ranks take threads, or `multiprocessing_context="forkserver"`: a fresh process, seconds once.
+#
+# ### Measure: real ranks, one storage
+# Each rank reads a shard and decodes: from an NVMe of its own, from a **burst buffer** that the ranks share,
+# from a **shared file system**, slower to open. It is the stand-in again: the ranks of a node share one pipe,
+# a file that says until when it is taken. (Summit's SSDs in the nodes read 26.7 TB/s, its file system 2.5
+# TB/s, says Oral et al., SC19: 970 and 90 MB/s for each of 27,648 GPUs.) How many times as many images per
+# second do 4 ranks get as one, from each of the three?
+
+# %%
+predict("15.4", own=4, burst=2, shared=1)
+storages = {"own NVMe": own_nvme, "burst buffer": burst_buffer, "shared file system": shared_file_system}
+ranks = launch.ranks_here(4)
+took = launch.run(inputs.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
+gains = inputs.show_ranks(took, storages, images // shards, nbytes)
+predict.compare("15.4", **dict(zip(("own", "burst", "shared"), gains, strict=True)))
+stored.remove()
+
+# %% [markdown]
+# ### What you take away
+# - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.
+# - Shards turn opens into bandwidth. Was it cold? `mincore` knows. Decoding is a cost of its own.
+# - Streams are shuffled by shard and by buffer, and read ahead by a thread with a bounded queue.
+# - Exposed input is max(0, input - compute). Then: fewer bytes, faster storage, a copy on each node's NVMe.

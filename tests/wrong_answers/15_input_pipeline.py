@@ -1,0 +1,118 @@
+"""Mistakes that learners make in lab 15, each with the words that its rejection must hold."""
+
+from tests.wrong_answers import Wrong
+
+SMALL = {
+    "images": 96,
+    "side": 64,
+    "shards": 8,
+    "rounds": 5,
+    "latency": 1e-3,
+    "width": 8,
+    "shares": (1, 2),
+    "loader_workers": 0,
+    "repeats": 1,
+}
+
+ORDER = "np.random.default_rng((seed, epoch)).permutation(n)[: n - n % ranks]"
+YIELD = """                yield part["jpg"], int(part["cls"])
+                part = {}"""
+
+WRONG = [
+    Wrong(
+        "15.1", "each rank has a seed of its own", "(seed, epoch)", "(seed, epoch, rank)", "more than once"
+    ),
+    Wrong("15.1", "every epoch in the same order", "(seed, epoch)", "(seed, 0)", "Epochs 0 and 1"),
+    Wrong("15.1", "nothing dropped: some ranks read one more", "[: n - n % ranks]", "", "all need as many"),
+    Wrong(
+        "15.1",
+        "always the last samples are dropped",
+        ORDER,
+        "np.random.default_rng((seed, epoch)).permutation(n - n % ranks)",
+        "nobody reads samples",
+    ),
+    Wrong(
+        "15.1",
+        "dealt first, then shuffled",
+        [ORDER, "order[rank::ranks]"],
+        ["np.arange(n - n % ranks)", "np.random.default_rng((seed, epoch)).permutation(order[rank::ranks])"],
+        "a rank reads the same samples",
+    ),
+    Wrong("15.1", "each worker reads all of the rank's", "mine[worker::workers]", "mine", "more than once"),
+    Wrong("15.2", "wants to go back in the stream", '"r|"', '"r:"', "only goes forward"),
+    Wrong("15.2", "the label is text", 'int(part["cls"])', 'part["cls"].decode()', "label, a whole number"),
+    Wrong(
+        "15.2",
+        "all samples of a shard at once",
+        ["    part = {}\n    with", YIELD],
+        [
+            "    part, found = {}, []\n    with",
+            '                found.append((part["jpg"], int(part["cls"])))\n'
+            "                part = {}\n        yield from found",
+        ],
+        "the whole shard",
+    ),
+    Wrong(
+        "15.2",
+        "a sample ends where its label is",
+        "if len(part) == 2:",
+        'if kind == "cls":',
+        "KeyError",
+    ),
+    Wrong(
+        "15.2",
+        "parts of the sample before are kept",
+        YIELD,
+        '                yield part["jpg"], int(part["cls"])',
+        "samples of a shard",
+    ),
+    Wrong("15.3", "the rest is lost", "    yield from held", "    return", "items never come out"),
+    Wrong(
+        "15.3", "the rest is not shuffled", "    rng.shuffle(held)\n", "", "seeds 1 and 2 give the same order"
+    ),
+    Wrong("15.3", "all is read first", "len(held) < size", "True", "items are held"),
+    Wrong(
+        "15.3",
+        "the last place is never chosen",
+        "rng.integers(size)",
+        "rng.integers(max(1, size - 1))",
+        "is first 0 times",
+    ),
+    Wrong("15.3", "the seed is forgotten", "default_rng(seed)", "default_rng()", "the same seed again"),
+    Wrong(
+        "15.4",
+        "all is read before the first item comes out",
+        "            for item in items:",
+        "            for item in list(items):",
+        "no bound",
+    ),
+    Wrong(
+        "15.4",
+        "an error ends the thread, unseen",
+        '            ready.put(("error", error))',
+        "            print(error)",
+        "waits for ever",
+    ),
+    Wrong("15.4", "an error looks like the end", '("error", error)', '("end", None)', "as if all was well"),
+    Wrong(
+        "15.4",
+        "the thread stays",
+        "            while not ready.empty():\n                ready.get()\n            thread.join(0.01)",
+        "            break",
+        "a thread is left behind",
+    ),
+    Wrong(
+        "15.4",
+        "waits for a thread that waits for the queue",
+        "            while not ready.empty():\n                ready.get()\n",
+        "",
+        "close() waits for ever",
+    ),
+    Wrong(
+        "15.4",
+        "no thread",
+        "    thread.start()\n",
+        "    thread.is_alive = lambda: False\n    thread.run()\n",
+        "x",
+    ),
+]

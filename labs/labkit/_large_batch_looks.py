@@ -1,0 +1,183 @@
+"""What checks ask of rates, of LARS and of LAMB. Names as in large_batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+
+from labkit.expectations import expect
+
+# batch, base rate, power, epochs of warm-up, epochs, images, base batch. 100 does not divide 1,536.
+CASES = (
+    (256, 0.025, 1, 5, 20, 1536, 16),
+    (256, 0.025, 0.5, 5, 20, 1536, 16),
+    (100, 0.1, 1, 3, 8, 1536, 32),
+    (64, 0.05, 0, 2, 10, 1536, 16),
+    (500, 0.025, 1, 0, 6, 1300, 50),
+    (1536, 0.01, 0.5, 1, 4, 1536, 16),
+)
+
+
+def expect_rate(rate: Callable) -> None:
+    """Fail unless rate(step, batch, base, power, warm_up, epochs, images, base_batch) is as lab 34 has it."""
+    for case in CASES:
+        batch, base, power, warm, epochs, images, base_batch = case
+        per_epoch = images // batch
+        total, first = per_epoch * epochs, per_epoch * warm
+        peak = base * (batch / base_batch) ** power
+        who = f"Batch {batch} of {images} images, base {base} at {base_batch}, power {power}, "
+        who += f"warm-up {warm} of {epochs}"
+        for step in sorted(
+            {0, 1, first // 2, max(0, first - 1), first, first + 1, (first + total) // 2, total - 1}
+        ):
+            got, what = rate(step, *case), f"{who}: the rate of step {step} of {total}"
+            if step < first:
+                want = base + (peak - base) * step / first
+                zero = step and power and np.isclose(got, peak * step / first)
+                expect(not zero, f"{what}: {got:.4g}. Warm-up begins at the base rate, not at 0.")
+            else:
+                want = peak * (1 + np.cos(np.pi * (step - first) / (total - first))) / 2
+                early = peak * (1 + np.cos(np.pi * step / total)) / 2
+                slip = first and np.isclose(got, early) and not np.isclose(want, early)
+                expect(
+                    not slip, f"{what}: {got:.4g}. The cosine begins when the warm-up is over, not at step 0."
+                )
+            expect.close(got, want, what, rtol=1e-9)
+
+
+def _layers(seed: int) -> tuple[list, list]:
+    """Weights and, for each of four steps, gradients: layers of sizes and scales that differ; float64."""
+    rng = np.random.default_rng(seed)
+    shapes, scales = ((6, 4), (4,), (4, 5), (5,), (5, 3), (3,)), (1, 0.5, 0.1, 0.1, 3, 1)
+    weights = [scale * rng.standard_normal(shape) for shape, scale in zip(shapes, scales, strict=True)]
+    steps = [[10.0 ** rng.integers(-3, 2) * rng.standard_normal(shape) for shape in shapes] for _ in range(4)]
+    return weights, steps
+
+
+def _state(weights) -> SimpleNamespace:
+    return SimpleNamespace(t=0, m=[0 * one for one in weights], v=[0 * one for one in weights])
+
+
+def _walk(update, weights, steps, rates, **options) -> list[list[np.ndarray]]:
+    """The weights after each step, from copies of what is given."""
+    mine, after = [one.copy() for one in weights], []
+    state = _state(mine)
+    for state.t, (gradients, rate) in enumerate(zip(steps, rates, strict=False), start=1):
+        given = [one.copy() for one in gradients]
+        update(mine, given, state, rate, **options)
+        same = all(np.array_equal(one, other) for one, other in zip(given, gradients, strict=True))
+        expect(same, "The gradients were changed: they belong to the caller.")
+        after.append([one.copy() for one in mine])
+    return after
+
+
+def _lars(weights, gradients, state, rate, trust, decay, momentum, slip=""):
+    norm = np.linalg.norm
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        local, used = 1.0, 0.0 if slip == "nodecay" else decay
+        if w.ndim > 1 or slip == "biases":
+            size, slope = norm(w), norm(g)
+            if slip == "whole":
+                size, slope = (np.sqrt(sum(norm(x) ** 2 for x in xs[::2])) for xs in (weights, gradients))
+            below = slope + (0 if slip == "below" else decay * size)
+            local = trust * size / below if size and below and (slope or slip == "zero") else 1.0
+        step = local * (g + used * w * (w.ndim > 1 or slip in ("biases", "decayed")))
+        state.m[i] = momentum * state.m[i] + (1 if slip == "outside" else rate) * step
+        w -= (rate if slip == "outside" else 1) * state.m[i]
+
+
+LARS_SLIPS = {
+    "biases": "biases are excluded: local rate 1, no decay",
+    "decayed": "no decay for biases",
+    "whole": "each layer has its own norms; these are of the whole net",
+    "below": "below the fraction stands the gradient's norm plus decay times the weights' norm",
+    "nodecay": "the direction is the gradient plus decay times the weights",
+    "outside": "the rate of a step goes into the momentum, not onto all of it",
+}
+
+
+def expect_lars(update: Callable) -> None:
+    """Fail unless update(weights, gradients, state, rate, trust, decay, momentum) is LARS."""
+    weights, steps = _layers(1)
+    plain = {"trust": 0.02, "decay": 0.0, "momentum": 0.9}
+    for i, name in ((0, "a matrix"), (4, "another matrix")):
+        one, other = (
+            _walk(update, weights, [[f * g for g in steps[0]]], (0.1,), **plain)[0] for f in (1, 1000)
+        )
+        moved, more = (np.linalg.norm(after[i] - weights[i]) for after in (one, other))
+        expect(
+            moved > 0, f"After a step {name} is what it was: change the caller's arrays in place, `w -= …`."
+        )
+        words = f"Gradients 1,000 times as large move {name} {more / moved:.4g} times as far"
+        expect(np.isclose(moved, more), f"{words}. With LARS the gradient's size has no say, in matrices.")
+    for trust, decay, momentum in ((0.02, 0.0, 0.0), (0.02, 0.0, 0.9), (0.05, 0.1, 0.9), (0.001, 0.01, 0.5)):
+        options = {"trust": trust, "decay": decay, "momentum": momentum}
+        _compare(update, _lars, LARS_SLIPS, weights, steps, options)
+    for what, kept, slopes in (("weights", 0, 1), ("gradients", 1, 0)):
+        given = [kept * one for one in weights], [[slopes * one for one in step] for step in steps]
+        for decay in (0.0, 0.1):
+            options, who = plain | {"decay": decay}, f"All {what} 0, decay {decay}"
+            with np.errstate(all="ignore"):
+                got = _walk(update, *given, (0.1, 0.1), **options)
+                finite = all(np.isfinite(w).all() for w in got[-1])
+                expect(finite, f"{who}: not finite any more. A norm is 0 there.")
+                words = f"{who} (where a norm is 0, the local rate is 1), "
+                _compare(update, _lars, {}, *given, options, words)
+
+
+def _lamb(weights, gradients, state, rate, decay, betas, eps, slip=""):
+    norm, (one, two) = np.linalg.norm, betas
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        state.m[i] = one * state.m[i] + (1 - one) * g
+        state.v[i] = two * state.v[i] + (1 - two) * g**2
+        young = 0 if slip == "bias" else 1
+        m, v = state.m[i] / (1 - young * one**state.t), state.v[i] / (1 - young * two**state.t)
+        direction = m / np.sqrt(v + eps) if slip == "inside" else m / (np.sqrt(v) + eps)
+        local = 1.0
+        if w.ndim > 1 or slip == "biases":
+            bare = norm(direction)
+            direction = direction + decay * w * (slip != "nodecay")
+            below = norm(g) if slip == "gradient" else bare if slip == "late" else norm(direction)
+            local = norm(w) / below if norm(w) and below and slip != "noratio" else 1.0
+        w -= rate * local * direction
+
+
+LAMB_SLIPS = {
+    "bias": "without Adam's bias correction, m / (1 - beta**t), the first steps are wrong",
+    "biases": "biases are excluded: ratio 1, no decay",
+    "gradient": "the ratio's lower part is the norm of the direction, not of the gradient",
+    "late": "decay is part of the direction before its norm is taken",
+    "nodecay": "the direction is Adam's plus decay times the weights",
+    "inside": "eps is added to the root, not under it",
+    "noratio": "this is Adam: the layer's ratio is missing",
+}
+
+
+def expect_lamb(update: Callable) -> None:
+    """Fail unless update(weights, gradients, state, rate, decay, betas, eps) is LAMB."""
+    weights, steps = _layers(2)
+    for decay, betas, eps in ((0.0, (0.9, 0.999), 1e-6), (0.1, (0.9, 0.999), 1e-6), (0.01, (0.5, 0.9), 1e-3)):
+        _compare(update, _lamb, LAMB_SLIPS, weights, steps, {"decay": decay, "betas": betas, "eps": eps})
+    usual = {"decay": 0.0, "betas": (0.9, 0.999), "eps": 1e-6}
+    for what, kept, slopes in (("weights", 0, 1), ("gradients", 1, 0)):
+        given = [kept * one for one in weights], [[slopes * one for one in step] for step in steps]
+        with np.errstate(all="ignore"):
+            _compare(update, _lamb, {}, *given, usual, f"All {what} 0 (where a norm is 0, the ratio is 1), ")
+
+
+def _compare(update, right, slips, weights, steps, options, before="") -> None:
+    rates = (0.1, 0.2, 0.05, 0.1)  # they change, as in a schedule
+    want = _walk(right, weights, steps, rates, **options)
+    got = _walk(update, weights, steps, rates, **options)
+    named = ", ".join(f"{name} {value}" for name, value in options.items())
+    for number, (mine, theirs) in enumerate(zip(got, want, strict=True)):
+        for i, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            kind = "the matrix" if one.ndim > 1 else "the bias"
+            who = f"{before}{named}, step {number + 1}: {kind} weights[{i}]"
+            if not np.allclose(one, other, rtol=1e-6, atol=1e-12):
+                for slip, words in slips.items():
+                    wrong = _walk(right, weights, steps, rates, **options, slip=slip)[number][i]
+                    expect(not np.allclose(one, wrong, rtol=1e-6, atol=1e-12), f"{who}: {words}.")
+            expect.close(one, other, who, rtol=1e-6, atol=1e-12)

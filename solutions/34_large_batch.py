@@ -1,0 +1,311 @@
+# %% [markdown]
+# # 34 Large batch
+#
+# More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's three
+# answers, drive each to the point where accuracy breaks, and find out what the speed is worth.
+#
+# **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS and LAMB,
+# (3) take their step on many ranks, the same as on one, (4) tell time to accuracy from time per epoch.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 30
+
+# %%
+from functools import partial
+
+import numpy as np
+from labkit import check, lab, large_batch, launch, plots, predict, record
+from labkit.counted import on_every_size
+
+lab.start("34_large_batch")
+
+# %% tags=["parameters"]
+batches = (32, 64, 128, 192, 256, 512, 768, 1536)  # images per step, over all ranks together
+epochs = 20  # passes over the 1,536 training images: the same for every batch
+warm = 5  # of these epochs, for the warm-up
+seeds = (0, 1, 2)  # a training for each: start weights and order of the images
+sgd_rate = 0.05  # learning rates at a batch of 32; where they come from: see 34.3
+lars_rate = 0.05
+lamb_rate = 0.005
+tried = (0.006, 0.0125, 0.025)  # and these of SGD, for one large batch alone
+machine = "h100_ndr"  # the virtual machine whose links sum the gradients
+workers = 4  # real ranks in the checks, unless a launcher has started some
+patience = 30  # seconds after which a check calls the ranks stuck
+
+# %% [markdown]
+# The net: 64 pixels, four hidden layers of 64, ten digits; 17,290 parameters, no normalisation: deep enough
+# to be hurt by a high rate. The optimizer, SGD with **momentum**, has the form of all optimizers of this lab:
+# it moves a list of arrays `weights` in place, matrices and biases. `state.m` is a list of arrays like them,
+# zeros at first: a sum of past steps that fades. `decay` pulls a matrix towards 0; biases have none.
+
+
+# %%
+def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
+    """One step of SGD with momentum, in place."""
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        step = g + decay * w if w.ndim > 1 else g
+        state.m[i] = momentum * state.m[i] + rate * step
+        w -= state.m[i]
+
+
+# %% [markdown]
+# ### Predict
+# With a batch of 32, an epoch has 48 steps; with 1,536, one. If the rate stays, a step goes no further, and
+# the net falls behind. **Linear scaling** (Goyal et al. 2017): k times the batch, k times the rate. Then a
+# step goes as far as k did. Up to which of the batches will that be as good as a batch of 32, to 2 % of the
+# test images? And with a **gradual warm-up**, where the rate climbs to its height in the first five epochs?
+
+# %%
+predict("34.1", linear_up_to=256, with_warm_up=512)
+
+# %% [markdown]
+# ### Exercise 34.1 · The schedule
+# The rate of step 0, 1, 2, …. `peak = base * (batch / base_batch) ** power`: with power 1 linear, 0.5 the
+# square root, 0 not scaled. In the first `warm_up` epochs the rate climbs evenly, step by step, from `base`
+# (at step 0) to `peak` (at the first step *after* them). Then it falls: `peak * (1 + cos(π f)) / 2`, where f
+# is the share, 0 to 1, that is gone of the steps after the warm-up. An epoch has `images // batch` steps:
+# images that do not fill a batch are left out. `warm_up` may be 0. About 6 lines.
+#
+# <details><summary>Hint 1: count in steps</summary>
+#
+# `first = warm_up * (images // batch)` is the first step after the warm-up; `total` steps likewise.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `if step < first: return base + (peak - base) * step / first`. After that `f = (step - first) / (total -
+# first)`. With a warm-up of 0, no step is below `first`.
+# </details>
+
+
+# %%
+def learning_rate(step, batch, base, power, warm_up, epochs, images=1536, base_batch=32):
+    """The rate of step 0, 1, … of a training with this batch."""
+    ### BEGIN SOLUTION
+    first, total = warm_up * (images // batch), epochs * (images // batch)
+    peak = base * (batch / base_batch) ** power
+    if step < first:
+        return base + (peak - base) * step / first
+    f = (step - first) / (total - first)
+    return peak * (1 + np.cos(np.pi * f)) / 2
+    ### END SOLUTION
+
+
+# %%
+with check("34.1"):  # six trainings; steps in the warm-up, at its end, later, and the last
+    large_batch.expect_rate(learning_rate)
+
+# %% [markdown]
+# ### Measure: how far does linear scaling carry?
+# 261 test images: one is 0.4 %. Points are medians of the seeds, bars the spread.
+
+
+# %%
+def plan(base, power, warm_up):
+    return lambda step, batch: learning_rate(step, batch, base, power, warm_up, epochs)
+
+
+def show(found, title=None):
+    right = {way: {b: [one.right for one in row] for b, row in rows.items()} for way, rows in found.items()}
+    if title:
+        plots.lines(right, xlabel="images per step", ylabel="test images right (%)", title=title, logx=True)
+    for way, rows in right.items():
+        print(f"{way:>20}", *(f"{b}: {min(row):.0f}-{max(row):.0f}" for b, row in rows.items()), sep="   ")
+        goal = [[one.epochs_to_goal for one in row] for row in found[way].values()]
+        fields = {"batches": list(rows), "right": list(rows.values()), "epochs_to_95": goal}
+        record.add("accuracy", unit="%", way=way, epochs=epochs, seeds=seeds, **fields)
+
+
+def holds(rows):
+    """The largest batch up to which the median stays within 2 % of the smallest batch's."""
+    middle = {batch: np.median([one.right for one in row]) for batch, row in rows.items()}
+    return max(b for b in batches if all(middle[c] >= middle[batches[0]] - 2 for c in batches if c <= b))
+
+
+ways = {"SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)), "SGD, linear": (sgd, plan(sgd_rate, 1, 0))}
+ways["SGD, linear, warm-up"] = sgd, plan(sgd_rate, 1, warm)
+found = large_batch.sweep(ways, batches, seeds, epochs)
+show(found, f"{epochs} epochs of the digits")
+plain, climbing = (holds(found[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
+predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
+
+# %% [markdown]
+# **Explain.** The rule says that k small steps go the same way as one large step. At the start they do not:
+# the gradient turns quickly. So warm-up helps. And what breaks in the end is the *rate*, not the batch:
+# half the `sgd_rate` is as good at 32, and in our trials linear scaling then held up to 192 instead of 64.
+#
+# ### Exercise 34.2 · LARS
+# One rate must suit the layer that needs the smallest. **LARS** (You, Gitman and Ginsburg 2017) gives each
+# matrix its own: `local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)`. So a step is about `rate * trust` of the
+# matrix's norm, whatever the gradient's size. Then as in `sgd`, with the step `local * (g + decay * w)`.
+# Biases: local rate 1, no decay. Where ‖w‖ or ‖g‖ is 0, the local rate is 1, too. About 8 lines.
+#
+# <details><summary>Hint 1: from sgd to LARS</summary>
+#
+# Only `step` changes: for a bias (`w.ndim == 1`) it is g, for a matrix `local * (g + decay * w)`. The rate
+# stays inside the momentum: `state.m[i] = momentum * state.m[i] + rate * step`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# ‖w‖ and ‖g‖: `size, slope = np.linalg.norm(w), np.linalg.norm(g)`. `local = 1`, and `if size > 0 and slope >
+# 0:` the formula.
+# </details>
+
+
+# %%
+def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
+    """One step of LARS, in place."""
+    ### BEGIN SOLUTION
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        step = g
+        if w.ndim > 1:
+            size, slope = np.linalg.norm(w), np.linalg.norm(g)
+            local = trust * size / (slope + decay * size) if size > 0 and slope > 0 else 1
+            step = local * (g + decay * w)
+        state.m[i] = momentum * state.m[i] + rate * step
+        w -= state.m[i]
+    ### END SOLUTION
+
+
+# %%
+with check("34.2"):  # gradients 1,000 times as large; four steps with and without decay, momentum; norms of 0
+    large_batch.expect_lars(lars)
+
+# %% [markdown]
+# ### Exercise 34.3 · LAMB
+# **LAMB** (You et al. 2019, for BERT) does the same to **Adam's** direction. `state.m[i]` is a fading mean of
+# the gradients: `m = beta * m + (1 - beta) * g`, with `betas[0]`. `state.v[i]` is one of g², with `betas[1]`.
+# Both begin at 0, so in step t = 1, 2, … (`state.t`) they are too small by `1 - beta ** t`: divide by it. The
+# direction is `m / (sqrt(v) + eps)`, for a matrix `+ decay * w`. A bias moves by `rate * direction`, a matrix
+# by `rate * ‖w‖ / ‖direction‖ * direction`; where a norm is 0, by `rate * direction`. About 10 lines.
+#
+# <details><summary>Hint 1: do not store the divided ones</summary>
+#
+# `m = state.m[i] / (1 - betas[0] ** state.t)`: a new name. `state.m[i]` goes on undivided.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `direction = m / (np.sqrt(v) + eps)`, `ratio = 1`. If `w.ndim > 1`: `direction = direction + decay * w`,
+# `size, length = …norm(w), …norm(direction)`, and if both are above 0 `ratio = size / length`.
+# </details>
+
+
+# %%
+def lamb(weights, gradients, state, rate, decay=1e-4, betas=(0.9, 0.999), eps=1e-6):
+    """One step of LAMB, in place. state.t: 1 in the first step."""
+    ### BEGIN SOLUTION
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        state.m[i] = betas[0] * state.m[i] + (1 - betas[0]) * g
+        state.v[i] = betas[1] * state.v[i] + (1 - betas[1]) * g**2
+        m, v = state.m[i] / (1 - betas[0] ** state.t), state.v[i] / (1 - betas[1] ** state.t)
+        direction, ratio = m / (np.sqrt(v) + eps), 1
+        if w.ndim > 1:
+            direction = direction + decay * w
+            size, length = np.linalg.norm(w), np.linalg.norm(direction)
+            ratio = size / length if size > 0 and length > 0 else 1
+        w -= rate * ratio * direction
+    ### END SOLUTION
+
+
+# %%
+with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norms of 0
+    large_batch.expect_lamb(lamb)
+
+# %% [markdown]
+# ### Measure: do they carry further?
+# What was tuned: one rate for each optimizer, *at a batch of 32*, from five a factor of 2 apart, three seeds.
+# Several were equally good; the table has the middle one. For other batches a rule has to do. LAMB's paper
+# scales by the **square root** of the batch. LARS and SGD get that rule here as well: else we would compare
+# rules and call them optimizers.
+
+# %%
+more = {"SGD, square root": (sgd, plan(sgd_rate, 0.5, warm))}
+more["LARS, square root"] = lars, plan(lars_rate, 0.5, warm)
+more["LAMB, square root"] = lamb, plan(lamb_rate, 0.5, warm)
+found |= large_batch.sweep(more, batches, seeds, epochs)
+show({way: found[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
+big = batches[-2:-1]
+fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
+show(large_batch.sweep(fair, big, seeds, epochs))
+
+# %% [markdown]
+# **Explain.** Both count, the rule and the layers' own rates: with the *linear* rule LARS and LAMB held up to
+# about 384 in our trials, SGD up to 128. And the last lines say that SGD, tuned for one batch, comes near
+# LARS. That is known: Nado et al. (2021) tuned Nesterov momentum and Adam until they matched LARS on
+# ResNet-50 and LAMB on BERT. What the layers' own rates save you is tuning. Published, without loss of
+# accuracy: 8,192 images, ResNet-50 in an hour on 256 GPUs (Goyal), 32K (LARS), BERT in 76 minutes (LAMB).
+#
+# ### Exercise 34.4 · The same step on many ranks
+# Each rank has its part of the batch, and all must take the step that one process would take. What must be
+# averaged, and when? `large_batch.gradient(weights, images, labels)` is a list of arrays,
+# `large_batch.join(arrays)` one vector of them, `large_batch.cut(vector, weights)` arrays again. 4 lines.
+#
+# <details><summary>Hint 1: the order</summary>
+#
+# LARS divides by the norm of the gradient *of the whole batch*. A part's gradient is noisier and its norm
+# larger: the mean of four ranks' steps is not the step of the mean.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `mine = large_batch.join(large_batch.gradient(…))`, an `Allreduce` into `total = np.empty_like(mine)`, then
+# `update(weights, large_batch.cut(total / comm.size, weights), state, rate)`.
+# </details>
+
+
+# %%
+def parallel_step(comm, weights, images, labels, update, state, rate):
+    """One step on all ranks. images, labels: this rank's. update: sgd, lars or lamb."""
+    ### BEGIN SOLUTION
+    mine = large_batch.join(large_batch.gradient(weights, images, labels))
+    total = np.empty_like(mine)
+    # Across ranks: the mean gradient of the whole batch, before anybody takes its norm.
+    comm.Allreduce(mine, total)
+    update(weights, large_batch.cut(total / comm.size, weights), state, rate)
+    ### END SOLUTION
+
+
+# %%
+updates, ranks = {"SGD": sgd, "LARS": lars, "LAMB": lamb}, launch.ranks_here(workers)
+with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, against one process
+    for p in (1, 2, 3, 4):
+        large_batch.expect_parallel(parallel_step, updates, p)
+    trial = partial(large_batch.try_parallel, step=parallel_step, updates=updates)
+    launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
+
+# %% [markdown]
+# ### Predict
+# One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead of 48. How
+# many times as fast as with one GPU is an *epoch* then? And how many times sooner, at the best batch and in
+# the best way, are *95 % of the test images* right? Here a GPU is a core of this machine, whose step is
+# measured; the gradients' sum takes what the links of the virtual machine need.
+
+# %%
+predict("34.4", epoch_times_as_fast=40, goal_times_as_soon=10)
+computing = large_batch.step_times(updates, images=batches[0])
+seconds = {way: computing[way.split(",")[0]].median for way in found}
+times = large_batch.times_to_goal(found, seconds, batches[0], machine)
+epoch, goals = large_batch.speed_ups(times, "SGD, rate kept")
+curves = {f"95 %: {way}": rows for way, rows in goals.items() if way != "SGD, linear"} | {"an epoch": epoch}
+axes = {"xlabel": f"images per step, {batches[0]} a GPU", "logx": True, "logy": True}
+plots.lines(curves, ylabel="times as fast as 1 GPU", title="Time per epoch, and time to 95 %", **axes)
+for name, time in computing.items():
+    print(f"{name}, {batches[0]} images: {time}")
+    record.add("step", way=name, images=batches[0], seconds=time)
+for way, rows in times.items():
+    fields = dict(zip(("epoch", "goal"), zip(*rows.values(), strict=True), strict=True))
+    record.add("times", unit="s", way=way, batches=list(rows), gpu=batches[0], machine=machine, **fields)
+best = max(
+    [(gain, way, b) for way, rows in goals.items() for b, gain in rows.items()], default=(0, "none", 0)
+)
+print(f"95 % of the test images, soonest: {best[1]}, batch {best[2]}, {best[2] // batches[0]} GPUs")
+predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best[0])
+
+# %% [markdown]
+# **Explain.** The epoch becomes faster with every GPU; the goal soon does not. Twice the images in a step say
+# less than twice as much about the way to go, and once they agree, more of them say nothing new. GPUs that
+# are added from there on are paid for, and save no time. (A net this small computes so briefly that the sum
+# takes a good part of a step. Change `machine`: a faster network lifts both curves, and not their gap.)
+#
+# ### What you take away
+# - k times the batch, k times the rate, with a warm-up from the base rate: until the rate itself breaks.
+# - LARS and LAMB make each layer's step a share of its weights. The rate still needs a rule, and a warm-up.
+# - Average first, then take norms: a step on p ranks is the step of one process.
+# - Images a second are not the goal. Ask for the time to an accuracy, of several seeds, at a tuned rate.

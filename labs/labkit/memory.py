@@ -58,14 +58,14 @@ def small_vgg(width: int = 8, side: int = 16, classes: int = 10, seed: int = 0) 
 
 
 def deep(pairs: int, width: int = 64, classes: int = 10, seed: int = 0) -> torch.nn.Sequential:
-    """(n, width) -> logits: so many times a linear layer and a ReLU, and one linear layer for the classes."""
+    """(n, width) -> logits: so many pairs of linear layer and ReLU; the last ReLU is a classifier."""
     nn = torch.nn
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = [layer for _ in range(pairs) for layer in (nn.Linear(width, width), nn.ReLU())]
         for layer in layers[::2]:  # as large in each layer, forward and backward (He et al. 2015)
             nn.init.normal_(layer.weight, std=(2 / width) ** 0.5)
-        return nn.Sequential(*layers, nn.Linear(width, classes))
+        return nn.Sequential(*layers[:-1], nn.Linear(width, classes))
 
 
 def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:

@@ -83,7 +83,16 @@ def test_parts_of_a_step():
     assert total == 4 * 4 * (8 + 8 + 2) + 4  # x, ReLU's output, log-probabilities; and the sum of the weights
 
 
-def test_speeds_and_curves_have_every_way():
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tensors: many threads on a busy machine only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_speeds_have_every_way():
     speeds = precision.speeds(1, 16, 5, "cpu")
     assert len(speeds) == 6
     assert all(row["flops"] > 0 and row["share"] > 0 for row in speeds.values())

@@ -17,7 +17,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import affinity, check, lab, launch, plots, predict, record
+from labkit import affinity, check, lab, launch, plots, predict, record, world
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("13_cpu_threads_and_affinity")
@@ -174,12 +174,14 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 
 # %% [markdown]
 # ### Measure
-# All splits, one process with more and more threads, and twice as many threads as cores. A variable is read
-# when OpenMP starts, so ranks get it from `launch.run`. (Active waiting beside other programs is a trap: on a
-# busy machine we saw steps of 31 ms become 1.35 s. Try it: `waiting = "active"`.)
+# All splits, one process with more and more threads, and twice as many threads as cores. How threads wait is
+# read once, when OpenMP starts: ranks of `launch.run` get `OMP_WAIT_POLICY` before; under mpiexec or srun set
+# it yourself. (Active waiting beside other programs is a trap: on a busy machine we saw steps of 31 ms with
+# one thread become 1.35 s with two. Try it: `waiting = "active"`.)
 
 # %%
 ranks, env = launch.ranks_here(min(workers, len(affinity.usable()))), {"OMP_WAIT_POLICY": waiting}
+policy = os.environ.get("OMP_WAIT_POLICY", "active") if world.launcher() else waiting
 options = {"ranks": ranks, "env": env, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
 # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI's waiting is busy.
 cores, found = launch.run(affinity.grid, step, splits, **options)[0]
@@ -187,7 +189,7 @@ rates = {cell: [batch / t for t in (whole.median, whole.q3, whole.q1)] for cell,
 affinity.heat_map(rates, cores=cores, title=f"A training step on {cores} cores (framed: each used once)")
 for (processes, threads), (whole, mail) in found.items():
     cell = {"processes": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
-    record.add("step", seconds=whole, allreduce=mail.median, waiting=waiting, **cell)
+    record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
     print(f"{processes} × {threads}: {whole}" + f"; of it allreduce {mail.median:.1e} s" * (processes > 1))
 most = max(p for p, t in found if p * t == cores)
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
@@ -275,9 +277,9 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On a quiet machine of one socket binding changes little: Linux spreads as many threads as
-# cores well by itself. It pays with two sockets, where a thread that wanders leaves its memory behind, and
-# in steadiness. Bound wrongly it costs a factor: so look, as you did.
+# **Explain.** On a quiet machine of one socket, expect little: Linux spreads the threads well by itself. Beside
+# other programs binding may cost, as a bound thread cannot step aside (on a busy machine we saw steps 1.2 to
+# 1.4 times as long). It pays with two sockets, where a thread that wanders leaves its memory behind.
 #
 # **Slurm** does it for you: `--cpus-per-task=14` gives each rank 14 cores, and `srun --cpu-bind=cores` binds
 # it to them (`verbose,cores` prints the masks; since Slurm 22.05 srun wants its own `--cpus-per-task`, or

@@ -24,7 +24,9 @@ def expect_cores(cores_of) -> None:
     """Shares of the cores for every local rank: disjoint, contiguous, complete, fair."""
     for cores in CORES:
         for size in LOCAL_SIZES:
-            shares = [[int(one) for one in cores_of(rank, size, set(cores))] for rank in range(size)]
+            given = [cores_of(rank, size, set(cores)) for rank in range(size)]
+            expect(all(one is not None for one in given), "cores_of returned None. Return a list of cores.")
+            shares = [[int(one) for one in share] for share in given]
             _expect_shares(shares, sorted(cores), f"Cores {_list(sorted(cores))}, {size} ranks")
 
 
@@ -86,7 +88,9 @@ def expect_splits(splits) -> None:
     """All pairs (processes, threads) that use the cores."""
     for cores, most in ((1, 4), (2, 4), (4, 4), (8, 4), (6, 6), (12, 8), (7, 4), (56, 64)):
         want = [(p, cores // p) for p in range(1, min(most, cores) + 1) if cores % p == 0]
-        got = sorted((int(p), int(t)) for p, t in splits(cores, most))
+        given = splits(cores, most)
+        expect(given is not None, "splits returned None. Return a list of pairs.")
+        got = sorted((int(p), int(t)) for p, t in given)
         expect.equal(got, want, f"Splits of {cores} cores, (processes, threads), at most {most} processes")
 
 
@@ -105,6 +109,10 @@ def expect_step(step) -> None:
             own = _gradients_of(images, labels, p, rank)
             expect(len(got) == len(want), f"{where}: a gradient is missing. Did you call backward()?")
             expect(p == 1 or not np.allclose(got, own, rtol=1e-4), f"{where}: only this rank's own gradient.")
+            stale = any(np.allclose(got, want + old, rtol=1e-3, atol=1e-5) for old in (1, p))
+            expect(
+                not stale, f"{where}: the gradients of the step before are still in it. Set them to 0 first."
+            )
             summed = np.allclose(got, 10 * want, rtol=1e-3, atol=1e-5)
             expect(not summed, f"{where}: the gradient of the sum over the images. Take the mean.")
             for factor in (p, 1 / p):

@@ -1,0 +1,320 @@
+# %% [markdown]
+# # 44 Timeline and fusion
+#
+# Between your gradients and MPI sits Horovod's own thread: it looks, asks, packs and sends. You read what it
+# writes about itself, predict what each of its knobs does, and measure who was right.
+#
+# **You will be able to** (1) read a timeline line by line, and find the rank that others wait for, (2) say
+# which tensors travel together, (3) predict a step's time from fusion threshold and cycle time, (4) keep the
+# response cache working.
+#
+# Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 50 · Before: 32, 40, 42
+
+# %%
+from functools import partial
+
+import pandas as pd
+from labkit import check, cluster, fusion, home, lab, launch, plots, predict, world
+from labkit.fusion import PHASES
+
+lab.start("44_timeline_and_fusion")
+
+# %% tags=["parameters"]
+workers = 4  # real ranks, unless a launcher has started some
+layers = 24  # of the net: a weight and a bias each
+backward = 0.05  # seconds in which the gradients become ready, one after the other
+long_cycle = 20  # ms between two looks, tried beside Horovod's 1
+slow_link = (5e-5, 2.5e7)  # seconds for a message, and its bytes per second: about 200 mbit/s
+rounds = 3  # turns of each way of a step, 5 steps each
+
+# %% [markdown]
+# Your call of `hvd.allreduce_async` only leaves a request. Horovod's thread looks every
+# `HOROVOD_CYCLE_TIME` ms (1) for requests; the ranks compare what they have; what **all** have is packed into
+# messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), which go one after the other.
+# One start of the ranks gives all timelines of exercises 44.1, 44.2 and 44.4. The tensors of a step are
+# handed over in one moment (`hvd.grouped_allreduce_async`): so we know what is ready together. In `late`, one
+# rank begins each step 50 ms later than the others.
+
+# %%
+ranks = launch.ranks_here(workers)
+on_node = world.local_size() if world.launcher() else ranks
+start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
+events = start(fusion.timelines, fusion.ways(ranks // 2, pause=0.05), home())[0]
+first = fusion.lines(events["late"])
+fusion.show_lines(first, "a")
+
+# %% [markdown]
+# `B` begins something, `E` ends what this tensor began last; such pairs lie in each other. `X` is a rank that
+# has the tensor ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
+#
+# ### Exercise 44.1 · Where does the time go, and who was late?
+# `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` names four by their line;
+# "queue" is what passes between the end of negotiation and `B ALLREDUCE`: other messages go first.
+# `late`: "a rank was last" says little (somebody is). Charge each time the **last** `X` of a negotiation with
+# the µs since the one before: so much sooner would all have been ready. 11 and 8 lines.
+#
+# <details><summary>Hint 1: pairs</summary>
+#
+# A list for each tensor: `begun.setdefault(tensor, []).append((when, name))` at B; at E the partner is
+# `since, name = begun[tensor].pop()`. Keep `ended[tensor] = when`: at `B ALLREDUCE`, NEGOTIATE ended then.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `phases`: for lines of kind B or E, `spent = table.setdefault(tensor, dict.fromkeys([*PHASES.values(),
+# "queue"], 0))`. At E: `if name in PHASES: spent[PHASES[name]] += when - since`. At `B ALLREDUCE`:
+# `spent["queue"] += when - ended[tensor]`.
+#
+# `late`: at X, `ticks.setdefault(tensor, []).append((when, int(name)))`. The first E after it ends the
+# negotiation: `seen = ticks.pop(tensor)`, `last, rank = seen[-1]`, `before = seen[-2][0]` (alone: `last`).
+# </details>
+
+
+# %%
+def phases(lines):
+    """lines: (when [µs], tensor, kind, name) in order. Returns {tensor: {phase: µs}}, also phases of 0 µs."""
+    table, begun, ended = {}, {}, {}
+    ### BEGIN SOLUTION
+    for when, tensor, kind, name in lines:
+        if kind in ("B", "E"):
+            spent = table.setdefault(tensor, dict.fromkeys([*PHASES.values(), "queue"], 0))
+        if kind == "B":
+            if name == "ALLREDUCE":
+                spent["queue"] += when - ended[tensor]
+            begun.setdefault(tensor, []).append((when, name))
+        elif kind == "E":
+            since, name = begun[tensor].pop()
+            if name in PHASES:
+                spent[PHASES[name]] += when - since
+            ended[tensor] = when
+    ### END SOLUTION
+    return table
+
+
+def late(lines):
+    """Returns {rank: µs that all waited for it alone}, for ranks that were last in some negotiation."""
+    waited, ticks = {}, {}
+    ### BEGIN SOLUTION
+    for when, tensor, kind, name in lines:
+        if kind == "X":
+            ticks.setdefault(tensor, []).append((when, int(name)))
+        elif kind == "E" and tensor in ticks:
+            seen = ticks.pop(tensor)
+            last, rank = seen[-1]
+            before = seen[-2][0] if len(seen) > 1 else last
+            waited[rank] = waited.get(rank, 0) + last - before
+    ### END SOLUTION
+    return waited
+
+
+# %%
+with check("44.1"):
+    fusion.expect_reading(phases, late, events)
+print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
+print(f"µs waited for one rank alone: {late(first)}. We made rank {ranks // 2} late.")
+print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
+
+# %% [markdown]
+# Negotiation hardly computes: it is **waiting for the last rank**. A long NEGOTIATE means a late rank, not a
+# slow network, and no knob cures it. (Finer than a cycle rank 0 cannot see.)
+#
+# ### Predict
+# Tensors a to g are ready together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes; c and f are
+# float64, the others float32. How many messages, with a threshold of 0, of 50000, of 128 MiB?
+#
+# ### Exercise 44.2 · What travels together?
+# Horovod's rule (`FuseResponses` in its `controller.cc`). The first tensor that is left begins a message. Go
+# through those behind it in order: one **of its type** joins if the message's bytes, with it, stay within the
+# limit. One that does not join is *skipped*, and we look further, as long as the message's bytes and all that
+# was skipped, together, are within the limit; else the message is closed. What was not taken stays in order.
+# The limit is the threshold, rounded **up** to a multiple of 64 float64 values (512 bytes) for each rank of a
+# node; `-(-a // b) * b` rounds up. 1 and 14 lines.
+#
+# <details><summary>Hint 1: a list that shrinks</summary>
+#
+# While something is `left`: `first, *rest = left`. Put into a new list `left` what is not taken; when the
+# message is closed at place i of `rest`, also all from there on, `left += rest[i:]`, and `break`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# For `i, one in enumerate(rest)`: `if one.dtype == first.dtype and size + one.bytes <= limit:` append, add to
+# size. Else `skipped += one.bytes`; `if size + skipped > limit:` close; else `left.append(one)`.
+# </details>
+
+
+# %%
+predict("44.2", messages_0=7, messages_50000=6, messages_128_MiB=2)
+
+
+def rounded(threshold, ranks_on_node):
+    """The limit in bytes that Horovod makes of its threshold."""
+    ### BEGIN SOLUTION
+    return -(-threshold // (512 * ranks_on_node)) * (512 * ranks_on_node)
+    ### END SOLUTION
+
+
+def fuse(ready, limit):
+    """ready: Tensors (.bytes, .dtype) in order. Returns the messages in order, each a list of Tensors."""
+    messages, left = [], list(ready)
+    ### BEGIN SOLUTION
+    while left:
+        first, *rest = left
+        message, size, skipped, left = [first], first.bytes, 0, []
+        for i, one in enumerate(rest):
+            if one.dtype == first.dtype and size + one.bytes <= limit:
+                message.append(one)
+                size += one.bytes
+                continue
+            skipped += one.bytes
+            if size + skipped > limit:
+                left += rest[i:]
+                break
+            left.append(one)
+        messages.append(message)
+    ### END SOLUTION
+    return messages
+
+
+# %%
+with check("44.2"):
+    fusion.expect_fused(rounded, fuse, events, on_node)
+none, some, _, most = fusion.show_travelled(events)
+predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
+
+# %% [markdown]
+# Why look further at all? In mixed precision types alternate. (a + b are 100200 bytes: the rounding.)
+#
+# ### Predict
+# A net of 24 layers, 64 KiB each, 1.6 MB, becomes ready in 50 ms; the link takes 50 µs a message and 25 MB/s.
+# How many ms is a step, with a look every 1 ms, every 20 ms, every 100 ms?
+#
+# ### Exercise 44.3 · What does a step cost?
+# The first look is at 0, when the step begins. A look costs `seconds(0)`: the ranks compare. All that is
+# `ready` by the time at which it **began** is fused, and sent: a message of n bytes takes `seconds(n)`, one
+# after the other. The next look begins `cycle` after the last began, or at once if that is over. 10 lines.
+#
+# <details><summary>Hint 1: one look</summary>
+#
+# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(one.bytes for one in message))` for each
+# message of `fuse([one for one in left if one.ready <= look], limit)`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# While something is left: one look; `left = [one for one in left if one.ready > look]`; `end = now`; then
+# `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
+# </details>
+
+
+# %%
+predict("44.3", ms_1=70, ms_20=80, ms_100=165)
+
+
+def step_time(gradients, limit, cycle, seconds):
+    """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
+    left, now, calls = sorted(gradients, key=lambda one: one.ready), 0.0, 0
+    ### BEGIN SOLUTION
+    while left:
+        look = now
+        now += seconds(0)
+        for message in fuse([one for one in left if one.ready <= look], limit):
+            now += seconds(sum(one.bytes for one in message))
+            calls += 1
+        left = [one for one in left if one.ready > look]
+        end = now
+        now = max(now, look + cycle)
+    return end, calls
+    ### END SOLUTION
+
+
+# %%
+with check("44.3"):
+    fusion.expect_step_time(step_time)
+
+# %%
+net, ms = fusion.show_predicted(step_time, layers, backward, *slow_link)
+predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
+
+# %% [markdown]
+# **Explain.** Why is a large threshold never wrong here, and a long cycle nearly always? While a message is
+# under way, what becomes ready is fused for the next: a slow link fuses by itself, without waiting.
+#
+# ### Predict
+# Without help, rank 0 collects lists of names from all ranks in every look. The **response cache** saves it:
+# a known tensor is one bit, and one small allreduce compares all bits. In 4 steps of 6 tensors: of how many
+# must rank 0 ask rank by rank (`X`), in all? With a metric without a name in each step? And with no cache?
+#
+# ### Exercise 44.4 · Keep the cache working
+# Horovod asks about a tensor unless the cache knows its name **with these bytes and this type**. After a
+# step all its tensors are the newest entries: first the known ones, then those asked about, each in their
+# order. A name has one entry. If one finds no place, the oldest goes. 0 places know nothing. 9 lines.
+#
+# <details><summary>Hint 1: a dict is in order</summary>
+#
+# The first key of a dict is the one put in first. `cache.pop(name, None)`, then `cache[name] = tensor`: now
+# it is the newest. The oldest goes by `cache.pop(next(iter(cache)))`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `known = [one for one in step if cache.get(one.name) == one]`; `new`: the others. Given any places, for each
+# of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
+# </details>
+
+
+# %%
+predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
+
+
+def asked(steps, places):
+    """steps: lists of Tensors. Returns for each step about how many of them rank 0 asks rank by rank."""
+    cache, counts = {}, []
+    ### BEGIN SOLUTION
+    for step in steps:
+        known = [one for one in step if cache.get(one.name) == one]
+        new = [one for one in step if one not in known]
+        for one in known + new if places else []:
+            cache.pop(one.name, None)
+            if len(cache) >= places:
+                cache.pop(next(iter(cache)))
+            cache[one.name] = one
+        counts.append(len(new))
+    ### END SOLUTION
+    return counts
+
+
+# %%
+with check("44.4"):
+    truth = fusion.expect_asked(asked, events)
+print(*truth.items(), sep="\n")
+total = [sum(truth[name]) for name in ("always the same", "a metric without a name", "no cache")]
+predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_without_cache=total[2])
+
+# %% [markdown]
+# `hvd.allreduce(loss)` without `name=` is called `allreduce.noname.17`, next time `.18`: new for ever. **Name
+# what you average**. And what is known has no `X`: for `late`, record with `HOROVOD_CACHE_CAPACITY=0`.
+#
+# ### Measure
+# The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
+# ready at once: known, asked about (no cache), without names. Your model is given MPI's own allreduce here.
+# No timeline runs: the thread that writes it never rests. (The cycle time comes last: in 0.28.1 a process
+# that has set it and the threshold crashes when it starts Horovod again.) One machine shows little but the
+# cycle time. So then two nodes with a slow link: a job, where there is a cluster (`make tabletop
+# BANDWIDTH=200mbit` starts one), else the kit's records of one.
+
+# %%
+ways = fusion.knobs(net, long_cycle)
+link, times = start(fusion.measure, ways, rounds)[0]
+fusion.show(fusion.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
+fusion.keep_activities(events, ranks, on_node)
+there = cluster.here() and not world.launcher()
+job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if there else None
+fusion.show_job(job)
+
+# %% [markdown]
+# **Explain.** Where is your model too fast, and what does it leave out? And the hierarchical ways: both
+# variables changed no line. In 0.28.1 they are compiled for GPUs alone (`operations.cc`; the sum wants NCCL).
+# A variable that is set proves nothing, the timeline does. Lab 26 builds the hierarchical sum itself.
+#
+# ### What you take away
+# - NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.
+# - Same type, in order, up to the threshold, what is ready at one look: that travels together.
+# - Threshold saves latencies, cycle time costs up to one cycle a step; a busy thread fuses by itself.
+# - Name what you average, keep its shape. Next: let Horovod turn the knobs (45).

@@ -1,0 +1,79 @@
+"""labkit.fusion without ranks: lines read back, what was asked, and a wrong use. Lab 44's own checks do the rest."""
+
+from __future__ import annotations
+
+import pytest
+from labkit import fusion
+from labkit.errors import LabError
+from labkit.fusion import Line, Tensor
+
+
+def row(number: int, name: str) -> dict:
+    return {"name": "process_name", "ph": "M", "pid": number, "args": {"name": name}}
+
+
+def request(number: int, start: int, ticks: int = 0) -> list[dict]:
+    """One request of one tensor, as Horovod writes it; ticks: ranks that were noted one by one."""
+    end = {"ph": "E", "ts": start + 40, "pid": number, "args": {"dtype": "float32", "shape": "[1]"}}
+    return [
+        {"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": start, "pid": number},
+        *({"ph": "X", "name": str(rank), "ts": start, "pid": number, "dur": 0} for rank in range(ticks)),
+        {"ph": "E", "ts": start + 10, "pid": number},
+        {"ph": "B", "name": "ALLREDUCE", "ts": start + 15, "pid": number},
+        {"ph": "B", "name": "MPI_ALLREDUCE", "ts": start + 16, "pid": number},
+        {"ph": "E", "ts": start + 36, "pid": number},
+        end,
+    ]
+
+
+EVENTS = [
+    {"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros": 1}},
+    {"ph": "i", "name": "CYCLE_START", "ts": 1, "s": "g"},
+    row(1, "a"),
+    *request(1, 100, ticks=2),
+    row(2, "b"),
+    *request(2, 200),
+    *request(1, 300),
+]
+
+
+def test_lines_name_tensors_and_leave_names_of_rows_out():
+    found = fusion.lines(EVENTS)
+    assert found[:3] == [
+        Line(1, "", "i", "CYCLE_START"),
+        Line(100, "a", "B", "NEGOTIATE_ALLREDUCE"),
+        Line(100, "a", "X", "0"),
+    ]
+    assert len(found) == 1 + 8 + 6 + 6
+
+
+def test_spent_adds_up_all_steps():
+    assert fusion.spent(EVENTS)["a"] == {"negotiate": 20, "queue": 10, "copy in": 0, "sum": 40, "copy out": 0}
+
+
+def test_sent_and_asked_follow_the_steps():
+    assert fusion.sent(EVENTS, 2) == [["a"], ["b"]]
+    a, b = fusion.tensors("a:4 b:4")
+    assert fusion.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
+    assert fusion.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
+
+
+def test_tensors_and_stories_are_read():
+    assert fusion.tensors("a:40 b:8:float64") == [Tensor("a", 40), Tensor("b", 8, "float64")]
+    assert fusion.story("1 - i CYCLE_START\n2 a E -") == [
+        Line(1, "", "i", "CYCLE_START"),
+        Line(2, "a", "E", ""),
+    ]
+
+
+def test_two_cycle_times_in_one_process_are_refused():
+    ways = fusion.knobs([], 5) | {"again": ({"HOROVOD_CYCLE_TIME": "9"}, [], True)}
+    with pytest.raises(LabError, match="one way may set HOROVOD_CYCLE_TIME"):
+        fusion.measure(None, ways, 1)
+
+
+def test_a_job_without_records_shows_nothing(capsys):
+    import pandas
+
+    fusion.show(pandas.DataFrame(), "nobody")
+    assert capsys.readouterr().out == ""

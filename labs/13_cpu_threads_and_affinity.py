@@ -188,7 +188,7 @@ cores, found = launch.run(affinity.grid, step, splits, **options)[0]
 rates = {cell: [batch / t for t in (whole.median, whole.q3, whole.q1)] for cell, (whole, _) in found.items()}
 affinity.heat_map(rates, cores=cores, title=f"A training step on {cores} cores (framed: each used once)")
 for (processes, threads), (whole, mail) in found.items():
-    cell = {"processes": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
+    cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
     record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
     print(f"{processes} × {threads}: {whole}" + f"; of it allreduce {mail.median:.1e} s" * (processes > 1))
 most = max(p for p, t in found if p * t == cores)
@@ -277,7 +277,7 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On a quiet machine of one socket, expect little: Linux spreads the threads well by itself. Beside
+# **Explain.** On a quiet machine of one socket expect little: Linux spreads the threads well by itself. Beside
 # other programs binding may cost, as a bound thread cannot step aside (on a busy machine we saw steps 1.2 to
 # 1.4 times as long). It pays with two sockets, where a thread that wanders leaves its memory behind.
 #

@@ -277,7 +277,7 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On a quiet machine of one socket expect little: Linux spreads the threads well by itself. Beside
+# **Explain.** On a quiet machine of one socket expect little: Linux spreads threads well by itself. Beside
 # other programs binding may cost, as a bound thread cannot step aside (on a busy machine we saw steps 1.2 to
 # 1.4 times as long). It pays with two sockets, where a thread that wanders leaves its memory behind.
 #

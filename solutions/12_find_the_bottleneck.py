@@ -142,9 +142,9 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 # ## The roofline
 # While it computes, the machine fetches what comes next. At best both go on at once, and the slower decides:
 # at intensity I a layer reaches at most `bandwidth * I` flop/s, and never more than the peak (Williams,
-# Waterman, Patterson, 2009). The roofs meet at the **ridge**: left of it is **memory-bound**, else
-# **compute-bound**. **Predict**: 128 images take the linear layer how many times as long as one, and one
-# image reaches how many percent of the peak?
+# Waterman, Patterson, 2009). The roofs meet at the **ridge**. A layer left of it is **memory-bound**, right
+# of it **compute-bound**. **Predict**: 128 images take the linear layer how many times as long as one, and
+# with one image it reaches how many percent of the peak?
 #
 # ### Exercise 12.3 · What is possible
 # The roofline as flop/s and as seconds, and how long a layer's forward pass takes: time `layer(images)`, in
@@ -206,8 +206,8 @@ predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side
 # copies to another layout (1 x 1!). *Above* it, numbers came from a cache, or a library beats the product's.
 #
 # ### Which library ran?
-# PyTorch hands heavy work on. Matrix products go to a **BLAS** (basic linear algebra subprograms, since 1979,
-# of many makers): MKL, OpenBLAS, on GPUs cuBLAS. Convolutions go to a **DNN library**: oneDNN (once MKL-DNN),
+# PyTorch hands heavy work on. Matrix products go to a **BLAS** (basic linear algebra subprograms, Lawson and
+# others, 1979): MKL, OpenBLAS, on GPUs cuBLAS. Convolutions go to a **DNN library**: oneDNN (once MKL-DNN),
 # on GPUs cuDNN; or to the BLAS, as PyTorch sees fit. ReLU is PyTorch's own loop. The profiler tells. And with
 # `ONEDNN_VERBOSE=1` set, oneDNN does: `avx512_core` on the AMD EPYC of our reference results. There its
 # convolution does nearly twice the flop/s of MKL's product: that is the point above the flat roof.

@@ -1,108 +1,45 @@
-"""The checks of lab 12, and what they count with: PyTorch's operators and the bytes these move."""
+"""The checks of lab 12: what a layer costs, the roofs, the roofline, and the mended step."""
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
-from labkit import timing
+from labkit._roofline_counts import Clock, Count, flops
 from labkit.expectations import expect
-from labkit.measurement import FEWEST, Measurement
-
-_NOT_READ = ("copy_", "fill_", "zero_")  # write to their first argument and do not look at it
-_PICKS = ("index", "index_select", "gather", "embedding")  # read as much as they write
+from labkit.measurement import Measurement
 
 
-class Count(TorchDispatchMode):
-    """While on, notes PyTorch's operators but those that only look at numbers in another shape.
-
-    calls: their names. moved: bytes read and written. fresh: bytes of new tensors. sources: tensors read.
-    double: whether float64 was among them.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.calls: list[str] = []
-        self.moved = self.fresh = 0
-        self.sources: list[torch.Tensor] = []
-        self.double = False
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        name = func.overloadpacket.__name__
-        if func.namespace == "aten" and not func.is_view and not name.startswith(("empty", "new_empty")):
-            self._note(func._schema.arguments, name, args, kwargs, out)
-        return out
-
-    def _note(self, arguments, name, args, kwargs, out) -> None:
-        given = [*zip(arguments, args, strict=False), *((one, kwargs.get(one.name)) for one in arguments)]
-        changed = [value for one, value in given if one.alias_info and one.alias_info.is_write]
-        changed = _tensors(changed)
-        read = [v for one, v in given if not (one.kwarg_only and one.alias_info) and v is not None]
-        read = _tensors(read[1:] if name in _NOT_READ else read)
-        written = changed or _tensors([out])
-        self.calls.append(name)
-        self.fresh += 0 if changed else _bytes(written)
-        self.moved += _bytes(written) * (2 if name in _PICKS else 1)
-        self.moved += 0 if name in _PICKS else _bytes(read)
-        self.sources += read
-        self.double |= any(one.dtype == torch.float64 for one in read + written)
+def expect_costs(linear_cost, conv_cost) -> None:
+    """Layers of odd shapes, with strides and padding, in float32 and float16."""
+    for batch, inputs, outputs in ((1, 5, 7), (3, 7, 5), (128, 4096, 4096)):
+        layer = torch.nn.Linear(inputs, outputs, bias=False, device="meta")
+        _expect_cost(linear_cost, layer, (batch, inputs), (batch, inputs, outputs))
+    cases = ((2, 3, 9, 12, 5, 3, 1, 1), (3, 4, 11, 8, 6, 3, 2, 0), (1, 3, 224, 224, 64, 11, 4, 2))
+    for *shape, filters, kernel, stride, padding in cases:
+        how = {"stride": stride, "padding": padding, "bias": False, "device": "meta"}
+        layer = torch.nn.Conv2d(shape[1], filters, kernel, **how)
+        _expect_cost(conv_cost, layer, tuple(shape), (*shape, filters, kernel, stride, padding))
 
 
-def _tensors(values) -> list[torch.Tensor]:
-    flat = [inner for one in values for inner in (one if isinstance(one, (list, tuple)) else [one])]
-    return [one for one in flat if isinstance(one, torch.Tensor)]
-
-
-def _bytes(tensors) -> int:
-    return sum(one.nbytes for one in tensors)
-
-
-def flops(call) -> int:
-    """Floating-point operations of the products and convolutions in call(), as PyTorch counts them."""
-    with FlopCounterMode(display=False) as counter:
-        call()
-    return counter.get_total_flops()
-
-
-class Clock:
-    """In a check, takes the place of timing.measure: runs the call once, counted, and tells known times."""
-
-    TIMES = np.array([9.0, 1.0, 2.0, 2.5, 2.0])  # seconds: median 2, mean 3.3
-
-    def __init__(self, device: str):
-        self.device, self.asked, self.flops, self.count = str(device), 0, 0, Count()
-
-    def measure(self, call, *, repeat=20, warmup=3, comm=None, device=None, seconds=None, batch=1):
-        asynchronous = "a GPU's calls return before the work is done"
-        expect(str(device) == self.device, f"Give timing.measure device=device: {asynchronous}.")
-        expect(warmup > 0, "No warm-up: the first call pays for what later ones find ready.")
-        expect(repeat >= FEWEST, f"Take at least {FEWEST} runs: fewer cannot show the spread.")
-        self.asked += 1
-        with self.count:
-            self.flops = flops(call)
-        return Measurement(self.TIMES)
-
-    def watch(self, function, *args):
-        """What function(*args) returns, with this clock."""
-        with patch.object(timing, "measure", self.measure):
-            result = function(*args)
-        expect(self.asked, "Time the call with timing.measure: it was not used.")
-        return result
-
-    def expect_rate(self, got, work, unit, half) -> None:
-        """That `got` is work per second, at the median."""
-        expect(isinstance(got, (float, int)), f"Return one number, {unit} per second. This is {got!r}.")
-        for seconds, said in ((1.0, "the fastest run"), (self.TIMES.mean(), "the mean")):
-            expect(not np.isclose(got, work / seconds), f"This is {said}. Take the median of the runs.")
-        expect(not np.isclose(2 * got, work / 2), f"Half of what was done: {half}.")
-        expect(not np.isclose(got * work, 2), f"These are seconds per {unit}: turn the fraction round.")
-        expect.close(got, work / 2, f"{unit} per second (in this check the median run takes 2 s)")
+def _expect_cost(cost, layer, shape, arguments) -> None:
+    """cost(*arguments, size) beside what PyTorch says of `layer`; on "meta" nothing is computed."""
+    for size, kind in ((4, torch.float32), (2, torch.float16)):
+        net, images = layer.to(kind), torch.empty(shape, device="meta", dtype=kind)
+        right, out = flops(lambda net=net, images=images: net(images)), net(images)
+        got = cost(*arguments, size)
+        expect(np.shape(got) == (2,), "Return two numbers: flops, bytes.")
+        for factor, cure in ((0.5, "a multiply-add is two operations"), (2, "each multiply-add twice?")):
+            expect(got[0] != factor * right, f"{factor:g} times the flops of {layer}: {cure}.")
+        expect.equal(got[0], right, f"flops of {layer} for images {shape} (out: {tuple(out.shape)})")
+        parts = {"images": images.nbytes, "weights": net.weight.nbytes, "result": out.nbytes}
+        for part, nbytes in parts.items():
+            missing = f"The {part} are missing among the bytes of {layer}: {nbytes:,} of them."
+            expect(got[1] != sum(parts.values()) - nbytes, missing)
+        for wrong in {1, 2, 4} - {size}:
+            said = f"Where a number has {size} bytes, you count {wrong} for it."
+            expect(got[1] * size != sum(parts.values()) * wrong, said)
+        expect.equal(got[1], sum(parts.values()), f"bytes of {layer} for images {shape}, {size} a number")
 
 
 def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
@@ -110,7 +47,7 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     clock, n = Clock(device), 97
     got = clock.watch(matrix_peak, n, device)
     others = set(clock.count.calls) - {"mm", "matmul", "bmm"}
-    expect(clock.flops, "There is no matrix product in the call that you time.")
+    expect(clock.flops, "The call that you time does no product of two matrices in PyTorch.")
     expect(not others, f"The call that you time does more than a product: {', '.join(sorted(others))}.")
     expect(clock.flops >= 2 * n**3, f"For n={n}, a product of n x n matrices does 2 n³ operations.")
     expect(not clock.count.double, "These are float64 numbers; the layers will use float32.")
@@ -123,8 +60,9 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     )
     largest = max((one.nbytes for one in count.sources), default=0)
     expect(largest >= nbytes, f"The array that is read has {largest} bytes, not {nbytes}: too near a cache.")
-    zeros = "The array that is read was never written, or with zeros: the system may have one page for it all"
-    expect(all(bool(one.any()) for one in count.sources), f"{zeros}. Fill it, with torch.ones for example.")
+    zeros = "The array that is read was not written, or with zeros: the system may have one page for it all"
+    written = not clock.whole.blank and all(bool(one.any()) for one in count.sources)
+    expect(written, f"{zeros}. Fill it, with torch.ones for example.")
     clock.expect_rate(got, count.moved, "bytes", "what is read and what is written, both are moved")
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from labkit import axes, models, plots, timing
-from labkit._roofline_checks import expect_bounds, expect_counts, expect_forward, expect_mended, flops
+from labkit._roofline_checks import expect_bounds, expect_costs, expect_counts, expect_forward, expect_mended
+from labkit._roofline_counts import flops
 from labkit.expectations import expect
 from labkit.measurement import FEWEST, human
 from labkit.style import FAINT, INK, styled
@@ -54,38 +55,6 @@ def layers(linear_cost, conv_cost, side: int, device: str) -> dict:
         name: (layer.to(device), torch.randn(shape, device=device), *cost)
         for name, (layer, shape, cost) in found.items()
     }
-
-
-def expect_costs(linear_cost, conv_cost) -> None:
-    """Layers of odd shapes, with strides and padding, in float32 and float16."""
-    for batch, inputs, outputs in ((1, 5, 7), (3, 7, 5), (128, 4096, 4096)):
-        layer = torch.nn.Linear(inputs, outputs, bias=False, device="meta")
-        _expect_cost(linear_cost, layer, (batch, inputs), (batch, inputs, outputs))
-    cases = ((2, 3, 9, 12, 5, 3, 1, 1), (3, 4, 11, 8, 6, 3, 2, 0), (1, 3, 224, 224, 64, 11, 4, 2))
-    for *shape, filters, kernel, stride, padding in cases:
-        how = {"stride": stride, "padding": padding, "bias": False, "device": "meta"}
-        layer = torch.nn.Conv2d(shape[1], filters, kernel, **how)
-        _expect_cost(conv_cost, layer, tuple(shape), (*shape, filters, kernel, stride, padding))
-
-
-def _expect_cost(cost, layer, shape, arguments) -> None:
-    """cost(*arguments, size) beside what PyTorch says of `layer`; on "meta" nothing is computed."""
-    for size, kind in ((4, torch.float32), (2, torch.float16)):
-        net, images = layer.to(kind), torch.empty(shape, device="meta", dtype=kind)
-        right, out = flops(lambda net=net, images=images: net(images)), net(images)
-        got = cost(*arguments, size)
-        expect(np.shape(got) == (2,), "Return two numbers: flops, bytes.")
-        for factor, cure in ((0.5, "a multiply-add is two operations"), (2, "each multiply-add twice?")):
-            expect(got[0] != factor * right, f"{factor:g} times the flops of {layer}: {cure}.")
-        expect.equal(got[0], right, f"flops of {layer} for images {shape} (out: {tuple(out.shape)})")
-        parts = {"images": images.nbytes, "weights": net.weight.nbytes, "result": out.nbytes}
-        for part, nbytes in parts.items():
-            missing = f"The {part} are missing among the bytes of {layer}: {nbytes:,} of them."
-            expect(got[1] != sum(parts.values()) - nbytes, missing)
-        for wrong in {1, 2, 4} - {size}:
-            said = f"Where a number has {size} bytes, you count {wrong} for it."
-            expect(got[1] * size != sum(parts.values()) * wrong, said)
-        expect.equal(got[1], sum(parts.values()), f"bytes of {layer} for images {shape}, {size} a number")
 
 
 def expect_roofs(matrix_peak, memory_bandwidth, n: int, nbytes: int, device: str):

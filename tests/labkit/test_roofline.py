@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from labkit import _roofline_checks as checks
 from labkit import models, roofline, timing
+from labkit._roofline_checks import expect_counts
+from labkit._roofline_counts import Count
 from labkit.errors import CheckFailed
 
 
@@ -23,20 +24,20 @@ from labkit.errors import CheckFailed
 )
 def test_bytes_and_new_tensors_are_counted_in_arrays(call, moved, fresh):
     a, b = torch.ones(16), torch.ones(16)
-    with checks.Count() as count:
+    with Count() as count:
         call(a, b)
     assert (count.moved, count.fresh) == (moved * a.nbytes, fresh * a.nbytes)
 
 
 def test_of_a_table_from_which_rows_are_picked_only_these_count():
     table, rows = torch.ones(1000, 4), torch.tensor([3, 5])
-    with checks.Count() as count:
+    with Count() as count:
         table[rows]
     assert count.moved == 2 * 2 * 4 * 4
 
 
 def test_float64_is_seen():
-    with checks.Count() as count:
+    with Count() as count:
         torch.ones(3).double()
     assert count.double
 
@@ -83,7 +84,7 @@ def test_a_mean_is_not_a_median():
         return 2 * n**3 / timing.measure(lambda: a @ a, device=device).samples.mean()
 
     with pytest.raises(CheckFailed, match="This is the mean"):
-        checks.expect_counts(mean, other_bandwidth, "cpu")
+        expect_counts(mean, other_bandwidth, "cpu")
 
 
 def slow(net, optimizer, pixels, labels, rows):

@@ -10,11 +10,9 @@
 # Needs: torch · Ranks: 1 · Minutes: 50 · Before: 10
 
 # %%
-from functools import partial
-
 import torch
 import torch.nn.functional as F
-from labkit import check, expect, hint, lab, memory, models, plots, precision, predict, record, timing, world
+from labkit import check, expect, hint, lab, models, plots, precision, predict, record, world
 from torch.utils.checkpoint import checkpoint
 
 lab.start("14_mixed_precision_and_memory")

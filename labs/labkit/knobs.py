@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import _local, compression, models, timing
+from labkit._horovod_steps import DEFAULT_FUSION
 from labkit._knobs_looks import (
     LOGS,
     expect_adasum,
@@ -129,7 +130,7 @@ def _transmitted() -> int:
 
 def watch(comm, samples: int, **work) -> dict:
     """On a rank: steps as they are by default, then steps while autotune tries `samples` + 1 settings, then
-    with what it chose. Returns {"log": text, "default": Measurement of a step, "autotune": the same}.
+    with what it chose. Returns {"log": text, "default": Measurement of a step, "autotune's": …}.
 
     Afterwards Horovod cannot start again in this process: autotune leaves both knobs fixed on all ranks but
     0, and the start after that dies (a fixed knob is written to where it is no more; seen with 0.28.1).
@@ -138,24 +139,29 @@ def watch(comm, samples: int, **work) -> dict:
     each = SCORES_PER_SAMPLE * int(os.environ["HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"]) + 1
     found = _steps(comm, {"HOROVOD_AUTOTUNE": "1"}, before=(samples + 3) * each, **work)
     log = Path(os.environ["HOROVOD_AUTOTUNE_LOG"]).read_text() if comm.rank == 0 else ""
-    return {"log": log, "default": _measured(default), "autotune": _measured(found)}
+    return {"log": log, "default": _measured(default), "autotune's": _measured(found)}
 
 
-def sweep(comm, search: Callable, thresholds, rounds: int, **work) -> dict:
-    """On a rank: let search(measure, settings, rounds) choose among fusion thresholds (bytes).
+def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) -> dict:
+    """On a rank: let search(measure, settings, rounds) choose among fusion thresholds (bytes) at 1 ms.
 
     settings: [(threshold,), …]; measure(threshold) starts Horovod anew, and returns MB/s, on all ranks the
-    same. Returns {"chosen": a setting, "seconds": {threshold: Measurement}}.
+    same. last: (threshold, cycle time in ms) that runs after the search, as long as a threshold did.
+    Returns {"chosen": a setting, "seconds": {"0 MiB": Measurement of a step, …, "default": …}}.
     """
     seconds: dict = {}
 
     def measure(threshold: int) -> float:
         taken = _steps(comm, {"HOROVOD_FUSION_THRESHOLD": str(threshold)}, **work)
-        seconds.setdefault(threshold, []).extend(taken)
+        name = "default" if threshold == DEFAULT_FUSION else f"{threshold / 2**20:g} MiB"
+        seconds.setdefault(name, []).extend(taken)
         return 4e-6 * work["layers"] * work["width"] ** 2 / float(np.median(taken))
 
     chosen = search(measure, [(threshold,) for threshold in thresholds], rounds)
-    return {"chosen": tuple(chosen), "seconds": {one: _measured(row) for one, row in seconds.items()}}
+    if last:  # at the end: with both knobs fixed, Horovod cannot start again
+        both = {"HOROVOD_FUSION_THRESHOLD": str(last[0]), "HOROVOD_CYCLE_TIME": str(last[1])}
+        seconds["autotune's"] = _steps(comm, both, **{**work, "steps": rounds * work["steps"]})
+    return {"chosen": tuple(chosen), "seconds": {name: _measured(row) for name, row in seconds.items()}}
 
 
 def _steps(comm, settings: Mapping[str, str], layers: int, width: int, steps: int, before: int = 2) -> list:

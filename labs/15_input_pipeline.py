@@ -87,7 +87,6 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 # %% [markdown]
 # PyTorch's `DistributedSampler` does this, in another order. It pads unless `drop_last=True`, and every epoch
 # has the same order unless you call `set_epoch`.
-#
 # ### Exercise 15.2 · Shards
 # A million small files are a million opens, each a question to the file system's metadata server. **Shards**
 # are a few tar files, read from front to back. Files with the same name up to the first dot are one sample:
@@ -233,9 +232,10 @@ def feed(storage):  # batch after batch, epoch after epoch
 
 nbytes = sum(path.stat().st_size for path in stored.shards) / images  # of an image in its shard
 train = inputs.trainer(device, width)
-found, compute = inputs.knob(feed, train, prefetch, batch, batch * nbytes, shares)
+found = inputs.knob(feed, train, prefetch, batch, batch * nbytes, shares)
 plots.lanes(inputs.lanes(found, 1), title="Three steps, input as long as compute")
-predict.compare("15.4", exposed_over_compute=found[2, "prefetch"][1] / compute)
+_, exposed, compute = found[2, "prefetch"]
+predict.compare("15.4", exposed_over_compute=exposed / compute)
 inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
 
 # %% [markdown]

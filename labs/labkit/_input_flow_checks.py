@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from labkit.expectations import expect
 
-PATIENCE = 4  # seconds for what threads do in milliseconds
+PATIENCE = 3  # seconds for what threads do in milliseconds
 
 
 def _counted(items, taken: list, error: Exception | None = None) -> Iterator:
@@ -109,9 +109,11 @@ def _expect_error(prefetch, depth, good) -> None:
 
 
 def _expect_no_thread(prefetch, depth, read) -> None:
-    before = set(threading.enumerate())
-    found = iter(prefetch(itertools.count(), depth))
+    before, taken = set(threading.enumerate()), []
+    found = iter(prefetch(_counted(itertools.count(), taken), depth))
     list(itertools.islice(found, read))
+    _wait(lambda: len(taken) >= read + depth)
+    time.sleep(0.02)  # now a thread that waits for a place does so
     closer = threading.Thread(target=getattr(found, "close", lambda: None), daemon=True)
     closer.start()
     closer.join(PATIENCE)

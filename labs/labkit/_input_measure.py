@@ -99,8 +99,8 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
     """Train over storage of several bandwidths, with and without prefetch; show and record it.
 
     feed(storage): endless batches of `batch` images, of `nbytes` bytes. shares: of a batch's input, over the
-    arithmetic of a step. Returns {(share, way): (profile of STEPS steps, exposed seconds, those predicted)}
-    and the seconds of the arithmetic.
+    arithmetic of a step. Returns {(share, way): (profile of STEPS steps, seconds exposed, seconds computed)}.
+    Predicted are they by the compute of the same run: on a busy machine that is longer if something reads.
     """
     source = feed(Storage())
     ready = next(source)
@@ -111,31 +111,29 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
     for share in shares:
         # Decoding takes its part of the input; where it takes all (a fast GPU), the bytes take some more.
         carry = max(share * compute - decoding, 0.2 * share * decoding)
+        speed = float(f"{nbytes / carry / 1e6:.2g}")  # MB/s
+        alone = nbytes / speed / 1e6 + decoding
         for way in ("no prefetch", "prefetch"):
-            taken, waits = _over(
-                feed(Storage(nbytes / carry)), train, prefetch if way == "prefetch" else None
+            taken, waits, busy = _over(
+                feed(Storage(speed * 1e6)), train, prefetch if way == "prefetch" else None
             )
-            told = max(0.0, decoding + carry - compute) if way == "prefetch" else decoding + carry
-            found[share, way] = taken, waits, told
-            rate.setdefault(way, {})[round(nbytes / carry / 1e6, 1)] = STEPS * batch / taken.step.samples
+            told = max(0.0, alone - busy) if way == "prefetch" else alone
+            found[share, way] = taken, waits, busy
+            rate.setdefault(way, {})[speed] = STEPS * batch / taken.step.samples
             lines = rate.setdefault(f"{way}, predicted", ([], []))
-            lines[0].append(nbytes / carry / 1e6)
-            lines[1].append(batch / (compute + told))
-            busy = float(taken.table()["compute"].iloc[0]) / STEPS
-            print(
-                f"{nbytes / carry / 1e6:7.2f} MB/s, {way:11}: exposed input {human(told)} predicted", end=", "
-            )
-            print(f"{human(waits)} measured; compute then took {human(busy)}")
+            lines[0].append(speed)
+            lines[1].append(batch / (busy + told))
+            print(f"{speed:5g} MB/s, {way:11}: compute {human(busy)}, input alone {human(alone)}", end="; ")
+            print(f"exposed {human(told)} predicted, {human(waits)} measured")
             step = timing.Measurement(taken.step.samples / STEPS, taken.step.resolution / STEPS)
-            shown = {"compute": compute, "decoding": decoding, "exposed": waits, "exposed_predicted": told}
-            shown["compute_then"] = busy
-            record.add("step", way=way, bandwidth=nbytes / carry, seconds=step, **shown)
+            shown = {"compute": busy, "input_alone": alone, "exposed": waits, "exposed_predicted": told}
+            record.add("step", way=way, bandwidth=speed * 1e6, seconds=step, **shown)
     axes = {"xlabel": "bandwidth of the storage (MB/s)", "ylabel": "images/s", "logx": True}
     plots.lines(rate, **axes, title="The storage's bandwidth as a knob", name="knob")
-    return found, compute
+    return found
 
 
-def _over(source, train, prefetch) -> tuple[profiling.Profile, float]:
+def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
     source = source if prefetch is None else prefetch(source, 2)
 
     def steps() -> None:
@@ -146,7 +144,8 @@ def _over(source, train, prefetch) -> tuple[profiling.Profile, float]:
 
     profile = profiling.record(steps, steps=5, overhead=False)
     source.close()
-    return profile, float(profile.table()["input"].iloc[0]) / STEPS
+    row = profile.table().iloc[0] / STEPS
+    return profile, float(row["input"]), float(row["compute"])
 
 
 def lanes(found: dict, share) -> dict:

@@ -111,8 +111,8 @@ WRONG = [
     Wrong(
         "15.4",
         "no thread",
-        "    thread.start()\n",
-        "    thread.is_alive = lambda: False\n    thread.run()\n",
-        "x",
+        "thread.start()",
+        "work()",
+        "waits for ever",
     ),
 ]

@@ -22,11 +22,12 @@ lab.start("34_large_batch")
 batches = (32, 64, 128, 192, 256, 512, 768, 1536)  # images per step, over all ranks together
 epochs = 20  # passes over the 1,536 training images: the same for every batch
 warm = 5  # of these epochs, for the warm-up
+goal = 97  # % of the test images: 2 less than a batch of 32 gets right in the end
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
-sgd_rate = 0.05  # learning rates at a batch of 32; where they come from: see 34.3
-lars_rate = 0.05
-lamb_rate = 0.005
-tried = (0.006, 0.0125, 0.025)  # and these of SGD, for one large batch alone
+sgd_rate = 0.025  # learning rates at a batch of 32; where they come from: see after 34.3
+lars_rate = 0.025
+lamb_rate = 0.00125
+tried = (0.006, 0.0125)  # and these of SGD, for one large batch alone
 machine = "h100_ndr"  # the virtual machine whose links sum the gradients
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
@@ -109,8 +110,8 @@ def show(found, title=None):
         plots.lines(right, xlabel="images per step", ylabel="test images right (%)", title=title, logx=True)
     for way, rows in right.items():
         print(f"{way:>20}", *(f"{b}: {min(row):.0f}-{max(row):.0f}" for b, row in rows.items()), sep="   ")
-        goal = [[one.epochs_to_goal for one in row] for row in found[way].values()]
-        fields = {"batches": list(rows), "right": list(rows.values()), "epochs_to_95": goal}
+        until = [[one.epochs_to_goal for one in row] for row in found[way].values()]
+        fields = {"batches": list(rows), "right": list(rows.values()), "goal": goal, "epochs_to_goal": until}
         record.add("accuracy", unit="%", way=way, epochs=epochs, seeds=seeds, **fields)
 
 
@@ -122,15 +123,16 @@ def holds(rows):
 
 ways = {"SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)), "SGD, linear": (sgd, plan(sgd_rate, 1, 0))}
 ways["SGD, linear, warm-up"] = sgd, plan(sgd_rate, 1, warm)
-found = large_batch.sweep(ways, batches, seeds, epochs)
+found = large_batch.sweep(ways, batches, seeds, epochs, goal)
 show(found, f"{epochs} epochs of the digits")
 plain, climbing = (holds(found[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
 predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
 
 # %% [markdown]
-# **Explain.** The rule says that k small steps go the same way as one large step. At the start they do not:
-# the gradient turns quickly. So warm-up helps. And what breaks in the end is the *rate*, not the batch:
-# half the `sgd_rate` is as good at 32, and in our trials linear scaling then held up to 192 instead of 64.
+# **Explain.** The kept rate is too low for few steps. The rule says that k small steps go the same way as a
+# large one; at the start they do not, the gradient turns quickly, so warm-up helps. What breaks in the end is
+# the *rate*, not the batch: with half the `sgd_rate`, as good at 32, linear scaling held up to 256 in our
+# trials, and warm-up did not move that.
 #
 # ### Exercise 34.2 · LARS
 # One rate must suit the layer that needs the smallest. **LARS** (You, Gitman and Ginsburg 2017) gives each
@@ -211,27 +213,28 @@ with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norm
 
 # %% [markdown]
 # ### Measure: do they carry further?
-# What was tuned: one rate for each optimizer, *at a batch of 32*, from five a factor of 2 apart, three seeds.
-# Several were equally good; the table has the middle one. For other batches a rule has to do. LAMB's paper
-# scales by the **square root** of the batch. LARS and SGD get that rule here as well: else we would compare
-# rules and call them optimizers.
+# What was tuned: one rate for each optimizer, *at a batch of 32*, of six that are a factor of 2 apart: the
+# best mean of three seeds; of a tie (SGD: 0.0125 and 0.025) the larger. For larger batches a rule has to do:
+# the linear one for all three, so that we compare optimizers and not rules. And to compare rules, SGD with
+# the **square root** of k, as LAMB's paper scales. The last lines: SGD tuned for one large batch alone.
 
 # %%
 more = {"SGD, square root": (sgd, plan(sgd_rate, 0.5, warm))}
-more["LARS, square root"] = lars, plan(lars_rate, 0.5, warm)
-more["LAMB, square root"] = lamb, plan(lamb_rate, 0.5, warm)
-found |= large_batch.sweep(more, batches, seeds, epochs)
+more["LARS, linear"] = lars, plan(lars_rate, 1, warm)
+more["LAMB, linear"] = lamb, plan(lamb_rate, 1, warm)
+found |= large_batch.sweep(more, batches, seeds, epochs, goal)
 show({way: found[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
 big = batches[-2:-1]
 fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
-show(large_batch.sweep(fair, big, seeds, epochs))
+show(large_batch.sweep(fair, big, seeds, epochs, goal))
 
 # %% [markdown]
-# **Explain.** Both count, the rule and the layers' own rates: with the *linear* rule LARS and LAMB held up to
-# about 384 in our trials, SGD up to 128. And the last lines say that SGD, tuned for one batch, comes near
-# LARS. That is known: Nado et al. (2021) tuned Nesterov momentum and Adam until they matched LARS on
-# ResNet-50 and LAMB on BERT. What the layers' own rates save you is tuning. Published, without loss of
-# accuracy: 8,192 images, ResNet-50 in an hour on 256 GPUs (Goyal), 32K (LARS), BERT in 76 minutes (LAMB).
+# **Explain.** Layers' own rates carry further, LAMB's furthest, and all break. But look at SGD with the other
+# rule, and with a rate tuned for the large batch: it comes near LARS. A rate and a rule go together. (With
+# the square root, from the same rate, LAMB was too slow here: 84 to 93 % at 512 in our trials.) Nado et al.
+# (2021) found that Nesterov momentum and Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT.
+# Published, with no loss of accuracy: batches of 8,192 (ResNet-50 in an hour on 256 GPUs; Goyal) and of 32K
+# (ResNet-50, LARS; BERT in 76 minutes, LAMB).
 #
 # ### Exercise 34.4 · The same step on many ranks
 # Each rank has its part of the batch, and all must take the step that one process would take. What must be
@@ -274,8 +277,8 @@ with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, a
 # ### Predict
 # One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead of 48. How
 # many times as fast as with one GPU is an *epoch* then? And how many times sooner, at the best batch and in
-# the best way, are *95 % of the test images* right? Here a GPU is a core of this machine, whose step is
-# measured; the gradients' sum takes what the links of the virtual machine need.
+# the best way, are *97 % of the test images* right, which takes more epochs? Here a GPU is a core of this
+# machine, whose step is measured; the gradients' sum takes what the links of the virtual machine need.
 
 # %%
 predict("34.4", epoch_times_as_fast=40, goal_times_as_soon=10)
@@ -283,9 +286,11 @@ computing = large_batch.step_times(updates, images=batches[0])
 seconds = {way: computing[way.split(",")[0]].median for way in found}
 times = large_batch.times_to_goal(found, seconds, batches[0], machine)
 epoch, goals = large_batch.speed_ups(times, "SGD, rate kept")
-curves = {f"95 %: {way}": rows for way, rows in goals.items() if way != "SGD, linear"} | {"an epoch": epoch}
+curves = {f"{goal} %: {way}": rows for way, rows in goals.items() if way != "SGD, linear"} | {
+    "an epoch": epoch
+}
 axes = {"xlabel": f"images per step, {batches[0]} a GPU", "logx": True, "logy": True}
-plots.lines(curves, ylabel="times as fast as 1 GPU", title="Time per epoch, and time to 95 %", **axes)
+plots.lines(curves, ylabel="times as fast as 1 GPU", title=f"Time per epoch, and time to {goal} %", **axes)
 for name, time in computing.items():
     print(f"{name}, {batches[0]} images: {time}")
     record.add("step", way=name, images=batches[0], seconds=time)
@@ -295,7 +300,7 @@ for way, rows in times.items():
 best = max(
     [(gain, way, b) for way, rows in goals.items() for b, gain in rows.items()], default=(0, "none", 0)
 )
-print(f"95 % of the test images, soonest: {best[1]}, batch {best[2]}, {best[2] // batches[0]} GPUs")
+print(f"{goal} % of the test images, soonest: {best[1]}, batch {best[2]}, {best[2] // batches[0]} GPUs")
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best[0])
 
 # %% [markdown]

@@ -87,7 +87,7 @@ def digits() -> data.Dataset:
 
 
 @cache
-def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, goal: float = 95.0) -> Trained:
+def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, goal: float) -> Trained:
     """Train on the digits, one rate a step; the same call twice trains once. goal: % of the test images.
 
     The test images are looked at four times an epoch (after each step, where there are fewer).
@@ -116,7 +116,7 @@ def _percent_right(weights) -> float:
     return 100 * float(np.mean(guesses == digits().test_y))
 
 
-def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int) -> dict:
+def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int, goal: float) -> dict:
     """way -> {batch: [a Trained for each seed]}. ways: name -> (update, rate(step, batch))."""
     found: dict = {}
     for name, (update, rate) in ways.items():
@@ -124,5 +124,5 @@ def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: i
         for batch in batches:
             total = epochs * (data.TRAIN_IMAGES // batch)
             rates = tuple(float(rate(step, batch)) for step in range(total))
-            found[name][batch] = [train(update, rates, batch, epochs, seed) for seed in seeds]
+            found[name][batch] = [train(update, rates, batch, epochs, seed, goal) for seed in seeds]
     return found

@@ -97,11 +97,14 @@ def test_join_and_cut():
 
 
 def test_sweep_trains_and_survives_a_rate_that_is_too_high():
-    found = large_batch.sweep({"good": (sgd, lambda *_: 0.05), "high": (sgd, lambda *_: 1e6)}, (64,), (0,), 3)
+    found = large_batch.sweep(
+        {"good": (sgd, lambda *_: 0.05), "high": (sgd, lambda *_: 1e6)}, (64,), (0,), 3, 80
+    )
     good, high = found["good"][64][0], found["high"][64][0]
     assert good.right > 85 > 30 > high.right
     assert high.epochs_to_goal is None
-    assert large_batch.sweep({"good": (sgd, lambda *_: 0.0)}, (64,), (0,), 1)["good"][64][0].right < 30
+    assert 0 < good.epochs_to_goal <= 3
+    assert large_batch.sweep({"good": (sgd, lambda *_: 0.0)}, (64,), (0,), 1, 80)["good"][64][0].right < 30
 
 
 def test_times():

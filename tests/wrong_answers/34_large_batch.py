@@ -6,6 +6,7 @@ SMALL = {
     "batches": (64, 256, 1536),
     "epochs": 4,
     "warm": 1,
+    "goal": 90,
     "seeds": (0,),
     "tried": (0.0125,),
     "patience": 20,

@@ -24,7 +24,7 @@ lab.start("13_cpu_threads_and_affinity")
 
 # %% tags=["parameters"]
 batch = 64  # images of 32 × 32 pixels per step, over all ranks together
-width = 16  # channels of the net's first convolutions: 16,906 weights
+width = 16  # channels of the net's first convolutions: 16,986 weights
 repeat = 20  # steps measured of each kind
 workers = 4  # ranks at most, unless a launcher has started some; never more than cores
 waiting = "passive"  # OpenMP's threads without work sleep; "active": they keep their core busy, the default
@@ -138,7 +138,7 @@ predict("13.3", ranks_over_threads=...)
 # %% [markdown]
 # ### Exercise 13.3 · The same step on several ranks
 # Parts of a batch need not be equal, so no mean of means: a rank takes the *sum* of its images' losses and
-# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. 6 lines; and
+# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. 7 lines; and
 # the pairs (processes, threads) that use all `cores`, 1 line.
 #
 # <details><summary>Hint 1: the splits</summary>

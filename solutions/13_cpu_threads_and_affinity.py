@@ -240,7 +240,7 @@ else:
 # where a rank's part of the batch gets too small to be quick, or where memory is short: every rank has its
 # own weights. Neither way gains memory bandwidth: it is the node's, and all its cores share it.
 #
-# **On large machines.** 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's user guide),
+# **On large machines.** 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide),
 # trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
 # SC19, which compares processes per node). Intel-Caffe sent its gradients through MLSL, a layer on Intel MPI
 # with cores set apart for communication (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for

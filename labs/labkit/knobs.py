@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit import _local, compression, models, timing
+from labkit import _local, cluster, compression, models, record, timing
 from labkit._horovod_steps import DEFAULT_FUSION
 from labkit._knobs_looks import (
     LOGS,
@@ -27,14 +27,14 @@ from labkit._knobs_looks import (
 from labkit.expectations import expect
 from labkit.measurement import Measurement
 
-__all__ = ["FIXED", "LAYERS", "LOGS", "accuracies", "autotune", "expect_adasum", "expect_bytes"]
-__all__ += ["expect_pair", "expect_search"]
-__all__ += ["gradients", "sweep", "try_adasum", "watch"]
+__all__ = ["FIXED", "LAYERS", "LOGS", "accuracies", "autotune", "between_nodes", "expect_adasum"]
+__all__ += ["expect_bytes", "expect_pair", "expect_search", "gradients", "sweep", "try_adasum", "watch"]
 
 WEIGHTS = [weight.size for weight in models.start_weights()]  # values in each layer of the digits' net
 LAYERS = [slice(end - size, end) for size, end in zip(WEIGHTS, np.cumsum(WEIGHTS).tolist(), strict=True)]
 # Fixed, these stay as they are by default: autotune would else search all over again with the others.
 FIXED = {"HOROVOD_CACHE_CAPACITY": "1024", "HOROVOD_HIERARCHICAL_ALLGATHER": "0"}
+PACKED = "float32 packed as float16"
 SCORES_PER_SAMPLE = 5  # parameter_manager.h: a setting's score is the median of five
 
 
@@ -82,24 +82,20 @@ def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
     mine = gradients(comm.size, sum(WEIGHTS), seed=1)[comm.rank]
     if comm.size & (comm.size - 1):
         expect.raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Horovod")
-        expect(
-            refusal(comm, adasum, mine[None].repeat(comm.size, 0)), "Yours refuses other ranks than Horovod."
-        )
+        told = refusal(comm, adasum, mine[None].repeat(comm.size, 0))
+        expect(told, "Horovod refuses this number of ranks, yours does not.")
     else:
         names = [f"layer {number}" for number in range(len(LAYERS))]
         parts = [torch.from_numpy(mine[one].copy()) for one in LAYERS]
         asked = [hvd.allreduce_async(one, name=n, op=hvd.Adasum) for one, n in zip(parts, names, strict=True)]
         want = np.concatenate([hvd.synchronize(one).numpy() for one in asked])
-        expect.close(
-            adasum(comm, mine, LAYERS), want, f"Yours beside hvd.Adasum, {comm.size} ranks", 1e-3, 1e-4
-        )
+        got = adasum(comm, mine, LAYERS)
+        expect.close(got, want, f"Yours beside hvd.Adasum, {comm.size} ranks", 1e-3, 1e-4)
     vector = torch.from_numpy(gradients(1, values)[0])
     calls = {"float32": (hvd.Sum, vector), "float16": (hvd.Sum, vector.half())}
     if not comm.size & (comm.size - 1):
         calls |= {"Adasum": (hvd.Adasum, vector), "Adasum, float16": (hvd.Adasum, vector.half())}
-    packed = {
-        "float32 packed as float16": lambda: hvd.allreduce(vector, name="p", compression=hvd.Compression.fp16)
-    }
+    packed = {PACKED: lambda: hvd.allreduce(vector, name="p", compression=hvd.Compression.fp16)}
     calls = {way: _call(hvd, way, *how) for way, how in calls.items()} | packed
     taken = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=1)
     found = {way: (taken[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
@@ -128,6 +124,20 @@ def _transmitted() -> int:
     return sum(int(numbers.split()[8]) for name, numbers in rows if name.strip() != "lo")
 
 
+def between_nodes(lab: str) -> tuple:
+    """Bytes that a node sent and seconds, over float32's, as tables of nodes x ways; and whose they are.
+
+    Of the newest job that ran on several nodes, else of the kit's reference.
+    """
+    frame, whose = cluster.records_or_reference(lab, "exchange")
+    if not (frame["nodes"] > 1).any():
+        frame, whose = record.reference(lab, "exchange"), "the kit's reference"
+    frame = frame[(frame["nodes"] > 1) & (frame["way"] != PACKED)]
+    table = frame.pivot_table(index="nodes", columns="way", values=["float32_vectors", "seconds"])
+    shares = [table[name].div(table[name]["float32"], axis=0) for name in ("float32_vectors", "seconds")]
+    return *shares, whose
+
+
 def watch(comm, samples: int, **work) -> dict:
     """On a rank: steps as they are by default, then steps while autotune tries `samples` + 1 settings, then
     with what it chose. Returns {"log": text, "default": Measurement of a step, "autotune's": …}.
@@ -142,12 +152,12 @@ def watch(comm, samples: int, **work) -> dict:
     return {"log": log, "default": _measured(default), "autotune's": _measured(found)}
 
 
-def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) -> dict:
+def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) -> tuple:
     """On a rank: let search(measure, settings, rounds) choose among fusion thresholds (bytes) at 1 ms.
 
     settings: [(threshold,), …]; measure(threshold) starts Horovod anew, and returns MB/s, on all ranks the
     same. last: (threshold, cycle time in ms) that runs after the search, as long as a threshold did.
-    Returns {"chosen": a setting, "seconds": {"0 MiB": Measurement of a step, …, "default": …}}.
+    Returns the setting chosen, and {"0 MiB": Measurement of a step, …, "default": …, "autotune's": …}.
     """
     seconds: dict = {}
 
@@ -161,7 +171,7 @@ def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) ->
     if last:  # at the end: with both knobs fixed, Horovod cannot start again
         both = {"HOROVOD_FUSION_THRESHOLD": str(last[0]), "HOROVOD_CYCLE_TIME": str(last[1])}
         seconds["autotune's"] = _steps(comm, both, **{**work, "steps": rounds * work["steps"]})
-    return {"chosen": tuple(chosen), "seconds": {name: _measured(row) for name, row in seconds.items()}}
+    return tuple(chosen), {name: _measured(row) for name, row in seconds.items()}
 
 
 def _steps(comm, settings: Mapping[str, str], layers: int, width: int, steps: int, before: int = 2) -> list:

@@ -12,6 +12,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,9 @@ def write(n: int, side: int, shards: int) -> Stored:
     need = 6 * sum(map(len, jpegs)) + 20_000 * n // 10 + 4_000_000  # four formats, tar's padding, slack
     home = labkit.home()
     home.mkdir(parents=True, exist_ok=True)
+    for old in home.glob("lab15-*"):
+        if time.time() - old.stat().st_mtime > 3600:  # of a run that was killed
+            shutil.rmtree(old, ignore_errors=True)
     full = (
         f"The disk of {home} is too full: the images need {need / 1e6:.0f} MB. Make room, take fewer images, "
     )

@@ -62,10 +62,11 @@ class Storage:
 
     def _until(self, end: float, least: float = SHORTEST) -> None:
         self._free = end
-        if end - time.perf_counter() > least:
-            time.sleep(end - time.perf_counter())
+        left = end - time.perf_counter()
+        if left > least:
+            time.sleep(left)
             self._overslept = max(0.0, time.perf_counter() - end)
-        elif time.perf_counter() > end:
+        elif left < 0:
             self._overslept = 0.0
 
 

@@ -24,7 +24,7 @@ workers = 4  # real ranks, unless a launcher has started some
 layers = 24  # of the net: a weight and a bias each
 backward = 0.05  # seconds in which the gradients become ready, one after the other
 long_cycle = 20  # ms between two looks, tried beside Horovod's 1
-slow_link = (5e-5, 2.5e7)  # seconds for a message, and its bytes per second: about 200 mbit/s
+slow_link = (5e-4, 2.5e7)  # seconds for a message, and its bytes per second: about 200 mbit/s
 rounds = 3  # turns of each way of a step, 5 steps each
 
 # %% [markdown]
@@ -184,7 +184,7 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 # Why look further at all? In mixed precision types alternate. (a + b are 100200 bytes: the rounding.)
 #
 # ### Predict
-# A net of 24 layers, 64 KiB each, 1.6 MB, becomes ready in 50 ms; the link takes 50 µs a message and 25 MB/s.
+# A net of 24 layers, 64 KiB each, is ready after 50 ms; the link takes 0.5 ms a message, and 25 MB/s.
 # How many ms is a step, with a look every 1 ms, every 20 ms, every 100 ms?
 #
 # ### Exercise 44.3 · What does a step cost?
@@ -205,7 +205,7 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 
 
 # %%
-predict("44.3", ms_1=70, ms_20=80, ms_100=165)
+predict("44.3", ms_1=75, ms_20=90, ms_100=165)
 
 
 def step_time(gradients, limit, cycle, seconds):

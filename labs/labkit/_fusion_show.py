@@ -32,8 +32,16 @@ def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
     return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
 
 
+def _result(name: str, nodes: int) -> str:
+    """Results of one node have a name of their own: those of several nodes are what others look for."""
+    return name if nodes > 1 else f"{name}, one node"
+
+
 def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, ranks_on_node: int):
-    """Records `step`, each with the link and what step_time says. Returns them as a pandas.DataFrame."""
+    """Records `step` (or `step, one node`), each with the link and what step_time says.
+
+    Returns them as a pandas.DataFrame.
+    """
     import pandas
 
     from labkit import record, scaling
@@ -44,13 +52,14 @@ def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, 
         cycle = float(variables.get(CYCLE, 1)) / 1e3
         limit = rounded(LIMITS.get(name, MOST), ranks_on_node)
         end, calls = step_time(gradients, limit, cycle, fit.time)
+        nodes = ranks // ranks_on_node
         what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
         what |= {
             "nodes": ranks // ranks_on_node,
             "alpha": float(fit.alpha),
             "bandwidth": float(fit.bandwidth),
         }
-        rows.append(record.add("step", **what, seconds=time))
+        rows.append(record.add(_result("step", nodes), **what, seconds=time))
     return pandas.DataFrame(rows)
 
 
@@ -74,9 +83,10 @@ def keep_activities(events, ranks: int, ranks_on_node: int) -> None:
     """Records `activities`: what a timeline names when a hierarchical way is asked for."""
     from labkit import record
 
+    nodes = ranks // ranks_on_node
     for way in HIERARCHICAL:
         names = sorted({line.name for line in lines(events[way]) if line.kind == "B"})
-        record.add("activities", way=way, ranks=ranks, nodes=ranks // ranks_on_node, names=" ".join(names))
+        record.add(_result("activities", nodes), way=way, ranks=ranks, nodes=nodes, names=" ".join(names))
 
 
 def show_job(job) -> None:

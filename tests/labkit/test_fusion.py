@@ -1,4 +1,4 @@
-"""labkit.fusion without ranks: lines read back, what was asked, and a wrong use. Lab 44's own checks do the rest."""
+"""labkit.fusion without ranks: lines read back, what was asked, a wrong use. Lab 44 checks the rest."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ CASES = (
     (64, 0.05, 0, 2, 10, 1536, 16),
     (500, 0.025, 1, 0, 6, 1300, 50),
     (1536, 0.01, 0.5, 1, 4, 1536, 16),
+    (64, 0.05, 1, 2, 6, 1300, 32),
 )
 
 
@@ -26,25 +27,33 @@ def expect_rate(rate: Callable) -> None:
         batch, base, power, warm, epochs, images, base_batch = case
         per_epoch = images // batch
         total, first = per_epoch * epochs, per_epoch * warm
-        peak = base * (batch / base_batch) ** power
+        terms = (base, base * (batch / base_batch) ** power, warm, epochs)
         who = f"Batch {batch} of {images} images, base {base} at {base_batch}, power {power}, "
         who += f"warm-up {warm} of {epochs}"
-        for step in sorted(
-            {0, 1, first // 2, max(0, first - 1), first, first + 1, (first + total) // 2, total - 1}
-        ):
+        for step in sorted({0, 1, first // 2, abs(first - 1), first, (2 * first + total) // 3, total - 1}):
             got, what = rate(step, *case), f"{who}: the rate of step {step} of {total}"
-            if step < first:
-                want = base + (peak - base) * step / first
-                zero = step and power and np.isclose(got, peak * step / first)
-                expect(not zero, f"{what}: {got:.4g}. Warm-up begins at the base rate, not at 0.")
-            else:
-                want = peak * (1 + np.cos(np.pi * (step - first) / (total - first))) / 2
-                early = peak * (1 + np.cos(np.pi * step / total)) / 2
-                slip = first and np.isclose(got, early) and not np.isclose(want, early)
-                expect(
-                    not slip, f"{what}: {got:.4g}. The cosine begins when the warm-up is over, not at step 0."
-                )
+            expect(np.ndim(got) == 0 and got is not None, f"{what} should be a number, not {got!r}.")
+            want = _rate(step, per_epoch, *terms)
+            slips = {
+                f"An epoch has {images} // {batch} steps": _rate(step, images / batch, *terms),
+                "Warm-up begins at the base rate, not at 0": _rate(step, per_epoch, 0, *terms[1:]),
+                "The cosine begins when the warm-up is over, not at step 0": _rate(
+                    step, per_epoch, *terms, 0
+                ),
+            }
+            for words, wrong in slips.items():
+                like = np.isclose(got, wrong) and not np.isclose(want, wrong)
+                expect(not like, f"{what}: {got:.4g}. {words}.")
             expect.close(got, want, what, rtol=1e-9)
+
+
+def _rate(step, per_epoch, base, peak, warm, epochs, since=None) -> float:
+    """since: the step at which the cosine begins."""
+    first = warm * per_epoch
+    if step < first:
+        return base + (peak - base) * step / first
+    since = first if since is None else since
+    return peak * (1 + np.cos(np.pi * (step - since) / (epochs * per_epoch - since))) / 2
 
 
 def _layers(seed: int) -> tuple[list, list]:
@@ -86,6 +95,7 @@ def _lars(weights, gradients, state, rate, trust, decay, momentum, slip=""):
         step = local * (g + used * w * (w.ndim > 1 or slip in ("biases", "decayed")))
         state.m[i] = momentum * state.m[i] + (1 if slip == "outside" else rate) * step
         w -= (rate if slip == "outside" else 1) * state.m[i]
+        state.m[i] *= slip != "forget"
 
 
 LARS_SLIPS = {
@@ -94,6 +104,7 @@ LARS_SLIPS = {
     "whole": "each layer has its own norms; these are of the whole net",
     "below": "below the fraction stands the gradient's norm plus decay times the weights' norm",
     "nodecay": "the direction is the gradient plus decay times the weights",
+    "forget": "state.m[i] is to be kept for the next step",
     "outside": "the rate of a step goes into the momentum, not onto all of it",
 }
 
@@ -142,6 +153,7 @@ def _lamb(weights, gradients, state, rate, decay, betas, eps, slip=""):
             below = norm(g) if slip == "gradient" else bare if slip == "late" else norm(direction)
             local = norm(w) / below if norm(w) and below and slip != "noratio" else 1.0
         w -= rate * local * direction
+        state.m[i], state.v[i] = state.m[i] * (slip != "forget"), state.v[i] * (slip != "forget")
 
 
 LAMB_SLIPS = {
@@ -151,6 +163,7 @@ LAMB_SLIPS = {
     "late": "decay is part of the direction before its norm is taken",
     "nodecay": "the direction is Adam's plus decay times the weights",
     "inside": "eps is added to the root, not under it",
+    "forget": "state.m[i] and state.v[i] are to be kept for the next step",
     "noratio": "this is Adam: the layer's ratio is missing",
 }
 
@@ -177,6 +190,8 @@ def _compare(update, right, slips, weights, steps, options, before="") -> None:
             kind = "the matrix" if one.ndim > 1 else "the bias"
             who = f"{before}{named}, step {number + 1}: {kind} weights[{i}]"
             if not np.allclose(one, other, rtol=1e-6, atol=1e-12):
+                same = not before and np.array_equal(one, weights[i])
+                expect(not same, f"{who} is what it was: change the caller's array in place, `w -= …`.")
                 for slip, words in slips.items():
                     wrong = _walk(right, weights, steps, rates, **options, slip=slip)[number][i]
                     expect(not np.allclose(one, wrong, rtol=1e-6, atol=1e-12), f"{who}: {words}.")

@@ -47,7 +47,7 @@ plots.images([inputs.decode(jpeg) for jpeg in some], labels, title="Stored class
 print(f"{images} JPEGs of {stored.nbytes / images:,.0f} bytes, in four formats, in {stored.folder}")
 
 # %% [markdown]
-# Enlarged digits with noise, as JPEG. (ImageNet has 1.28 million files to train on; Russakovsky et al., 2015.)
+# Enlarged digits with noise, as JPEG. (ImageNet: 1.28 million files to train on, Russakovsky et al., 2015.)
 # ### Predict
 # Four ranks, and each shuffles **with a seed of its own** and reads the first quarter of its order. How many
 # percent of the samples does nobody read in this epoch?

@@ -32,10 +32,8 @@ def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callab
     decoding = timing.measure(lambda: [decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
     bars, each = {}, 1e6 / many  # seconds for all to microseconds for one
     for name, (cold, cached) in times.items():
-        bars[name] = {
-            "cached": cached.samples * each,
-            "more when cold": (cold.samples - cached.samples) * each,
-        }
+        more = np.maximum(0, cold.samples - cached.samples)
+        bars[name] = {"cached": cached.samples * each, "more when cold": more * each}
         way = name.replace("-\n", "").replace("\n", " ")
         record.add("format", way=way, images=many, seconds=cached, cold=cold, pages_left=left)
         print(f"{way:18} {cached.rate(many):9,.0f} images/s cached, {cold.rate(many):9,.0f} cold")

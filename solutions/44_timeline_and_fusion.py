@@ -14,7 +14,7 @@
 from functools import partial
 
 import pandas as pd
-from labkit import check, cluster, fusion, home, lab, launch, plots, predict, world
+from labkit import check, cluster, fusion, home, lab, launch, predict, world
 from labkit.fusion import PHASES
 
 lab.start("44_timeline_and_fusion")
@@ -30,10 +30,9 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # %% [markdown]
 # Your call of `hvd.allreduce_async` only leaves a request. Horovod's thread looks every
 # `HOROVOD_CYCLE_TIME` ms (1) for requests; the ranks compare what they have; what **all** have is packed into
-# messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), which go one after the other.
-# One start of the ranks gives all timelines of exercises 44.1, 44.2 and 44.4. The tensors of a step are
-# handed over in one moment (`hvd.grouped_allreduce_async`): so we know what is ready together. In `late`, one
-# rank begins each step 50 ms later than the others.
+# messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), one after the other. One start of the ranks
+# gives all timelines of exercises 44.1, 44.2 and 44.4. The tensors of a step are handed over in one moment
+# (`hvd.grouped_allreduce_async`): so we know what is ready together. In `late`, one rank is late by 50 ms.
 
 # %%
 ranks = launch.ranks_here(workers)
@@ -48,10 +47,11 @@ fusion.show_lines(first, "a")
 # has the tensor ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
 #
 # ### Exercise 44.1 · Where does the time go, and who was late?
-# `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` names four by their line;
-# "queue" is what passes between the end of negotiation and `B ALLREDUCE`: other messages go first.
-# `late`: "a rank was last" says little (somebody is). Charge each time the **last** `X` of a negotiation with
-# the µs since the one before: so much sooner would all have been ready. 11 and 8 lines.
+# `phases`: for each tensor the µs in each phase, over all its steps: `PHASES` names four by the line that
+# begins them, as in `PHASES["NEGOTIATE_ALLREDUCE"] == "negotiate"`; other lines count for none. A fifth is
+# "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first.
+# `late`: somebody is always last. Charge each time the **last** `X` of a negotiation with the µs since the
+# one before: so much sooner would all have been ready. 11 and 8 lines.
 #
 # <details><summary>Hint 1: pairs</summary>
 #
@@ -295,9 +295,9 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 # The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
 # ready at once: known, asked about (no cache), without names. Your model is given MPI's own allreduce here.
 # No timeline runs: the thread that writes it never rests. (The cycle time comes last: in 0.28.1 a process
-# that has set it and the threshold crashes when it starts Horovod again.) One machine shows little but the
-# cycle time. So then two nodes with a slow link: a job, where there is a cluster (`make tabletop
-# BANDWIDTH=200mbit` starts one), else the kit's records of one.
+# that has set it and the threshold crashes when it starts Horovod again.) On one machine messages are cheap,
+# unless ranks share cores: then each waits for turns. So next two nodes with a slow link: a job, where there
+# is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%
 ways = fusion.knobs(net, long_cycle)

@@ -177,7 +177,8 @@ def expect_step_time(step_time) -> None:
         gradients = [Tensor(one.name, one.bytes, ready=float(one.dtype)) for one in tensors(text)]
         what = f"'{text}' (bytes, ready at), limit {limit}, a look every {cycle} s, {alpha} s + n / {rate}"
         got = step_time(gradients, limit, cycle, lambda n, a=alpha, r=rate: a + n / r)
-        expect(isinstance(got, tuple) and len(got) == 2, f"{what}: return two values, end and messages.")
+        pair = isinstance(got, tuple | list) and len(got) == 2
+        expect(pair, f"{what}: return two values, end and messages.")
         expect.close(got[0], want[0], f"{what}: end of the step", rtol=1e-9)
         expect.equal(got[1], want[1], f"{what}: messages")
 

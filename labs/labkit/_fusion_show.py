@@ -47,6 +47,9 @@ def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, 
     from labkit import record, scaling
 
     fit, rows = scaling.fit_alpha_beta(link), []
+    # On a machine with other work the fit may leave nothing for the bytes: then what the longest message got.
+    longest = max(link)
+    bandwidth = float(fit.bandwidth if fit.beta > 0 else longest / link[longest].median)
     for name, time in times.items():
         variables, gradients, _ = ways[name]
         cycle = float(variables.get(CYCLE, 1)) / 1e3
@@ -54,11 +57,7 @@ def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, 
         end, calls = step_time(gradients, limit, cycle, fit.time)
         nodes = ranks // ranks_on_node
         what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
-        what |= {
-            "nodes": ranks // ranks_on_node,
-            "alpha": float(fit.alpha),
-            "bandwidth": float(fit.bandwidth),
-        }
+        what |= {"nodes": nodes, "alpha": float(fit.alpha), "bandwidth": bandwidth}
         rows.append(record.add(_result("step", nodes), **what, seconds=time))
     return pandas.DataFrame(rows)
 

@@ -77,3 +77,15 @@ def test_a_job_without_records_shows_nothing(capsys):
 
     fusion.show(pandas.DataFrame(), "nobody")
     assert capsys.readouterr().out == ""
+
+
+def test_a_link_without_a_measurable_rate_still_has_a_bandwidth(monkeypatch):
+    from labkit import record
+    from labkit.timing import Measurement
+
+    monkeypatch.setattr(record, "add", lambda result, **fields: {"result": result} | fields)
+    times = {"60 known": Measurement([1e-3])}
+    link = {64: Measurement([2e-3]), 1 << 20: Measurement([1e-3])}  # the longer the faster: noise
+    frame = fusion.keep(fusion.knobs([], 5), times, link, lambda *_: (0.1, 1), lambda n, _: n, 4, 4)
+    assert frame.result[0] == "step, one node"
+    assert frame.bandwidth[0] == pytest.approx((1 << 20) / 1e-3)

@@ -113,7 +113,8 @@ def expect_reader(read_shard: Callable) -> None:
                     add_member(tar, f"{number:06}.{kind}", content[kind])
         stream = _Stream(target.getvalue())
         found = iter(read_shard(stream))
-        got = [next(found)]
+        got = list(itertools.islice(found, 1))
+        expect(got, f"{name}: no sample came out of a shard of {len(want)}.")
         early = stream.taken < len(target.getvalue()) / 2
         expect(
             early, f"The first sample came after {stream.taken:,} bytes, the whole shard. Yield each at once."

@@ -73,7 +73,8 @@ def _expect_ahead(prefetch, depth) -> None:
     taken: list[int] = []
     before = set(threading.enumerate())
     found = iter(prefetch(_counted(range(40), taken), depth))
-    got = [next(found)]
+    got = list(itertools.islice(found, 1))
+    expect(got, f"depth {depth}: of 40 items, none came out.")
     ahead = _wait(lambda: len(taken) >= 1 + depth)
     expect(ahead, f"depth {depth}: with one item out, only {len(taken)} were read. Does a thread read ahead?")
     while len(got) < 40:

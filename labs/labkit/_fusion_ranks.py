@@ -7,6 +7,7 @@ setting, in ranks that MPI keeps.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ KNOBS = {
     "HOROVOD_HIERARCHICAL_ALLREDUCE": "0",
     "HOROVOD_HIERARCHICAL_ALLGATHER": "0",
 }
-CYCLE = "HOROVOD_CYCLE_TIME"  # milliseconds; see `measure`
+CYCLE = "HOROVOD_CYCLE_TIME"  # milliseconds; see `measure`, and why the ranks forget the learner's own
 
 
 class Way(NamedTuple):
@@ -69,6 +70,7 @@ def timelines(comm, ways: Mapping[str, Way], folder: str | Path) -> dict[str, li
     The tensors of a step are handed to Horovod in one moment, as a group; one whose name has a blank
     ("metric 3") alone, in the moment after.
     """
+    os.environ.pop(CYCLE, None)
     return {name: _timeline(comm, Path(folder) / f"timeline_{name}.json", way) for name, way in ways.items()}
 
 
@@ -126,6 +128,7 @@ def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> tu
     cycles = {name: way for name, way in ways.items() if CYCLE in way[0]}
     if len(cycles) > 1:
         raise LabError("fusion.measure: one way may set HOROVOD_CYCLE_TIME. Start the ranks again for more.")
+    os.environ.pop(CYCLE, None)
     link = {size: _allreduce(comm, size) for size in (64, 1 << 12, 1 << 16, 1 << 20)}
     found: dict[str, list] = {name: [] for name in ways}
     for name, way in [pair for pair in ways.items() if pair[0] not in cycles] * rounds:

@@ -7,7 +7,7 @@
 # **You will be able to** (1) predict the bytes of a step by part, (2) write loss scaling and say when it is
 # needed, (3) write a mixed-precision step, (4) use activation checkpointing and find the largest batch.
 #
-# Needs: torch · Ranks: 1 · Minutes: 50 · Before: 10
+# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
 
 # %%
 import torch
@@ -43,7 +43,8 @@ budget = 16_000_000  # bytes that a step of the deep net may take
 #
 # ### Predict
 # How many bytes for each float32 parameter, gradient and Adam's state counted in? And which part (%) of the
-# memory are the activations, when VGG-16 trains with Adam and 32 images a step?
+# memory are the activations, when VGG-16 trains with Adam and 32 images a step? (138 million parameters; for
+# an image its ReLUs put out 13.6 million numbers, its pooling layers 1.5 million.)
 
 # %%
 predict("14.1", bytes_per_parameter=..., activations_percent=...)
@@ -51,8 +52,8 @@ predict("14.1", bytes_per_parameter=..., activations_percent=...)
 
 # %% [markdown]
 # ### Exercise 14.1 · Memory by part
-# `layers` is a table with a row for each layer: `kind` ("conv", "linear", "relu", "pool"), `parameters`, and
-# `activations`, the numbers in the layer's output for *one* image; `image`: the numbers in an image. 8 lines.
+# `layers` is a table (pandas), a row for each layer: `kind` ("conv", "linear", "relu", "pool"), `parameters`,
+# and `activations`, the numbers in its output for *one* image; `image`: the numbers in an image. 8 lines.
 #
 # <details><summary>Hint 1: reading the table</summary>
 #
@@ -69,7 +70,7 @@ predict("14.1", bytes_per_parameter=..., activations_percent=...)
 def memory_parts(layers, image, batch, optimizer, value=4) -> dict:
     """Bytes by "parameters", "gradients", "optimizer", "activations".
 
-    optimizer: "SGD", "momentum" or "Adam". value: bytes of a number, 4 for float32, 2 for bfloat16.
+    optimizer: "SGD", "momentum" or "Adam". value: bytes of every number, 4 for float32, 2 for bfloat16.
     """
     raise NotImplementedError("exercise 14.1: Memory by part")
 
@@ -102,9 +103,9 @@ record.add("memory", unit="B", net="small VGG", batch=32, optimizer="Adam", pred
 #
 # float16 is short of range, bfloat16 of digits. First float16: a gradient below 3e-8 becomes 0, it
 # **underflows**. **Loss scaling** (Micikevicius et al., "Mixed Precision Training", ICLR 2018) multiplies the
-# *loss* by a large number. By the chain rule every gradient is as many times as large, and the optimizer
-# divides that away, in float32. If the scale is too large, something becomes `inf`: the step is skipped and
-# the scale halved. After some good steps in a row it is doubled. So it finds its size by itself.
+# *loss* by a large number, the scale: by the chain rule every gradient is as many times as large. The
+# optimizer divides that away, in float32. If something becomes `inf`, the step is skipped and the scale
+# halved. After some good steps in a row it is doubled. So it finds its size by itself.
 #
 # ### Predict
 # The digits, the loss multiplied by `tiny` and the learning rate divided by it: with exact arithmetic nothing
@@ -116,9 +117,10 @@ predict("14.2", without_scaling=..., with_scaling=...)
 
 # %% [markdown]
 # ### Exercise 14.2 · Loss scaling
-# `gradients` (float16) are those of loss times `scaling["scale"]`. If all are finite, do a step of plain SGD:
-# each weight (float32), *in place*, minus rate times its true gradient; and when `patience` steps in a row
-# were good, double the scale. If anything is `inf` or `nan`, change no weight and halve it. 9 to 12 lines.
+# `weights` (float32) and `gradients` (float16) are lists of tensors in the same order, the gradients those of
+# loss times `scaling["scale"]`. If all are finite, do a step of plain SGD: each weight, *in place*, minus
+# rate times its true gradient; after `patience` good steps in a row double the scale and count afresh. If
+# there is an `inf` or `nan`, change no weight, halve the scale, count afresh. 9 to 12 lines.
 #
 # <details><summary>Hint 1: look at all, then change</summary>
 #
@@ -128,7 +130,7 @@ predict("14.2", without_scaling=..., with_scaling=...)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # Not finite: `scaling["scale"] /= 2`, `scaling["good"] = 0`, `return False`. Else `weight -= rate * one` for
-# each, `scaling["good"] += 1`; if that is `patience`, double the scale and count from 0. `return True`.
+# each, `scaling["good"] += 1`; if that is `patience`, double the scale, 0 for `good`. `return True`.
 # </details>
 
 # %%
@@ -155,8 +157,7 @@ for way, row in right.items():
 
 # %% [markdown]
 # **Explain.** We began with 2^48, far too much: the first steps were skipped. Then it trains as float32 does.
-# PyTorch has such a scaling, `torch.amp.GradScaler`. bfloat16 has float32's range and needs none; but it is
-# short of digits.
+# PyTorch has this as `torch.amp.GradScaler`. bfloat16, with float32's range, needs none; but it lacks digits.
 #
 # ### Predict
 # Add 0.001 to 1 a thousand times, in bfloat16. What comes out? And on this machine, how many times as fast as
@@ -173,8 +174,8 @@ predict("14.3", sum_in_bfloat16=..., bfloat16_speedup=..., float16_speedup=...)
 # matrix product and convolution on their way in. The gradients come back as float32.
 #
 # ### Exercise 14.3 · The mixed-precision step
-# `net` has float32 weights and keeps them. Layers compute in bfloat16, the loss in float32 (of bfloat16's 3
-# digits too little would be left). `optimizer` holds net's parameters. About 7 lines.
+# `net` has float32 weights and keeps them. Layers compute in bfloat16, the loss in float32: bfloat16's two to
+# three digits are too few for small differences. `optimizer` holds net's parameters. About 7 lines.
 #
 # <details><summary>Hint 1: autocast</summary>
 #
@@ -183,7 +184,8 @@ predict("14.3", sum_in_bfloat16=..., bfloat16_speedup=..., float16_speedup=...)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Lab 10's step, with `logits = net(images)` in that block, then `F.cross_entropy(logits.float(), labels)`.
+# `optimizer.zero_grad()`; `logits = net(images)` in that block; below it `F.cross_entropy(logits.float(),
+# labels)`, then backward, `optimizer.step()` and `loss.item()`, as in lab 10.
 # </details>
 
 # %%
@@ -271,8 +273,8 @@ record.add("checkpoints", edge=found["edge"], budget=budget, **found["measured"]
 
 # %% [markdown]
 # **Explain.** k segments of n/k layers hold k inputs and one segment's outputs: least near k = √n. The price:
-# one more forward. More than 1.33 says that forward is more than a third of a step, or that segments cost
-# something themselves. On a GPU the allocator takes blocks of megabytes: a little less fits than predicted.
+# one more forward; more than 1.33 if forward is over a third of a step, or segments cost time themselves.
+# Less may fit than predicted: the peak's moment changes with the batch; a GPU's allocator takes megabytes.
 #
 # ### What you take away
 # - 16 bytes a parameter with Adam in float32. Activations grow with the batch, and soon are the most.

@@ -1,6 +1,6 @@
 """Trainings and measurements of lab 14: 16-bit arithmetic with float32 weights, its speed, and a deep net.
 
-`expect_…` are the checks' looks (labkit._precision_checks); they are found here too, under the same names.
+`expect_…` are the checks' looks (labkit._memory_checks, labkit._precision_checks), found here too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import torch
 from torch.nn import functional
 
 from labkit import data, memory, models, timing
+from labkit._memory_checks import compare_parts, expect_parts
 from labkit._precision_checks import (
-    compare_parts,
     expect_checkpoints,
     expect_largest,
     expect_mixed,
-    expect_parts,
     expect_scaling,
     plain_step,
 )

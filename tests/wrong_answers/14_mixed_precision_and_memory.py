@@ -18,19 +18,23 @@ CHECKPOINT = "x = checkpoint(net[start : start + length], x, use_reentrant=False
 
 WRONG = [
     Wrong("14.1", "bytes of one image", "batch * (value", "(value", "these are the bytes of one image"),
-    Wrong("14.1", "places counted as numbers", "8 * pooled", "value * pooled", "small VGG, SGD, 8 images"),
+    Wrong("14.1", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
     Wrong("14.1", "Adam keeps one number", '"Adam": 2', '"Adam": 1', "Adam, 8 images, float32: optimizer"),
     Wrong(
         "14.1",
         "every layer's output is kept",
         "image + relu + pooled + layers.activations.iloc[-1]",
         "image + layers.activations.sum()",
-        "activations",
+        "needs no output of its own",
     ),
+    Wrong("14.1", "the input is forgotten", "numbers = image + ", "numbers = ", "the images are missing"),
+    Wrong("14.1", "always ten classes", "layers.activations.iloc[-1]", "10", "VGG, 400 classes"),
     Wrong("14.2", "never unscaled", ' / scaling["scale"] for', " for", "still times the scale"),
     Wrong("14.2", "unscaled in float16", "gradient.float() /", "gradient /", "Divide in float32"),
     Wrong("14.2", "nan is let through", FINITE, "not one.isinf().any() for one in true", "is nan, and yet"),
     Wrong("14.2", "only the first tensor is looked at", FINITE, FINITE + "[:1]", "is inf, and yet"),
+    Wrong("14.2", "never below 1", '["scale"] / 2, good', '["scale"] // 2, good', "it may go below 1"),
+    Wrong("14.2", "clipped", "-= rate * one", "-= (rate * one).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.2", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
     Wrong(
         "14.3",
@@ -48,6 +52,17 @@ WRONG = [
     ),
     Wrong("14.3", "float16 instead", "torch.bfloat16)", "torch.float16)", "here it is float16"),
     Wrong("14.3", "the loss in bfloat16", "logits.float()", "logits", "Compute the loss in float32"),
+    Wrong("14.3", "a sum", "(), labels)", '(), labels, reduction="sum")', "mean over the images"),
+    Wrong("14.3", "two updates", "    optimizer.step()\n", "    optimizer.step()\n" * 2, "One update a step"),
+    Wrong(
+        "14.3",
+        "the loss after the update",
+        "return loss.item()",
+        """with torch.autocast(images.device.type, torch.bfloat16):
+        logits = net(images)
+    return F.cross_entropy(logits.float(), labels).item()""",
+        "net ran 2 times",
+    ),
     Wrong("14.3", "gradients add up", "    optimizer.zero_grad()\n", "", "Loss of step"),
     Wrong(
         "14.3",
@@ -74,6 +89,16 @@ WRONG = [
         "part = net[start : start + length]\n"
         "        x = checkpoint(lambda h: part(h), x, use_reentrant=False)",
         "did not run the same layers",
+    ),
+    Wrong("14.4", "nothing returned", "    return x\n", "", "Does the function return x"),
+    Wrong("14.4", "whole bytes each", "each = (high - low) /", "each = (high - low) //", "the largest batch"),
+    Wrong("14.4", "a float", "int((budget - fixed) // each)", "(budget - fixed) // each", "Use int"),
+    Wrong(
+        "14.4",
+        "at least one",
+        "int((budget - fixed) // each)",
+        "max(1, int((budget - fixed) // each))",
+        "expected 0, got 1",
     ),
     Wrong("14.4", "nothing fixed", "fixed = low - small * each", "fixed = 0", "the largest batch"),
     Wrong(

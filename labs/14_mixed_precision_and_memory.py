@@ -104,8 +104,8 @@ record.add("memory", unit="B", net="small VGG", batch=32, optimizer="Adam", pred
 # float16 is short of range, bfloat16 of digits. First float16: a gradient below 3e-8 becomes 0, it
 # **underflows**. **Loss scaling** (Micikevicius et al., "Mixed Precision Training", ICLR 2018) multiplies the
 # *loss* by a large number, the scale: by the chain rule every gradient is as many times as large. The
-# optimizer divides that away, in float32. If something becomes `inf`, the step is skipped and the scale
-# halved. After some good steps in a row it is doubled. So it finds its size by itself.
+# optimizer divides that away, in float32. If something becomes `inf`, the scale is too large: it is halved
+# and the step skipped. After some good steps in a row it is doubled. So it finds its size by itself.
 #
 # ### Predict
 # The digits, the loss multiplied by `tiny` and the learning rate divided by it: with exact arithmetic nothing

@@ -36,9 +36,8 @@ patience = 120  # seconds after which a run on ranks is given up
 # threads share one core's arithmetic. **Socket**: a processor chip; a node often has two. **NUMA**
 # (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core reads the
 # memory of another *NUMA node* more slowly. Pages lie where the thread ran that first wrote them, so a rank
-# should stay near its data. **Affinity**: the set of cores on which a thread may run, which
-# `os.sched_getaffinity(0)` returns. What Slurm or a container took away is not in it; `os.cpu_count()` counts
-# all.
+# should stay near its data. **Affinity**: the set of cores on which a thread may run, its *mask*, which
+# `os.sched_getaffinity(0)` returns. What Slurm or a container took away is in `os.cpu_count()` alone.
 
 # %%
 print("Cores", affinity.describe())
@@ -46,10 +45,10 @@ print("Cores", affinity.describe())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
-# Several ranks on a node, numbered 0 to `local_size` - 1, share its usable `cores`. Give each one piece of
-# neighbours (cores that share a cache and memory mostly have neighbouring numbers). Pieces do not overlap,
-# nobody has two cores more than another, none is left over, and the numbers need not begin at 0. With more
-# ranks than cores each rank gets one core, and cores serve as equally many ranks as possible. 4 lines.
+# Several ranks on a node, numbered 0 to `local_size` - 1, share its usable `cores`. Give each rank one piece
+# of them in order (cores that share a cache and memory mostly have neighbouring numbers). Pieces do not
+# overlap, nobody has two cores more than another, no core is left over; the numbers may begin anywhere, with
+# gaps. With more ranks than cores each rank gets one core, and all cores about equally many ranks. 4 lines.
 #
 # <details><summary>Hint 1: which part?</summary>
 #
@@ -68,7 +67,7 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-with check("13.1"):  # 1 to 12 ranks; 4, 5, 7, 8 cores, numbered from 0, from 8, by twos, on two sockets
+with check("13.1"):  # 1 to 12 ranks; 1, 4, 7, 8 cores, numbered from 0, from 8, by twos, on two sockets
     affinity.expect_cores(cores_of)
 for rank in range(4):
     print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(affinity.usable()))}")
@@ -88,9 +87,9 @@ predict("13.2", limit_seconds=...)
 
 # %% [markdown]
 # ### Exercise 13.2 · The serial part
-# Given the seconds of a step by number of threads, find `serial` and `parallel`: over x = 1/threads the
-# seconds are a line, `serial + parallel * x`. Take least squares through all points, as `np.polyfit(x, y, 1)`
-# does. Then the speed-up over one thread, also for `math.inf` threads. 3 lines and 1.
+# Given the seconds of a step by number of threads (1 need not be among them), find `serial` and `parallel`:
+# over x = 1/threads the seconds are a line, `serial + parallel * x`. Take least squares through all points,
+# as `np.polyfit(x, y, 1)` does. Then the speed-up over one thread, also for `math.inf`. 3 lines and 1.
 #
 # <details><summary>Hint 1: the line</summary>
 #
@@ -114,7 +113,7 @@ def speedup(serial, parallel, threads):
 
 
 # %%
-with check("13.2"):  # steps of known parts, without a value for one thread too; a step that was measured
+with check("13.2"):  # steps of known parts, without a value for one thread too; one with noise
     affinity.expect_amdahl(amdahl, speedup)
     predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
 for share in (0.5, 0.1, 0.01):
@@ -137,9 +136,10 @@ predict("13.3", ranks_over_threads=...)
 
 # %% [markdown]
 # ### Exercise 13.3 · The same step on several ranks
-# Parts of a batch need not be equal, so no mean of means: a rank takes the *sum* of its images' losses and
-# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. 7 lines; and
-# the pairs (processes, threads) that use all `cores`, 1 line.
+# Parts of a batch may be unequal, so no mean of means: a rank takes the *sum* of its images' losses and
+# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. The weights
+# stay. `parameters_to_vector` lays tensors end to end (`.numpy()` for MPI), `vector_to_parameters(vector,
+# tensors)` puts them back, into gradients too. 7 lines; and `splits`, 1 line.
 #
 # <details><summary>Hint 1: the splits</summary>
 #
@@ -195,7 +195,7 @@ most = max(p for p, t in found if p * t == cores)
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
 
 # %% [markdown]
-# **Explain.** What do your functions say? Amdahl's parts come from the row of one process.
+# **Explain.** What do your functions say? Does Amdahl's law, from one process's row, ever reach the ranks?
 
 # %%
 alone = {t: whole.median for (p, t), (whole, _) in found.items() if p == 1 and t <= cores}
@@ -204,9 +204,9 @@ if cores > 1:
     print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms on one thread (below 0: noise)")
     more, row = sorted({*alone, 2 * cores, 4 * cores}), {t: alone[1] / s for t, s in alone.items()}
     law = {t: speedup(max(0, serial), max(0, parallel), t) for t in more}
-    split = {p * t: alone[1] / found[p, t][0].median for p, t in splits(cores, most)[-1:]}
-    curves = {"one process, threads": row, "Amdahl's law": law, f"{most} processes": split}
-    plots.lines(curves | {"ideal": {t: t for t in more}}, xlabel="threads × processes", ylabel="speed-up",
+    split = {cores: alone[1] / found[most, cores // most][0].median}
+    curves = {"one process, threads": row, "ideal": {t: t for t in row}, f"{most} processes": split}
+    plots.lines(curves | {"Amdahl's law": law}, xlabel="threads × processes", ylabel="speed-up",
                 title="What threads can gain, and what ranks do")  # fmt: skip
 else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
@@ -220,13 +220,11 @@ else:
 #
 # **On large machines.** 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide),
 # trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
-# SC19, which compares processes per node). Intel-Caffe sent its gradients through MLSL, a layer on Intel MPI
-# with cores set apart for communication (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for
-# ResNet-50, over 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL is no longer
-# developed, its heir is **oneCCL**. Beside the kit's own Horovod 0.28.1 we built one with it, from the wheels
-# `oneccl-devel`, `oneccl-cpu` and `oneccl` 2022.2: two ranks got right sums, and the timeline said
-# `CCL_ALLREDUCE`, over MPICH and over Intel MPI. How fast it is we did not measure (the machine was busy).
-# `env/HOROVOD.md` tells how. Its workers, too, want cores of their own: `CCL_WORKER_AFFINITY`.
+# SC19, which compares processes per node). Intel-Caffe sent gradients through MLSL, a layer on Intel MPI with
+# cores for communication alone (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for ResNet-50, over
+# 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL's heir is **oneCCL**. We built a
+# Horovod with it (`env/HOROVOD.md` tells how): two ranks got right sums by `CCL_ALLREDUCE`, over MPICH and
+# Intel MPI. Its speed we did not measure. Its workers want cores of their own, too: `CCL_WORKER_AFFINITY`.
 #
 # ### Predict
 # A launcher puts all ranks on the same core, a common accident (two jobs on a node, both bound from core 0
@@ -239,10 +237,10 @@ predict("13.4", one_core=...)
 # %% [markdown]
 # ### Exercise 13.4 · Bind a rank
 # `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
-# inherit the mask of their maker. But a pool that PyTorch made **before** (in a first large operation, or
-# even in `torch.set_num_threads`) keeps the old mask, and works on where you do not want it. So bind before
-# anything else, or move every thread: `affinity.threads()` lists their numbers. Then give PyTorch a thread
-# for each core. 3 lines. (macOS binds nothing on request: the check says so, and the rest is for reading.)
+# inherit the mask of their maker. But PyTorch keeps its threads, and a pool of them made **before** (in a
+# first large operation, or even in `torch.set_num_threads`) has the old mask, and works on where you do not
+# want it. So bind before anything else, or move every thread: `affinity.threads()` lists their numbers. Then
+# give PyTorch a thread for each core. 3 lines. (macOS binds nothing on request: the check says so.)
 #
 # <details><summary>Hint 1: every thread</summary>
 #
@@ -277,9 +275,11 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On a quiet machine of one socket expect little: Linux spreads threads well by itself. Beside
-# other programs binding may cost, as a bound thread cannot step aside (on a busy machine we saw steps 1.2 to
-# 1.4 times as long). It pays with two sockets, where a thread that wanders leaves its memory behind.
+# **Explain.** On one core ranks take turns: on a quiet machine a step takes about as many times as long as
+# they had cores before, on a busy one less: the other cores are not free either. From binding expect
+# little on a quiet machine of one socket: Linux spreads threads well by itself. Beside other programs binding
+# may cost, as a bound thread cannot step aside (we saw steps 1.2 to 1.4 times as long). It pays with
+# two sockets, where a thread that wanders leaves its memory behind.
 #
 # **Slurm** does it for you: `--cpus-per-task=14` gives each rank 14 cores, and `srun --cpu-bind=cores` binds
 # it to them (`verbose,cores` prints the masks; since Slurm 22.05 srun wants its own `--cpus-per-task`, or

@@ -25,9 +25,10 @@ def expect_cores(cores_of) -> None:
     for cores in CORES:
         for size in LOCAL_SIZES:
             given = [cores_of(rank, size, set(cores)) for rank in range(size)]
-            expect(all(one is not None for one in given), "cores_of returned None. Return a list of cores.")
+            for one in given:
+                expect(np.iterable(one), f"cores_of returned {one}. Return a list of cores.")
             shares = [[int(one) for one in share] for share in given]
-            _expect_shares(shares, sorted(cores), f"Cores {_list(sorted(cores))}, {size} ranks")
+            _expect_shares(shares, sorted(cores), f"Cores {_list(sorted(cores))}, {_many(size, 'rank')}")
 
 
 def _expect_shares(shares: list[list[int]], cores: list[int], where: str) -> None:
@@ -41,10 +42,8 @@ def _expect_shares(shares: list[list[int]], cores: list[int], where: str) -> Non
         expect(one_piece, f"{where}: rank {rank} gets {_list(share)}. Take neighbours, one piece.")
     every = [core for share in shares for core in share]
     unused = [core for core in cores if core not in every]
-    expect(
-        not unused or len(shares) > len(cores),
-        f"{where}: nobody gets core {_list(unused)}. Deal out all of them.",
-    )
+    left_out = unused and len(shares) <= len(cores)
+    expect(not left_out, f"{where}: nobody gets core {_list(unused)}. Deal out all of them.")
     lengths = [len(share) for share in shares]
     if len(shares) <= len(cores):
         twice = sorted({core for core in every if every.count(core) > 1})
@@ -62,17 +61,24 @@ def _list(numbers) -> str:
     return " ".join(str(number) for number in numbers)
 
 
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def expect_amdahl(amdahl, speedup) -> None:
     """The two parts of steps that are made of just these, also where nobody measured one thread; noise."""
     for serial, parallel, threads in STEPS:
         seconds = {count: serial + parallel / count for count in threads}
         got = np.asarray(amdahl(dict(seconds)), float)
-        where = ", ".join(f"{count} threads {value:.4g} s" for count, value in seconds.items())
+        where = ", ".join(f"{_many(count, 'thread')} {value:.4g} s" for count, value in seconds.items())
         expect(got.shape == (2,), f"amdahl returns two numbers, serial and parallel seconds, not {got}.")
         swapped = serial != parallel and np.allclose(got, (parallel, serial), atol=1e-6)
         expect(not swapped, f"{where}: {got[0]:.4g} s serial and {got[1]:.4g} s parallel. Swapped?")
         share = np.allclose(got, np.divide((serial, parallel), serial + parallel), atol=1e-6)
         expect(not share or serial + parallel == 1, f"{where}: {got} are shares of the step. Return seconds.")
+        slope, start = np.polyfit(threads, list(seconds.values()), 1)
+        over = len(threads) > 2 and np.allclose(sorted(got), sorted((start, slope)), atol=1e-6)
+        expect(not over, f"{where}: that is a line over the threads. It is straight over x = 1 / threads.")
         expect.close(got, (serial, parallel), f"{where}: serial and parallel seconds", atol=1e-6)
     noisy = {1: 10.5, 2: 5.6, 4: 4.1, 8: 2.9}
     want = np.polyfit(1 / np.array(list(noisy)), list(noisy.values()), 1)[::-1]
@@ -104,29 +110,37 @@ def expect_step(step) -> None:
     want = _gradients(net)
     for p in (1, 2, 3, 4):
         run = virtual.Cluster(nodes=p).run(partial(_try_step, step, images, labels))
-        for rank, got in enumerate(run.results):
-            where = f"10 images on {p} ranks, rank {rank}"
-            own = _gradients_of(images, labels, p, rank)
+        owns = [_gradients_of(images, labels, p, rank) for rank in range(p)]
+        parts = np.array_split(labels, p)
+        means = sum(10 * own / len(part) for own, part in zip(owns, parts, strict=True)) / p
+        for rank, (got, moved) in enumerate(run.results):
+            where, same = f"10 images on {_many(p, 'rank')}, rank {rank}", partial(_same, got)
+            expect(not moved, f"{where}: the weights changed. Only their .grad may, which an optimizer uses.")
             expect(len(got) == len(want), f"{where}: a gradient is missing. Did you call backward()?")
-            expect(p == 1 or not np.allclose(got, own, rtol=1e-4), f"{where}: only this rank's own gradient.")
-            stale = any(np.allclose(got, want + old, rtol=1e-3, atol=1e-5) for old in (1, p))
-            expect(
-                not stale, f"{where}: the gradients of the step before are still in it. Set them to 0 first."
-            )
-            summed = np.allclose(got, 10 * want, rtol=1e-3, atol=1e-5)
-            expect(not summed, f"{where}: the gradient of the sum over the images. Take the mean.")
+            expect(p == 1 or not same(owns[rank]), f"{where}: only this rank's own gradient.")
+            stale = same(want + 1) or same(want + p)
+            expect(not stale, f"{where}: gradients of the step before are still in it. Set them to 0 first.")
+            expect(not same(10 * want), f"{where}: the gradient of the sum over the images. Take the mean.")
             for factor in (p, 1 / p):
-                wrong = p > 1 and np.allclose(got, factor * want, rtol=1e-3, atol=1e-5)
-                expect(not wrong, f"{where}: {factor:.3g} times the right gradient.")
+                wrong = p > 1 and same(factor * want)
+                expect(not wrong, f"{where}: {factor:.3g} times the right gradient. Divide once, by `batch`.")
+            uneven = p == 3 and same(means)
+            expect(not uneven, f"{where}: a mean of means of unequal parts. Sum losses, divide by `batch`.")
             expect.close(got, want, f"{where}: gradient of the mean over all 10 images", rtol=1e-3, atol=1e-5)
+
+
+def _same(one, other) -> bool:
+    return np.allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
 def _try_step(step, images, labels, comm):
     net, mine = models.torch_digits(), np.array_split(np.arange(len(images)), comm.size)[comm.rank]
     for weight in net.parameters():
         weight.grad = 1 + weight.detach() * 0  # left from the step before
+    before = [weight.detach().clone() for weight in net.parameters()]
     step(comm, net, images[mine], labels[mine], len(images))
-    return _gradients(net)
+    moved = any((old != new).any() for old, new in zip(before, net.parameters(), strict=True))
+    return _gradients(net), bool(moved)
 
 
 def _gradients_of(images, labels, p, rank):
@@ -155,14 +169,16 @@ def expect_bind(bind) -> None:
         for cores in ([usable()[0]], usable()):
             bind(list(cores))
             after, count = masks(), torch.get_num_threads()
-            expect.equal(after[main], cores, "Cores of the main thread after bind")
             for thread, allowed in after.items():
                 how = "it was there before bind" if thread in before else "begun by bind itself"
+                how = "the main one" if thread == main else how
                 expect(
                     set(allowed) <= set(cores),
                     f"bind({cores}): thread {thread} ({how}) may still run on cores {_list(allowed)}. A mask "
                     "belongs to a thread, and 0 means the calling one alone. Move every thread.",
                 )
+            less = f"bind({cores}): the main thread may run on {_list(after[main])} alone. Give it all cores."
+            expect(after[main] == cores, less)
             expect.equal(count, len(cores), f"Torch's threads after bind({cores})")
             torch.relu(torch.ones(1 << 18))
             late = {t: m for t, m in masks().items() if not set(m) <= set(cores)}
@@ -172,10 +188,8 @@ def expect_bind(bind) -> None:
 def expect_bound(found: list[dict]) -> None:
     """What each real rank reports: its own cores, all threads on them, as many as cores, nobody else's."""
     for rank, one in enumerate(found):
-        expect(
-            all(set(mask) <= set(one["cores"]) for mask in one["masks"].values()),
-            f"Rank {rank} has cores {_list(one['cores'])}, but some of its threads may run elsewhere.",
-        )
+        own, inside = one["cores"], all(set(mask) <= set(one["cores"]) for mask in one["masks"].values())
+        expect(inside, f"Rank {rank} has cores {_list(own)}, but some of its threads may run elsewhere.")
         expect.equal(one["threads"], len(one["cores"]), f"Torch's threads on rank {rank}")
     for host in {one["host"] for one in found}:
         sets = [one["cores"] for one in found if one["host"] == host]

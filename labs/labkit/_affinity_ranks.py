@@ -97,7 +97,7 @@ def grid(comm, step, splits, width: int, batch: int, repeat: int) -> tuple[int, 
     node = _node(comm)
     together, found = _cores_of_all(node), {}
     alone = [(1, 2**power) for power in range(len(together).bit_length())]
-    pairs = sorted(splits(len(together), node.size))
+    pairs = sorted((int(p), int(t)) for p, t in splits(len(together), node.size))
     crowd = (pairs[-1][0], 2 * pairs[-1][1])
     with kept():
         _unbind(together)

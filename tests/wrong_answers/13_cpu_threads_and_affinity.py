@@ -56,7 +56,7 @@ WRONG = [
         "a line over threads, not over 1/threads",
         old="1 / np.array(list(seconds))",
         new="np.array(list(seconds))",
-        says="serial and parallel seconds",
+        says="a line over the threads",
     ),
     Wrong(
         "13.2",
@@ -98,7 +98,7 @@ WRONG = [
         "the mean of means, of unequal parts",
         old=[LOSS, "torch.from_numpy(total)"],
         new=["F.cross_entropy(net(images), labels).backward()", "torch.from_numpy(total / comm.size)"],
-        says="3 ranks, rank 0: gradient of the mean over all 10 images",
+        says="a mean of means of unequal parts",
     ),
     Wrong(
         "13.3",
@@ -108,11 +108,27 @@ WRONG = [
         says="only this rank's own gradient",
     ),
     Wrong(
+        "13.3",
+        "a weight update is made, too",
+        old="    vector_to_parameters(torch.from_numpy(total), gradients)",
+        new="    vector_to_parameters(torch.from_numpy(total), gradients)\n"
+        "    for weight in net.parameters():\n"
+        "        weight.data -= 0.1 * weight.grad",
+        says="the weights changed",
+    ),
+    Wrong(
         "13.4",
         "only the calling thread is bound: the pool keeps the old mask",
         old="    for thread in affinity.threads():\n        os.sched_setaffinity(thread, cores)",
         new="    os.sched_setaffinity(0, cores)",
         says="Move every thread",
+    ),
+    Wrong(
+        "13.4",
+        "the main thread is left out",
+        old="in affinity.threads():",
+        new="in affinity.threads()[1:]:",
+        says="(the main one) may still run",
     ),
     Wrong(
         "13.4",
@@ -126,6 +142,6 @@ WRONG = [
         "all threads on the rank's first core",
         old="os.sched_setaffinity(thread, cores)",
         new="os.sched_setaffinity(thread, cores[:1])",
-        says="Cores of the main thread after bind",
+        says="alone. Give it all cores",
     ),
 ]

@@ -63,9 +63,9 @@ predict("34.1", linear_up_to=..., with_warm_up=...)
 # ### Exercise 34.1 · The schedule
 # The rate of step 0, 1, 2, …. `peak = base * (batch / base_batch) ** power`: with power 1 linear, 0.5 the
 # square root, 0 not scaled. In the first `warm_up` epochs the rate climbs evenly, step by step, from `base`
-# (at step 0) to `peak` (at the first step *after* them). Then it falls: `peak * (1 + cos(π f)) / 2`, where f
-# is the share, 0 to 1, that is gone of the steps after the warm-up. An epoch has `images // batch` steps:
-# images that do not fill a batch are left out. `warm_up` may be 0. About 6 lines.
+# (at step 0) to `peak` (at the first step *after* them). Then it falls: `peak * (1 + cos(π f)) / 2`. f is
+# the share of the steps after the warm-up that is behind us: 0 in the first of them, not yet 1 in the last.
+# An epoch has `images // batch` steps; what does not fill a batch is left out. `warm_up` may be 0. 6 lines.
 #
 # <details><summary>Hint 1: count in steps</summary>
 #
@@ -90,7 +90,7 @@ with check("34.1"):  # seven trainings; steps in the warm-up, at its end, later,
 
 # %% [markdown]
 # ### Measure: how far does linear scaling carry?
-# 261 test images: one is 0.4 %. Points are medians of the seeds, bars the middle half; then lowest-highest.
+# 261 test images: one is 0.4 %. Plot: the seeds' median, bars the middle half. Below: their lowest-highest.
 
 # %%
 def plan(base, power, warm_up):
@@ -120,10 +120,8 @@ found = large_batch.sweep(ways, batches, seeds, epochs, goal)
 show(found, f"{epochs} epochs of the digits")
 plain, climbing = (holds(found[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
 predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
-pairs = [
-    (w, large_batch.gradient(w, *large_batch.digits()[:2])) for w in map(large_batch.start_weights, seeds)
-]
-sizes = [[np.linalg.norm(w) / np.linalg.norm(g) for w, g in zip(*pair, strict=True)][::2] for pair in pairs]
+net = [(w, large_batch.gradient(w, *large_batch.digits()[:2])) for w in map(large_batch.start_weights, seeds)]
+sizes = [[np.linalg.norm(w) / np.linalg.norm(g) for w, g in zip(*pair, strict=True)][::2] for pair in net]
 print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", np.mean(sizes, axis=0).round(1))
 
 
@@ -134,10 +132,11 @@ print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:",
 # trials, and warm-up did not move that.
 #
 # ### Exercise 34.2 · LARS
-# One rate must suit the layer that bears least: see the line printed last. **LARS** (You, Gitman and Ginsburg
-# 2017) gives each matrix its own: `local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)`. So a step is about `rate *
-# trust` of the matrix's norm, whatever the gradient's size. The step is then `local * (g + decay * w)`.
-# Biases: local rate 1, no decay. Where ‖w‖ or ‖g‖ is 0, the local rate is 1, too. About 8 lines.
+# ‖w‖, a matrix's **norm**, is the root of the sum of its squared values. Look at the line printed last: the
+# last layer's gradient is a far larger share of its weights, and the rate that it bears is low for the rest.
+# **LARS** (You, Gitman and Ginsburg 2017) gives each matrix its own: `local = trust * ‖w‖ / (‖g‖ + decay *
+# ‖w‖)`. The step is then `local * (g + decay * w)`: about `rate * trust` of the matrix's norm, whatever the
+# gradient's size. Biases: local rate 1, no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1, too. 8 lines.
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
@@ -203,9 +202,8 @@ more["LARS, linear"] = lars, plan(lars_rate, 1, warm)
 more["LAMB, linear"] = lamb, plan(lamb_rate, 1, warm)
 found |= large_batch.sweep(more, batches, seeds, epochs, goal)
 show({way: found[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
-big = batches[-2:-1]
 fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
-show(large_batch.sweep(fair, big, seeds, epochs, goal))
+show(large_batch.sweep(fair, batches[-2:-1], seeds, epochs, goal))
 
 
 # %% [markdown]
@@ -217,9 +215,10 @@ show(large_batch.sweep(fair, big, seeds, epochs, goal))
 # (ResNet-50, LARS; BERT in 76 minutes, LAMB).
 #
 # ### Exercise 34.4 · The same step on many ranks
-# Each rank has its part of the batch, and all must take the step that one process would take. What must be
-# averaged, and when? `large_batch.gradient(weights, images, labels)` is a list of arrays,
-# `large_batch.join(arrays)` one vector of them, `large_batch.cut(vector, weights)` arrays again. 4 lines.
+# Each rank has an equal part of the batch, and all must take the step that one process would take. What must
+# be averaged, and when? `large_batch.gradient(weights, images, labels)` is a list of arrays,
+# `large_batch.join(arrays)` one vector of them, `large_batch.cut(vector, weights)` arrays again. The training
+# above is in float32, the check in float64: a buffer needs the gradient's dtype. 4 lines, one `Allreduce`.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -255,6 +254,8 @@ with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, a
 
 # %%
 predict("34.4", epoch_times_as_fast=..., goal_times_as_soon=...)
+
+# %%
 computing = large_batch.step_times(updates, images=batches[0])
 seconds = {way: computing[way.split(",")[0]].median for way in found}
 times = large_batch.times_to_goal(found, seconds, batches[0], machine)
@@ -274,10 +275,10 @@ print(f"{goal} % of the test images, soonest: {best[1]}, batch {best[2]}, {best[
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best[0])
 
 # %% [markdown]
-# **Explain.** The epoch becomes faster with every GPU; the goal soon does not. Twice the images in a step say
-# less than twice as much about the way to go, and once they agree, more of them say nothing new. GPUs that
-# are added from there on are paid for, and save no time. (A net this small computes so briefly that the sum
-# takes a good part of a step. Change `machine`: a faster network lifts both curves, and not their gap.)
+# **Explain.** A curve ends where 97 % is not reached. The epoch becomes faster with every GPU; the goal soon
+# does not. Twice the images in a step say less than twice as much about the way to go, and once they agree,
+# more say nothing new. GPUs added from there on are paid for, and save no time. (A net this small computes so
+# briefly that the sum takes a good part of a step. A faster `machine` lifts both curves, and not their gap.)
 #
 # ### What you take away
 # - k times the batch, k times the rate, with a warm-up from the base rate: until the rate itself breaks.

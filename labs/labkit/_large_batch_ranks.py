@@ -10,6 +10,8 @@ from labkit import virtual
 from labkit.counted import Tally
 from labkit.expectations import expect
 
+RATE = 0.1
+
 
 def expect_parallel(step: Callable, updates: dict, p: int) -> None:
     """Fail unless step(comm, weights, images, labels, update, state, rate) is one process's, on p ranks."""
@@ -42,12 +44,17 @@ def _three_steps(comm, step, update) -> tuple[list, list, list]:
     state = large_batch.fresh_state(weights)
 
     def spy(weights, gradients, state, rate):
+        right = len(gradients) == len(weights)
+        lists = f"{len(weights)} arrays, like the weights; these are {len(gradients)}"
+        expect(right, f"update takes a list of {lists}. Join before the Allreduce, cut after it.")
+        wants = f"The rate is {RATE}, and update got {rate:.4g}"
+        expect(rate == RATE, f"{wants}: the schedule has scaled it for the whole batch already.")
         seen.append([np.array(one) for one in gradients])
         update(weights, gradients, state, rate)
 
     for state.t, (images, labels) in enumerate(batches, start=1):
         mine = slice(comm.rank, None, comm.size)
-        step(tally, weights, images[mine], labels[mine], spy, state, 0.1)
+        step(tally, weights, images[mine], labels[mine], spy, state, RATE)
         after.append([one.copy() for one in weights])
     return after, seen, tally.calls
 
@@ -57,11 +64,11 @@ def _look_at_ranks(results, update, who: str) -> None:
     from labkit import large_batch
 
     p, (gradient, weights, batches) = len(results), _problem()
-    state = large_batch.fresh_state(weights)
+    state, start = large_batch.fresh_state(weights), [one.copy() for one in weights]
     for state.t, (images, labels) in enumerate(batches, start=1):
         mean = gradient(weights, images, labels)
         own = [gradient(weights, images[r::p], labels[r::p]) for r in range(p)]
-        update(weights, mean, state, 0.1)
+        update(weights, mean, state, RATE)
         for rank, (after, seen, _) in enumerate(results):
             at = f"{who}, step {state.t}, rank {rank}"
             words = (
@@ -70,6 +77,10 @@ def _look_at_ranks(results, update, who: str) -> None:
             expect(len(seen) == len(batches), f"{words}.")
             got = seen[state.t - 1]
             expect.equal(len(got), len(mean), f"{at}: arrays given to update")
+            for one, other in zip(got, mean, strict=True):
+                words = f"{at}: update got {one.dtype}, but the gradients are {other.dtype} here"
+                like = "A buffer is to be like the gradient: np.empty_like(mine)"
+                expect(one.dtype.itemsize >= other.dtype.itemsize, f"{words}. {like}.")
             if p > 1:
                 early = "an update needs the norm of the mean, so average first"
                 expect(not _like(got, own[rank]), f"{at}: update got this rank's own gradient; {early}.")
@@ -80,6 +91,10 @@ def _look_at_ranks(results, update, who: str) -> None:
                     f"{at}: update got the sum over the ranks, not the mean; {hidden}.",
                 )
             expect.close(got, mean, f"{at}: the gradient given to update", 1e-6, 1e-10)
+            still = all(map(np.array_equal, after[state.t - 1], start))
+            expect(
+                not still, f"{at}: the weights are what they were. Give update those of the caller, no copy."
+            )
             expect.close(after[state.t - 1], weights, f"{at}: the weights, against one process", 1e-6, 1e-10)
     for _, _, calls in results:
         most = len(batches) * (p > 1) or len(calls)

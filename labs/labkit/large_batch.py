@@ -16,8 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from labkit import data
-from labkit._large_batch_looks import expect_lamb, expect_lars, expect_rate
+from labkit._large_batch_looks import expect_lamb, expect_lars
 from labkit._large_batch_ranks import expect_parallel, try_parallel
+from labkit._large_batch_rate import expect_rate
 from labkit._large_batch_times import allreduce_seconds, speed_ups, step_times, times_to_goal
 
 __all__ = ["allreduce_seconds", "expect_lamb", "expect_lars", "expect_parallel", "expect_rate", "speed_ups"]

@@ -38,14 +38,21 @@ WRONG = [
         "half a batch is a step, too",
         old="first, total = warm_up * (images // batch), epochs * (images // batch)",
         new="first, total = warm_up * images / batch, epochs * images / batch",
-        says="Batch 100 of 1536 images",
+        says="An epoch has 1536 // 100 steps",
     ),
     Wrong(
         "34.1",
         "the last step's rate is 0",
         old="(total - first)\n",
         new="(total - first - 1)\n",
-        says="the rate of step",
+        says="f is not yet 1 there",
+    ),
+    Wrong(
+        "34.1",
+        "a batch below the base batch keeps the rate",
+        old="(batch / base_batch) ** power",
+        new="max(1, batch / base_batch) ** power",
+        says="batch / base_batch is 0.5 here: take it as it is",
     ),
     Wrong(
         "34.2",
@@ -84,6 +91,13 @@ WRONG = [
         says="With LARS the gradient's size has no say",
     ),
     Wrong(
+        "34.2",
+        "the norm of gradient and decay together",
+        old="(slope + decay * size)",
+        new="np.linalg.norm(g + decay * w)",
+        says="two norms stand below the fraction",
+    ),
+    Wrong(
         "34.3",
         "no bias correction",
         old="m, v = state.m[i] / (1 - betas[0] ** state.t), state.v[i] / (1 - betas[1] ** state.t)",
@@ -96,7 +110,7 @@ WRONG = [
         old="m, v = state.m[i] / (1 - betas[0] ** state.t), state.v[i] / (1 - betas[1] ** state.t)",
         new="m = state.m[i] = state.m[i] / (1 - betas[0] ** state.t)\n"
         "        v = state.v[i] = state.v[i] / (1 - betas[1] ** state.t)",
-        says="step 2",
+        says="divide under a new name",
     ),
     Wrong(
         "34.3",
@@ -130,6 +144,20 @@ WRONG = [
         old="total / comm.size",
         new="total",
         says="LARS hides that in matrices, not in biases",
+    ),
+    Wrong(
+        "34.4",
+        "buffers are float32, whatever the gradient is",
+        old="weights, images, labels))\n    total",
+        new="weights, images, labels)).astype(np.float32)\n    total",
+        says="update got float32, but the gradients are float64 here",
+    ),
+    Wrong(
+        "34.4",
+        "the rate is scaled once more",
+        old="weights), state, rate)",
+        new="weights), state, rate * comm.size)",
+        says="the schedule has scaled it for the whole batch already",
     ),
     Wrong(
         "34.4",

@@ -85,7 +85,7 @@ def expect_amdahl(amdahl, speedup) -> None:
     expect.close(amdahl(noisy), want, f"Least squares through all points, for {noisy}", rtol=1e-6)
     for serial, parallel, threads, want in SPEEDUPS:
         got = speedup(serial, parallel, threads)
-        who = f"Speed-up of {serial} s serial and {parallel} s parallel on {threads} threads"
+        who = f"Speed-up of {serial} s serial and {parallel} s parallel on {_many(threads, 'thread')}"
         expect(want == 1 or not np.isclose(got * want, 1), f"{who}: {got:.4g}, upside down. Long over short.")
         expect.close(got, want, who)
 

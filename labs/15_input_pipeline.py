@@ -89,10 +89,11 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 # has the same order unless you call `set_epoch`.
 # ### Exercise 15.2 · Shards
 # A million small files are a million opens, each a question to the file system's metadata server. **Shards**
-# are a few tar files, read from front to back. Files with the same name up to the first dot are one sample:
-# `000012.jpg`, `000012.cls` (its label, in digits), sometimes more, in any order: webdataset's format. A
-# shard may come over a network, and only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads so; go
-# through its members, and yield each sample as soon as you have it. 9 lines.
+# are a few tar files, read from front to back; here in the format of the library webdataset. Files with the
+# same name up to the first dot are one sample, and what follows says what they are: `000012.jpg`,
+# `000012.cls` (its label, in digits), sometimes more (`000012.small.jpg`), in any order. A shard may come
+# over a network, and only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads so; go through its
+# members, and yield each sample, the JPEG's bytes and its label, as soon as you have both. 9 lines.
 #
 # <details><summary>Hint 1: a member</summary>
 #
@@ -106,7 +107,7 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 
 # %%
 def read_shard(stream):
-    """Yield (image, label) for each sample of a tar shard. stream: a binary file that only goes forward."""
+    """Yield (JPEG's bytes, label) for each sample of a tar shard. stream: a file that only goes forward."""
     raise NotImplementedError("exercise 15.2: Shards")
 
 
@@ -120,6 +121,9 @@ with check("15.2"):
 # many times as long as from memory does reading single files take if they come from the disk?
 # `inputs.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
 # bandwidth and latency would have delivered. So it can only be slower than your disk.
+#
+# Then all images are read **cold**, from the disk, and **cached**, from memory: single files; HDF5, one file
+# with all JPEGs in one array; LMDB, a key-value store in one file; your shards, by you and by webdataset.
 
 # %%
 predict("15.2", shards_times_as_fast=..., cold_over_cached=...)
@@ -134,16 +138,13 @@ predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
 # `posix_fadvise(DONTNEED)` drops a file's pages, `mincore` tells which are left (a virtual machine's host may
 # keep its own). From memory single files are fast, and a tar is taken apart in Python. Decoding comes on top.
 #
-# Caffe has a layer for image files (ImageData) and one for LMDB (Data). Lim et al. (2016): from files, more
-# than 17 times as slow as from a key-value store. But LMDB maps its file into memory, and many processes on a
-# parallel file system get in each other's way: input took up to 90 % of training; LMDBIO, made for that, up
-# to 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe 0.9 (2016): "efficient parallel file
-# readers", which take advantage of Lustre.
-#
+# Caffe reads image files (layer ImageData) or an LMDB (Data). Lim et al. (2016): from files, more than 17
+# times as slow as from a key-value store. But LMDB maps its file into memory, and many processes on a
+# parallel file system get in each other's way: input took up to 90 % of training; LMDBIO is up to 65 times as
+# fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe 0.9 (2016): "efficient parallel file readers" on Lustre.
 # ### Predict
 # The stored order is class by class, some 50 images each. Read forward through a **shuffle buffer** of 64,
 # how many of the 10 classes does a batch of 32 hold?
-#
 # ### Exercise 15.3 · Shuffle buffer
 # A stream cannot be shuffled, but a part of it can. Fill a buffer with `size` items; then give out a random
 # one, put the next in its place, and so on; at the end give out what is left, shuffled. No more than `size`
@@ -183,10 +184,10 @@ predict.compare("15.3", classes_in_batch=np.median(mixed["shards in order"][64])
 # The shards' order costs nothing to shuffle; several readers mix, too. Best: shuffle once, when you write.
 # ### Exercise 15.4 · Prefetch
 # While the net computes, the disk could read. A **thread** reads ahead into a **bounded queue**:
-# `ready.put(x)` waits while `depth` are in it, `ready.get()` while none is. (Python's lock is free while a
-# thread waits for a disk, and while Pillow decodes.) Four things to get right: the order; no more than
-# `depth` in the queue, and one in the thread's hand; an **error** of the reader comes out at the consumer;
-# and if the consumer stops early, no thread is left waiting for a place in the queue. 18 lines.
+# `ready.put(x)` waits while `depth` are in it, `ready.get()` while none is. (Python's lock, the GIL, is free
+# while a thread waits for a disk, and while Pillow decodes.) Four things to get right: the order; no more
+# than `depth` in the queue, and one in the thread's hand; an **error** of the reader comes out at the
+# consumer; and if the consumer stops early, no thread is left waiting for a place in the queue. 18 lines.
 #
 # <details><summary>Hint 1: what goes through the queue</summary>
 #
@@ -218,7 +219,7 @@ with check("15.4"):
 # %% [markdown]
 # ### Predict
 # Input (storage and decoding) takes twice as long as compute. You prefetch. How long does the net still wait
-# for it in each step, as a share of compute? (That part is called **exposed**.)
+# for it in each step, as a share of compute? (It is called **exposed**.) How long an input gains the most?
 
 # %%
 predict("15.4", exposed_over_compute=...)
@@ -231,16 +232,16 @@ def feed(storage):  # batch after batch, epoch after epoch
 
 
 nbytes = sum(path.stat().st_size for path in stored.shards) / images  # of an image in its shard
-train = inputs.trainer(device, width)
-found = inputs.knob(feed, train, prefetch, batch, batch * nbytes, shares)
+found = inputs.knob(feed, inputs.trainer(device, width), prefetch, batch, batch * nbytes, shares)
 plots.lanes(inputs.lanes(found, 1), title="Three steps, input as long as compute")
 _, exposed, compute = found[2, "prefetch"]
 predict.compare("15.4", exposed_over_compute=exposed / compute)
 inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
 
 # %% [markdown]
-# Exposed is max(0, input - compute): no depth helps where storage is slower *on average*. On a busy machine,
-# or without a second core, reader and net share cores, and compute takes longer.
+# Exposed is max(0, input - compute): you gain most, half the time, where both take as long; and no depth
+# helps where storage is slower *on average*. Storage was set by compute, measured first. On a busy machine,
+# or without a second core, compute takes longer beside a reader, and less is exposed: *predicted* knows that.
 # PyTorch's `DataLoader` reads ahead with *processes*, `num_workers` of them: transforms in Python hold the
 # lock. By default it **forks** them (Python < 3.14), which some MPIs over InfiniBand do not bear: Horovod's
 # users report corrupted memory from 64 GPUs on, and crashed workers (pull request 1824, 2020; issue 2898,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit._input_files import add_member
-from labkit.errors import LabError
+from labkit.errors import CheckFailed, LabError
 from labkit.expectations import expect
 
 
@@ -52,6 +52,9 @@ def _expect_orders(split) -> None:
     expect(not any(same), "In each epoch a rank reads the same samples, only in another order. Deal anew.")
     expect(epoch(0) != epoch(0, seed=1), "Seeds 0 and 1 give the same order.")
     expect(epoch(0)[0] != sorted(epoch(0)[0]), "Rank 0 reads its samples in the stored order: shuffle.")
+    pairs = [set(itertools.pairwise(_read(split, 103, number, 0, 1))) for number in (0, 1)]
+    moved = "Epoch 1 has the order of epoch 0, moved on: who follows whom stays. Shuffle anew each epoch."
+    expect(len(pairs[0] & pairs[1]) < 25, moved)
     read = {number for one in range(30) for mine in epoch(one) for number in mine}
     lost = sorted(set(range(103)) - read)
     text = f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
@@ -92,27 +95,48 @@ class _Stream(io.RawIOBase):
     tell = seek
 
 
-_CASES = {  # the order of a sample's files
+def _passing(read_shard, stream, name):
+    """read_shard(stream); what streams and members in any order bring about becomes a sentence."""
+    found = read_shard(stream)
+    expect(hasattr(found, "__iter__"), f"read_shard returns {found!r:.60}. `yield` each sample.")
+    try:
+        yield from found
+    except tarfile.StreamError as error:
+        words = "a member passes by once. Take them in a `for`, and read each before the next one comes."
+        raise CheckFailed(f"{name}: {words}") from error
+    except OSError as error:
+        if type(error).__name__ != "UnidentifiedImageError":
+            raise
+        raise CheckFailed("Give the JPEG's bytes as they are. Decoding comes later, elsewhere.") from error
+    except ValueError as error:
+        if "invalid literal for int" not in str(error):
+            raise
+        words = "int() got what is no label. A member's name says what it is: see behind the first dot."
+        raise CheckFailed(f"{name}: {words}") from error
+
+
+_CASES = {  # the order of a sample's files, by kind: the name from the first dot on
     "image, then label": ("jpg", "cls"),
     "label, then image": ("cls", "jpg"),
     "with a .json behind": ("jpg", "cls", "json"),
     "with a .json between": ("cls", "json", "jpg"),
+    "with a .small.jpg between": ("jpg", "small.jpg", "cls"),
 }
 
 
 def expect_reader(read_shard: Callable) -> None:
     """Fail unless read_shard(stream) yields a tar's (image, label) in order, one by one, never going back."""
     rng = np.random.default_rng(0)
-    want = [(rng.bytes(3000 + 700 * number), (number * 7) % 10) for number in range(40)]
+    want = [(rng.bytes(3000 + 700 * number), (number * 37) % 1000) for number in range(40)]
     for name, kinds in _CASES.items():
         target = io.BytesIO()
         with tarfile.open(fileobj=target, mode="w") as tar:
             for number, (jpeg, label) in enumerate(want):
-                content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}"}
+                content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}", "small.jpg": jpeg[:9]}
                 for kind in kinds:
                     add_member(tar, f"{number:06}.{kind}", content[kind])
         stream = _Stream(target.getvalue())
-        found = iter(read_shard(stream))
+        found = _passing(read_shard, stream, name)
         got = list(itertools.islice(found, 1))
         expect(got, f"{name}: no sample came out of a shard of {len(want)}.")
         early = stream.taken < len(target.getvalue()) / 2

@@ -35,8 +35,8 @@ def expect_prefetch(prefetch: Callable) -> None:
         _in_time(depth, _expect_any_item, prefetch, depth)
         for good in (0, 3):
             _in_time(depth, _expect_error, prefetch, depth, good)
-        for read in (1, 3):
-            _in_time(depth, _expect_no_thread, prefetch, depth, read)
+        for read, items in ((1, itertools.count()), (3, itertools.count()), (1, range(depth + 2))):
+            _in_time(depth, _expect_no_thread, prefetch, depth, read, items)
 
 
 def _in_time(depth: int, look: Callable, *args) -> None:
@@ -109,9 +109,9 @@ def _expect_error(prefetch, depth, good) -> None:
     expect.equal(got, list(range(good)), f"{words}: items before that")
 
 
-def _expect_no_thread(prefetch, depth, read) -> None:
+def _expect_no_thread(prefetch, depth, read, items) -> None:
     before, taken = set(threading.enumerate()), []
-    found = iter(prefetch(_counted(itertools.count(), taken), depth))
+    found = iter(prefetch(_counted(items, taken), depth))
     list(itertools.islice(found, read))
     _wait(lambda: len(taken) >= read + depth)
     time.sleep(0.02)  # now a thread that waits for a place does so
@@ -140,7 +140,14 @@ def expect_buffer(shuffled: Callable) -> None:
         expect(not twice, f"{who}: {twice} items come out twice.")
         expect.equal(list(shuffled(range(n), size, 1)), got, f"{who}: the same seed again")
         if n == 60 and size >= 5:
-            expect(list(shuffled(range(n), size, 2)) != got, f"{who}: seeds 1 and 2 give the same order.")
+            words = "seeds 1 and 2 give the same order. (Is what is left at the end shuffled, too?)"
+            expect(list(shuffled(range(n), size, 2)) != got, f"{who}: {words}")
+    got = list(shuffled(((b"JPEG", number) for number in range(200)), 20, 1))
+    kept = all(isinstance(item, tuple) for item in got)
+    expect(kept, f"A pair (JPEG, label) went in, and {got[-1]!r:.60} came out. Give items out as they came.")
+    follow = sum(after == before + 1 for (_, before), (_, after) in itertools.pairwise(got))
+    words = f"200 items, buffer of 20: {follow} of 199 come out right behind the one stored before them. "
+    expect(follow < 80, words + "A new random place for each item, from one generator?")
     trials, size = 400, 5
     for n in (20, size):
         first = Counter(next(iter(shuffled(range(n), size, seed))) for seed in range(trials))

@@ -148,9 +148,11 @@ def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
 
 def lanes(found: dict, share) -> dict:
     """For plots.lanes: when the step computes and when something reads, without and with prefetch."""
-    rows = {}
+    rows: dict[str, list] = {}
     for (one, way), (profile, *_) in found.items():
         if one == share:
+            if rows:
+                rows[""] = []  # a gap, and both ways have the same colours
             middle = profile.middle[0]
             rank = profile.ranks[0]
             begin, busy = rank.steps[middle][0], rank.busy(middle)

@@ -30,7 +30,14 @@ WRONG = [
         "np.random.default_rng((seed, epoch)).permutation(n - n % ranks)",
         "nobody reads samples",
     ),
-    Wrong("15.1", "each worker reads all of the rank's", "mine[worker::workers]", "mine", "more than once"),
+    Wrong("15.1", "each worker reads all of the rank's", "[worker::workers]", "", "more than once"),
+    Wrong(
+        "15.1",
+        "an epoch is the one before, moved on",
+        ORDER,
+        "np.roll(np.random.default_rng(seed).permutation(n), epoch)[: n - n % ranks]",
+        "who follows whom",
+    ),
     Wrong("15.2", "wants to go back in the stream", '"r|"', '"r:"', "only goes forward"),
     Wrong(
         "15.2",
@@ -57,6 +64,12 @@ WRONG = [
         '                yield part["jpg"], int(part["cls"])',
         "samples of a shard",
     ),
+    Wrong("15.2", "the label's first digit", 'int(part["cls"])', 'int(part["cls"][:1])', "a whole number"),
+    Wrong("15.2", "by the last dot", '.split(".", 1)[1]', '.split(".")[-1]', "not the image's bytes"),
+    Wrong(
+        "15.2", "the image decoded", 'yield part["jpg"]', 'yield inputs.decode(part["jpg"])', "as they are"
+    ),
+    Wrong("15.2", "all members first", "in tar:", "in tar.getmembers():", "passes by once"),
     Wrong("15.3", "the rest is lost", "    yield from held", "    return", "items never come out"),
     Wrong(
         "15.3", "the rest is not shuffled", "    rng.shuffle(held)\n", "", "seeds 1 and 2 give the same order"
@@ -68,6 +81,20 @@ WRONG = [
         "rng.integers(size)",
         "rng.integers(max(1, size - 1))",
         "is first 0 times",
+    ),
+    Wrong(
+        "15.3",
+        "a new generator for each item: always the same place",
+        "place = rng.integers(size)",
+        "place = np.random.default_rng(seed).integers(size)",
+        "from one generator",
+    ),
+    Wrong(
+        "15.3",
+        "pairs become an array",
+        "    rng.shuffle(held)\n    yield from held",
+        "    yield from rng.permutation(held)",
+        "Give items out as they came",
     ),
     Wrong(
         "15.4",
@@ -88,6 +115,14 @@ WRONG = [
         "the thread stays",
         "            while not ready.empty():\n                ready.get()\n            thread.join(0.01)",
         "            break",
+        "a thread is left behind",
+    ),
+    Wrong(
+        "15.4",
+        "the queue emptied once: there is room for the last item, but not for the end",
+        "        while thread.is_alive():\n            while not ready.empty():\n"
+        "                ready.get()\n            thread.join(0.01)",
+        "        while not ready.empty():\n            ready.get()",
         "a thread is left behind",
     ),
     Wrong(

@@ -67,8 +67,8 @@ with check("45.1"):  # orthogonal, parallel, opposite, zeros, huge, tiny
 
 # %% [markdown]
 # ### Predict
-# Each rank takes 16 images a step, the learning rate suits *one* rank, and nobody tunes it again. Which share
-# of test images (%) is right with 16 ranks, by sum, mean and Adasum of the gradients? (One rank: 97.)
+# Each rank takes 16 images a step, the learning rate (0.05) suits *one* rank, nobody tunes it again. Which
+# share of test images (%) is right with 16 ranks, by sum, mean and Adasum of the gradients? (One rank: 97.)
 
 # %%
 predict("45.2", by_sum=76, by_mean=65, by_adasum=89)
@@ -76,10 +76,10 @@ predict("45.2", by_sum=76, by_mean=65, by_adasum=89)
 # %% [markdown]
 # ### Exercise 45.2 · All ranks
 # Adasum of more is Adasum of pairs, then of pairs of pairs. **Recursive doubling**: swap the whole gradient
-# with the rank 1 away, then 2, 4, …; the partner at distance d is `rank ^ d` (one bit flipped), and both
-# compute the same. After log2(p) swaps all have the result, if p is a power of two; else raise `ValueError`
-# that names p, *before* anything is sent (Horovod refuses too). Each layer is added by itself, with its own
-# dot product: a layer of large gradients must not decide for the others. 9 lines.
+# with the rank 1 away, then 2, 4, … (in this order: another gives other pairs); the partner at distance d is
+# `rank ^ d` (one bit flipped), and both compute the same. After log2(p) swaps all have the result, if p is a
+# power of two; else raise `ValueError` that names p, *before* anything is sent (Horovod refuses too). Each
+# layer has its own dot product: one with large gradients must not decide for the others. 9 lines.
 #
 # <details><summary>Hint 1: a power of two</summary>
 #
@@ -143,7 +143,7 @@ predict.compare("45.2", **{f"by_{way.lower()}": np.median(of[16]) for way, of in
 # which is fast. It saves *some* tuning, not all: see the larger rate. And 32 ranks make 3 steps an epoch.
 #
 # ### Predict
-# Two nodes add ResNet-50's gradients (102 MB) with `compression=hvd.Compression.fp16`: what share of
+# Two nodes add ResNet-50's gradients (102 MB) with `compression=hvd.Compression.fp16`: what share (0 to 1) of
 # float32's bytes leaves a node? And on 8 nodes?
 
 # %%
@@ -151,12 +151,12 @@ predict("45.3", on_2_nodes=0.5, on_8_nodes=0.86)
 
 # %% [markdown]
 # ### Exercise 45.3 · What float16 saves
-# A sum by halving and doubling (lab 24), MPICH's for long vectors, makes each of p nodes send 2(p - 1)/p of
-# its bytes. But Horovod adds float16 by an **operation of its own**. What MPI does not know it may not cut in
-# pieces: MPICH then takes *recursive doubling*, log2(p) times all bytes (its source,
+# A sum by halving and doubling (lab 24), MPICH's for long vectors, lets each of p nodes send 2(p - 1)/p times
+# the vector. But Horovod adds float16 by an **operation of its own**; what MPI does not know it must not cut
+# into pieces. MPICH then takes *recursive doubling*, log2(p) times the vector (its source,
 # `allreduce_intra_recursive_doubling.c`, says why). Horovod's **Adasum** halves and doubles by itself, with
-# either type. How many bytes does a node send for n values? And a step with float16 over one with float32, if
-# messages take bytes / rate seconds and all else `rest` seconds? 5 lines.
+# either type. How many bytes does a node send for n values (p a power of two)? And how long is a step with
+# float16 over one with float32, if messages take bytes / rate seconds and all else `rest`? 5 lines.
 #
 # <details><summary>Hint 1: two factors</summary>
 #
@@ -193,8 +193,8 @@ with check("45.3"):  # 2 to 64 nodes, slow and fast links
 
 # %% [markdown]
 # ### Measure
-# The four on the ranks of check 45.2. "Packed" begins with float32, as `Compression.fp16` does. On one node
-# messages go through memory: no interface sends.
+# The four on the ranks of check 45.2; "packed" begins with float32, as `Compression.fp16` does. On one node
+# messages go through memory. Does half the bytes take half the time? (Adasum also computes dot products.)
 
 # %%
 for way, (time, vectors) in found["exchange"].items():
@@ -202,7 +202,7 @@ for way, (time, vectors) in found["exchange"].items():
 plots.spread({way: time for way, (time, _) in found["exchange"].items()}, title="One allreduce")
 
 # %% [markdown]
-# Between nodes, links of 200 Mb/s: the kit's tabletop, or your own jobs once the last cell has sent them.
+# Is it as `bytes_sent` says between nodes? (200 Mb/s: the kit's tabletop, or your own jobs, once sent below.)
 
 # %%
 sent, took, whose = knobs.between_nodes("45_autotune_and_adasum")  # tables of nodes x ways, over float32's
@@ -215,29 +215,28 @@ predict.compare("45.3", **{f"on_{p:.0f}_nodes": sent["float16"][p] for p in sent
 
 # %% [markdown]
 # **Explain.** On 2 nodes half the bytes take half the time. Yet we once measured 0.86 for a whole step
-# (ResNet-50's gradients, 2 nodes, 200 Mb/s) and blamed MPI's algorithm. Counting cleared it: 103.1 and 51.6
-# MB left a node. To blame was `rest`: two threads for each of two ranks, on two busy cores, waited for one
-# another in 107 layers. 6.93 and 4.29 s (0.62) became, with `OMP_NUM_THREADS=1`, 4.46 and 2.37: 0.53. The
-# algorithm costs from 4 nodes on: 0.67 of the bytes, 0.86 on 8. (Unlike lab 35's, Horovod's sums are float16
-# too: above 65,504 `inf`.)
+# (ResNet-50, 2 nodes) and blamed MPI's algorithm. Counting cleared it: 103.1 and 51.6 MB left a node. To
+# blame was `rest`: two threads a rank on two busy cores, waiting for one another in 107 layers. 6.93 and
+# 4.29 s (0.62) became, with `OMP_NUM_THREADS=1`, 4.46 and 2.37: 0.53. The algorithm costs from 4 nodes on:
+# 0.67 of the bytes, 0.86 on 8. (Unlike lab 35's, Horovod's sums are float16 too: above 65,504 `inf`.)
 #
 # ### Predict
 # Horovod collects gradients for a **cycle time** (1 ms) and sends them together, up to a **fusion threshold**
-# (128 MiB; lab 44). `HOROVOD_AUTOTUNE=1` tries others while you train. For the small net here: a step with
-# what it chose, over a step by default?
+# (128 MiB; lab 44). `HOROVOD_AUTOTUNE=1` tries others while you train. For 12 matrices of 256 KiB: how long
+# is a step with what it chose, over a step by default (below 1: it won)?
 
 # %%
 predict("45.4", autotuned_share=1.2)
 
 # %% [markdown]
 # ### Exercise 45.4 · Watch it, and do it yourself
-# `HOROVOD_AUTOTUNE_LOG=file` gets a line for each setting: cycle time in **ms**, threshold in **MiB**, and
-# its **score**, bytes/µs, the middle one of five. Four settings are given, then a Gaussian process proposes,
-# from 0 to 64 MiB and 1 to 100 ms: the default of 128 MiB is not among them. A finished log repeats the best.
+# `HOROVOD_AUTOTUNE_LOG=file` begins with names, `…,cycle_time_ms,tensor_fusion_threshold,score`; then a line
+# for each setting, such as `0,0,0, 1,10,8,104.6`: 10 **ms**, 8 **MiB**, **score** in bytes/µs, the median of
+# five. Four settings are given, then a Gaussian process proposes, from 0 to 64 MiB and 1 to 100 ms: not the
+# default of 128 MiB. A finished log ends with the best once more, one cut short does not: find it in either.
 #
-# Read it, also unfinished. Then search yourself: `measure(*setting)` returns MB/s. Try all settings in turns,
-# `rounds` times (a machine that slows down hits all alike); the highest **median** wins, no lucky run. 9
-# lines.
+# Then search yourself: `measure(*setting)` returns MB/s. Try all settings in turns, `rounds` times (a machine
+# that slows down hits all alike); the highest **median** wins, no lucky run. 9 lines.
 #
 # <details><summary>Hint 1: the log</summary>
 #
@@ -288,15 +287,16 @@ if kinds:
 if not (kinds and world.launcher()):  # your search, and autotune's choice once more, in one run
     more = work | {"ranks": ranks, "env": quick, "timeout": 300}
     mine, kinds = launch.run(knobs.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
-    print(f"Your search chose {mine[0] / 2**20:g} MiB, at 1 ms.")
+    print(f"Of 0 (each matrix alone), 1, 128 MiB at 1 ms your search chose {mine[0] / 2**20:g}.")
 for way, taken in kinds.items():
     record.add("step", way=way, ranks=ranks, nodes=found["nodes"], seconds=taken)
 if "autotune's" in kinds:
     predict.compare("45.4", autotuned_share=kinds["autotune's"].median / kinds["default"].median)
-plots.spread(kinds, title=f"A step of {layers} matrices, {width} x {width}")
+plots.spread(kinds, title=f"A step of {layers} matrices, {width} x {width}, by setting")
 
 # %% [markdown]
-# And between nodes: `make tabletop` starts two, on which this cell runs the lab, twice: to watch, to search.
+# And between nodes: `make tabletop` starts two. This cell runs the lab as you saved it there, to search, then
+# to watch. That takes a minute or two.
 
 # %%
 if cluster.here() and not world.launcher():
@@ -306,12 +306,12 @@ if cluster.here() and not world.launcher():
         job.wait()
         print("Yours:", job.records("step").reindex(columns=["nodes", "way", "seconds"]), sep="\n")
 frame = record.reference(lab.current(), "step").reindex(columns=["site", "nodes", "ranks", "way", "seconds"])
-print("The kit's reference, not yours:", frame, sep="\n")
+print("The kit's reference, not yours:", frame.fillna({"site": "one machine"}), sep="\n")
 
 # %% [markdown]
 # **Explain.** Did autotune beat the default? Short samples on a machine that also does other things decide,
-# and the default is not among what it tries: with little to send it may end behind. By default it takes (3 +
-# 21) · 5 · 10 = 1,200 steps, and searches four times over unless cache and allgather are set, as here.
+# and the default is not among what it tries: with little to send it may end behind. By default it takes (3 to
+# warm up + 21) · 5 · 10 = 1,200 steps, and searches four times over unless cache and allgather are set.
 #
 # ### What you take away
 # - Adasum: sum of what differs, mean of what agrees, each layer by itself. It saves some tuning, not all.

@@ -23,7 +23,9 @@ LOGS = {
         10.0,
         104.6,
     ),
+    HEADER + "0,0,0, 1,5,4,98.1\n0,0,0, 1,50,32,12.5\n0,0,0, 1,25,16,98.6\n": (16777216, 25.0, 98.6),
 }
+STRICT = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
 
 
 def gradients(p: int, values: int, seed: int = 0) -> np.ndarray:
@@ -58,16 +60,18 @@ def expect_pair(pair: Callable) -> None:
         "Values of 1e25, whose squares float32 does not hold": (1e25 * a, 1e25 * b),
         "Values of 1e-25, whose squares are 0 in float32": (1e-25 * a, 1e-25 * b),
         "Gradients of one value": (a[:1], b[:1]),
+        "Gradients of float64": (a.astype(np.float64), b.astype(np.float64)),
     }
     for name, (one, other) in cases.items():
         given = one.copy(), other.copy()
         with np.errstate(all="ignore"):  # the wrong value that follows says more
             got, want = pair(*given), right_pair(one, other)
         expect(got is not None, f"{name}: got None. Does the function return its result?")
+        returned = f"{name}: the result should be an array like a, not a {type(got).__name__}."
+        expect(isinstance(got, np.ndarray), returned)
         expect.close(got, want, name, rtol=1e-4, atol=2e-6 * max(np.abs(one).max(), np.abs(other).max()))
-        expect(
-            got.dtype == np.float32, f"{name}: float32 came in, so float32 should come out, not {got.dtype}."
-        )
+        typed = f"{name}: {one.dtype} came in, so {one.dtype} should come out, not {got.dtype}."
+        expect(got.dtype == one.dtype, typed)
         same = (given[0] == one).all() and (given[1] == other).all()
         expect(same, f"{name}: the gradients that were given are changed.")
 
@@ -77,7 +81,7 @@ def expect_adasum(adasum: Callable) -> None:
     for p in (1, 2, 4, 8, 16):
         for layers in ([slice(0, 1003)], [slice(0, 7), slice(7, 8), slice(8, 1003)]):
             given = gradients(p, 1003)
-            run = virtual.Cluster(nodes=p).run(_own, adasum, given, layers)
+            run = virtual.Cluster(nodes=p, machine=STRICT).run(_own, adasum, given, layers)
             run.where += f" and {len(layers)} layer{'s' * (len(layers) > 1)}"
             what = "Adasum layer by layer" if len(layers) > 1 else "Adasum"
             want = _tree(given, layers)
@@ -85,7 +89,7 @@ def expect_adasum(adasum: Callable) -> None:
                 whole = np.allclose(run.results[0], _tree(given, [slice(0, 1003)]), rtol=1e-3, atol=1e-4)
                 expect(
                     p == 1 or not whole,
-                    f"With {p} ranks all layers were taken for one: each has its own dot.",
+                    f"With {p} ranks all layers were taken for one: each has its own dot product.",
                 )
             run.expect_results(want, what, rtol=1e-3)
             swaps = p.bit_length() - 1
@@ -107,7 +111,7 @@ def _own(comm, adasum, given, layers):
     mine = given[comm.rank].copy()
     got = adasum(comm, mine, layers)
     expect(got is not None, "adasum returned None. Does it return its result?")
-    expect((mine == given[comm.rank]).all(), "The gradient that was given is changed.")
+    expect((mine == given[comm.rank]).all(), "The gradient that was given is changed: begin with a copy.")
     return got
 
 
@@ -145,13 +149,17 @@ def expect_search(search: Callable) -> None:
     """Fail unless search(measure, settings, rounds) goes in turns, and no lucky run decides."""
     settings, calls = [(0, 1.0), (MIB, 1.0), (64 * MIB, 5.0)], []
 
-    def lucky(*setting):  # the last setting is slow, but for one run; the middle one is best
+    def called(setting):
+        expect(setting in settings, f"measure{setting}: a setting is unpacked, as in measure{settings[0]}.")
         calls.append(setting)
+
+    def lucky(*setting):  # the last setting is slow, but for one run; the middle one is best
+        called(setting)
         usual = {settings[0]: 50.0, settings[1]: 60.0, settings[2]: 20.0}[setting]
         return 900.0 if setting == settings[2] and calls.count(setting) == 2 else usual
 
     def tiring(*setting):  # a machine that slows down by half while one watches: the last setting is best
-        calls.append(setting)
+        called(setting)
         return (1 + settings.index(setting) / 2) * 0.9 ** len(calls)
 
     for measure, best, why in (
@@ -163,4 +171,6 @@ def expect_search(search: Callable) -> None:
         expect.equal(sorted(calls), sorted(5 * settings), "The measurements made, 5 rounds of 3 settings")
         turns = [sorted(calls[place : place + 3]) == sorted(settings) for place in range(0, 15, 3)]
         expect(all(turns), "In each round every setting has its turn: not five times one, then the next.")
+        told = f"search returned {got!r}; expected one of the settings, such as {settings[0]}."
+        expect(isinstance(got, (tuple, list)), told)
         expect.equal(tuple(got), settings[best], f"The setting found in spite of {why}")

@@ -43,6 +43,10 @@ WRONG = [
     Wrong("45.1", "zeros divide", old=OF_X, new="1 - dot / (2 * (x @ x))", says="0 and a gradient"),
     Wrong("45.1", "comes back as float64", old=".astype(a.dtype)", new="", says="float32 should come out"),
     Wrong(
+        "45.1", "always float32", old=".astype(a.dtype)", new=".astype(np.float32)", says="float64 came in"
+    ),
+    Wrong("45.1", "comes back as a list", old=".astype(a.dtype)", new=".tolist()", says="not a list"),
+    Wrong(
         "45.2",
         "any number of ranks",
         old=REFUSE,
@@ -84,6 +88,13 @@ WRONG = [
         says="The gradient that was given is changed",
     ),
     Wrong(
+        "45.2",
+        "sends before it receives: right for short messages only",
+        old=SWAP,
+        new="        comm.Send(mine, other)\n        comm.Recv(theirs, other)\n",
+        says="waits until its receive is called",
+    ),
+    Wrong(
         "45.3",
         "float16 is half everywhere",
         old="2 * n * doubling",
@@ -110,6 +121,17 @@ WRONG = [
         old='float(row["score"]))\n',
         new='row["score"])\n',
         says="The best in this log",
+    ),
+    Wrong(
+        "45.4", "whole scores", old='float(row["score"]))\n', new='int(float(row["score"])))\n', says="98.6"
+    ),
+    Wrong("45.4", "the last line is left out", old="max(rows,", new="max(list(rows)[:-1],", says="98.6"),
+    Wrong(
+        "45.4",
+        "the score in place of the setting",
+        old="max(settings, key=lambda setting: np.median(scores[setting]))",
+        new="max(np.median(taken) for taken in scores.values())",
+        says="expected one of the settings",
     ),
     Wrong("45.4", "a megabyte is a million", old="2**20)", new="1e6)", says="The best in this log"),
     Wrong(

@@ -241,7 +241,7 @@ inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without work
 # %% [markdown]
 # Exposed is max(0, input - compute): you gain most, half the time, where both take as long; and no depth
 # helps where storage is slower *on average*. The storage was set by the compute measured first. On a busy
-# machine, or without a second core, that changes, and so does what is exposed: *predicted* takes it as it was.
+# machine, or without a second core, that changes, and so does what is exposed: *predicted* takes it as it is.
 # PyTorch's `DataLoader` reads ahead with *processes*, `num_workers` of them: transforms in Python hold the
 # lock. By default it **forks** them (Python < 3.14), which some MPIs over InfiniBand do not bear: Horovod's
 # users report corrupted memory from 64 GPUs on, and crashed workers (pull request 1824, 2020; issue 2898,

@@ -29,10 +29,10 @@ rounds = 3  # turns of each way of a step, 5 steps each
 
 # %% [markdown]
 # Your call of `hvd.allreduce_async` only leaves a request. Horovod's thread looks every
-# `HOROVOD_CYCLE_TIME` ms (1) for requests; the ranks compare what they have; what **all** have is packed into
-# messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), one after the other. One start of the ranks
-# gives all timelines of exercises 44.1, 44.2 and 44.4. The tensors of a step are handed over in one moment
-# (`hvd.grouped_allreduce_async`): so we know what is ready together. In `late`, one rank is late by 50 ms.
+# `HOROVOD_CYCLE_TIME` ms (1) for requests. The ranks compare what they have: they *negotiate*. What **all**
+# have is packed into messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), one after the other.
+# Here a step's tensors are handed over in one moment: so we know what is ready together. In the timeline
+# `late`, one rank comes 50 ms late to each of 2 steps.
 
 # %%
 ranks = launch.ranks_here(workers)
@@ -44,15 +44,15 @@ fusion.show_lines(first, "a")
 
 
 # %% [markdown]
-# `B` begins something, `E` ends what this tensor began last; such pairs lie in each other. `X` is a rank that
-# has the tensor ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
+# `B` opens something, `E` closes what this tensor opened last, like brackets. `X` is a rank that has it
+# ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
 #
 # ### Exercise 44.1 · Where does the time go, and who was late?
-# `phases`: for each tensor the µs in each phase, over all its steps: `PHASES` names four by the line that
-# begins them, as in `PHASES["NEGOTIATE_ALLREDUCE"] == "negotiate"`; other lines count for none. A fifth is
-# "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first.
-# `late`: somebody is always last. Charge each time the **last** `X` of a negotiation with the µs since the
-# one before: so much sooner would all have been ready. 11 and 8 lines.
+# - `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` names four by the line that
+#   begins them, as in `PHASES["NEGOTIATE_ALLREDUCE"] == "negotiate"`; other lines count for none. A fifth is
+#   "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first. 11 lines.
+# - `late`: somebody is always last. In each negotiation, charge the rank of the tensor's **last** `X` with
+#   the µs since the `X` before it: so much sooner all would have been ready. A lone `X` costs 0. 8 lines.
 #
 # <details><summary>Hint 1: pairs</summary>
 #
@@ -88,33 +88,34 @@ def late(lines):
 with check("44.1"):
     fusion.expect_reading(phases, late, events)
 print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
-print(f"µs waited for one rank alone: {late(first)}. We made rank {ranks // 2} late.")
+print(f"µs waited for one rank: {late(first)}. Rank {ranks // 2} was 50000 late, in 2 steps of 3 tensors.")
 print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
 
 # %% [markdown]
-# Negotiation hardly computes: it is **waiting for the last rank**. A long NEGOTIATE means a late rank, not a
-# slow network, and no knob cures it. (Finer than a cycle rank 0 cannot see.)
+# To negotiate is to **wait for the last rank**: a long NEGOTIATE means a late rank, not a slow network.
 #
 # ### Predict
 # Tensors a to g are ready together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes; c and f are
 # float64, the others float32. How many messages, with a threshold of 0, of 50000, of 128 MiB?
 #
 # ### Exercise 44.2 · What travels together?
-# Horovod's rule (`FuseResponses` in its `controller.cc`). The first tensor that is left begins a message. Go
-# through those behind it in order: one **of its type** joins if the message's bytes, with it, stay within the
-# limit. One that does not join is *skipped*, and we look further, as long as the message's bytes and all that
-# was skipped, together, are within the limit; else the message is closed. What was not taken stays in order.
-# The limit is the threshold, rounded **up** to a multiple of 64 float64 values (512 bytes) for each rank of a
-# node; `-(-a // b) * b` rounds up. 1 and 14 lines.
+# Horovod's rule (`FuseResponses` in its `controller.cc`): the first tensor that is left begins a message. Go
+# through the `rest` in order; what does not join stays `left`, in its order:
+# - one **of its type** joins, if the message's bytes with it are at most the limit;
+# - any other is *skipped*: look further, if the message's bytes and **all** skipped bytes together are still
+#   at most the limit. Else the message is closed, before this one.
 #
-# <details><summary>Hint 1: a list that shrinks</summary>
+# The limit is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node;
+# `-(-a // b) * b` rounds a up. 1 and 10 lines.
 #
-# While something is `left`: `first, *rest = left`. Put into a new list `left` what is not taken; when the
-# message is closed at place i of `rest`, also all from there on, `left += rest[i:]`, and `break`.
+# <details><summary>Hint 1: what to keep, and how to close</summary>
+#
+# Two sums: `size` of the message, and `skipped`. To close at place i of `rest`, all from there on is left:
+# `left += rest[i:]`, then `break`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# For `i, one in enumerate(rest)`: `if one.dtype == first.dtype and size + one.bytes <= limit:` append, add to
+# `for i, one in enumerate(rest):` `if one.dtype == first.dtype and size + one.bytes <= limit:` append, add to
 # size. Else `skipped += one.bytes`; `if size + skipped > limit:` close; else `left.append(one)`.
 # </details>
 
@@ -130,7 +131,11 @@ def rounded(threshold, ranks_on_node):
 def fuse(ready, limit):
     """ready: Tensors (.bytes, .dtype) in order. Returns the messages in order, each a list of Tensors."""
     messages, left = [], list(ready)
-    raise NotImplementedError("exercise 44.2: What travels together?")
+    while left:
+        first, *rest = left
+        message, left = [first], []
+        raise NotImplementedError("exercise 44.2: What travels together?")
+        messages.append(message)
     return messages
 
 
@@ -141,16 +146,16 @@ none, some, _, most = fusion.show_travelled(events)
 predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
 
 # %% [markdown]
-# Why look further at all? In mixed precision types alternate. (a + b are 100200 bytes: the rounding.)
+# Why look further at all? In mixed precision types alternate. At 100000, why do a and b, 100200 bytes, join?
 #
 # ### Predict
-# A net of 24 layers, 64 KiB each, is ready after 50 ms; the link takes 0.5 ms a message, and 25 MB/s.
-# How many ms is a step, with a look every 1 ms, every 20 ms, every 100 ms?
+# The gradients of 24 layers, 64 KiB each, become ready one by one within 50 ms. The link takes 0.5 ms for a
+# message, and sends 25 MB/s. How many ms is a step, with a look every 1 ms, every 20 ms, every 100 ms?
 #
 # ### Exercise 44.3 · What does a step cost?
-# The first look is at 0, when the step begins. A look costs `seconds(0)`: the ranks compare. All that is
-# `ready` by the time at which it **began** is fused, and sent: a message of n bytes takes `seconds(n)`, one
-# after the other. The next look begins `cycle` after the last began, or at once if that is over. 10 lines.
+# A message of n bytes takes `seconds(n)`, a look `seconds(0)`: the ranks compare. The first look begins at 0,
+# with the step. What was `ready` when it **began** is then fused, and sent, one message after the other. The
+# next begins `cycle` after the last began; if that is past, at once. The last message ends a step. 10 lines.
 #
 # <details><summary>Hint 1: one look</summary>
 #
@@ -182,18 +187,18 @@ net, ms = fusion.show_predicted(step_time, layers, backward, *slow_link)
 predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 
 # %% [markdown]
-# **Explain.** Why is a large threshold never wrong here, and a long cycle nearly always? While a message is
-# under way, what becomes ready is fused for the next: a slow link fuses by itself, without waiting.
+# **Explain.** Why is the plot flat up to 65536 bytes? Why is a large threshold never wrong here, and a long
+# cycle nearly always? While a message travels, more gets ready for the next: a slow link fuses by itself.
 #
 # ### Predict
 # Without help, rank 0 collects lists of names from all ranks in every look. The **response cache** saves it:
-# a known tensor is one bit, and one small allreduce compares all bits. In 4 steps of 6 tensors: of how many
-# must rank 0 ask rank by rank (`X`), in all? With a metric without a name in each step? And with no cache?
+# a known tensor is one bit, and one small allreduce compares all bits. In 4 steps of the same 6 tensors,
+# about how many must rank 0 ask in all (`X`)? With a metric besides, of a new name each time? Without cache?
 #
 # ### Exercise 44.4 · Keep the cache working
 # Horovod asks about a tensor unless the cache knows its name **with these bytes and this type**. After a
 # step all its tensors are the newest entries: first the known ones, then those asked about, each in their
-# order. A name has one entry. If one finds no place, the oldest goes. 0 places know nothing. 9 lines.
+# order. A name has one entry. If a new name finds no place, the oldest goes. 0 places know nothing. 9 lines.
 #
 # <details><summary>Hint 1: a dict is in order</summary>
 #
@@ -231,10 +236,8 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 # ### Measure
 # The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
 # ready at once: known, asked about (no cache), without names. Your model is given MPI's own allreduce here.
-# No timeline runs: the thread that writes it never rests. (The cycle time comes last: in 0.28.1 a process
-# that has set it and the threshold crashes when it starts Horovod again.) On one machine messages are cheap,
-# unless ranks share cores: then each waits for turns. So next two nodes with a slow link: a job, where there
-# is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
+# If ranks share cores, each waits for turns, and it errs. So next two nodes with a slow link: a job, where
+# there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%
 ways = fusion.knobs(net, long_cycle)
@@ -246,9 +249,9 @@ job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if the
 fusion.show_job(job)
 
 # %% [markdown]
-# **Explain.** Where is your model too fast, and what does it leave out? And the hierarchical ways: both
-# variables changed no line. In 0.28.1 they are compiled for GPUs alone (`operations.cc`; the sum wants NCCL).
-# A variable that is set proves nothing, the timeline does. Lab 26 builds the hierarchical sum itself.
+# **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.
+# And the hierarchical ways: both variables changed no line. In 0.28.1 they are compiled for GPUs alone
+# (`operations.cc`; the sum wants NCCL). A variable that is set proves nothing, the timeline does.
 #
 # ### What you take away
 # - NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.

@@ -17,6 +17,7 @@ from labkit._fusion_show import (
     show_predicted,
     show_travelled,
 )
+from labkit._fusion_stories import made_up
 
 __all__ = [
     "PHASES",
@@ -32,6 +33,7 @@ __all__ = [
     "keep_activities",
     "knobs",
     "lines",
+    "made_up",
     "measure",
     "sent",
     "show",

@@ -89,3 +89,28 @@ def test_a_link_without_a_measurable_rate_still_has_a_bandwidth(monkeypatch):
     frame = fusion.keep(fusion.knobs([], 5), times, link, lambda *_: (0.1, 1), lambda n, _: n, 4, 4)
     assert frame.result[0] == "step, one node"
     assert frame.bandwidth[0] == pytest.approx((1 << 20) / 1e-3)
+
+
+def test_a_made_up_timeline_has_a_name():
+    assert fusion.made_up("a twice, then known")[0] == Line(0, "a", "B", "NEGOTIATE_ALLREDUCE")
+    with pytest.raises(LabError, match="There are: a and b, then c, a twice"):
+        fusion.made_up("a")
+
+
+def without_end(ready, limit):
+    while ready:
+        limit += ready[0].bytes
+
+
+def test_loops_without_end_are_stopped():
+    with pytest.raises(LabError, match="fuse does not end"):
+        fusion.expect_fused(
+            lambda threshold, ranks: -(-threshold // 512 // ranks) * 512 * ranks, without_end, {}, 1
+        )
+    with pytest.raises(LabError, match="step_time does not end"):
+        fusion.expect_step_time(lambda gradients, limit, cycle, seconds: [*iter(lambda: seconds(0), None)])
+
+
+def test_a_wrong_answer_hears_why():
+    with pytest.raises(LabError, match=r"expected 2 at \[0\], got 0. Known after the first step."):
+        fusion.expect_asked(lambda steps, places: [0] * len(steps), {})

@@ -5,6 +5,8 @@ from tests.wrong_answers import Wrong
 SMALL = {"workers": 2, "rounds": 1}
 
 FUSES = "one.dtype == first.dtype and size + one.bytes <= limit"
+OWN = "            cache.pop(one.name, None)\n"
+OLDEST = "            if len(cache) >= places:\n                cache.pop(next(iter(cache)))\n"
 
 WRONG = [
     Wrong(
@@ -12,14 +14,14 @@ WRONG = [
         "an end closes what began first",
         old="begun[tensor].pop()",
         new="begun[tensor].pop(0)",
-        says="phases, 'a and b travel together, c alone': expected",
+        says='phases(fusion.made_up("a and b, then c")): expected',
     ),
     Wrong(
         "44.1",
         "an end closes what began last on any tensor",
         old=["begun.setdefault(tensor, [])", "begun[tensor].pop()"],
         new=["begun.setdefault(0, [])", "begun[0].pop()"],
-        says="phases, 'a and b travel together, c alone': expected",
+        says='phases(fusion.made_up("a and b, then c")): expected',
     ),
     Wrong(
         "44.1",
@@ -47,7 +49,7 @@ WRONG = [
         "how often a rank was last",
         old="+ last - before",
         new="+ 1",
-        says="late, 'a and b travel together, c alone'",
+        says='late(fusion.made_up("a and b, then c"))',
     ),
     Wrong(
         "44.1",
@@ -61,7 +63,21 @@ WRONG = [
         "the ranks' marks of all steps in one list",
         old="seen = ticks.pop(tensor)",
         new="seen = ticks[tensor]",
-        says="late, 'a and b travel together, c alone'",
+        says='late(fusion.made_up("a and b, then c"))',
+    ),
+    Wrong(
+        "44.1",
+        "a rank alone has nobody before it",
+        old=" if len(seen) > 1 else last",
+        new="",
+        says="IndexError: list index out of range",
+    ),
+    Wrong(
+        "44.1",
+        "a rank is a word",
+        old="append((when, int(name)))",
+        new="append((when, name))",
+        says="a rank is a number here, not a word",
     ),
     Wrong(
         "44.2",
@@ -127,6 +143,27 @@ WRONG = [
         says="expected 'a|b|c'",
     ),
     Wrong(
+        "44.2",
+        "closed when what was skipped just fits",
+        old="if size + skipped > limit:",
+        new="if size + skipped >= limit:",
+        says="limit 80: expected 'a c|b', got 'a|b|c'. 40 and 40 skipped are within 80",
+    ),
+    Wrong(
+        "44.2",
+        "names, not tensors",
+        old="        messages.append(message)",
+        new="        messages.append([one.name for one in message])",
+        says="each message has to be a list of the Tensors themselves",
+    ),
+    Wrong(
+        "44.2",
+        "what was taken stays",
+        old="            left.append(one)\n",
+        new="            left += rest\n",
+        says="expected 'a c|b d'",
+    ),
+    Wrong(
         "44.3",
         "looks cost nothing",
         old="        now += seconds(0)\n",
@@ -146,6 +183,20 @@ WRONG = [
         old="now = max(now, look + cycle)",
         new="now += cycle",
         says="end of the step",
+    ),
+    Wrong(
+        "44.3",
+        "a look that comes late waits for the next tick",
+        old="now = max(now, look + cycle)",
+        new="now = max(look + cycle, -(-now // cycle) * cycle)",
+        says="end of the step: expected 14, got 15",
+    ),
+    Wrong(
+        "44.3",
+        "what was sent is sent again",
+        old="        left = [one for one in left if one.ready > look]\n",
+        new="",
+        says="step_time does not end",
     ),
     Wrong(
         "44.3",
@@ -202,5 +253,26 @@ WRONG = [
         old="counts.append(len(new))",
         new="counts.append(len(step) if new else 0)",
         says="expected 1 at [1], got",
+    ),
+    Wrong(
+        "44.4",
+        "who has a place drives another out",
+        old=OWN + OLDEST,
+        new=OLDEST + OWN,
+        says="Steps a:4 b:4 | b:4 | a:4, 2 places: expected 0 at [2], got 1",
+    ),
+    Wrong(
+        "44.4",
+        "in the step's order, the known among the new",
+        old="known + new if places else []",
+        new="step if places else []",
+        says="Steps a:4 b:4 | c:4 a:4 b:4 d:4 | c:4, 3 places: expected 0 at [2], got 1",
+    ),
+    Wrong(
+        "44.4",
+        "a full cache takes nobody in",
+        old="                cache.pop(next(iter(cache)))\n",
+        new="                continue\n",
+        says="Steps a:4 b:4 c:4 | c:4, 2 places: expected 0 at [1], got 1",
     ),
 ]

@@ -37,10 +37,11 @@ compiled = True  # also try torch.compile, which takes some ten seconds
 # many flops per byte with one image, and with 128?
 #
 # ### Exercise 12.1 · Flops and bytes
-# Of the forward pass, without bias. Bytes: the *least* there can be: images and weights are read once, the
-# result is written once, `size` bytes a number. A convolution has `filters` filters, each of
-# `channels x kernel x kernel` weights, and a multiply-add for each weight, at each place of the picture that
-# comes out, for each image. Its rows: `(height + 2 * padding - kernel) // stride + 1`. 2 and 5 lines.
+# Count one forward pass, without bias. Bytes: the *least* there can be: images and weights are read once, the
+# result is written once, `size` bytes a number. A linear layer does a multiply-add for each weight and image.
+# A convolution has `filters` filters of `channels x kernel x kernel` weights, and does a multiply-add for
+# each weight, place of the picture that comes out, and image. Rows of that picture, and likewise columns:
+# `(height + 2 * padding - kernel) // stride + 1`. 2 and 5 lines.
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
@@ -87,7 +88,7 @@ predict.compare("12.1", one_image=intensity[0], many_images=intensity[1])
 
 # %% [markdown]
 # ## The two roofs
-# Data sheets tell speeds that nobody reaches; we measure. Arithmetic: a product of large matrices, as nothing
+# Data sheets tell speeds that nobody reaches; we measure. Arithmetic: a product of large matrices, as little
 # comes nearer. Memory: a copy far larger than the caches. **Predict**: how many Gflop/s (10⁹ a second), GB/s?
 #
 # ### Exercise 12.2 · Measure both
@@ -140,15 +141,14 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 
 # %% [markdown]
 # ## The roofline
-# While it computes, the machine fetches what comes next. At best both go on at once, and the slower decides:
-# at intensity I a layer reaches at most `bandwidth * I` flop/s, and never more than the peak (Williams,
-# Waterman, Patterson, 2009). The roofs meet at the **ridge**. A layer left of it is **memory-bound**, right
-# of it **compute-bound**. **Predict**: 128 images take the linear layer how many times as long as one, and
-# with one image it reaches how many percent of the peak?
+# At best a machine fetches while it computes, and the slower of both decides: at intensity I a layer reaches
+# at most `bandwidth * I` flop/s, and never more than the peak (Williams and others, 2009). The roofs meet at
+# the **ridge**. Left of it a layer is **memory-bound**, right of it **compute-bound**. **Predict**: 128
+# images take the linear layer how many times as long as one? With one, what percent of the peak?
 #
 # ### Exercise 12.3 · What is possible
-# The roofline as flop/s and as seconds, and how long a layer's forward pass takes: time `layer(images)`, in
-# `torch.inference_mode()`, without notes for a backward pass. Return the measurement. 1, 1 and 2 lines.
+# The roofline as flop/s and as seconds, and how long a layer's forward pass takes: time `layer(images)` below
+# `with torch.inference_mode():` (no notes for a backward pass). Return the measurement. 1, 1 and 2 lines.
 #
 # <details><summary>Hint 1: two roofs</summary>
 #
@@ -200,17 +200,18 @@ one, many = times["linear, 1"].median, times["linear, 128"].median
 predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side**2 / one / peak)
 
 # %% [markdown]
-# **Explain.** With one image the linear layer fetches 4 bytes for two flops, and arithmetic waits. More
-# images cost little, up to the ridge: hence batches. ReLU has a flop for 8 bytes, whatever the batch. What
-# lies *below* the roof pays for what the model leaves out: a call's fixed price, fresh memory for the result,
-# copies to another layout (1 x 1!). *Above* it, numbers came from a cache, or a library beats the product's.
+# **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops,
+# and arithmetic waits. More images cost little, up to the ridge: hence batches. ReLU has a flop for 8 bytes,
+# whatever the batch. *Below* the roof: what the model leaves out, as a call's fixed price, fresh memory for
+# the result, copies to another layout (1 x 1!). *Above*: numbers from a cache, a library that beats the
+# product's, or a roof measured while others used the machine. If many are above, run 12.2 and this again.
 #
 # ### Which library ran?
-# PyTorch hands heavy work on. Matrix products go to a **BLAS** (basic linear algebra subprograms, Lawson and
-# others, 1979): MKL, OpenBLAS, on GPUs cuBLAS. Convolutions go to a **DNN library**: oneDNN (once MKL-DNN),
-# on GPUs cuDNN; or to the BLAS, as PyTorch sees fit. ReLU is PyTorch's own loop. The profiler tells. And with
-# `ONEDNN_VERBOSE=1` set, oneDNN does: `avx512_core` on the AMD EPYC of our reference results. There its
-# convolution does nearly twice the flop/s of MKL's product: that is the point above the flat roof.
+# PyTorch hands heavy work on: matrix products to a **BLAS** (basic linear algebra subprograms, Lawson and
+# others, 1979): MKL, OpenBLAS, on GPUs cuBLAS; convolutions to a **DNN library**: oneDNN (once MKL-DNN), on
+# GPUs cuDNN; or to the BLAS, as it sees fit. ReLU is its own loop. The profiler tells. With
+# `ONEDNN_VERBOSE=1` set, oneDNN does, too: `avx512_core` on the AMD EPYC of our reference results. Its
+# convolution does nearly twice the flop/s of MKL's product there: the point above the flat roof.
 
 # %%
 ran = profiling.record(lambda: roofline.run(layers), steps=2, kind="torch", device=device, overhead=False)
@@ -218,8 +219,7 @@ print(ran.operators(6).to_string())
 
 # %% [markdown]
 # ## A step that is too slow
-# A colleague's step: the loss falls, the gradients are those of the batch's mean. Where does the time go? The
-# net has four convolutions; the data set is noise, in the shape of CIFAR-10's images.
+# A colleague's step, of a net with four convolutions; its loss falls. Where does the time go?
 
 
 # %%
@@ -245,8 +245,8 @@ print(before, before.operators(12).to_string(), sep="\n")
 
 # %% [markdown]
 # `calls` are per step, `seconds` an operator's own, without those that it called. How often should four
-# convolutions be called? `sub`, `div`, `std` do a flop or two for a number: for how many, to be seen here?
-# **Predict**: with both mended, how many times as fast is the step?
+# convolutions be called? On a CPU a long block begins the step: `sub`, `div`, `std` of how many images, if it
+# needs 32? **Predict**: with both mended, how many times as fast is the step?
 #
 # ### Exercise 12.4 · Mend it
 # Same loss, same weights after it. But `prepare` is called *once*, before training; its result is given to
@@ -303,9 +303,9 @@ predict.compare("12.4", times_as_fast=ratio)
 
 # %% [markdown]
 # ## Fewer bytes: a compiler
-# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators, each from
-# memory to memory: 2 + 2 + 2 + 3 = 9 arrays are moved. **torch.compile** makes one loop of them: it reads x
-# and writes the result. By the roofline that should be 9/2 = 4.5 times as fast.
+# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators; they move 2,
+# 2, 2 and 3 arrays, nine in all. **torch.compile** makes one loop of them, which reads x and writes the
+# result: two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
 
 # %%
 if compiled:

@@ -29,12 +29,13 @@ def _expect_cost(cost, layer, shape, arguments) -> None:
         right, out = flops(lambda net=net, images=images: net(images)), net(images)
         got = cost(*arguments, size)
         expect(np.shape(got) == (2,), "Return two numbers: flops, bytes.")
+        parts = {"images": images.nbytes, "weights": net.weight.nbytes, "result": out.nbytes}
+        expect(tuple(got) != (sum(parts.values()), right), "The other way round: flops first, then bytes.")
         for factor, cure in ((0.5, "a multiply-add is two operations"), (2, "each multiply-add twice?")):
             expect(got[0] != factor * right, f"{factor:g} times the flops of {layer}: {cure}.")
         expect.equal(got[0], right, f"flops of {layer} for images {shape} (out: {tuple(out.shape)})")
-        parts = {"images": images.nbytes, "weights": net.weight.nbytes, "result": out.nbytes}
         for part, nbytes in parts.items():
-            missing = f"The {part} are missing among the bytes of {layer}: {nbytes:,} of them."
+            missing = f"Missing among the bytes of {layer}: the {part}, {nbytes:,} bytes."
             expect(got[1] != sum(parts.values()) - nbytes, missing)
         for wrong in {1, 2, 4} - {size}:
             said = f"Where a number has {size} bytes, you count {wrong} for it."
@@ -50,7 +51,8 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     expect(clock.flops, "The call that you time does no product of two matrices in PyTorch.")
     expect(not others, f"The call that you time does more than a product: {', '.join(sorted(others))}.")
     expect(clock.flops >= 2 * n**3, f"For n={n}, a product of n x n matrices does 2 n³ operations.")
-    expect(not clock.count.double, "These are float64 numbers; the layers will use float32.")
+    for one in clock.count.sources:
+        expect(one.dtype == torch.float32, f"{one.dtype} numbers; the layers will use torch.float32.")
     clock.expect_rate(got, clock.flops, "flops", "a multiply-add is two operations")
     clock, nbytes = Clock(device), 4 * 30_001
     got, count = clock.watch(memory_bandwidth, nbytes, device), clock.count
@@ -58,8 +60,13 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     expect(
         not count.fresh, "Each call makes a new tensor, and finding memory takes time. Write to an old one."
     )
+    expect(not count.onto_itself, "Source and target are one array: PyTorch sees that and copies nothing.")
+    gaps = "The array that is read has gaps, or one number many times: take one without slices and expand."
+    expect(all(one.is_contiguous() for one in count.sources), gaps)
     largest = max((one.nbytes for one in count.sources), default=0)
-    expect(largest >= nbytes, f"The array that is read has {largest} bytes, not {nbytes}: too near a cache.")
+    size = f"The array that is read has {largest} bytes, not {nbytes}"
+    expect(largest > 0.99 * nbytes, f"{size}: too near a cache.")
+    expect(largest < 1.01 * nbytes, f"{size}: a float32 has 4 bytes.")
     zeros = "The array that is read was not written, or with zeros: the system may have one page for it all"
     written = not clock.whole.blank and all(bool(one.any()) for one in count.sources)
     expect(written, f"{zeros}. Fill it, with torch.ones for example.")
@@ -83,12 +90,16 @@ def expect_forward(forward_time, device: str) -> None:
     """forward_time(layer, images, device) times one call of the layer, without recording for backward."""
     seen, clock = [], Clock(device)
     layer, images = torch.nn.Linear(3, 2).to(device), torch.ones(5, 3, device=device)
+    with torch.inference_mode(), Count() as alone:
+        flops(lambda: layer(images))
     layer.register_forward_hook(lambda _, given, out: seen.append((given[0], out.requires_grad)))
     got = clock.watch(forward_time, layer, images, device)
     expect(clock.flops, "The layer has to run in the call that you time, not before.")
     expect(len(seen) == 1, f"In each timed call the layer ran {len(seen)} times.")
     expect(seen[0][0] is images, "The layer has to run on `images`, as they are.")
     expect(not seen[0][1], "Operations were recorded for a backward pass. Use torch.inference_mode().")
+    more = sorted(set(clock.count.calls) - set(alone.calls))
+    expect(not more, f"The call that you time does more than the layer: {', '.join(more)}.")
     expect(isinstance(got, Measurement), f"Return what timing.measure returned. This is {got!r}.")
 
 
@@ -106,6 +117,7 @@ def expect_mended(slow_step, prepare, quick_step) -> None:
         for step in range(3):
             rows = torch.randperm(images, generator=random)[:batch]
             want = slow_step(nets[0], slow, pixels, labels, rows)
+            old = [one.detach().clone() for one in nets[1].parameters()]
             with Count() as count:
                 got = quick_step(nets[1], quick, ready, labels, rows)
             expect(
@@ -114,20 +126,28 @@ def expect_mended(slow_step, prepare, quick_step) -> None:
             expect(
                 not np.isclose(got, batch * want), "This is the sum of the images' losses, not their mean."
             )
-            expect.close(got, want, f"the loss in step {step + 1}", rtol=3e-5)
-            pairs = zip(*(net.parameters() for net in nets), strict=True)
-            off = max(float((a - b).abs().max().detach()) for a, b in pairs)
-            expect(
-                off < 1e-4,
-                f"The loss of step {step + 1} is right, the weights after it are off by {off:.2g}.",
-            )
+            where = f"the loss in step {step + 1} (mean and spread of all pixels? labels of `rows`?)"
+            expect.close(got, want, where, rtol=3e-5)
+            _expect_weights(nets, old, step)
         expect(not count.double, "float64: twice the bytes and less than half the speed for digits unused.")
         counts[images, batch] = count
     few, many, more = counts.values()
-    calls = f"{len(few.calls)} operators for 4 images, {len(many.calls)} for 12"
-    expect(len(few.calls) == len(many.calls), f"Right, but {calls}: still something for each image.")
+    four, twelve = (len(one.calls) + one.views for one in (few, many))
+    calls = f"{four} operators for 4 images, {twelve} for 12"
+    expect(four == twelve, f"Right, but {calls}: still something for each image.")
     grew = f"{many.moved:,} bytes a step with 40 images to choose from, {more.moved:,} with 400"
     expect(many.moved == more.moved, f"Right, but it moves {grew}: still something for the whole data set.")
+
+
+def _expect_weights(nets, old, step: int) -> None:
+    """That both nets have the same weights after a step; `old`: the second one's weights before it."""
+    right, new = (list(net.parameters()) for net in nets)
+    still = all(torch.equal(a, b) for a, b in zip(old, new, strict=True))
+    expect(not still, "The weights do not move: zero_grad, then loss.backward(), then optimizer.step().")
+    off = max(float((a - b).abs().max().detach()) for a, b in zip(right, new, strict=True))
+    cure = "zero_grad in each step?" if step else "backward from the mean of the losses?"
+    said = f"The loss of step {step + 1} is right, the weights after it are off by {off:.2g}: {cure}"
+    expect(off < 1e-4, said)
 
 
 def _small_net():

@@ -28,15 +28,16 @@ class Count(TorchDispatchMode):
     """While on, notes PyTorch's operators but those that only look at numbers in another shape.
 
     calls: their names. moved: bytes read and written. fresh: bytes of new tensors. sources: tensors read.
-    double, blank: whether float64 was among them, or one that was read before anything was written to it.
+    views: how often numbers were looked at in another shape. double, blank, onto_itself: whether float64 was
+    among them, one that was read before anything was written to it, or one that was copied onto itself.
     """
 
     def __init__(self):
         super().__init__()
         self.calls: list[str] = []
-        self.moved = self.fresh = 0
+        self.moved = self.fresh = self.views = 0
         self.sources: list[torch.Tensor] = []
-        self.double = self.blank = False
+        self.double = self.blank = self.onto_itself = False
         self._empty: set[int] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -45,7 +46,9 @@ class Count(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name.startswith(("empty", "new_empty")):
             self._empty.add(out.untyped_storage().data_ptr())
-        elif func.namespace == "aten" and not func.is_view:
+        elif func.is_view:
+            self.views += 1
+        elif func.namespace == "aten":
             self._note(func._schema.arguments, name, args, kwargs, out)
         return out
 
@@ -63,6 +66,7 @@ class Count(TorchDispatchMode):
         self.sources += read
         self.blank |= not self._empty.isdisjoint(one.untyped_storage().data_ptr() for one in read)
         self._empty -= {one.untyped_storage().data_ptr() for one in written}
+        self.onto_itself |= name == "copy_" and read[0].data_ptr() == written[0].data_ptr()
         self.double |= any(one.dtype == torch.float64 for one in read + written)
 
 

@@ -78,6 +78,32 @@ def test_other_ways_to_measure_the_roofs_pass(bandwidth):
     assert all(roof > 0 for roof in roofline.expect_roofs(other_peak, bandwidth, 256, 4_000_000, "cpu"))
 
 
+def same_memory(nbytes, device):
+    a = torch.ones(nbytes // 4)
+    b = torch.from_numpy(a.numpy())
+    return 2 * a.nbytes / timing.measure(lambda: b.copy_(a), device=device, repeat=5).median
+
+
+def with_gaps(nbytes, device):
+    a, b = torch.ones(2 * nbytes)[::8], torch.ones(nbytes // 4)
+    return 2 * a.nbytes / timing.measure(lambda: b.copy_(a), device=device, repeat=5).median
+
+
+@pytest.mark.parametrize(("bandwidth", "says"), [(same_memory, "are one array"), (with_gaps, "has gaps")])
+def test_a_copy_that_moves_less_than_it_counts_does_not_pass(bandwidth, says):
+    with pytest.raises(CheckFailed, match=says):
+        expect_counts(other_peak, bandwidth, "cpu")
+
+
+def test_a_product_in_another_precision_does_not_pass():
+    def peak(n, device):
+        a = torch.rand(n, n, dtype=torch.bfloat16)
+        return timing.measure(lambda: a @ a, device=device, repeat=5).rate(2 * n**3)
+
+    with pytest.raises(CheckFailed, match="bfloat16 numbers"):
+        expect_counts(peak, other_bandwidth, "cpu")
+
+
 def test_a_mean_is_not_a_median():
     def mean(n, device):
         a = torch.rand(n, n)

@@ -19,7 +19,7 @@ READY = "return (numbers - numbers.mean()) / numbers.std()"
 
 WRONG = [
     Wrong("12.1", "a multiply-add is one", "flops = 2 * batch", "flops = batch", "is two operations"),
-    Wrong("12.1", "the result is not written", " + batch * outputs)", ")", "The result are missing"),
+    Wrong("12.1", "the result is not written", " + batch * outputs)", ")", "Missing among the bytes"),
     Wrong("12.1", "always 4 bytes", "return flops, size *", "return flops, 4 *", "has 2 bytes, you count 4"),
     Wrong(
         "12.1",
@@ -58,6 +58,22 @@ WRONG = [
         "target.copy_(source)",
         "device=device",
     ),
+    Wrong("12.2", "a tensor onto itself", "target.copy_(source)", "source.copy_(source)", "copies nothing"),
+    Wrong("12.2", "numbers, not bytes", "torch.ones(nbytes // 4", "torch.ones(nbytes", "a float32 has 4"),
+    Wrong(
+        "12.2",
+        "one number, read again and again",
+        "torch.ones(nbytes // 4, device=device)\n    target = torch.empty_like(source)",
+        "torch.ones(1).expand(nbytes // 4)\n    target = torch.empty(nbytes // 4)",
+        "one number many times",
+    ),
+    Wrong(
+        "12.3",
+        "more than the layer",
+        "lambda: layer(images)",
+        "lambda: layer(images).sum()",
+        "more than the layer: sum",
+    ),
     Wrong("12.3", "the higher roof", "return min(", "return max(", "higher of the two"),
     Wrong(
         "12.3",
@@ -70,6 +86,16 @@ WRONG = [
         "12.3", "notes for backward", "with torch.inference_mode():", "if True:", "Operations were recorded"
     ),
     Wrong("12.4", "image by image", BATCH, LOOP, "still something for each image"),
+    Wrong(
+        "12.4",
+        "picked image by image",
+        "prepared[rows]",
+        "torch.stack([prepared[row] for row in rows.tolist()])",
+        "still something for each image",
+    ),
+    Wrong(
+        "12.4", "gradients pile up", "    optimizer.zero_grad()\n    loss =", "    loss =", "in each step?"
+    ),
     Wrong(
         "12.4",
         "the data set in each step",

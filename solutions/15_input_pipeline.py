@@ -8,7 +8,7 @@
 # shards as a stream, and say what a format costs, cold and cached, (3) shuffle what only goes forward, (4)
 # hide reading behind the step, and predict how much of it stays exposed.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20
 
 # %%
 import itertools

@@ -236,7 +236,7 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 # ### Measure
 # The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
 # ready at once: known, asked about (no cache), without names. Your model is given MPI's own allreduce here.
-# If ranks share cores, each waits for turns, and it errs. So next two nodes with a slow link: a job, where
+# If ranks share cores, each waits for turns, and it may err. So next two nodes with a slow link: a job, where
 # there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%

@@ -74,8 +74,9 @@ def show(frame, whose: str) -> None:
     print(f"{1e6 * one.alpha:.0f} µs + n / {one.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
     print(", ".join(f"{name}: {calls}" for name, calls in last.messages.astype(int).items()))
     parts = [(1e3 * last[column]).to_dict() for column in ("predicted", "seconds")]
+    where = f"on {one.nodes} node{'s' if one.nodes > 1 else ''}"
     name = f"step on {one.nodes} nodes"  # of the picture's file
-    plots.compare(*parts, unit="ms", title="A step, predicted and measured", name=name)
+    plots.compare(*parts, unit="ms", title=f"A step {where}, predicted and measured", name=name)
 
 
 def keep_activities(events, ranks: int, ranks_on_node: int) -> None:

@@ -74,9 +74,10 @@ class Profile:
         return pandas.DataFrame(rows).T[list(_profile_parts.PARTS)].rename_axis("rank")
 
     def operators(self, most: int = 10) -> pandas.DataFrame:
-        """What took longest: name, kind, library, calls and seconds per step, mean over ranks and steps.
+        """What took longest: name, kind, library, calls and seconds per step, mean over ranks and `middle`.
 
-        Seconds are those of the operation itself, without what it called. share: of the step.
+        Seconds are those of the operation itself, without what it called. share: of the time of these steps;
+        with several threads at work the shares may sum to more than 1.
         """
         import pandas
 
@@ -93,7 +94,8 @@ class Profile:
         ]
         columns = ["name", "kind", "library", "calls", "seconds"]
         frame = pandas.DataFrame(rows, columns=columns).sort_values("seconds", ascending=False)
-        return frame.assign(share=frame["seconds"] / self.step.median).head(most).reset_index(drop=True)
+        whole = np.mean([self.step.samples[step] for step in self.middle])  # not the median: see `table`
+        return frame.assign(share=frame["seconds"] / whole).head(most).reset_index(drop=True)
 
     def show(self, title: str = "Where the step time goes", *, step: int | None = None, name=None):
         """A picture of one step (the median one): for each rank a lane for each kind."""

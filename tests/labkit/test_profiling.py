@@ -127,6 +127,17 @@ def test_threads_nesting_and_requests_in_flight():
     assert row[PARTS].sum() == pytest.approx(row["step"], rel=0.02)
 
 
+def test_no_operator_takes_more_than_the_steps_however_uneven_they_are():
+    pauses = iter([0, 0.002, 0.002, 0.05])
+
+    def step():
+        with profiling.span("compute", "one"):
+            time.sleep(next(pauses))
+
+    share = profiling.record(step, 3, overhead=False).operators().set_index("name").loc["one", "share"]
+    assert 0.5 < share <= 1
+
+
 def test_a_span_still_open_on_another_thread_counts_until_the_end_of_the_step():
     stop = threading.Event()
 

@@ -80,6 +80,8 @@ def pytest_configure(config):
     config.stash[TALLY] = {}
     # A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ batch = 64  # images of 32 × 32 pixels per step, over all ranks together
 width = 16  # channels of the net's first convolutions: 16,986 weights
 repeat = 20  # steps measured of each kind
 workers = 4  # ranks at most, unless a launcher has started some; never more than cores
-waiting = "passive"  # OpenMP's threads without work sleep; "active": they keep their core busy, the default
+waiting = "passive"  # OpenMP's threads without work sleep; "active": they keep their core busy
 patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
@@ -176,12 +176,12 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 # ### Measure
 # All splits, one process with more and more threads, and twice as many threads as cores. How threads wait is
 # read once, when OpenMP starts: ranks of `launch.run` get `OMP_WAIT_POLICY` before; under mpiexec or srun set
-# it yourself. (Active waiting beside other programs is a trap: on a busy machine we saw steps of 31 ms with
-# one thread become 1.35 s with two. Try it: `waiting = "active"`.)
+# it yourself. (Threads that wait actively are a trap: the core is lost to others. On a busy machine we saw
+# steps of 36 ms with one thread become 508 ms with two. Try it: `waiting = "active"`.)
 
 # %%
 ranks, env = launch.ranks_here(min(workers, len(affinity.usable()))), {"OMP_WAIT_POLICY": waiting}
-policy = os.environ.get("OMP_WAIT_POLICY", "active") if world.launcher() else waiting
+policy = os.environ.get("OMP_WAIT_POLICY", "not set") if world.launcher() else waiting
 options = {"ranks": ranks, "env": env, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
 # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI's waiting is busy.
 cores, found = launch.run(affinity.grid, step, splits, **options)[0]

@@ -182,7 +182,9 @@ def through_one_pipe(comm, read_shard, prefetch, stored: Stored, storages: dict,
                     for jpeg, _ in prefetch(read_shard(stream), 8):
                         decode(jpeg)
 
-            found[name][size] = timing.measure(read, repeat=rounds, warmup=1, comm=group)
-            if node.rank == 0:
-                pipe.unlink()
+            try:
+                found[name][size] = timing.measure(read, repeat=rounds, warmup=1, comm=group)
+            finally:
+                if node.rank == 0:
+                    pipe.unlink()
     return found

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -169,3 +173,13 @@ def test_without_a_compiler_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(roofline.shutil, "which", lambda name: None)
     assert roofline.compiled(torch.relu, 16, "cpu", 1.0) is None
     assert "needs a compiler" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_compiling_works_here(tmp_path):
+    program = "import torch; from labkit import roofline; roofline.compiled(torch.relu, 1000, 'cpu', 1.0)"
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "the first call, which compiles, took" in ended.stdout, ended.stdout

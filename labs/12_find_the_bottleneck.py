@@ -175,9 +175,9 @@ predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side
 # %% [markdown]
 # **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops,
 # and arithmetic waits. More images cost little, up to the ridge: hence batches. ReLU has a flop for 8 bytes,
-# whatever the batch. *Below* the roof: what the model leaves out, as a call's fixed price, or fresh memory for
-# the result. *Above*: numbers from a cache, or written where they were read (ReLU), a library that beats the
-# product's, or a roof measured while others used the machine. If many are above, run 12.2 and this again.
+# whatever the batch. *Below* the roof: what the model leaves out, as a call's fixed price, or fresh memory
+# for the result. *Above*: numbers from a cache, or written where they were read (ReLU), a library that beats
+# the product's, or a roof measured while others used the machine: if many are above, run 12.2 and this again.
 #
 # ### Which library ran?
 # PyTorch hands heavy work on: matrix products to a **BLAS** (basic linear algebra subprograms, Lawson and

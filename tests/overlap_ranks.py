@@ -1,6 +1,8 @@
 """What the ranks of tests.overlap_figures run under srun. Rank 0 prints one line of JSON.
 
-The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py.
+The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py. Horovod runs only in its
+own turns: its thread sends a message every millisecond, also when there is nothing to sum, and would slow the
+others down.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from labkit import data, overlap, timing
 from mpi4py import MPI
 
 LAB = Path(__file__).resolve().parent.parent / "solutions" / "32_buckets_and_overlap.py"
-BUCKET = 2.5e5  # bytes, of the lab's (c) and of DDP
+WIDTH, DEPTH = 128, 24  # the net: 24 linear layers, most of 128 x 128
+BUCKET = 4 * WIDTH * WIDTH  # bytes, of the lab's (c) and of DDP: one layer
+TURNS = 5  # the runs of a way, in so many parts
 
 
 def answers() -> dict:
@@ -52,25 +56,51 @@ def with_ddp(net, comm):
     return plain_step(net, torch.optim.SGD(net.parameters(), lr=0.01))
 
 
-def with_horovod(net):
-    import horovod.torch as hvd
+class WithHorovod:
+    """`with WithHorovod(net) as step: …`; outside of that Horovod has no thread."""
 
-    hvd.init()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    return plain_step(net, hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters()))
+    def __init__(self, net):
+        self._net, self._step = net, None
+
+    def __enter__(self):
+        import horovod.torch as hvd
+
+        hvd.init()
+        if self._step is None:
+            own = torch.optim.SGD(self._net.parameters(), lr=0.01)
+            named = self._net.named_parameters()
+            self._step = plain_step(self._net, hvd.DistributedOptimizer(own, named_parameters=named))
+        return self._step
+
+    def __exit__(self, *_) -> None:
+        import horovod.torch as hvd
+
+        hvd.shutdown()
+
+
+def in_parts(calls: dict, horovod: WithHorovod, batch, repeat: int, comm) -> dict:
+    """Name -> seconds of all runs, of the calls and of Horovod's step."""
+    found = {name: [] for name in [*calls, "Horovod"]}
+    for _ in range(TURNS):
+        times = timing.in_turns(calls, repeat=-(-repeat // TURNS), warmup=1, comm=comm)
+        with horovod as step:
+            step(*batch)  # it agrees on names anew
+            times["Horovod"] = timing.measure(partial(step, *batch), repeat=-(-repeat // TURNS), comm=comm)
+        for name, one in times.items():
+            found[name] += list(one.samples)
+    return found
 
 
 def main(repeat: int) -> dict:
     torch.set_num_threads(1)
     comm, lab = MPI.COMM_WORLD, answers()
     training = [torch.tensor(part) for part in data.digits()[:2]]
-    make = partial(overlap.linear_net, 256, 12)
+    make = partial(overlap.linear_net, WIDTH, DEPTH)
     fused = partial(lab["in_buckets"], size=BUCKET)
     ways = {"arithmetic": overlap.nothing, "(a)": lab["at_the_end"], "(b)": lab["one_by_one"]}
     ways |= {"(c)": fused, "(c) + thread": fused, "(d)": lab["two_sides"]}
     pairs = {name: overlap.torch_step(comm, way, make(), lab["watch"], 0.01) for name, way in ways.items()}
-    steps = {name: step for name, (step, _) in pairs.items()}
-    steps |= {"DDP": with_ddp(make(), comm), "Horovod": with_horovod(make())}
+    steps = {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
     mine = np.concatenate([one.detach().numpy().ravel() for one in make().parameters()])
     total, moving = np.empty_like(mine), overlap.Progress(comm)
 
@@ -83,16 +113,14 @@ def main(repeat: int) -> dict:
 
     rows = overlap.balanced(comm, steps["arithmetic"], training, communication)
     batch = [part[rows] for part in training]
-    calls = {name: partial(step, *batch) for name, step in steps.items()}
+    calls = {name: partial(step, *batch) for name, step in steps.items()} | {"communication": communication}
     calls["(c) + thread"] = partial(threaded, calls["(c) + thread"])
-    times = timing.in_turns({**calls, "communication": communication}, repeat=repeat, comm=comm)
+    times = in_parts(calls, WithHorovod(make()), batch, repeat, comm)
     for _, settle in pairs.values():
         settle()
     moving.close()
-    found = {
-        name: {"median": one.median, "least": float(np.min(one.samples)), "q1": one.q1, "q3": one.q3}
-        for name, one in times.items()
-    }
+    quarters = {name: np.percentile(one, [0, 25, 50, 75]).tolist() for name, one in times.items()}
+    found = {name: dict(zip(("least", "q1", "median", "q3"), q, strict=True)) for name, q in quarters.items()}
     return {"ranks": comm.size, "bytes": mine.nbytes, "images": len(rows), "times": found}
 
 

@@ -169,14 +169,17 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, dep
 def balanced(comm, step, training: list, communication) -> np.ndarray:
     """Rows of `training` with which backward, two thirds of step(*batch), lasts as long as communication().
 
-    The fastest runs count: others may be at work on the machine.
+    The fastest runs count: others may be at work on the machine. Both are timed in turns, as they will be.
     """
-    asked, images = timing.measure(communication, comm=comm, repeat=5).samples.min(), 128
-    for _ in range(3):
-        rows = np.arange(images) % len(training[0])
-        batch = [part[rows] for part in training]
-        taken = timing.measure(partial(step, *batch), comm=comm, repeat=8).samples.min()
-        images = comm.bcast(int(np.clip(images * 1.5 * asked / taken, 16, 4096)))  # as many on all ranks
+    images = 128
+    for _ in range(6):
+        batch = [part[np.arange(images) % len(part)] for part in training]
+        both = {"step": partial(step, *batch), "sum": communication}
+        taken, asked = (one.samples.min() for one in timing.in_turns(both, repeat=10, comm=comm).values())
+        before, images = images, int(np.clip(images * 1.5 * asked / taken, 16, 16384))
+        images = comm.bcast(images)  # as many on all ranks
+        if abs(images - before) < 0.03 * before:
+            break
     return np.arange(images) % len(training[0])
 
 

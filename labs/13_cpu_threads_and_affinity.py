@@ -27,7 +27,7 @@ batch = 64  # images of 32 × 32 pixels per step, over all ranks together
 width = 16  # channels of the net's first convolutions: 16,986 weights
 repeat = 20  # steps measured of each kind
 workers = 4  # ranks at most, unless a launcher has started some; never more than cores
-waiting = "passive"  # OpenMP's threads without work sleep; "active": they keep their core busy
+waiting = ("active", "passive")  # OpenMP's threads without work keep their core busy, or sleep
 patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
@@ -174,23 +174,23 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 
 # %% [markdown]
 # ### Measure
-# All splits, one process with more and more threads, and twice as many threads as cores. How threads wait is
-# read once, when OpenMP starts: ranks of `launch.run` get `OMP_WAIT_POLICY` before; under mpiexec or srun set
-# it yourself. (Threads that wait actively are a trap: the core is lost to others. On a busy machine we saw
-# steps of 36 ms with one thread become 508 ms with two. Try it: `waiting = "active"`.)
+# All splits, one process with more and more threads, twice as many threads as cores. Idle threads wait
+# *actively* (quick to go on, but the core is lost to others: beside another program we saw 36 ms become 508)
+# or *passively* (they sleep). OpenMP reads `OMP_WAIT_POLICY` when it starts; `launch.run` sets it before.
 
 # %%
-ranks, env = launch.ranks_here(min(workers, len(affinity.usable()))), {"OMP_WAIT_POLICY": waiting}
-policy = os.environ.get("OMP_WAIT_POLICY", "not set") if world.launcher() else waiting
-options = {"ranks": ranks, "env": env, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
-# Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI's waiting is busy.
-cores, found = launch.run(affinity.grid, step, splits, **options)[0]
-rates = {cell: [batch / t for t in (whole.median, whole.q3, whole.q1)] for cell, (whole, _) in found.items()}
-affinity.heat_map(rates, cores=cores, title=f"A training step on {cores} cores (framed: each used once)")
-for (processes, threads), (whole, mail) in found.items():
-    cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
-    record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
-    print(f"{processes} × {threads}: {whole}" + f"; of it allreduce {mail.median:.1e} s" * (processes > 1))
+ranks = launch.ranks_here(min(workers, len(affinity.usable())))
+options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
+for policy in [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else waiting:
+    options["env"] = {"OMP_WAIT_POLICY": policy}
+    # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
+    cores, found = launch.run(affinity.grid, step, splits, **options)[0]
+    rates = {cell: [batch / t for t in (all_.median, all_.q3, all_.q1)] for cell, (all_, _) in found.items()}
+    affinity.heat_map(rates, cores=cores, title=f"{cores} cores, threads wait: {policy} (framed: each once)")
+    for (processes, threads), (whole, mail) in found.items():
+        cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
+        record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
+        print(f"{processes} × {threads}: {whole}" + f"; allreduce {mail.median:.1e} s" * (processes > 1))
 most = max(p for p, t in found if p * t == cores)
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
 
@@ -213,10 +213,10 @@ else:
 
 # %% [markdown]
 # Two ranks of one thread beat one of two if they save more than the allreduce takes: half of the serial loops
-# over images, and the threads' waiting for one another in each operation (Python's part is as long on every
-# rank). The gradient here is 68 kB, so it is often so. Threads win where it is large (VGG-16: 553 MB a rank),
-# where a rank's part of the batch gets too small to be quick, or where memory is short: every rank has its
-# own weights. Neither way gains memory bandwidth: it is the node's, and all its cores share it.
+# over images, and the threads' waiting for one another in each operation, long where they sleep (Python's
+# part is as long on every rank). The gradient here is 68 kB, so it is often so. One process wins if threads
+# wait actively and nobody else wants the cores, where the gradient is large (VGG-16: 553 MB a rank), where a
+# rank's part of the batch is too small to be quick, or where memory is short: every rank has its own weights.
 #
 # **On large machines.** 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide),
 # trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at

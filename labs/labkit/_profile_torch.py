@@ -20,6 +20,7 @@ from labkit.quiet import without_lines
 
 _NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start and stop
 _CLOCK = "labkit.clock"
+Types = dict[str, list[list[str]]]
 _OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")  # a convolution backward that is not oneDNN's
 
 
@@ -36,11 +37,16 @@ class Torch:
         self._activities = [kinds.CPU] + [kinds.CUDA] * torch.cuda.is_available()
         self._profiler = None
         self.error = 0.0  # seconds, of the clocks
+        self._types: Types | None = None
         self.start()  # the first start takes seconds
         self.stop(0.0, 0.0)
+        self._types = None
 
     def start(self) -> None:
-        profiler = self._torch.profiler.profile(activities=self._activities, record_shapes=True)
+        # Writing down what goes into each operator costs about half of all recording: once will do.
+        profiler = self._torch.profiler.profile(
+            activities=self._activities, record_shapes=self._types is None
+        )
         with without_lines(_NOISE):
             profiler.start()
         self._profiler = profiler
@@ -60,6 +66,10 @@ class Torch:
         events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
         ahead, error = offset([(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known)
         self.error = max(self.error, error)
+        if self._types is None:
+            self._types = input_types(events)
+        else:
+            give_types(events, self._types)
         return spans(events, ahead, {one.native_id: one.name for one in threading.enumerate()})
 
     def finish(self) -> list[str]:
@@ -76,6 +86,25 @@ def offset(events: list[tuple[float, float]], known: list[float]) -> tuple[float
     during each of which perf_counter was read. The shortest one knows best."""
     (start, lasted), read = min(zip(sorted(events), known, strict=True), key=lambda pair: pair[0][1])
     return start + lasted / 2 - read * 1e6, lasted / 2 * 1e-6
+
+
+def input_types(events: list[dict]) -> Types:
+    """Operator -> the types of its inputs, by call."""
+    found: Types = {}
+    for event in _operators(events):
+        found.setdefault(event["name"], []).append(event.get("args", {}).get("Input type", []))
+    return found
+
+
+def give_types(events: list[dict], types: Types) -> None:
+    """Steps are alike: an operator's nth call gets the types that it had in the step that knows them."""
+    calls = {name: iter(each) for name, each in types.items()}
+    for event in _operators(events):
+        event.setdefault("args", {})["Input type"] = next(calls.get(event["name"], iter(())), [])
+
+
+def _operators(events: list[dict]) -> list[dict]:
+    return sorted((one for one in events if one.get("cat") == "cpu_op"), key=lambda one: one["ts"])
 
 
 def spans(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:

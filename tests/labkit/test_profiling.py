@@ -246,6 +246,35 @@ def test_torch_operators_with_their_libraries():
     assert profile.clock_error < 0.1 * profile.step.median
 
 
+def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
+    torch = pytest.importorskip("torch")
+    asked, profiler = [], torch.profiler.profile
+
+    def noted(**options):
+        asked.append(options["record_shapes"])
+        return profiler(**options)
+
+    monkeypatch.setattr(torch.profiler, "profile", noted)
+    whole = torch.ones(64, 64)
+    half = whole.to(torch.bfloat16)
+    profile = profiling.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
+    assert asked == [True, True, False, False], "one of them when the profiler is first started"
+    used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
+    assert used == 3 * [
+        [_profile_library.torch_operator("aten::mm", (kind,))[2] for kind in ("float", "c10::BFloat16")]
+    ]
+
+
+def test_calls_that_the_first_step_did_not_make_have_no_types():
+    def operator(name, ts, *types):
+        return {"cat": "cpu_op", "name": name, "ts": ts, "args": {"Input type": list(types)} if types else {}}
+
+    known = _profile_torch.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
+    later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
+    _profile_torch.give_types(later, known)
+    assert [one["args"]["Input type"] for one in later] == [["double"], [], ["float"], []]
+
+
 def test_a_gpus_trace_tells_its_kernels():
     """Events in the form that torch.profiler gives kernels; made by hand, as no GPU was at hand."""
     kernel = {"cat": "kernel", "ph": "X", "pid": 0}

@@ -208,7 +208,7 @@ for policy in [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher()
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
     cores, found = launch.run(affinity.grid, step, splits, **options)[0]
     rates = {cell: [batch / t for t in (all_.median, all_.q3, all_.q1)] for cell, (all_, _) in found.items()}
-    affinity.heat_map(rates, cores=cores, title=f"{cores} cores, threads wait: {policy} (framed: each once)")
+    affinity.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
     for (processes, threads), (whole, mail) in found.items():
         cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
         record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)

@@ -228,6 +228,7 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
     assert jobs(table) == []
 
 
+@pytest.mark.slow
 def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
     table.run(
         ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]

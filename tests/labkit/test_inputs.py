@@ -89,6 +89,7 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("lab15-*"))
 
 
+@pytest.mark.slow
 def test_a_generator_that_reads_nothing_ahead_is_no_prefetch():
     with pytest.raises(CheckFailed, match="Does a thread read ahead"):
         inputs.expect_prefetch(lambda items, depth: iter(items))

@@ -108,6 +108,7 @@ launch.run(endless, ranks=2)
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_of_the_starter_holds_the_pipe_open(nothing_left):  # noqa: F811
     job = subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.DEVNULL)
     time.sleep(3)

@@ -146,6 +146,7 @@ def test_a_failure_of_all_ranks_can_be_caught():
     assert {f"rank {rank} got {caught}" for rank in (0, 1)} < set(said(done))
 
 
+@pytest.mark.slow
 def test_a_hang_ends_the_job_and_names_the_line():
     done = job("mpiexec", 3, "stuck")
     assert done.returncode != 0
@@ -157,6 +158,7 @@ def test_a_hang_ends_the_job_and_names_the_line():
     assert "rank 0 waits" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_hang_that_holds_the_interpreters_lock():
     done = job("mpiexec", 2, "spin")
     assert done.returncode != 0

@@ -89,6 +89,7 @@ def test_waiting_with_the_wrong_tag_names_the_message_that_is_there():
     assert "its message with tag 3 lies there untaken" in text
 
 
+@pytest.mark.slow
 def test_deadlock_in_wait_from_anyone_and_to_oneself():
     def wait(comm):
         comm.irecv(source=1 - comm.rank).wait()
@@ -110,6 +111,7 @@ def test_deadlock_in_wait_from_anyone_and_to_oneself():
     assert "rank 0 waits in Probe from rank 1" in str(told(probe))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compute", [0, 1e-6])
 def test_an_endless_loop_of_tests_is_a_deadlock(compute):
     def ask(comm):

@@ -166,18 +166,18 @@ def test_what_cannot_be_is_refused_in_one_sentence(arguments, says):
 def test_a_controller_that_does_not_answer(table, monkeypatch):
     job = cluster.submit("91", nodes=1, settings={"pause": 60}, solved=True)
     until(lambda: job.state() == "running")
-    monkeypatch.setattr(_slurm, "QUERY_SECONDS", 1)
-    monkeypatch.setattr(_cluster_wait, "PATIENCE", 1.0)
     assert table.inside(["pkill", "-STOP", "-x", "slurmctld"]).returncode == 0
     try:
-        with pytest.raises(LabError, match=r"`scontrol` said nothing for 1 s. It has been so for"):
-            job.wait(30)
-        with pytest.raises(LabError, match="Slurm does not answer: `sinfo` said nothing"):
-            cluster.submit("91", nodes=1, solved=True)
-        assert cli.main(["results"]) == 0
+        with monkeypatch.context() as hurried:
+            hurried.setattr(_slurm, "QUERY_SECONDS", 1)
+            hurried.setattr(_cluster_wait, "PATIENCE", 1.0)
+            with pytest.raises(LabError, match=r"`scontrol` said nothing for 1 s. It has been so for"):
+                job.wait(30)
+            with pytest.raises(LabError, match="Slurm does not answer: `sinfo` said nothing"):
+                cluster.submit("91", nodes=1, solved=True)
+            assert cli.main(["results"]) == 0
     finally:
         table.inside(["pkill", "-CONT", "-x", "slurmctld"])
-    monkeypatch.undo()
     until(lambda: table.run(["squeue"]).returncode == 0)
 
 

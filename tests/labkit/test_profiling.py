@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labkit import _profile_library, _profile_parts, _profile_torch, profiling, timing
+from labkit import _profile_library, _profile_parts, profiling, timing
 from labkit._profile_spans import EXPLICIT, IN_FLIGHT, OPERATION, Span
 from labkit.errors import LabError
 
@@ -244,72 +244,6 @@ def test_torch_operators_with_their_libraries():
         assert found.loc["aten::mkldnn_convolution", "library"] == "oneDNN"
         assert found.loc["aten::convolution_backward", "library"] == "oneDNN"
     assert profile.clock_error < 0.1 * profile.step.median
-
-
-def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
-    torch = pytest.importorskip("torch")
-    asked, profiler = [], torch.profiler.profile
-
-    def noted(**options):
-        asked.append(options["record_shapes"])
-        return profiler(**options)
-
-    monkeypatch.setattr(torch.profiler, "profile", noted)
-    whole = torch.ones(64, 64)
-    half = whole.to(torch.bfloat16)
-    profile = profiling.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
-    assert asked == [True, True, False, False], "one of them when the profiler is first started"
-    used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
-    assert used == 3 * [
-        [_profile_library.torch_operator("aten::mm", (kind,))[2] for kind in ("float", "c10::BFloat16")]
-    ]
-
-
-def test_calls_that_the_first_step_did_not_make_have_no_types():
-    def operator(name, ts, *types):
-        return {"cat": "cpu_op", "name": name, "ts": ts, "args": {"Input type": list(types)} if types else {}}
-
-    known = _profile_torch.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
-    later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
-    _profile_torch.give_types(later, known)
-    assert [one["args"]["Input type"] for one in later] == [["double"], [], ["float"], []]
-
-
-def test_a_gpus_trace_tells_its_kernels():
-    """Events in the form that torch.profiler gives kernels; made by hand, as no GPU was at hand."""
-    kernel = {"cat": "kernel", "ph": "X", "pid": 0}
-    events = [
-        {"cat": "cpu_op", "ph": "X", "name": "aten::mm", "ts": 0, "dur": 2, "tid": 7, "args": {}},
-        {**kernel, "name": "sm90_xmma_gemm_f32f32_tn", "ts": 1, "dur": 10, "tid": 7},
-        {**kernel, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ts": 5, "dur": 10, "tid": 20},
-        {**kernel, "name": "void cudnn::winograd_nonfused", "ts": 11, "dur": 1, "tid": 7},
-        {
-            **kernel,
-            "cat": "gpu_memcpy",
-            "name": "Memcpy HtoD (Pinned -> Device)",
-            "ts": 20,
-            "dur": 5,
-            "tid": 7,
-        },
-    ]
-    spans = _profile_torch.spans(events, 0.0, {7: "MainThread"})
-    assert [span.library for span in spans] == [
-        _profile_library.torch_blas(),
-        "cuBLAS",
-        "NCCL",
-        "cuDNN",
-        "CUDA",
-    ]
-    parts = _profile_parts.parts((0, 25e-6), _profile_parts.busy(spans))
-    assert {part: round(seconds * 1e6) for part, seconds in parts.items()} == {
-        "compute": 11,
-        "communication": 10,
-        "overlapped": 7,
-        "exposed": 3,
-        "input": 5,
-        "idle": 6,
-        "step": 25,
-    }
 
 
 def test_the_trace_is_whole_and_its_slices_nest(tmp_path):

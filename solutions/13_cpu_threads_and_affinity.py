@@ -198,7 +198,7 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 # ### Measure
 # All splits, one process with more and more threads, twice as many threads as cores. Idle threads wait
 # *actively* (quick to go on, but the core is lost to others: beside another program we saw 36 ms become 508)
-# or *passively* (they sleep). OpenMP reads `OMP_WAIT_POLICY` when it starts; `launch.run` sets it before.
+# or *passively* (they sleep). OpenMP reads `OMP_WAIT_POLICY` at its start: `launch.run` sets it, else you.
 
 # %%
 ranks = launch.ranks_here(min(workers, len(affinity.usable())))
@@ -236,7 +236,7 @@ else:
 # %% [markdown]
 # Two ranks of one thread beat one of two if they save more than the allreduce takes: half of the serial loops
 # over images, and the threads' waiting for one another in each operation, long where they sleep (Python's
-# part is as long on every rank). The gradient here is 68 kB, so it is often so. One process wins if threads
+# part is as long on every rank). The gradient here is 68 kB: it is often so. One process can win if threads
 # wait actively and nobody else wants the cores, where the gradient is large (VGG-16: 553 MB a rank), where a
 # rank's part of the batch is too small to be quick, or where memory is short: every rank has its own weights.
 #

@@ -1,7 +1,7 @@
 """What the ranks of tests.overlap_figures run under srun. Rank 0 prints one line of JSON.
 
 The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py. Horovod runs only in its
-own turns: its thread sends a message every millisecond, also when there is nothing to sum, and would slow the
+own turns: its thread sends a message every millisecond, also when there is nothing to sum, and could slow the
 others down.
 """
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
+import torch
 from labkit import _profile_library, _profile_parts, _profile_torch, profiling
 
 
 def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
-    torch = pytest.importorskip("torch")
     asked, profiler = [], torch.profiler.profile
 
     def noted(**options):

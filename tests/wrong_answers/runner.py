@@ -8,6 +8,7 @@ answer (which the check must reject with its phrase), with the right answer. It 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import linecache
@@ -20,7 +21,7 @@ from labkit.errors import CheckFailed
 from labkit.exercises import Exercise
 from labkit.source import Cell
 
-from tests.wrong_answers import Wrong
+from tests.wrong_answers import Wrong, warm
 
 FEWEST = 3  # wrong answers for each exercise
 
@@ -135,11 +136,13 @@ def main() -> int:
     parser.add_argument(
         "--root", type=Path, default=None, help="another checkout than this one (tests of the runner)"
     )
+    parser.add_argument("--cold", action="store_true", help="start ranks as learners do (see warm.py)")
     parser.add_argument("--json", type=Path, help="write the outcome to this file")
     options = parser.parse_args()
     runner = Runner(options.stem, options.root)
     try:
-        runner.run()
+        with contextlib.nullcontext() if options.cold else warm.ranks():
+            runner.run()
     except Exception:
         runner.problems.append("the solved lab itself fails:\n" + traceback.format_exc())
     outcome = {"seeded": len(runner.wrong), "rejected": runner.rejected, "problems": runner.problems}

@@ -23,7 +23,7 @@ ranks = launch.ranks_here(4)
 images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those 32 images
 epochs = 10  # passes over the training images
-patience = 90  # seconds after which a check calls the ranks stuck
+patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## What there is: one process

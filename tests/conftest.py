@@ -47,8 +47,8 @@ class Checkout:
         shutil.copytree(
             real / "labs/labkit", root / "labs/labkit", ignore=shutil.ignore_patterns("__pycache__")
         )
-        for name in ("tests/__init__.py", "tests/wrong_answers/__init__.py", "tests/wrong_answers/runner.py"):
-            shutil.copy(real / name, root / name)
+        for file in (real / "tests/__init__.py", *(real / "tests/wrong_answers").glob("[!0-9]*.py")):
+            shutil.copy(file, root / file.relative_to(real))
         (root / "README.md").write_text(
             "# Labs\n\n<!-- labs:begin -->\n<!-- labs:end -->\n", encoding="utf-8"
         )

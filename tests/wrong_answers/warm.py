@@ -40,7 +40,9 @@ class Servers:
 
     def address(self, env: dict[str, str]) -> str:
         """The socket of the server for ranks with the environment env, started if there is none yet."""
-        own = {name: value for name, value in env.items() if name not in OWN_NAMES and not name.startswith(OWN)}
+        own = {
+            name: value for name, value in env.items() if name not in OWN_NAMES and not name.startswith(OWN)
+        }
         key = (tuple(sorted(own.items())), self.modules())
         if key not in self.running:
             if len(self.running) == MOST:

@@ -2,8 +2,8 @@
 
 Each of some hundreds of wrong answers starts its own ranks, which would spend nearly all of their time on
 imports. Here one server process for each set of variables imports once, and forks: mpiexec starts a small
-client, which hands its place (files, variables, PMI's socket) to such a fork. From there on a rank is what it
-always is: labkit's `_worker`, MPI, Horovod and the check are real, and nothing of one run is left in the next.
+client, which hands its place (files, variables, PMI's socket) to such a fork. From there on a rank is what
+it always is: labkit's `_worker`, MPI, Horovod and the check are real; nothing of a run is left in the next.
 The solved labs' own tests start cold, as learners do.
 """
 

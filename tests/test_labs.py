@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -33,10 +34,17 @@ def small(stem: str) -> dict[str, object]:
     return import_module(f"tests.wrong_answers.{stem}").SMALL
 
 
-def run(command: list[str], settings: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """Run a command, with warnings from the lab and from labkit as errors. It is ended after SECONDS."""
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
+    """Run a command, with warnings from the lab and from labkit as errors; what it writes goes into folder.
+
+    It is ended after SECONDS.
+    """
     ours = ["__main__", *(f"labkit.{path.stem}" for path in (ROOT / "labs/labkit").glob("*.py"))]
-    env = {**os.environ, **(settings or {}), "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in ours)}
+    env = {
+        **os.environ,
+        "LABKIT_HOME": str(folder),
+        "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in ours),
+    }
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **pipes)
     RUNNING.add(process)
@@ -58,8 +66,8 @@ def end_all() -> None:
         process.wait()
 
 
-def papermill(notebook: Path, out: Path, parameters: dict[str, object]) -> subprocess.CompletedProcess:
-    """Execute a notebook with other parameters, as `make tour` does."""
+def papermill(notebook: Path, folder: Path, parameters: dict[str, object]) -> subprocess.CompletedProcess:
+    """Execute a notebook with other parameters, as `make tour` does, to folder/out.ipynb."""
     options = [
         "--parameters_yaml",
         json.dumps(parameters),
@@ -72,12 +80,12 @@ def papermill(notebook: Path, out: Path, parameters: dict[str, object]) -> subpr
         "-m",
         "papermill",
         str(notebook),
-        str(out),
+        str(folder / "out.ipynb"),
         "--cwd",
         str(notebook.parent),
         *options,
     ]
-    return run(command)
+    return run(command, folder)
 
 
 def printed(notebook: Path) -> tuple[str, str]:
@@ -179,14 +187,57 @@ def test_earlier_labs_exist(stem):
     assert not missing, f"Before: names labs that are not there: {missing}"
 
 
+@pytest.fixture(scope="module")
+def ended(request, tmp_path_factory):
+    """A function(test's name, stem) -> how that run ended, and its folder. All runs of the module are started
+    in the order of their tests, two at a time: most of a run is waiting for one process.
+    """
+    folder, runs = tmp_path_factory.mktemp("runs"), {}
+    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        for test in request.session.items:
+            start = RUNS.get(getattr(test, "originalname", ""))
+            if start and test.module is request.module:
+                own = folder / f"{start.__name__}-{test.callspec.params['stem']}"
+                own.mkdir()
+                runs[own.name] = pool.submit(start, test.callspec.params["stem"], own)
+
+        def result(start: Callable, stem: str) -> tuple[subprocess.CompletedProcess, Path]:
+            name = f"{start.__name__}-{stem}"
+            return runs[name].result(), folder / name
+
+        yield result
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_all()
+
+
+def solved_notebook(stem: str, folder: Path) -> subprocess.CompletedProcess:
+    return papermill(ROOT / "solutions" / f"{stem}.ipynb", folder, small(stem))
+
+
+def solved_script(stem: str, folder: Path) -> subprocess.CompletedProcess:
+    values = [f"{name}={value!r}" for name, value in small(stem).items()]
+    ranks = str(build.load(stem).header.ranks)
+    command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
+    return run([*command, "--set", *values] if values else command, folder)
+
+
+def unsolved_notebook(stem: str, folder: Path) -> subprocess.CompletedProcess:
+    return papermill(ROOT / "notebooks" / f"{stem}.ipynb", folder, small(stem))
+
+
+def wrong_answers(stem: str, folder: Path) -> subprocess.CompletedProcess:
+    return run(
+        [sys.executable, "-m", "tests.wrong_answers.runner", stem, "--json", str(folder / "json")], folder
+    )
+
+
 @pytest.mark.slow
 @every_lab
-def test_solved_notebook_runs(stem, tmp_path):
-    out = tmp_path / "out.ipynb"
-    ended = papermill(ROOT / "solutions" / f"{stem}.ipynb", out, small(stem))
-    text, errors = printed(out)
+def test_solved_notebook_runs(stem, ended):
+    how, folder = ended(solved_notebook, stem)
+    text, errors = printed(folder / "out.ipynb")
     assert errors == ""
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert how.returncode == 0, how.stderr[-3000:]
     for exercise in build.load(stem).exercises:
         assert f"✓ {exercise.number}  {exercise.title}\n" in text
     assert "Traceback" not in text
@@ -194,63 +245,43 @@ def test_solved_notebook_runs(stem, tmp_path):
 
 @pytest.mark.slow
 @every_lab
-def test_solved_script_runs_on_its_ranks(stem):
-    lab = build.load(stem)
-    values = [f"{name}={value!r}" for name, value in small(stem).items()]
-    command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", str(lab.header.ranks)]
-    ended = run([*command, "--set", *values] if values else command)
-    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-3000:]
-    for exercise in lab.exercises:
-        assert ended.stdout.count(f"✓ {exercise.number}  ") == 1, (
-            "each check passes, and rank 0 alone says so"
-        )
-    assert "Traceback" not in ended.stdout + ended.stderr
+def test_solved_script_runs_on_its_ranks(stem, ended):
+    how, _ = ended(solved_script, stem)
+    assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
+    for exercise in build.load(stem).exercises:
+        assert how.stdout.count(f"✓ {exercise.number}  ") == 1, "each check passes, and rank 0 alone says so"
+    assert "Traceback" not in how.stdout + how.stderr
 
 
 @pytest.mark.slow
 @every_lab
-def test_unsolved_notebook_fails_at_its_first_check(stem, tmp_path):
-    lab = build.load(stem)
-    out = tmp_path / "out.ipynb"
-    ended = papermill(ROOT / "notebooks" / f"{stem}.ipynb", out, small(stem))
-    text, errors = printed(out)
-    if not lab.exercises:
-        assert ended.returncode == 0, errors
+def test_unsolved_notebook_fails_at_its_first_check(stem, ended):
+    exercises = build.load(stem).exercises
+    how, folder = ended(unsolved_notebook, stem)
+    text, errors = printed(folder / "out.ipynb")
+    if not exercises:
+        assert how.returncode == 0, errors
         return
-    assert ended.returncode != 0
-    assert errors.startswith(f"✗ {lab.exercises[0].number}  not solved yet."), errors
+    assert how.returncode != 0
+    assert errors.startswith(f"✗ {exercises[0].number}  not solved yet."), errors
     assert "✓" not in text
 
 
-@pytest.fixture(scope="module")
-def wrong_answers(request, tmp_path_factory):
-    """Stem -> the running or ended run of its wrong answers: two labs at a time, most wait for one rank."""
-    folder = tmp_path_factory.mktemp("wrong_answers")
-    stems = [one.callspec.params["stem"] for one in request.session.items if _tries_wrong_answers(one)]
-
-    def try_all(stem: str) -> subprocess.CompletedProcess:
-        outcome = ["--json", str(folder / f"{stem}.json")]
-        home = {"LABKIT_HOME": str(folder / stem)}
-        return run([sys.executable, "-m", "tests.wrong_answers.runner", stem, *outcome], home)
-
-    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        yield folder, {stem: pool.submit(try_all, stem) for stem in stems}
-        pool.shutdown(wait=False, cancel_futures=True)
-        end_all()
-
-
-def _tries_wrong_answers(test: pytest.Item) -> bool:
-    return getattr(test, "originalname", "") == "test_each_wrong_answer_is_rejected"
-
-
 @pytest.mark.slow
 @every_lab
-def test_each_wrong_answer_is_rejected(stem, wrong_answers, tally):
-    folder, runs = wrong_answers
-    ended, outcome = runs[stem].result(), folder / f"{stem}.json"
-    assert outcome.exists(), ended.stdout[-2000:] + ended.stderr[-3000:]
-    counts = json.loads(outcome.read_text(encoding="utf-8"))
+def test_each_wrong_answer_is_rejected(stem, ended, tally):
+    how, folder = ended(wrong_answers, stem)
+    assert (folder / "json").exists(), how.stdout[-2000:] + how.stderr[-3000:]
+    counts = json.loads((folder / "json").read_text(encoding="utf-8"))
     tally[stem] = [counts["seeded"], counts["rejected"]]
-    assert counts["problems"] == [], ended.stdout[-2000:]
-    assert ended.returncode == 0
+    assert counts["problems"] == [], how.stdout[-2000:]
+    assert how.returncode == 0
     assert counts["rejected"] == counts["seeded"]
+
+
+RUNS = {
+    "test_solved_notebook_runs": solved_notebook,
+    "test_solved_script_runs_on_its_ranks": solved_script,
+    "test_unsolved_notebook_fails_at_its_first_check": unsolved_notebook,
+    "test_each_wrong_answer_is_rejected": wrong_answers,
+}

@@ -24,12 +24,12 @@ batch = 128  # images per step in the trainings
 epochs = 10  # passes over the 1,536 training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
 tiny = 2**-20  # a loss that is a mean over a million values has so small a gradient for each of them
-images = 32  # images per step where convolutions are timed (here and below, a GPU gets 64 times as many)
-matrix = 384  # rows and columns of the matrices whose product is timed
+images = 32  # images per step where convolutions are timed (a GPU gets 64 times as many)
+matrix = 384  # rows and columns of the matrices whose product is timed (a GPU gets 16 times as many)
 runs = 7  # timed runs of each
 pairs = 32  # (linear, ReLU) pairs of the deep net
-rows = 1024  # inputs per step of the deep net
-budget = 16_000_000  # bytes that a step of the deep net may take
+rows = 1024  # inputs per step of the deep net (a GPU gets 64 times as many)
+budget = 16_000_000  # bytes that a step of the deep net may take (on a GPU 64 times as many)
 
 # %% [markdown]
 # ## Where the memory goes
@@ -95,7 +95,7 @@ record.add("memory", unit="B", net="small VGG", batch=32, optimizer="Adam", pred
 # **Explain.** Weights, gradients, optimizer: the same for every batch. Activations grow with it, and soon are
 # most of the memory. Numbers of half the bytes nearly halve all that. But are half the bits enough?
 #
-# | | bits: sign, exponent, fraction | next number after 1 | smallest | largest |
+# | | bits: sign, exponent, fraction | next number after 1 | smallest above 0 | largest |
 # |---|---|---|---|---|
 # | float32 | 1, 8, 23 | 1 + 1.2e-7 | 1.4e-45 | 3.4e38 |
 # | float16 | 1, 5, 10 | 1 + 0.00098 | 6.0e-8 | 65,504 |
@@ -145,7 +145,7 @@ with check("14.2"):  # steps in a row: usual and tiny gradients, inf, -inf, nan;
     precision.expect_scaling(scaled_step)
     settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
     right, scales = precision.train_scaled(scaled_step, device, **settings)  # the scale by step
-    full, without, scaled = (sum(row) / len(row) for row in right.values())
+    full, without, scaled = (torch.tensor(row).quantile(0.5).item() for row in right.values())  # medians
     expect(scaled > full - 5, f"With your scaling {scaled:.0f} % are right; with float32 {full:.0f} %.")
     predict.compare("14.2", without_scaling=without, with_scaling=scaled)
 
@@ -161,7 +161,7 @@ for way, row in right.items():
 #
 # ### Predict
 # Add 0.001 to 1 a thousand times, in bfloat16. What comes out? And on this machine, how many times as fast as
-# in float32 is a training step of a convolution net in bfloat16, and in float16?
+# in float32 is a convolution net's training step (PyTorch's usual layout) in bfloat16, and in float16?
 
 # %%
 predict("14.3", sum_in_bfloat16=..., bfloat16_speedup=..., float16_speedup=...)
@@ -171,7 +171,7 @@ predict("14.3", sum_in_bfloat16=..., bfloat16_speedup=..., float16_speedup=...)
 # After 1 comes 1.0078, and what goes less than half the way is rounded back. Many SGD updates are below 1/512
 # of their weight: a weight kept in bfloat16 does not move. So **mixed precision** keeps **master weights** in
 # float32, and uses 16 bits only where the arithmetic is: `torch.autocast` rounds inputs and weights of each
-# matrix product and convolution on their way in. The gradients come back as float32.
+# matrix product and convolution on the way in. Gradients and optimizer stay float32: only activations shrink.
 #
 # ### Exercise 14.3 · The mixed-precision step
 # `net` has float32 weights and keeps them. Layers compute in bfloat16, the loss in float32: bfloat16's two to
@@ -212,11 +212,11 @@ total = sum([torch.tensor(0.001).bfloat16()] * 1000, start=torch.tensor(1.0).bfl
 predict.compare("14.3", sum_in_bfloat16=total.item(), **gains)
 
 # %% [markdown]
-# **Explain.** Weights kept in bfloat16 fall behind; with master weights nothing is lost. Which type is fast,
-# the hardware decides: our records' CPU multiplies pairs of bfloat16 in one instruction (AVX512-BF16) and has
-# no arithmetic for float16; a GPU's tensor cores do both. **Channels-last** stores a pixel's channels side by
-# side, as such kernels read them: the same numbers, fewer copies. (A share above 100 %: the product went to
-# another library, on our CPU MKL, than the convolution, oneDNN; or a GPU's convolution used TF32.)
+# **Explain.** Weights kept in bfloat16 fall behind; master weights follow float32. Which type is fast, the
+# hardware decides: our records' CPU multiplies pairs of bfloat16 in one instruction (AVX512-BF16) and has no
+# arithmetic for float16; NVIDIA's tensor cores do both since Ampere, older ones float16 alone.
+# **Channels-last** stores a pixel's channels side by side, as such kernels read them: fewer copies. (A share
+# above 100 %: the convolution's code beats the product's: another library, fewer multiplications, TF32.)
 #
 # ## Memory for time
 # **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016) cuts a net

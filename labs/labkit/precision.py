@@ -22,6 +22,7 @@ from labkit._precision_checks import (
     expect_scaling,
     plain_step,
 )
+from labkit.errors import LabError
 
 __all__ = [
     "compare_parts",
@@ -48,6 +49,11 @@ def train_scaled(step: Callable, device, *, seeds, **settings) -> tuple[dict, li
     patience).
     settings: epochs, batch, and tiny, by which the loss is multiplied and the learning rate (0.2) divided.
     """
+    _at_least(1, epochs=settings["epochs"])
+    if not isinstance(seeds, (tuple, list)) or not seeds or min(seeds) < 0:
+        raise LabError(f"seeds must be a tuple such as (0, 1, 2), of numbers from 0, but it is {seeds!r}.")
+    if not settings["tiny"] > 0:
+        raise LabError(f"tiny must be above 0: the learning rate is divided by it. It is {settings['tiny']}.")
     ways = {"float32": (torch.float32, 1.0, 10**9), "float16,\nno scaling": (torch.float16, 1.0, 10**9)}
     ways["float16,\nscaled"] = (torch.float16, 2.0**48, 20)
     right: dict[str, list[float]] = {}
@@ -55,6 +61,14 @@ def train_scaled(step: Callable, device, *, seeds, **settings) -> tuple[dict, li
         done = [_train_scaled(step, *how, seed, device, **settings) for seed in seeds]
         right[way] = [accuracy for accuracy, _ in done]
     return right, done[0][1]
+
+
+def _at_least(least: int, **given: int) -> None:
+    for name, value in given.items():
+        if value < least:
+            raise LabError(
+                f"{name} must be at least {least}; here it is {value}. Look at the parameters cell."
+            )
 
 
 def _train_scaled(step, kind, scale, patience, seed, device, *, epochs, batch, tiny, rate=0.2):
@@ -99,6 +113,7 @@ def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:
     """
     from torch.utils.flop_counter import FlopCounterMode
 
+    _at_least(1, images=images, matrix=matrix)
     device, steps, products = torch.device(device), {}, {}
     if device.type == "cuda":
         images, matrix = GPU_TIMES * images, 16 * matrix
@@ -138,6 +153,8 @@ def trade(checkpointed, largest_batch, pairs: int, rows: int, budget: int, runs:
     "held": curves segments -> outputs of a layer at the peak; "longer": segments -> ratios of times;
     "edge": largest batches, predicted and tried; "measured": what the lab's predictions ask, at the best cut.
     """
+    _at_least(1, pairs=pairs)
+    _at_least(2, rows=rows)  # the edge is predicted from half of them and all
     many = GPU_TIMES if str(device).startswith("cuda") else 1
     rows, cuts = rows * many, [cut for cut in (1, 2, 4, 8, 16, 32) if cut <= pairs]
     ways = {0: _whole} | {cut: partial(checkpointed, segments=cut) for cut in cuts}
@@ -149,7 +166,7 @@ def trade(checkpointed, largest_batch, pairs: int, rows: int, budget: int, runs:
     held["inputs + one segment"] = {cut: cut + pairs / cut for cut in cuts}
     held["all kept, measured"] = dict.fromkeys(cuts, peaks[0])
     longer = {cut: times[cut].samples / times[0].samples for cut in cuts}
-    two = {"all kept": _whole, f"{best} segments": ways[best]}
+    two = {"all kept": _whole, f"{best} segment{'s' * (best > 1)}": ways[best]}
     edge = _edge(two, largest_batch, pairs, rows, budget * many, device)
     small, large = edge[1].values()
     measured = {"outputs_at_peak": peaks[best], "time_ratio": float(np.median(longer[best]))}
@@ -168,6 +185,11 @@ def _edge(ways: dict, largest_batch, pairs: int, rows: int, nbytes: int, device)
         step(rows)  # libraries take their working space
         peaks = {size: memory.peak(partial(step, size), device) for size in (rows // 2, rows)}
         predicted[way] = largest_batch(peaks, nbytes)
+        if not 0 < predicted[way] <= 12 * rows:
+            raise LabError(
+                f"{way}: a budget of {nbytes:,} bytes is for {max(0, predicted[way]):,} inputs. "
+                f"With {rows:,} rows, choose one for 1 to {12 * rows:,} inputs."
+            )
         tried[way] = memory.largest(step, nbytes, min(2 * predicted[way], 12 * rows), device)
     return predicted, tried
 

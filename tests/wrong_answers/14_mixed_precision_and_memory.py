@@ -34,6 +34,17 @@ WRONG = [
     Wrong("14.2", "nan is let through", FINITE, "not one.isinf().any() for one in true", "is nan, and yet"),
     Wrong("14.2", "only the first tensor is looked at", FINITE, FINITE + "[:1]", "is inf, and yet"),
     Wrong("14.2", "never below 1", '["scale"] / 2, good', '["scale"] // 2, good', "it may go below 1"),
+    Wrong(
+        "14.2",
+        "a sum in float16 is looked at",
+        FINITE,
+        "torch.isfinite(one.sum()) for one in gradients",
+        "A sum of them is not",
+    ),
+    Wrong("14.2", "patience is the check's", "== patience", "== 3", "after 2, 4 and 6"),
+    Wrong("14.2", "never counted afresh", "* 2, good=0", "* 2", "after 2, 4 and 6"),
+    Wrong("14.2", "the rate is the check's", "rate * one", "8 * one", "the weights, 1 at the start"),
+    Wrong("14.2", "overwritten", "weight -= rate", "weight[:] = -rate", "the weights, 1 at the start"),
     Wrong("14.2", "clipped", "-= rate * one", "-= (rate * one).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.2", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
     Wrong(
@@ -63,6 +74,13 @@ WRONG = [
     return F.cross_entropy(logits.float(), labels).item()""",
         "net ran 2 times",
     ),
+    Wrong(
+        "14.3",
+        "gradients set to zero before the update",
+        ["    optimizer.zero_grad()\n", "    loss.backward()\n"],
+        ["", "    loss.backward()\n    optimizer.zero_grad()\n"],
+        "No weight changed",
+    ),
     Wrong("14.3", "gradients add up", "    optimizer.zero_grad()\n", "", "Loss of step"),
     Wrong(
         "14.3",
@@ -89,6 +107,13 @@ WRONG = [
         "part = net[start : start + length]\n"
         "        x = checkpoint(lambda h: part(h), x, use_reentrant=False)",
         "did not run the same layers",
+    ),
+    Wrong(
+        "14.4",
+        "the length is rounded down",
+        "-(-len(net) // segments)",
+        "len(net) // segments",
+        "4 layers long",
     ),
     Wrong("14.4", "nothing returned", "    return x\n", "", "Does the function return x"),
     Wrong("14.4", "whole bytes each", "each = (high - low) /", "each = (high - low) //", "the largest batch"),

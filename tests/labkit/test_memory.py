@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from labkit import memory, precision
+from labkit.errors import LabError
 
 KILO = torch.zeros(256)  # 1,024 bytes
 
@@ -96,3 +97,24 @@ def test_speeds_have_every_way():
     speeds = precision.speeds(1, 16, 5, "cpu")
     assert len(speeds) == 6
     assert all(row["flops"] > 0 and row["share"] > 0 for row in speeds.values())
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: precision.train_scaled(None, "cpu", seeds=(), epochs=1, batch=8, tiny=1.0), "seeds must be"),
+        (lambda: precision.train_scaled(None, "cpu", seeds=(0,), epochs=0, batch=8, tiny=1.0), "epochs must"),
+        (lambda: precision.train_scaled(None, "cpu", seeds=(0,), epochs=1, batch=8, tiny=0), "tiny must be"),
+        (lambda: precision.speeds(0, 16, 5, "cpu"), "images must be at least 1"),
+        (lambda: precision.trade(None, None, 0, 64, 1000, 5, "cpu"), "pairs must be at least 1"),
+        (lambda: precision.trade(None, None, 8, 1, 1000, 5, "cpu"), "rows must be at least 2"),
+        (lambda: precision.trade(cut, lambda *_: 0, 2, 8, 5, 5, "cpu"), "5 bytes is for 0 inputs"),
+    ],
+)
+def test_parameters_that_make_no_measurement(call, words):
+    with pytest.raises(LabError, match=words):
+        call()
+
+
+def cut(net, x, segments):
+    return net(x)

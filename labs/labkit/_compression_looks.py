@@ -36,7 +36,9 @@ def expect_bits(compress: Callable, expand: Callable) -> None:
     """Fail unless messages are two means (float32) and a bit for each value, and come back as these means."""
     for n in LENGTHS:
         for name, (values,) in gradients(n).items():
-            who, up, message = f"{n} values, {name}", values >= 0, compress(values.copy())
+            given, who, up = values.copy(), f"{n} values, {name}", values >= 0
+            message = compress(given)
+            _look_at_input(given, values, who)
             _look_at_bytes(message, 8 + -(-n // 8), who)
             means = [values[side].mean() if side.any() else 0 for side in (~up, up)]
             words = f"{who}: the message's two means (of the values below 0, of the others)"
@@ -48,7 +50,9 @@ def expect_top(compress: Callable, expand: Callable) -> None:
     """Fail unless compress(values, k) says places (int32) and values of the k of largest magnitude."""
     for n, k in [(length, k) for length in LENGTHS for k in (1, 3, length) if k <= length]:
         for name, (values,) in gradients(n).items():
-            who, message = f"{n} values, {name}, k = {k}", compress(values.copy(), k)
+            given, who = values.copy(), f"{n} values, {name}, k = {k}"
+            message = compress(given, k)
+            _look_at_input(given, values, who)
             _look_at_bytes(message, 8 * k, who)
             places = message[: 4 * k].copy().view(np.int32)
             fits = len(set(places.tolist())) == k and places.min() >= 0 and places.max() < n
@@ -69,26 +73,38 @@ def _look_at_bytes(message, nbytes: int, who: str) -> None:
 def _look_at_values(got, want, who: str) -> None:
     expect.equal(np.shape(got), want.shape, f"{who}: shape of what comes back")
     expect.close(got, want, f"{who}: what comes back")
+    kind = getattr(got, "dtype", type(got).__name__)
+    expect(kind == np.float32, f"{who}: what comes back should be float32, not {kind}.")
+
+
+def _look_at_input(after, before, who: str) -> None:
+    words = f"{who}: your function changed the values that it was given. Put the result in a new array."
+    expect(np.array_equal(after, before), words)
 
 
 def expect_half(average: Callable, p: int) -> None:
     """Fail unless average(comm, gradient, scale) is the mean, float32, of what p virtual ranks have.
 
-    With no more on the wire than two bytes for a value, there and back, and with inf where one overflows.
+    With no more on the wire than two bytes for a value, there and back, and with inf where one overflows;
+    added up in float32, and with the gradient left as it was.
     """
     for n in LENGTHS:
         for given, scale, who in _halves(n, p):
             done = virtual.Cluster(nodes=p).run(_own, average, given, scale)
-            for rank, got in enumerate(done.results):
-                _look_at_mean(got, given, f"{p} ranks, {n} values, {who}: the mean on rank {rank}")
+            for rank, (got, left) in enumerate(done.results):
+                at = f"{p} ranks, {n} values, {who}"
+                _look_at_mean(got, given, f"{at}: the mean on rank {rank}")
+                _look_at_input(left, given[rank], at)
             done.expect_sent(exactly=2 * (p - 1) * -(-n // p) * 2, named="float16, there and back,")
+        _look_at_sum(average, n, p)
         _look_at_overflow(average, n, p)
 
 
 def try_half(comm, average: Callable) -> None:
     """The same on real ranks, where nobody counts bytes."""
     for given, scale, who in _halves(1003, comm.size):
-        _look_at_mean(_own(comm, average, given, scale), given, f"{comm.size} real ranks, {who}: the mean")
+        got, _ = _own(comm, average, given, scale)
+        _look_at_mean(got, given, f"{comm.size} real ranks, {who}: the mean")
 
 
 def _halves(n: int, p: int) -> Iterator[tuple[np.ndarray, float, str]]:
@@ -98,7 +114,9 @@ def _halves(n: int, p: int) -> Iterator[tuple[np.ndarray, float, str]]:
 
 
 def _own(comm, average, given, scale):
-    return average(comm, given[comm.rank].copy(), scale)
+    """The mean, and this rank's gradient afterwards."""
+    mine = given[comm.rank].copy()
+    return average(comm, mine, scale), mine
 
 
 def _look_at_mean(got, given, what: str) -> None:
@@ -107,10 +125,19 @@ def _look_at_mean(got, given, what: str) -> None:
     expect(got.dtype == np.float32, f"{what} should be float32, not {got.dtype}.")
 
 
+def _look_at_sum(average, n: int, p: int) -> None:
+    # To a float16 of 1024, 0.499 adds nothing. Both are float16 already: only the mean is rounded, by 2**-11.
+    given = np.full((p, n), np.float16(0.499), np.float32)
+    given[0] = 1024
+    for rank, (got, _) in enumerate(virtual.Cluster(nodes=p).run(_own, average, given, 1.0).results):
+        what = f"{p} ranks, {n} values, 1024 on rank 0 and 0.499 elsewhere: the mean (of a float32 sum)"
+        expect.close(got, given.mean(axis=0), f"{what} on rank {rank}", rtol=5.5e-4)
+
+
 def _look_at_overflow(average, n: int, p: int) -> None:
     given = gradients(n, p)["both signs"]
     given[-1, -1] = 1e6
-    for rank, got in enumerate(virtual.Cluster(nodes=p).run(_own, average, given, 1.0).results):
+    for rank, (got, _) in enumerate(virtual.Cluster(nodes=p).run(_own, average, given, 1.0).results):
         who = f"{p} ranks, {n} values, one of rank {p - 1} is 1e6: on rank {rank}"
         told = not np.isfinite(got[-1])
         expect(told, f"{who} the mean there should be inf, so that all can see it, not {got[-1]:g}.")
@@ -139,11 +166,12 @@ def _steps(n: int, p: int) -> list[np.ndarray]:
 
 
 def _several(comm, average, given, way):
-    """(what came out, the error afterwards) of each step. given: gradients [step][rank]."""
+    """(what came out, the error, the gradient afterwards) of each step. given: gradients [step][rank]."""
     error, out = np.zeros_like(given[0][0]), []
     for step in given:
-        result = average(comm, step[comm.rank].copy(), error, *way)
-        out.append((result, error.copy()))
+        mine = step[comm.rank].copy()
+        result = average(comm, mine, error, *way)
+        out.append((result, error.copy(), mine))
     return out
 
 
@@ -156,13 +184,14 @@ def _look_at_steps(results, given, way, who: str) -> None:
         said = np.array([expand(compress(one), len(one)) for one in wanted])
         forgot = np.array([expand(compress(one), len(one)) for one in step])
         for rank, steps in enumerate(results):
-            (got, left), at = steps[number], f"{who}, step {number + 1}, rank {rank}"
+            (got, left, mine), at = steps[number], f"{who}, step {number + 1}, rank {rank}"
             pairs = [(got, said.mean(axis=0), forgot.mean(axis=0))]
             pairs += [(left, (wanted - said)[rank], (step - forgot)[rank])]
             slips = [_like(one, slip) and not _like(want, slip) for one, want, slip in pairs]
             expect(not (number and any(slips)), f"{at}: as if nothing was left of the step before.")
             expect.close(got, said.mean(axis=0), f"{at}: the mean of what the messages say", 1e-4, 1e-4)
             expect.close(left, (wanted - said)[rank], f"{at}: the error that is left", 1e-4, 1e-4)
+            _look_at_input(mine, step[rank], at)
         errors = wanted - said
 
 

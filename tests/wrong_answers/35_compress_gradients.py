@@ -39,6 +39,20 @@ WRONG = [
         says="should be inf, so that all can see it",
     ),
     Wrong(
+        "35.1",
+        "divided by the ranks first, then added up in float16",
+        old=MEAN + ".astype(np.float16)",
+        new="(arrived / np.float16(p)).sum(axis=0, dtype=np.float16)",
+        says="1024 on rank 0 and 0.499 elsewhere: the mean (of a float32 sum)",
+    ),
+    Wrong(
+        "35.1",
+        "the caller's gradient is scaled",
+        old="        chunks.ravel()[:n] = gradient * scale",
+        new="        gradient *= scale\n        chunks.ravel()[:n] = gradient",
+        says="your function changed the values that it was given",
+    ),
+    Wrong(
         "35.2",
         "one mean magnitude for both signs",
         old="    if not up.all():\n        means[0] = values[~up].mean()\n    if up.any():\n"
@@ -66,6 +80,13 @@ WRONG = [
         old="message[8:], count=n)",
         new="message[8:])",
         says="shape of what comes back",
+    ),
+    Wrong(
+        "35.2",
+        "float64 comes back",
+        old="means[np.unpackbits(message[8:], count=n)]",
+        new="np.where(np.unpackbits(message[8:], count=n), float(means[1]), float(means[0]))",
+        says="what comes back should be float32, not float64",
     ),
     Wrong(
         "35.3",
@@ -102,6 +123,13 @@ WRONG = [
         says="an allgather of the messages sends",
     ),
     Wrong(
+        "35.3",
+        "the error is added into the caller's gradient",
+        old="    wanted = gradient + error",
+        new="    wanted = gradient\n    wanted += error",
+        says="your function changed the values that it was given",
+    ),
+    Wrong(
         "35.4",
         "the largest values, not the largest magnitudes",
         old="np.abs(values), -k",
@@ -130,11 +158,25 @@ WRONG = [
         says="what comes back",
     ),
     Wrong(
+        "35.4",
+        "a vector of float64",
+        old="np.zeros(n, np.float32)",
+        new="np.zeros(n)",
+        says="what comes back should be float32, not float64",
+    ),
+    Wrong(
         "35.5",
         "an allgather counted as a ring",
         old='"1 bit": (p - 1) * bits',
         new='"1 bit": ring / 32',
         says="bytes sent ['1 bit']: expected 188, got 180",
+    ),
+    Wrong(
+        "35.5",
+        "bits that do not fill a byte are not sent",
+        old="8 + -(-n // 8)",
+        new="8 + n // 8",
+        says="2 ranks, 9 values: bytes sent ['1 bit']",
     ),
     Wrong(
         "35.5",

@@ -44,10 +44,9 @@ shared_file_system = (2e6, 2e6, 5e-3)  # bytes/s, bytes/s, s
 stored = inputs.write(images, side, shards)
 some, labels = zip(*inputs.from_files(stored, range(0, images, images // 8)), strict=True)
 plots.images([inputs.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
-print(f"{images} JPEGs of {stored.nbytes / images:,.0f} bytes, in four formats, in {stored.folder}")
+print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, 4 formats, in {stored.folder}")
 
 # %% [markdown]
-# Enlarged digits with noise, as JPEG. (ImageNet: 1.28 million files to train on, Russakovsky et al., 2015.)
 # ### Predict
 # Four ranks, and each shuffles **with a seed of its own** and reads the first quarter of its order. How many
 # percent of the samples does nobody read in this epoch?
@@ -90,21 +89,22 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 # PyTorch's `DistributedSampler` does this, in another order. It pads unless `drop_last=True`, and every epoch
 # has the same order unless you call `set_epoch`.
 # ### Exercise 15.2 · Shards
-# A million small files are a million opens, each a question to the file system's metadata server. **Shards**
-# are a few tar files, read from front to back; here in the format of the library webdataset. Files with the
-# same name up to the first dot are one sample, and what follows says what they are: `000012.jpg`,
-# `000012.cls` (its label, in digits), sometimes more (`000012.small.jpg`), in any order. A shard may come
-# over a network, and only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads so; go through its
-# members, and yield each sample, the JPEG's bytes and its label, as soon as you have both. 9 lines.
+# A million small files (ImageNet: 1.28 to train on, Russakovsky et al., 2015) are a million opens, each a
+# question to a cluster's metadata server. **Shards** are larger tar files, read from front to back; here as
+# the library webdataset has them. Neighbours with the same name up to the first dot are one sample; what
+# follows says what they are: `000012.jpg`, `000012.cls` (its label, in digits), maybe more
+# (`000012.small.jpg`), in any order. Leave out a sample without image or label, or an image may get its
+# neighbour's label. A shard may come over a network, and only goes forward: `tarfile.open(fileobj=stream,
+# mode="r|")` reads so. Yield each sample, the JPEG's bytes and its label, once you have both. 10 lines.
 #
 # <details><summary>Hint 1: a member</summary>
 #
-# `for member in tar:`, `kind = member.name.split(".", 1)[1]`; `tar.extractfile(member).read()` gives bytes.
+# `for member in tar:`, `name, kind = member.name.split(".", 1)`; `tar.extractfile(member).read()`: its bytes.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `part = {}`. `if kind in ("jpg", "cls"):` `part[kind] = …read()`. And `if len(part) == 2:` yield
-# `part["jpg"], int(part["cls"])` and begin a new `part`: what else comes is not asked for.
+# `sample, part = None, {}`; with another `name` than `sample`, both begin anew. `if kind in ("jpg", "cls"):`
+# `part[kind] = …read()`, and `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 
@@ -112,15 +112,16 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 def read_shard(stream):
     """Yield (JPEG's bytes, label) for each sample of a tar shard. stream: a file that only goes forward."""
     ### BEGIN SOLUTION
-    part = {}
+    sample, part = None, {}
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
-            kind = member.name.split(".", 1)[1]
+            name, kind = member.name.split(".", 1)
+            if name != sample:
+                sample, part = name, {}
             if kind in ("jpg", "cls"):
                 part[kind] = tar.extractfile(member).read()
-            if len(part) == 2:
-                yield part["jpg"], int(part["cls"])
-                part = {}
+                if len(part) == 2:
+                    yield part["jpg"], int(part["cls"])
     ### END SOLUTION
 
 
@@ -134,27 +135,26 @@ with check("15.2"):
 # many times as long as from memory does reading single files take if they come from the disk?
 # `inputs.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
 # bandwidth and latency would have delivered. So it can only be slower than your disk.
-#
-# Then all images are read **cold**, from the disk, and **cached**, from memory: single files; HDF5, one file
-# with all JPEGs in one array; LMDB, a key-value store in one file; your shards, by you and by webdataset.
+# Then all images are read **cold**, from the disk, and **cached**, from memory: single files; HDF5, all
+# JPEGs in one array; LMDB, a key-value store (these three at random); your shards, by you and by webdataset.
 
 # %%
 predict("15.2", shards_times_as_fast=15, cold_over_cached=5)
 from_shards = partial(inputs.from_shards, read_shard)  # from_shards(paths): your function, file by file
 ratio = inputs.compare_opens(stored, from_shards, latency)
-order = my_samples(images, 0, 0, 1)  # what can be read at random, is
-cold = inputs.compare_formats(stored, order, from_shards, inputs.decode, rounds)
+cold = inputs.compare_formats(stored, my_samples(images, 0, 0, 1), from_shards, inputs.decode, rounds)
 predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
 
 # %% [markdown]
 # What was read once stays in memory, in the **page cache**: the second epoch of a small set measures that.
 # `posix_fadvise(DONTNEED)` drops a file's pages, `mincore` tells which are left (a virtual machine's host may
-# keep its own). From memory single files are fast, and a tar is taken apart in Python. Decoding comes on top.
+# keep its own). A tar is taken apart in Python: so shards gain less than opens and bytes alone promise, and
+# from memory single files are often faster. Decoding comes on top.
 #
-# Caffe reads image files (layer ImageData) or an LMDB (Data). Lim et al. (2016): from files, more than 17
-# times as slow as from a key-value store. But LMDB maps its file into memory, and many processes on a
-# parallel file system get in each other's way: input took up to 90 % of training; LMDBIO is up to 65 times as
-# fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe 0.9 (2016): "efficient parallel file readers" on Lustre.
+# Caffe reads image files (layer ImageData) or an LMDB (Data). Training on ImageNet from files was more than
+# 17 times as slow as from a key-value store (Lim et al., 2016). But LMDB maps its file into memory, and many
+# processes on a parallel file system get in each other's way: input took up to 90 % of training, which with
+# LMDBIO was up to 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe reads Lustre in parallel.
 # ### Predict
 # The stored order is class by class, some 50 images each. Read forward through a **shuffle buffer** of 64,
 # how many of the 10 classes does a batch of 32 hold?
@@ -268,7 +268,7 @@ with check("15.4"):
 # %% [markdown]
 # ### Predict
 # Input (storage and decoding) takes twice as long as compute. You prefetch. How long does the net still wait
-# for it in each step, as a share of compute? (It is called **exposed**.) How long an input gains the most?
+# for it in each step, as a share of compute? (It is called **exposed**.) At which input is the gain largest?
 
 # %%
 predict("15.4", exposed_over_compute=1)
@@ -288,13 +288,13 @@ predict.compare("15.4", exposed_over_compute=exposed / compute)
 inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
 
 # %% [markdown]
-# Exposed is max(0, input - compute): you gain most, half the time, where both take as long; and no depth
-# helps where storage is slower *on average*. The storage was set by the compute measured first. On a busy
-# machine, or without a second core, that changes, and so does what is exposed: *predicted* takes it as it is.
-# PyTorch's `DataLoader` reads ahead with *processes*, `num_workers` of them: transforms in Python hold the
-# lock. By default it **forks** them (Python < 3.14), which some MPIs over InfiniBand do not bear: Horovod's
-# users report corrupted memory from 64 GPUs on, and crashed workers (pull request 1824, 2020; issue 2898,
-# 2021). In ranks take threads, or `multiprocessing_context="forkserver"`: a fresh process, seconds once.
+# Exposed is max(0, input - compute): you gain most, half the time, where both take as long; no depth helps
+# where storage is slower *on average*. The storage was set by the compute measured first. On a busy machine
+# that changes, and so does what is exposed: *predicted* takes it as it is. `DataLoader` reads ahead with
+# *processes* (`num_workers`), as transforms in Python hold the lock. To hand small images over may take
+# longer than to decode them. On Linux it **forks** by default (Python < 3.14), which some MPIs over
+# InfiniBand do not bear: Horovod's users report corrupted memory from 64 GPUs on, and crashed workers (pull
+# request 1824, 2020; issue 2898, 2021). In ranks take threads, or `multiprocessing_context="forkserver"`.
 #
 # ### Measure: real ranks, one storage
 # Each rank reads a shard and decodes: from an NVMe of its own, from a **burst buffer** that the ranks share,

@@ -47,14 +47,18 @@ def _expect_orders(split) -> None:
         return [_read(split, 103, number, rank, 4, 0, 1, seed) for rank in range(4)]
 
     expect(epoch(0) == epoch(0), "Asked twice, a rank gets another order. Only seed and epoch may matter.")
-    expect(epoch(0) != epoch(1), "Epochs 0 and 1 have the same order.")
-    same = [sorted(one) == sorted(other) for one, other in zip(epoch(0), epoch(1), strict=True)]
-    expect(not any(same), "In each epoch a rank reads the same samples, only in another order. Deal anew.")
+    orders = [epoch(number) for number in range(6)]
+    for one, other in itertools.combinations(range(6), 2):
+        expect(orders[one] != orders[other], f"Epochs {one} and {other} have the same order.")
     expect(epoch(0) != epoch(0, seed=1), "Seeds 0 and 1 give the same order.")
     expect(epoch(0)[0] != sorted(epoch(0)[0]), "Rank 0 reads its samples in the stored order: shuffle.")
     pairs = [set(itertools.pairwise(_read(split, 103, number, 0, 1))) for number in (0, 1)]
     moved = "Epoch 1 has the order of epoch 0, moved on: who follows whom stays. Shuffle anew each epoch."
     expect(len(pairs[0] & pairs[1]) < 25, moved)
+    together = max(len({*one} & {*other}) for one, other in itertools.product(*orders[:2]))
+    words = f"{together} samples that one rank read in epoch 0 stay together on one rank in epoch 1, of "
+    words += f"{len(orders[0][0])}. Shuffle all of the samples anew, then deal them out."
+    expect(together < 20, words)  # 6 by chance
     read = {number for one in range(30) for mine in epoch(one) for number in mine}
     lost = sorted(set(range(103)) - read)
     text = f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
@@ -121,33 +125,49 @@ _CASES = {  # the order of a sample's files, by kind: the name from the first do
     "with a .json behind": ("jpg", "cls", "json"),
     "with a .json between": ("cls", "json", "jpg"),
     "with a .small.jpg between": ("jpg", "small.jpg", "cls"),
+    "every third without its image": ("jpg", "cls"),
+    "every third without its label": ("cls", "jpg"),
 }
+
+
+def _lacks(name: str, number: int) -> bool:
+    """Whether this sample lacks the first of its files."""
+    return "every third" in name and number % 3 == 1
 
 
 def expect_reader(read_shard: Callable) -> None:
     """Fail unless read_shard(stream) yields a tar's (image, label) in order, one by one, never going back."""
     rng = np.random.default_rng(0)
-    want = [(rng.bytes(3000 + 700 * number), (number * 37) % 1000) for number in range(40)]
+    stored = [(rng.bytes(3000 + 700 * number), (number * 37) % 1000) for number in range(40)]
+    labels = dict(stored)
     for name, kinds in _CASES.items():
         target = io.BytesIO()
         with tarfile.open(fileobj=target, mode="w") as tar:
-            for number, (jpeg, label) in enumerate(want):
+            for number, (jpeg, label) in enumerate(stored):
                 content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}", "small.jpg": jpeg[:9]}
-                for kind in kinds:
-                    add_member(tar, f"{number:06}.{kind}", content[kind])
+                for kind in kinds[_lacks(name, number) :]:
+                    add_member(tar, f"{'sample' * (number % 2)}{number**3}.{kind}", content[kind])
+        want = [pair for number, pair in enumerate(stored) if not _lacks(name, number)]
         stream = _Stream(target.getvalue())
         found = _passing(read_shard, stream, name)
         got = list(itertools.islice(found, 1))
-        expect(got, f"{name}: no sample came out of a shard of {len(want)}.")
+        words = f"{name}: no sample came out of a shard of {len(want)}. "
+        expect(got, words + "(A name may have any length, and ends at its first dot.)")
         early = stream.taken < len(target.getvalue()) / 2
         expect(
             early, f"The first sample came after {stream.taken:,} bytes, the whole shard. Yield each at once."
         )
         got += list(found)
+        if "every third" in name:
+            for pair in got:
+                own = labels.get(pair[0]) in (None, pair[1])
+                words = "an image came with its neighbour's label. The files of a sample have one name."
+                expect(own, f"{name}: {words}")
         expect.equal(len(got), len(want), f"{name}: samples of a shard of {len(want)}")
         for number, (pair, (jpeg, label)) in enumerate(zip(got, want, strict=True)):
             expect(len(pair) == 2, f"{name}: sample {number} has {len(pair)} parts: give (image, label).")
             words = f"{name}: sample {number}: "
             expect.equal(pair[1], label, words + "label, a whole number")
+            expect(hasattr(pair[1], "__index__"), words + f"label {pair[1]!r:.30} is no whole number. int()?")
             expect(isinstance(pair[0], bytes), words + f"the image is {type(pair[0]).__name__}, not bytes.")
             expect(pair[0] == jpeg, words + f"not the image's bytes ({len(pair[0])}, it has {len(jpeg)}).")

@@ -21,7 +21,7 @@ import numpy as np
 
 import labkit
 from labkit import data
-from labkit.errors import NotHere
+from labkit.errors import LabError, NotHere
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ def write(n: int, side: int, shards: int) -> Stored:
 
     Raises NotHere, in a sentence, where the disk is too full.
     """
+    if n < 32 or side < 16 or not 1 <= shards <= n:
+        words = (
+            "The lab takes 32 images or more, of 16 pixels or more, in 1 shard or more, none of them empty; "
+        )
+        raise LabError(words + f"these are {n} images of {side} pixels in {shards} shards.")
     jpegs, labels = _images(n, side)
     need = 6 * sum(map(len, jpegs)) + 20_000 * n // 10 + 4_000_000  # four formats, tar's padding, slack
     home = labkit.home()

@@ -33,10 +33,11 @@ def expect_prefetch(prefetch: Callable) -> None:
     for depth in (1, 2, 5):
         _in_time(depth, _expect_ahead, prefetch, depth)
         _in_time(depth, _expect_any_item, prefetch, depth)
-        for good in (0, 3):
-            _in_time(depth, _expect_error, prefetch, depth, good)
+        for good, trouble in ((0, OSError("the disk is on fire")), (3, ValueError("this is no JPEG"))):
+            _in_time(depth, _expect_error, prefetch, depth, good, trouble)
         for read, items in ((1, itertools.count()), (3, itertools.count()), (1, range(depth + 2))):
             _in_time(depth, _expect_no_thread, prefetch, depth, read, items)
+    _in_time(1, _expect_patience, prefetch)
 
 
 def _in_time(depth: int, look: Callable, *args) -> None:
@@ -89,8 +90,28 @@ def _expect_ahead(prefetch, depth) -> None:
     expect(gone, f"depth {depth}: a thread is left after the last item.")
 
 
-def _expect_error(prefetch, depth, good) -> None:
-    trouble, got = OSError("the disk is on fire"), []
+def _expect_patience(prefetch) -> None:
+    """A reader that takes its time: before an item, and before it ends."""
+
+    def slow() -> Iterator[int]:
+        yield 0
+        time.sleep(1.2)
+        yield 1
+        time.sleep(0.1)
+
+    got: list[int] = []
+    consumer = threading.Thread(target=lambda: got.extend(prefetch(slow(), 1)), daemon=True)
+    consumer.start()
+    consumer.join(PATIENCE)
+    words = (
+        "The reader ends a while after its last item, and the consumer waits for ever. Put an end behind it."
+    )
+    expect(not consumer.is_alive(), words)
+    expect.equal(got, [0, 1], "a reader that is slow once: wait for its end, an empty queue is none")
+
+
+def _expect_error(prefetch, depth, good, trouble) -> None:
+    got: list[int] = []
     outcome: list[object] = []
 
     def consume() -> None:
@@ -105,7 +126,7 @@ def _expect_error(prefetch, depth, good) -> None:
     reader.join(PATIENCE)
     words = f"depth {depth}, the reader fails after {good} items"
     expect(bool(outcome), f"{words}: the consumer waits for ever. The thread has to pass its error on.")
-    expect(outcome[0] is trouble, f"{words}: its OSError should come out, but {outcome[0]!r}")
+    expect(outcome[0] is trouble, f"{words}: its {trouble!r} should come out, but {outcome[0]!r}")
     expect.equal(got, list(range(good)), f"{words}: items before that")
 
 
@@ -138,11 +159,18 @@ def expect_buffer(shuffled: Callable) -> None:
         lost, twice = set(range(n)) - set(got), len(got) - len(set(got))
         expect(not lost, f"{who}: {len(lost)} items never come out. What is in the buffer at the end?")
         expect(not twice, f"{who}: {twice} items come out twice.")
-        expect.equal(list(shuffled(range(n), size, 1)), got, f"{who}: the same seed again")
+        again = list(shuffled(range(n), size, 1))
+        words = "items came out of a range (or list): a second `for` over it begins anew. iter() once?"
+        expect(len(again) == n, f"{who}: {len(again)} {words}")
+        expect.equal(again, got, f"{who}: the same seed again")
         if n == 60 and size >= 5:
             words = "seeds 1 and 2 give the same order. (Is what is left at the end shuffled, too?)"
             expect(list(shuffled(range(n), size, 2)) != got, f"{who}: {words}")
     got = list(shuffled(((b"JPEG", number) for number in range(200)), 20, 1))
+    streams = [shuffled(range(60), 5, 1) for _ in range(2)]
+    mixed = list(zip(*streams, strict=False))
+    words = "Two streams with the same seed, read in turns, differ. Each needs a generator of its own: "
+    expect(all(one == other for one, other in mixed), words + "np.random.default_rng(seed).")
     kept = all(isinstance(item, tuple) for item in got)
     expect(kept, f"A pair (JPEG, label) went in, and {got[-1]!r:.60} came out. Give items out as they came.")
     follow = sum(after == before + 1 for (_, before), (_, after) in itertools.pairwise(got))

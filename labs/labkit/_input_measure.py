@@ -9,6 +9,7 @@ import numpy as np
 from labkit import plots, profiling, record, timing
 from labkit._input_files import Stored, from_files, from_hdf5, from_lmdb, from_webdataset
 from labkit._input_storage import Storage, cold_and_cached
+from labkit.errors import LabError
 from labkit.measurement import human
 
 STEPS = 3  # of training, in one recording
@@ -49,7 +50,7 @@ def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callab
 
 def compare_opens(stored: Stored, from_shards: Callable, latency: float) -> timing.Ratio:
     """Read a quarter of the images from storage of 100 MB/s and this latency an open: files over shards."""
-    many = len(stored.shards) // 4
+    many = max(1, len(stored.shards) // 4)
     part = sum(len(one) for one in np.array_split(stored.labels, len(stored.shards))[:many])
     storage = {"files": Storage(1e8, latency), "shards": Storage(1e8, latency)}
     ratio = timing.ratio(
@@ -100,6 +101,10 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
     arithmetic of a step. Returns {(share, way): (profile of STEPS steps, seconds exposed, seconds computed)}.
     Predicted are they by the compute of the same run: on a busy machine that is longer if something reads.
     """
+    if not {1, 2} <= set(shares) or min(shares) <= 0:
+        raise LabError(
+            f"shares are more than 0, and 1 and 2 are among them: the lab looks at those. Not {shares}."
+        )
     source = feed(Storage())
     ready = next(source)
     compute = timing.measure(lambda: train(*ready), repeat=15).median

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import timing
+from labkit.errors import LabError
 
 SHORTEST = 1e-3  # seconds: shorter sleeps are put together, the system would oversleep most of them
 
@@ -32,6 +33,9 @@ class Storage:
     """
 
     def __init__(self, bandwidth=float("inf"), latency=0.0, shared=float("inf"), pipe: Path | None = None):
+        if bandwidth <= 0 or shared <= 0 or latency < 0:
+            words = "A storage has more than 0 bytes/s, and an open takes 0 s or more; asked for: "
+            raise LabError(words + f"{bandwidth:g} and, shared, {shared:g} bytes/s, {latency:g} s.")
         self.bandwidth, self.latency, self.shared, self.pipe = bandwidth, latency, shared, pipe
         self.opens = self.nbytes = 0
         self._free = self._overslept = 0.0
@@ -129,6 +133,8 @@ def cold_and_cached(readers: Mapping[str, tuple[Callable, list[Path]]], rounds: 
     readers: name -> (call that reads everything, its files). Returns name -> (cold, cached), Measurements in
     seconds, and the largest share of pages that a drop had left in memory: near 1, "cold" is not cold.
     """
+    if rounds < 1:
+        raise LabError(f"rounds is 1 or more, not {rounds}.")
     taken = {name: ([], []) for name in readers}
     left = 0.0
     for call, _ in readers.values():

@@ -22,6 +22,7 @@ from labkit._input_files import Stored, from_files, from_hdf5, from_lmdb, from_s
 from labkit._input_flow_checks import expect_buffer, expect_prefetch
 from labkit._input_measure import classes_in_batch, compare_formats, compare_opens, knob, lanes, show_ranks
 from labkit._input_storage import Storage, cold_and_cached, drop, new_pipe, resident
+from labkit.errors import LabError
 
 __all__ = [
     "Storage",
@@ -64,12 +65,16 @@ def decode(jpeg: bytes) -> np.ndarray:
 
 def batches(samples: Iterable[tuple[bytes, int]], batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Decoded batches of (JPEG, label) pairs: float32 (batch, 3, side, side), int64. Spans "input"."""
-    samples = iter(samples)
+    samples, some = iter(samples), False
     while True:
         with profiling.span("input", "read and decode"):
             taken = [(decode(jpeg), label) for jpeg, label in itertools.islice(samples, batch)]
+            if batch < 1 or not some and len(taken) < batch:
+                words = f"A batch has 1 image or more, and no more than are stored: not {batch}"
+                raise LabError(f"{words}, where {len(taken)} came.")
             if len(taken) < batch:
                 return
+            some = True
             images = np.stack([image for image, _ in taken]).transpose(0, 3, 1, 2)
             ready = images / np.float32(255), np.array([label for _, label in taken])
         yield ready
@@ -79,6 +84,8 @@ def trainer(device: str, width: int) -> Callable:
     """A small convolutional net: returns step(images, labels), a training step as a span "compute"."""
     import torch
 
+    if width < 1:
+        raise LabError(f"width is 1 channel or more, not {width}.")
     torch.manual_seed(0)
     layers = [
         torch.nn.Conv2d(3, width, 5, 4),
@@ -136,6 +143,8 @@ def loader(stored: Stored, batch: int, workers: int) -> tuple[float, float]:
 
 def compare_loaders(stored: Stored, batch: int, workers: int) -> None:
     """Print and record `loader` without workers, and with them."""
+    if workers < 0:
+        raise LabError(f"loader_workers is 0 or more, not {workers}.")
     for count in sorted({0, workers}):
         first, rate = loader(stored, batch, count)
         record.add("loader", workers=count, first_batch=first, rate=rate, unit="images/s")

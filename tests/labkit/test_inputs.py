@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from labkit import inputs
 from labkit._input_storage import new_pipe
-from labkit.errors import CheckFailed, NotHere
+from labkit.errors import CheckFailed, LabError, NotHere
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,31 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 1000))
     with pytest.raises(NotHere, match="too full: the images need .* MB"):
-        inputs.write(10, 32, 2)
+        inputs.write(40, 32, 2)
     assert not list(tmp_path.glob("lab15-*"))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: inputs.write(31, 32, 2), "31 images"),
+        (lambda: inputs.write(40, 8, 2), "8 pixels"),
+        (lambda: inputs.write(40, 32, 0), "0 shards"),
+        (lambda: inputs.write(40, 32, 41), "41 shards"),
+        (lambda: inputs.Storage(0), "more than 0 bytes/s"),
+        (lambda: inputs.Storage(1, -1), "0 s or more"),
+        (lambda: inputs.cold_and_cached({}, 0), "rounds is 1 or more"),
+        (lambda: next(inputs.batches([], 0)), "1 image or more"),
+        (lambda: next(inputs.batches([], 2)), "where 0 came"),
+        (lambda: inputs.trainer("cpu", 0), "1 channel or more"),
+        (lambda: inputs.knob(None, None, None, 1, 1, (1,)), "1 and 2 are among them"),
+        (lambda: inputs.knob(None, None, None, 1, 1, (0, 1, 2)), "more than 0"),
+        (lambda: inputs.compare_loaders(None, 1, -1), "0 or more"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, says):
+    with pytest.raises(LabError, match=says):
+        call()
 
 
 @pytest.mark.slow

@@ -15,8 +15,10 @@ SMALL = {
 }
 
 ORDER = "np.random.default_rng((seed, epoch)).permutation(n)[: n - n % ranks]"
-YIELD = """                yield part["jpg"], int(part["cls"])
-                part = {}"""
+SPLIT = 'name, kind = member.name.split(".", 1)'
+ENDS = """        while (pair := ready.get())[0] == "item":
+            yield pair[1]
+"""
 
 WRONG = [
     Wrong(
@@ -38,15 +40,26 @@ WRONG = [
         "np.roll(np.random.default_rng(seed).permutation(n), epoch)[: n - n % ranks]",
         "who follows whom",
     ),
+    Wrong("15.1", "two orders in turns", "(seed, epoch)", "(seed, epoch % 2)", "Epochs 0 and 2"),
+    Wrong(
+        "15.1",
+        "each rank shuffles a part of its own",
+        [ORDER, "order[rank::ranks][worker"],
+        [
+            "np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]\n"
+            "    np.random.default_rng((seed, epoch, rank)).shuffle(order)",
+            "order[worker",
+        ],
+        "stay together on one rank",
+    ),
     Wrong("15.2", "wants to go back in the stream", '"r|"', '"r:"', "only goes forward"),
     Wrong(
         "15.2",
         "all samples of a shard at once",
-        ["    part = {}\n    with", YIELD],
+        ["sample, part = None, {}", 'yield part["jpg"], int(part["cls"])'],
         [
-            "    part, found = {}, []\n    with",
-            '                found.append((part["jpg"], int(part["cls"])))\n'
-            "                part = {}\n        yield from found",
+            "found, sample, part = [], None, {}",
+            'found.append((part["jpg"], int(part["cls"])))\n        yield from found',
         ],
         "the whole shard",
     ),
@@ -57,15 +70,26 @@ WRONG = [
         'if kind == "cls":',
         "KeyError",
     ),
+    Wrong("15.2", "parts of the sample before are kept", "sample, part = name, {}", "pass", "samples of a"),
     Wrong(
         "15.2",
-        "parts of the sample before are kept",
-        YIELD,
-        '                yield part["jpg"], int(part["cls"])',
-        "samples of a shard",
+        "two parts are a sample, whatever their names",
+        ["sample, part = name, {}", 'int(part["cls"])'],
+        ["pass", 'int(part["cls"])\n                    part = {}'],
+        "neighbour's label",
     ),
+    Wrong(
+        "15.2", "names have six digits", SPLIT, "name, kind = member.name[:6], member.name[7:]", "any length"
+    ),
+    Wrong("15.2", "the label as a float", 'int(part["cls"])', 'float(part["cls"])', "no whole number"),
     Wrong("15.2", "the label's first digit", 'int(part["cls"])', 'int(part["cls"][:1])', "a whole number"),
-    Wrong("15.2", "by the last dot", '.split(".", 1)[1]', '.split(".")[-1]', "not the image's bytes"),
+    Wrong(
+        "15.2",
+        "by the last dot",
+        SPLIT,
+        'name, kind = member.name.split(".")[0], member.name.split(".")[-1]',
+        "not the image's bytes",
+    ),
     Wrong(
         "15.2", "the image decoded", 'yield part["jpg"]', 'yield inputs.decode(part["jpg"])', "as they are"
     ),
@@ -95,6 +119,44 @@ WRONG = [
         "    rng.shuffle(held)\n    yield from held",
         "    yield from rng.permutation(held)",
         "Give items out as they came",
+    ),
+    Wrong(
+        "15.3",
+        "the generator that all share",
+        ["np.random.default_rng(seed), []", "rng.integers(size)"],
+        ["np.random, []\n    np.random.seed(seed)", "rng.randint(size)"],
+        "Two streams",
+    ),
+    Wrong(
+        "15.3",
+        "a second loop over the items goes on where the first ended",
+        "    for item in items:",
+        "    held = list(itertools.islice(items, size))\n    for item in items:",
+        "begins anew",
+    ),
+    Wrong(
+        "15.4",
+        "no end in the queue: goes on while the thread lives",
+        [ENDS, '            ready.put(("end", None))\n'],
+        [
+            '        pair = ("end", None)\n        while thread.is_alive() or not ready.empty():\n'
+            '            if (pair := ready.get())[0] == "error":\n                break\n'
+            "            yield pair[1]\n",
+            "",
+        ],
+        "Put an end behind it",
+    ),
+    Wrong(
+        "15.4",
+        "a queue that is empty for a second is taken for the end",
+        ENDS,
+        "        while True:\n            try:\n                pair = ready.get(timeout=1)\n"
+        '            except queue.Empty:\n                return\n            if pair[0] != "item":\n'
+        "                break\n            yield pair[1]\n",
+        "an empty queue is none",
+    ),
+    Wrong(
+        "15.4", "some errors only", "except Exception as error", "except OSError as error", "waits for ever"
     ),
     Wrong(
         "15.4",

@@ -17,7 +17,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import affinity, check, lab, launch, plots, predict, record, world
+from labkit import affinity, check, lab, launch, plots, predict, record
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("13_cpu_threads_and_affinity")
@@ -37,7 +37,8 @@ patience = 120  # seconds after which a run on ranks is given up
 # (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core reads the
 # memory of another *NUMA node* more slowly. Pages lie where the thread ran that first wrote them, so a rank
 # should stay near its data. **Affinity**: the set of cores on which a thread may run, its *mask*, which
-# `os.sched_getaffinity(0)` returns. What Slurm or a container took away is in `os.cpu_count()` alone.
+# `os.sched_getaffinity(0)` returns. `os.cpu_count()` counts the cores outside it, too; a container's *quota*
+# of CPU time shows in neither. `affinity.usable()` obeys mask and quota.
 
 # %%
 print("Cores", affinity.describe())
@@ -139,7 +140,7 @@ for share in (0.5, 0.1, 0.01):
 # all ranks' `mine`, on every rank (lab 21).
 #
 # ### Predict
-# Images/s of as many ranks as cores, one thread each, over those of one rank with a thread for each core?
+# Images/s of as many ranks as share the cores evenly (at most `workers`), over one with a thread per core?
 
 # %%
 predict("13.3", ranks_over_threads=1.2)
@@ -203,7 +204,7 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 # %%
 ranks = launch.ranks_here(min(workers, len(affinity.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
-for policy in [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else waiting:
+for policy in affinity.policies(waiting):
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
     cores, found = launch.run(affinity.grid, step, splits, **options)[0]
@@ -214,6 +215,7 @@ for policy in [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher()
         record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
         print(f"{processes} × {threads}: {whole}" + f"; allreduce {mail.median:.1e} s" * (processes > 1))
 most = max(p for p, t in found if p * t == cores)
+print(f"Threads wait: {policy}. Compared: {most} × {cores // most} with 1 × {cores} (ranks × threads)")
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
 
 # %% [markdown]
@@ -229,7 +231,7 @@ if cores > 1:
     split = {cores: alone[1] / found[most, cores // most][0].median}
     curves = {"one process, threads": row, "ideal": {t: t for t in row}, f"{most} processes": split}
     plots.lines(curves | {"Amdahl's law": law}, xlabel="threads × processes", ylabel="speed-up",
-                title="What threads can gain, and what ranks do")  # fmt: skip
+                title=f"What threads can gain, and what ranks do (threads wait: {policy})")  # fmt: skip
 else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
 
@@ -244,13 +246,11 @@ else:
 # trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
 # SC19, which compares processes per node). Intel-Caffe sent gradients through MLSL, a layer on Intel MPI with
 # cores for communication alone (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for ResNet-50, over
-# 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL's heir is **oneCCL**. We built a
-# Horovod with it (`env/HOROVOD.md` tells how): two ranks got right sums by `CCL_ALLREDUCE`, over MPICH and
-# Intel MPI. Its speed we did not measure. Its workers want cores of their own, too: `CCL_WORKER_AFFINITY`.
+# 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL's heir is **oneCCL**,
+# whose workers want cores of their own, too: `CCL_WORKER_AFFINITY` (a Horovod with it: `env/HOROVOD.md`).
 #
 # ### Predict
-# A launcher puts all ranks on the same core, a common accident (two jobs on a node, both bound from core 0
-# on). How many times as long is a step?
+# All ranks are on the same core (two jobs, both bound from core 0 on). How many times as long is a step?
 
 # %%
 predict("13.4", one_core=2)

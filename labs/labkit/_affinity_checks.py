@@ -14,7 +14,7 @@ from labkit.expectations import expect
 
 # As os.sched_getaffinity gives them: a set, in no order, of a part of the machine, numbered from anywhere.
 CORES = ({0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6}, {8, 9, 10, 11}, {64, 2, 65, 3, 66, 1, 67, 0}, {5}, {0, 2, 4, 6})
-SPEEDUPS = ((2, 8, 1, 1), (2, 8, 4, 2.5), (2, 8, math.inf, 5), (1, 9, 3, 2.5))
+SPEEDUPS = ((2, 8, 1, 1), (2, 8, 4, 2.5), (2, 6, 4, 16 / 7), (2, 8, math.inf, 5), (1, 9, 3, 2.5))
 LOCAL_SIZES = (1, 2, 3, 4, 5, 8, 12)
 # Seconds of a step by threads, made of a serial part and one that all threads share.
 STEPS = ((2.0, 8.0, (1, 2, 4, 8)), (0.0, 6.0, (1, 2, 3)), (3.0, 1.0, (2, 4)), (0.5, 40.0, (1, 7, 28, 56)))
@@ -24,7 +24,9 @@ def expect_cores(cores_of) -> None:
     """Shares of the cores for every local rank: disjoint, contiguous, complete, fair."""
     for cores in CORES:
         for size in LOCAL_SIZES:
-            given = [cores_of(rank, size, set(cores)) for rank in range(size)]
+            mask = set(cores)
+            given = [cores_of(rank, size, mask) for rank in range(size)]
+            expect(mask == cores, "cores_of changed the set that it was given. Copy it: sorted(cores).")
             for one in given:
                 expect(np.iterable(one), f"cores_of returned {one}. Return a list of cores.")
             shares = [[int(one) for one in share] for share in given]
@@ -50,6 +52,9 @@ def _expect_shares(shares: list[list[int]], cores: list[int], where: str) -> Non
         expect(not twice, f"{where}: core {_list(twice)} belongs to two ranks, and there are enough for all.")
         fair = max(lengths) - min(lengths) <= 1
         expect(fair, f"{where}: shares of {_list(lengths)} cores. They may differ by one at most.")
+        firsts = [min(share) for share in shares]
+        order = f"{where}: the pieces begin at cores {_list(firsts)}. Rank 0 gets the first piece, and so on."
+        expect(firsts == sorted(firsts), order)
     else:
         expect(max(lengths) == 1, f"{where}: more ranks than cores, so one core is a rank's share.")
         users = [every.count(core) for core in cores]
@@ -86,6 +91,11 @@ def expect_amdahl(amdahl, speedup) -> None:
     for serial, parallel, threads, want in SPEEDUPS:
         got = speedup(serial, parallel, threads)
         who = f"Speed-up of {serial} s serial and {parallel} s parallel on {_many(threads, 'thread')}"
+        expect(got is not None, "speedup returned None. Return a number.")
+        shares = 1 / (serial + parallel / threads)
+        formula = f"{who}: {got:.4g} is the law for shares of a step. These are seconds."
+        expect(not np.isclose(got, shares), formula)
+        expect(not np.isnan(got), f"{who}: nan, as inf / inf. Divide by the threads, never multiply by them.")
         expect(want == 1 or not np.isclose(got * want, 1), f"{who}: {got:.4g}, upside down. Long over short.")
         expect.close(got, want, who)
 
@@ -96,7 +106,16 @@ def expect_splits(splits) -> None:
         want = [(p, cores // p) for p in range(1, min(most, cores) + 1) if cores % p == 0]
         given = splits(cores, most)
         expect(given is not None, "splits returned None. Return a list of pairs.")
-        got = sorted((int(p), int(t)) for p, t in given)
+        got, where = sorted((int(p), int(t)) for p, t in given), f"Splits of {_many(cores, 'core')}"
+        for p, t in got:
+            expect(
+                p * t == cores, f"{where}: {p} processes of {t} threads use {p * t}. p must divide the cores."
+            )
+            expect(
+                p <= most, f"{where}: {p} processes, but at most {most} are allowed. Processes come first."
+            )
+        left = [pair for pair in want if pair not in got]
+        expect(not left, f"{where}, at most {most} processes: {left} is missing.")
         expect.equal(got, want, f"Splits of {cores} cores, (processes, threads), at most {most} processes")
 
 
@@ -124,8 +143,12 @@ def expect_step(step) -> None:
             for factor in (p, 1 / p):
                 wrong = p > 1 and same(factor * want)
                 expect(not wrong, f"{where}: {factor:.3g} times the right gradient. Divide once, by `batch`.")
+            tenth = f"{where}: a tenth of the right gradient. A mean is divided already."
+            expect(p > 1 or not same(want / 10), tenth)
             uneven = p == 3 and same(means)
             expect(not uneven, f"{where}: a mean of means of unequal parts. Sum losses, divide by `batch`.")
+            alone = rank == 0 or same(want)
+            expect(alone, f"{where}: wrong, though right on rank 0. Every rank needs the sum: use Allreduce.")
             expect.close(got, want, f"{where}: gradient of the mean over all 10 images", rtol=1e-3, atol=1e-5)
 
 
@@ -166,7 +189,7 @@ def expect_bind(bind) -> None:
         torch.set_num_threads(3)
         torch.relu(torch.ones(1 << 18))  # a parallel loop: now the pool is there
         before, main = masks(), os.getpid()
-        for cores in ([usable()[0]], usable()):
+        for cores in ([usable()[0]], [usable()[-1]], usable()):
             bind(list(cores))
             after, count = masks(), torch.get_num_threads()
             for thread, allowed in after.items():

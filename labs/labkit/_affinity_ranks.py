@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from labkit import _local, models, timing, world
-from labkit.errors import NotHere
+from labkit.errors import LabError, NotHere
 
 
 def threads() -> list[int]:
@@ -50,6 +50,14 @@ def move(cores: Iterable[int]) -> None:
             os.sched_setaffinity(thread, cores)
 
 
+def policies(waiting: Iterable[str]) -> list[str]:
+    """The values of OMP_WAIT_POLICY to measure: `waiting`, or under a launcher the one already set."""
+    given = [waiting] if isinstance(waiting, str) else list(waiting)
+    if not given or not set(given) <= {"active", "passive"}:
+        raise LabError(f'waiting must hold "active", "passive", or both, not {waiting!r}.')
+    return [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else given
+
+
 @contextmanager
 def kept() -> Iterator[None]:
     """What the block does to this process's masks and to torch's number of threads is undone at its end."""
@@ -81,6 +89,9 @@ def pictures(width: int, images: int):
     """A net whose convolutions are `width` channels wide, and made-up images and labels for it."""
     import torch
 
+    for name, value in (("width", width), ("batch", images)):
+        if not isinstance(value, int) or value < 1:
+            raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
     rng = np.random.default_rng(13)
     some = torch.from_numpy(rng.standard_normal((images, 3, 32, 32), dtype=np.float32))
     return models.torch_conv(width), some, torch.from_numpy(rng.integers(0, 10, images))
@@ -153,12 +164,15 @@ def ways(comm, cores_of, bind, step, width: int, batch: int, repeat: int) -> dic
 
 
 def _unbind(cores) -> bool:
-    """Whether this process may use all of these: a cgroup may forbid what an affinity allows."""
+    """Whether this process may use all of these: a cgroup may forbid what an affinity allows.
+
+    Linux refuses a mask without one allowed core; of another it drops what is forbidden and says nothing.
+    """
     try:
         move(cores)
     except OSError:
         return False
-    return True
+    return not hasattr(os, "sched_getaffinity") or os.sched_getaffinity(0) == set(cores)
 
 
 def _node(comm):

@@ -16,10 +16,19 @@ from labkit._affinity_checks import (
     expect_splits,
     expect_step,
 )
-from labkit._affinity_ranks import grid, masks, move, place, threads, usable, ways
+from labkit._affinity_ranks import grid, masks, move, place, policies, threads, usable, ways
 
-__all__ = ["describe", "grid", "heat_map", "masks", "move", "place", "threads", "usable", "ways"]
-__all__ += ["expect_amdahl", "expect_bind", "expect_bound", "expect_cores", "expect_splits", "expect_step"]
+__all__ = ["describe", "grid", "heat_map", "masks", "move", "place", "policies", "threads"]
+__all__ += [
+    "usable",
+    "ways",
+    "expect_amdahl",
+    "expect_bind",
+    "expect_bound",
+    "expect_cores",
+    "expect_splits",
+    "expect_step",
+]
 
 _NODES = Path("/sys/devices/system/node")
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -82,7 +91,7 @@ def heat_map(cells, *, cores: int, title="Threads × processes", unit="images/s"
     plot.set_xticks(range(len(columns)), columns)
     plot.set_yticks(range(len(rows)), rows)
     plot.grid(visible=False)
-    figure.colorbar(image, label=f"{unit}, median")
+    figure.colorbar(image, label=f"{unit}: median, middle half")
     return axes.done(figure, name or title)
 
 

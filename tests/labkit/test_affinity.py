@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from labkit import _affinity_ranks, affinity
-from labkit.errors import NotHere
+from labkit.errors import LabError, NotHere
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux binds threads")
 
@@ -116,3 +116,29 @@ def test_heat_map_of_one_cell_and_of_many():
     texts = [text.get_text() for text in affinity.heat_map(many, cores=4, name="many").axes[0].texts]
     assert sum("best" in text for text in texts) == 2
     assert len(one.axes[0].texts) == 1
+
+
+def test_ways_of_waiting(monkeypatch):
+    monkeypatch.setattr(_affinity_ranks.world, "launcher", lambda: None)
+    assert affinity.policies(("active", "passive")) == ["active", "passive"]
+    assert affinity.policies("passive") == ["passive"]
+    for wrong in ((), ("busy",)):
+        with pytest.raises(LabError, match="waiting must hold"):
+            affinity.policies(wrong)
+    monkeypatch.setattr(_affinity_ranks.world, "launcher", lambda: "slurm")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert affinity.policies(("passive",)) == ["active"]
+
+
+@pytest.mark.parametrize(("width", "images"), [(0, 4), (4, 0), (4, -3), (4, 2.5)])
+def test_sizes_below_one_are_refused(width, images):
+    with pytest.raises(LabError, match="whole number of at least 1"):
+        _affinity_ranks.pictures(width, images)
+
+
+@linux
+def test_a_mask_that_the_system_cut_is_noticed():
+    with _affinity_ranks.kept():
+        mine = sorted(os.sched_getaffinity(0))
+        assert _affinity_ranks._unbind(mine)
+        assert not _affinity_ranks._unbind([*mine, (os.cpu_count() or 1) + 500])

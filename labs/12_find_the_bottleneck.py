@@ -22,7 +22,7 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 # %% tags=["parameters"]
 threads = 0  # of PyTorch on the CPU; 0: as many as this process has cores
 rows = 2048  # rows and columns of the matrices whose product is the peak; on a GPU four times as many
-megabytes = 256  # size of each array that is copied: well above the caches
+megabytes = 256  # size of each array that is copied: take far more than your caches hold
 side = 4096  # inputs and outputs of the linear layer, as in AlexNet and VGG-16
 pictures = 4096  # images in the data set of 12.4, in CIFAR-10's shape
 batch = 32  # images per training step there
@@ -54,7 +54,7 @@ compiled = True  # also try torch.compile, which takes some ten seconds
 # </details>
 
 # %%
-torch.set_num_threads(threads or world.cores())
+roofline.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
 print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
 predict("12.1", one_image=..., many_images=...)  # flops per byte
@@ -173,18 +173,18 @@ one, many = times["linear, 1"].median, times["linear, 128"].median
 predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side**2 / one / peak)
 
 # %% [markdown]
-# **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops,
-# and arithmetic waits. More images cost little, up to the ridge: hence batches. ReLU has a flop for 8 bytes,
-# whatever the batch. *Below* the roof: what the model leaves out, as a call's fixed price, or fresh memory
-# for the result. *Above*: numbers from a cache, or written where they were read (ReLU), a library that beats
-# the product's, or a roof measured while others used the machine: if many are above, run 12.2 and this again.
+# **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops.
+# By the model, more images cost next to nothing up to the ridge: hence batches. ReLU has a flop for 8 bytes,
+# whatever the batch. *Below* the roof: a call's fixed price, fresh memory, or, near the ridge, two waits
+# that overlap in part. *Above*: numbers from a cache, or written where they were read (ReLU), a library that
+# beats the product's, or a roof measured while others used the machine: then run 12.2 again.
 #
 # ### Which library ran?
 # PyTorch hands heavy work on: matrix products to a **BLAS** (basic linear algebra subprograms, Lawson and
 # others, 1979): MKL, OpenBLAS, on GPUs cuBLAS; convolutions to a **DNN library**: oneDNN (once MKL-DNN), on
-# GPUs cuDNN; or to the BLAS, as it sees fit. ReLU is its own loop. The profiler tells. With
+# GPUs cuDNN; or to the BLAS, as it sees fit. ReLU is PyTorch's own loop. The profiler tells. With
 # `ONEDNN_VERBOSE=1` set, oneDNN does, too: `avx512_core` on the AMD EPYC of our reference results. Its
-# convolution does nearly twice the flop/s of MKL's product there: the point above the flat roof.
+# convolution does about twice the flop/s of MKL's product there: the point above the flat roof.
 
 # %%
 ran = profiling.record(lambda: roofline.run(layers), steps=2, kind="torch", device=device, overhead=False)
@@ -219,7 +219,7 @@ print(before, before.operators(12).to_string(), sep="\n")
 # %% [markdown]
 # `calls` are per step, `seconds` an operator's own, without those that it called. How often should four
 # convolutions be called? On a CPU a long block begins the step: `sub`, `div`, `std` of how many images, if it
-# needs 32? **Predict**: with both mended, how many times as fast is the step?
+# needs a batch? **Predict**: with both mended, how many times as fast is the step?
 #
 # ### Exercise 12.4 · Mend it
 # Same loss, same weights after it. But `prepare` is called *once*, before training; its result is given to

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -50,7 +52,8 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     others = set(clock.count.calls) - {"mm", "matmul", "bmm"}
     expect(clock.flops, "The call that you time does no product of two matrices in PyTorch.")
     expect(not others, f"The call that you time does more than a product: {', '.join(sorted(others))}.")
-    expect(clock.flops >= 2 * n**3, f"For n={n}, a product of n x n matrices does 2 n³ operations.")
+    size = f"For n={n}, a product of n x n matrices does 2 n³ = {2 * n**3:,} operations"
+    expect(clock.flops == 2 * n**3, f"{size}, yours {clock.flops:,}: are both n x n, whatever n is?")
     for one in clock.count.sources:
         expect(one.dtype == torch.float32, f"{one.dtype} numbers; the layers will use torch.float32.")
     clock.expect_rate(got, clock.flops, "flops", "a multiply-add is two operations")
@@ -71,6 +74,11 @@ def expect_counts(matrix_peak, memory_bandwidth, device: str) -> None:
     written = not clock.whole.blank and all(bool(one.any()) for one in count.sources)
     expect(written, f"{zeros}. Fill it, with torch.ones for example.")
     clock.expect_rate(got, count.moved, "bytes", "what is read and what is written, both are moved")
+    for function, size in ((matrix_peak, n), (memory_bandwidth, nbytes)):  # whether or not there is a GPU
+        clock = Clock("meta")
+        clock.watch(function, size, "meta")
+        there = all(one.device.type == "meta" for one in clock.count.sources)
+        expect(there, f"{function.__name__} leaves `device` out: make its arrays with device=device.")
 
 
 def expect_bounds(attainable, least_seconds) -> None:
@@ -92,7 +100,15 @@ def expect_forward(forward_time, device: str) -> None:
     layer, images = torch.nn.Linear(3, 2).to(device), torch.ones(5, 3, device=device)
     with torch.inference_mode(), Count() as alone:
         flops(lambda: layer(images))
-    layer.register_forward_hook(lambda _, given, out: seen.append((given[0], out.requires_grad)))
+    forward = layer.forward
+
+    def watched(given):
+        out = forward(given)
+        if clock.running:  # a call before the timed one is a warm-up
+            seen.append((given, out.requires_grad))
+        return out
+
+    layer.forward = watched
     got = clock.watch(forward_time, layer, images, device)
     expect(clock.flops, "The layer has to run in the call that you time, not before.")
     expect(len(seen) == 1, f"In each timed call the layer ran {len(seen)} times.")
@@ -110,16 +126,18 @@ def expect_mended(slow_step, prepare, quick_step) -> None:
     for images, batch in ((40, 4), (40, 12), (400, 12)):
         random = torch.Generator().manual_seed(images)
         pixels = torch.randint(256, (images, 3, 8, 8), dtype=torch.uint8, generator=random)
+        pixels //= torch.tensor([1, 2, 4], dtype=torch.uint8).view(3, 1, 1)  # colours differ, as in pictures
         labels = torch.randint(10, (images,), generator=random)
         nets = [_small_net() for _ in range(2)]
         slow, quick = (torch.optim.SGD(net.parameters(), lr=0.5) for net in nets)
         ready = prepare(pixels.clone())
         for step in range(3):
             rows = torch.randperm(images, generator=random)[:batch]
-            want = slow_step(nets[0], slow, pixels, labels, rows)
-            old = [one.detach().clone() for one in nets[1].parameters()]
+            old, losses = [one.detach().clone() for one in nets[1].parameters()], []
+            least = flops(partial(_keep, losses, slow_step, nets[0], slow, pixels, labels, rows))
             with Count() as count:
-                got = quick_step(nets[1], quick, ready, labels, rows)
+                work = flops(partial(_keep, losses, quick_step, nets[1], quick, ready, labels, rows))
+            want, got = losses
             expect(
                 isinstance(got, float), f"Return the loss as a plain number, loss.item(). This is {got!r}."
             )
@@ -131,12 +149,18 @@ def expect_mended(slow_step, prepare, quick_step) -> None:
             _expect_weights(nets, old, step)
         expect(not count.double, "float64: twice the bytes and less than half the speed for digits unused.")
         counts[images, batch] = count
+        again = f"Right, but {work / least:.3g} times the flops of the slow step"
+        expect(work <= least, f"{again}: does the net see more than the batch, or see it twice?")
     few, many, more = counts.values()
     four, twelve = (len(one.calls) + one.views for one in (few, many))
     calls = f"{four} operators for 4 images, {twelve} for 12"
     expect(four == twelve, f"Right, but {calls}: still something for each image.")
     grew = f"{many.moved:,} bytes a step with 40 images to choose from, {more.moved:,} with 400"
     expect(many.moved == more.moved, f"Right, but it moves {grew}: still something for the whole data set.")
+
+
+def _keep(results: list, function, *arguments) -> None:
+    results.append(function(*arguments))
 
 
 def _expect_weights(nets, old, step: int) -> None:
@@ -146,6 +170,8 @@ def _expect_weights(nets, old, step: int) -> None:
     expect(not still, "The weights do not move: zero_grad, then loss.backward(), then optimizer.step().")
     off = max(float((a - b).abs().max().detach()) for a, b in zip(right, new, strict=True))
     cure = "zero_grad in each step?" if step else "backward from the mean of the losses?"
+    if off < 2e-3:
+        cure = "do the images have quite the mean and the spread (std) of the slow step's?"
     said = f"The loss of step {step + 1} is right, the weights after it are off by {off:.2g}: {cure}"
     expect(off < 1e-4, said)
 

@@ -92,17 +92,21 @@ class Clock:
     TIMES = np.array([9.0, 1.0, 2.0, 2.5, 2.0])  # seconds: median 2, mean 3.3
 
     def __init__(self, device: str):
-        self.device, self.asked, self.flops = str(device), 0, 0
+        self.device, self.asked, self.flops, self.running = str(device), 0, 0, False
         self.count, self.whole = Count(), Count()  # the timed call; all that the function does
 
     def measure(self, call, *, repeat=20, warmup=3, comm=None, device=None, seconds=None, batch=1):
         asynchronous = "a GPU's calls return before the work is done"
+        function = "a function, which it calls many times: write `lambda:` before what is to be timed"
+        expect(callable(call), f"Give timing.measure {function}.")
         expect(str(device) == self.device, f"Give timing.measure device=device: {asynchronous}.")
         expect(warmup > 0, "No warm-up: the first call pays for what later ones find ready.")
         expect(repeat >= FEWEST, f"Take at least {FEWEST} runs: fewer cannot show the spread.")
         self.asked += 1
+        self.running = True
         with self.count:
             self.flops = flops(call)
+        self.running = False
         return Measurement(self.TIMES)
 
     def watch(self, function, *args):

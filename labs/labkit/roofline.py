@@ -12,14 +12,16 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from labkit import axes, models, plots, timing
+from labkit import axes, models, plots, timing, world
 from labkit._roofline_checks import expect_bounds, expect_costs, expect_counts, expect_forward, expect_mended
 from labkit._roofline_counts import flops
+from labkit.errors import LabError
 from labkit.expectations import expect
 from labkit.measurement import FEWEST, human
 from labkit.style import FAINT, INK, styled
 
 __all__ = [
+    "begin",
     "compiled",
     "expect_bounds",
     "expect_costs",
@@ -34,6 +36,20 @@ __all__ = [
 ]
 
 WIDE = 4  # two measurements of one roof may differ by this factor: others may use the machine
+
+
+def begin(threads, pictures, batch, **positive) -> None:
+    """Set PyTorch's threads (0: one a core); a sentence, if these parameters leave nothing to measure."""
+    for name, value in {**positive, "pictures": pictures, "batch": batch}.items():
+        if not value > 0:
+            raise LabError(f"{name} = {value} leaves nothing to measure: it must be more than 0.")
+    if threads < 0:
+        raise LabError(f"threads = {threads}: give how many, or 0 for as many as there are cores.")
+    if batch > pictures:
+        raise LabError(
+            f"A batch of {batch} images cannot be drawn from {pictures}: batch is at most pictures."
+        )
+    torch.set_num_threads(threads or world.cores())
 
 
 def layers(linear_cost, conv_cost, side: int, device: str) -> dict:

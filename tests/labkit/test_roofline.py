@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from labkit import models, roofline, timing
 from labkit._roofline_checks import expect_counts
 from labkit._roofline_counts import Count
-from labkit.errors import CheckFailed
+from labkit.errors import CheckFailed, LabError
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,30 @@ def test_a_mean_is_not_a_median():
 
     with pytest.raises(CheckFailed, match="This is the mean"):
         expect_counts(mean, other_bandwidth, "cpu")
+
+
+def warmed_up(layer, images, device):
+    with torch.no_grad():
+        layer(images)
+        return timing.measure(lambda: layer.forward(images), device=device)
+
+
+def test_a_warm_up_before_the_timed_call_passes():
+    roofline.expect_forward(warmed_up, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"rows": 0}, "rows = 0"),
+        ({"batch": -2}, "batch = -2"),
+        ({"threads": -1}, "threads"),
+        ({"batch": 9}, "drawn"),
+    ],
+)
+def test_parameters_that_leave_nothing_to_measure_are_named(change, says):
+    with pytest.raises(LabError, match=says):
+        roofline.begin(**{"threads": 1, "pictures": 8, "batch": 4, "rows": 2, **change})
 
 
 def slow(net, optimizer, pixels, labels, rows):

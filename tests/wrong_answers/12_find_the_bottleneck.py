@@ -74,6 +74,21 @@ WRONG = [
         "lambda: layer(images).sum()",
         "more than the layer: sum",
     ),
+    Wrong(
+        "12.2",
+        "the notebook's size, not n",
+        ["a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)", "return 2 * n**3"],
+        ["a, b = torch.randn(2, rows, rows, device=device)", "return 2 * rows**3"],
+        "are both n x n",
+    ),
+    Wrong(
+        "12.2",
+        "matrices in the host's memory",
+        "torch.randn(n, n, device=device), torch.randn(n, n, device=device)",
+        "torch.randn(n, n), torch.randn(n, n)",
+        "matrix_peak leaves `device` out",
+    ),
+    Wrong("12.2", "the product, not a function", "lambda: a @ b", "a @ b", "write `lambda:`"),
     Wrong("12.3", "the higher roof", "return min(", "return max(", "higher of the two"),
     Wrong(
         "12.3",
@@ -108,6 +123,14 @@ WRONG = [
         "the batch's own mean",
         [READY, "prepared[rows]"],
         ["return numbers", "((prepared[rows] - prepared[rows].mean()) / prepared[rows].std())"],
+        "the loss in step 1",
+    ),
+    Wrong("12.4", "twice through the net", BATCH, f"{BATCH}\n    loss = {BATCH[7:]}", "or see it twice"),
+    Wrong(
+        "12.4",
+        "each colour's own mean",
+        READY,
+        "return (numbers - numbers.mean((0, 2, 3), keepdim=True)) / numbers.std((0, 2, 3), keepdim=True)",
         "the loss in step 1",
     ),
 ]

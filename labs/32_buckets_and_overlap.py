@@ -120,19 +120,19 @@ with check("32.2"):
 print(overlap.swapped(one_by_one, overlap.SIZES))  # two gradients the other way round on rank 1
 
 # %% [markdown]
-# All ranks must begin sums in one order. Real MPI does not look: it adds what is first to what is first, or
-# waits for ever. Horovod's coordinator asks all ranks what is ready; PyTorch's DDP has fixed buckets.
+# All ranks must begin sums in one order. Real MPI need not look: it adds what is first to what is first,
+# fails, or waits for ever. Horovod's coordinator asks all what is ready; PyTorch's DDP has fixed buckets.
 #
 # ### Predict
-# GoogLeNet with 6 images on each of 160 GPUs: 58 layers, 27 MB, 42 ms of arithmetic. How many times as fast
+# GoogLeNet with one image on each of 160 GPUs: 58 layers, 27 MB, 7 ms of arithmetic. How many times as fast
 # as (a) is (b)? Which **bucket** is best, in MB: how many bytes of gradients to sum as one vector?
 #
 # ### Exercise 32.3 · Buckets
 # Every sum costs a dozen latencies, however short. So collect gradients; send them off when they fill `size`
-# bytes, or when they are `most`: none is held up for long. (Why not "after 5 ms"? Clocks differ, and so would
-# buckets. Horovod's cycle time is in ms: hence its coordinator.) And **progress**: MPI moves messages *inside
-# its calls* and nowhere else. Between hooks a sum that was begun stands still once the network's buffers are
-# full. `request.Test()` moves it on, without waiting: in each `ready`, Test all that is under way. 18 lines.
+# bytes, or are `most` in number: none is held up for long. (Why not "after 5 ms"? Clocks differ, and so would
+# buckets. Horovod's cycle time is in ms: hence its coordinator.) And **progress**: unless a thread of its own
+# or the network's card helps, MPI moves messages *inside its calls* only; between hooks a sum can rest.
+# `request.Test()` moves it on, without waiting: in each `ready`, Test all that is under way. 18 lines.
 #
 # <details><summary>Hint 1: a bucket, and when it goes</summary>
 #
@@ -160,14 +160,14 @@ def in_buckets(comm, net, size, most=1000):
 with check("32.3"):
     overlap.expect_buckets(in_buckets)
     as_one_process(partial(in_buckets, size=12_000))
-few, ways = overlap.table("googlenet", 6, flops), {"at the end": at_the_end, "layer by layer": one_by_one}
+few, ways = overlap.table("googlenet", 1, flops), {"at the end": at_the_end, "layer by layer": one_by_one}
 swept, times = overlap.bucket_sweep(in_buckets, ways, few, most, machine, bucket_sizes)
 faster = times["at the end"] / times["layer by layer"]
 predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, key=swept.get))
 
 
 # %% [markdown]
-# Too small: dozens of latencies. Too large: the first sum begins late, and nothing hides the last one.
+# Too small: hundreds of latencies. Too large: the first sum begins late, and nothing hides the last one.
 # ### Exercise 32.4 · S-Caffe's two sides
 # In S-Caffe only rank 0 has the optimizer. Gradients are *reduced* to it behind backward. It makes the step,
 # and *broadcasts* the parameters behind the **next forward pass**, in which a layer waits for its own alone:
@@ -233,6 +233,6 @@ predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) bucket
 # ### What you take away
 # - Gradients come from the last layer on: begin each sum at once, and wait before the step.
 # - Buckets: few latencies, early begin; the same buckets in the same order on every rank.
-# - Begun is not under way: MPI moves messages inside its calls. Test in hooks, or a thread that calls.
-# - The first layers' sum comes last: only the next forward can hide it, as in S-Caffe.
+# - Begun is not under way: MPI may move messages only in its calls. Test in hooks, or a thread that calls.
+# - The first layers' sum comes last and is needed first. Later layers' can hide behind the next forward.
 # - Horovod and DDP do (c). Next: Horovod's timeline and knobs (44); fewer bytes (35).

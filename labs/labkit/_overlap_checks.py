@@ -20,7 +20,14 @@ def expect_watch(watch) -> None:
 
     net, told = models.torch_digits(), []
     weights = list(net.parameters())
-    watch(net, lambda i: told.append((i, weights[i].grad is not None)))
+
+    def ready(i) -> None:
+        expect(
+            isinstance(i, int), "ready gets a weight, not its number: PyTorch calls a hook with the weight."
+        )
+        told.append((i, weights[i].grad is not None))
+
+    watch(net, ready)
     expect(not told, "`watch` calls ready itself: it should give PyTorch a function that will.")
     net(torch.ones(8, 64)).square().sum().backward()
     numbers = [i for i, _ in told]
@@ -68,6 +75,7 @@ def expect_begun(seen, name: str, buckets=None, who: str = "", late: bool = Fals
         longer = f"after the first gradient, backward takes {took:.2f} ms, without messages {alone:.2f} ms"
         expect(took < 1.01 * alone, f"{who}`ready` waits: {longer}.")
     steps, got = len(seen.ready), [call for call in seen.calls if call.name == name]
+    expect(got or seen.calls, f"{who}{name}, which takes arrays, is never called.")
     wants = [sum(SIZES[i] for i in bucket) for bucket in buckets] * steps
     expect.equal([call.values for call in got], wants, f"{who}{name}, values of one call after the other")
     for place, (call, bucket) in enumerate(zip(got, buckets * steps, strict=True)):
@@ -91,8 +99,8 @@ def planned(nbytes: float, most: int) -> list[list[int]]:
 
 def expect_buckets(way) -> None:
     """Fail unless way(comm, net, size, most) sums in the buckets asked for, and calls Test in backward."""
-    for size, most in [(12_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
-        seen = one_step(partial(way, size=size, most=most))[1]
+    for size, most in [(12_000, 1000), (15_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
+        seen = one_step(partial(way, size=size, most=most), steps=2)[1]
         expect_begun(seen, "Iallreduce", planned(size, most), f"size={size:,}, most={most}: ", late=size > 1)
     tests = one_step(partial(way, size=1))[1].tests
     few = f"Right, but Test is called {tests} times in a backward pass of {len(SIZES)} sums: nothing moves."
@@ -100,7 +108,13 @@ def expect_buckets(way) -> None:
 
 
 def expect_casts(seen) -> None:
-    """Fail unless each step broadcast each tensor once, and tensor 0 was used before all had come."""
+    """Fail unless each step broadcast each tensor once, and tensor 0 was used before all had come.
+
+    seen: of another rank than 0, which makes no SGD step.
+    """
+    expect(
+        not seen.updates, "Ranks other than 0 call net.update, too: only rank 0 has the sums to do it with."
+    )
     casts = [call for call in seen.calls if call.name == "Ibcast"]
     wants = sorted([*SIZES] * len(seen.forward))
     expect.equal(sorted(call.values for call in casts), wants, "The broadcasts, by their values")

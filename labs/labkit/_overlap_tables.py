@@ -32,11 +32,12 @@ class Table(NamedTuple):
         return sum(self.forward) + sum(self.backward)
 
 
-def table(net: str, images: float, flops: float, values: int = 20_000) -> Table:
+def table(net: str, images: float, flops: float, values: int = 100_000) -> Table:
     """A net of labkit.layers as tensors, batch normalisation with the convolution before it.
 
     images: per GPU and step. flops: per second that the GPU reaches. Forward takes the layer's flops,
-    backward twice as many (gradients of its input and of its weights). values: that stand for all parameters.
+    backward twice as many (gradients of its input and of its weights). values: that stand for all parameters;
+    fewer would leave small layers without a value for each rank, and MPI would take another algorithm.
     """
     names, sizes, work = [], [], []
     for name, _kind, parameters, cost, _ in layers.rows(net):
@@ -49,16 +50,6 @@ def table(net: str, images: float, flops: float, values: int = 20_000) -> Table:
     return Table(net, images, names, few, work, [2 * seconds for seconds in work], scale)
 
 
-def scaled(machine, scale: float):
-    """`machine` for arrays of which each value stands for `scale` values."""
-    inside, between = (
-        virtual.Link(link.latency, link.bandwidth / scale, link.overhead, link.gap)
-        for link in (machine.inside, machine.between)
-    )
-    small = {"inside": inside, "between": between, "eager": machine.eager / scale}
-    return machine.but(**small, reduce=machine.reduce / scale)
-
-
 def on_gpus(way, table: Table, ranks: int, machine, steps: int = 1, trace: bool = False):
     """`steps` steps of a net on so many virtual GPUs of a machine, all nodes full but the last. The Run.
 
@@ -66,8 +57,9 @@ def on_gpus(way, table: Table, ranks: int, machine, steps: int = 1, trace: bool 
     """
     if isinstance(way, partial) and "size" in way.keywords:
         way = partial(way, size=way.keywords["size"] / table.scale)
-    cluster = virtual.Cluster.of(ranks, machine.ranks_per_node, scaled(machine, table.scale))
-    return cluster.run(train, way, table.sizes, steps, table.forward, table.backward, trace=trace)
+    cluster = virtual.Cluster.of(ranks, machine.ranks_per_node, machine)
+    program = partial(train, scale=table.scale)
+    return cluster.run(program, way, table.sizes, steps, table.forward, table.backward, trace=trace)
 
 
 def lanes(ways: dict, table: Table, ranks: int, machine, steps: int = 2) -> dict[str, list]:
@@ -132,7 +124,7 @@ def bucket_sweep(way, others: dict, one: Table, ranks: int, machine, sizes) -> t
     times = {name: 1e3 * on_gpus(other, one, ranks, machine).time for name, other in others.items()}
     flat = times | {"arithmetic alone": 1e3 * one.seconds}
     curves = {"buckets": swept} | {name: dict.fromkeys(swept, time) for name, time in flat.items()}
-    title = f"{one.net}, {one.images} images on each of {ranks} GPUs"
+    title = f"{one.net}, images on each of {ranks} GPUs: {one.images}"
     plots.lines(curves, xlabel="bucket (MB)", ylabel="step (ms)", title=title, logx=True)
     return swept, times
 

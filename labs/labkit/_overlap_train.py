@@ -17,6 +17,7 @@ class Net:
 
     def __init__(self, parameters: list[np.ndarray], gradients: list[np.ndarray], rate: float):
         self.parameters, self.gradients, self.rate = parameters, gradients, rate
+        self.updates = 0  # calls of update so far
 
     @property
     def numbers(self) -> range:
@@ -36,6 +37,7 @@ class Net:
 
     def update(self, i: int, mean) -> None:
         """One SGD step of tensor i with the mean gradient: parameters[i] -= rate * mean."""
+        self.updates += 1
         mean = np.asarray(mean)
         if mean.shape != self.parameters[i].shape:
             raise LabError(
@@ -49,6 +51,7 @@ class Steps(NamedTuple):
     """What a rank did. calls: Call. ready: [step][tensor] seconds at which its gradient came; forward: at
 
     which its layer began; ends: [step], after backward. parameters: at the end. tests: in ready or before.
+    updates: calls of net.update.
     """
 
     calls: list
@@ -57,19 +60,20 @@ class Steps(NamedTuple):
     backward_ends: list
     parameters: list
     tests: int
+    updates: int
 
 
-def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swapped=()) -> Steps:
+def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swapped=(), scale=1.0) -> Steps:
     """`steps` SGD steps of a toy net on (virtual) ranks; its loss is |parameters - target of rank|² / 2.
 
     sizes: values of each tensor. forward, backward: seconds that its layer takes, comm.compute passes them.
-    swapped: ranks whose last two gradients come in the other order.
+    swapped: ranks whose last two gradients come in the other order. scale: values that one value stands for.
     """
     free = [0.0] * len(sizes)
     forward, backward = forward or free, backward or free
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate)
-    watched, seen = Watched(comm), Steps([], [], [], [], net.parameters, 0)
+    watched, seen = Watched(comm, scale), Steps([], [], [], [], net.parameters, 0, 0)
     ready, finish, *before = way(watched, net)
     order = list(reversed(range(len(sizes))))
     if comm.rank in swapped:
@@ -94,7 +98,7 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
     for i in range(len(sizes)):
         for wait in before:
             wait(i)
-    return seen._replace(calls=watched.calls, tests=tests)
+    return seen._replace(calls=watched.calls, tests=tests, updates=net.updates)
 
 
 def targets_of(rank: int, sizes: Sequence[int]) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labkit import profiling
+from labkit.virtual.vector import Vector
 
 
 class Call(NamedTuple):
@@ -44,13 +45,15 @@ class Watched:
     """A communicator that passes everything on and keeps the collectives in `calls`.
 
     tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
+    scale: on virtual ranks, how many times its own bytes an array counts in messages and additions, and where
+    an algorithm is chosen by bytes.
     """
 
     BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
     STARTING = ("Iallreduce", "Ireduce", "Ibcast")
 
-    def __init__(self, comm):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+    def __init__(self, comm, scale: float = 1.0):
+        self.comm, self.rank, self.size, self.scale = comm, comm.rank, comm.size, scale
         self.calls: list[Call] = []
         self.tests = 0
         self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
@@ -67,6 +70,9 @@ class Watched:
             values, address = int(array.size), _address(array)
             call = Call(name, values, address, self.clock(), [])
             self.calls.append(call)
+            if self.scale != 1:
+                args = [self._larger(one) for one in args]
+                options = {key: self._larger(one) for key, one in options.items()}
             request = there(*args, **options)
             if name in self.STARTING:
                 return Request(request, call, self)
@@ -74,6 +80,14 @@ class Watched:
             return None
 
         return collective
+
+    def _larger(self, argument):
+        """The same memory, as an array that counts `scale` times its bytes."""
+        if not isinstance(argument, np.ndarray):
+            return argument
+        seen = argument.view(Vector)
+        seen.scale = self.scale
+        return seen
 
     def ended(self, call: Call) -> None:
         """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""

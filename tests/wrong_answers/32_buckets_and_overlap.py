@@ -29,6 +29,13 @@ BEFORE = """        if i in broadcasts:
 
 WRONG = [
     Wrong("32.1", "all hooks name the last tensor", old="weight, i=i:", new="weight:", says="told of [5, 5"),
+    Wrong(
+        "32.1",
+        "PyTorch's weight takes the place of i",
+        old="lambda weight, i=i: ready(i)",
+        new="lambda i=i: ready(i)",
+        says="ready gets a weight, not its number",
+    ),
     Wrong("32.1", "ready is called, not handed over", old=HOOK, new="ready(i)", says="`watch` calls ready"),
     Wrong(
         "32.1",
@@ -102,7 +109,26 @@ WRONG = [
         "the last bucket is never sent",
         old=LAST,
         new="",
-        says="size=1,000,000,000, most=1000: Iallreduce, values",
+        says="size=15,000, most=1000: Iallreduce, values",
+    ),
+    Wrong(
+        "32.3",
+        "a count of bytes that the last bucket does not set back",
+        old=[
+            "waiting, flying = [], []",
+            """        if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
+            send()
+""",
+        ],
+        new=[
+            "waiting, flying, filled = [], [], [0]",
+            """        filled[0] += net.gradients[i].nbytes
+        if filled[0] >= size or len(waiting) >= most:
+            send()
+            filled[0] = 0
+""",
+        ],
+        says="size=15,000, most=1000: Iallreduce, values",
     ),
     Wrong("32.3", "no progress", old=TEST, new="", says="Test is called 0 times"),
     Wrong(
@@ -157,6 +183,15 @@ WRONG = [
         old="            request.Wait()\n            if comm.rank == 0:\n",
         new="            if comm.rank == 0:\n                request.Wait()\n",
         says="were never waited for",
+    ),
+    Wrong(
+        "32.4",
+        "every rank makes the step, with sums that only rank 0 has",
+        old="""            if comm.rank == 0:
+                net.update(i, sums[i] / comm.size)
+""",
+        new="            net.update(i, sums[i] / comm.size)\n",
+        says="Ranks other than 0 call net.update",
     ),
     Wrong(
         "32.4",

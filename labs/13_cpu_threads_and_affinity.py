@@ -203,13 +203,13 @@ predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates
 alone = {t: whole.median for (p, t), (whole, _) in found.items() if p == 1 and t <= cores}
 if cores > 1:
     serial, parallel = amdahl(alone)
-    print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms on one thread (below 0: noise)")
+    print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or threads cost)")
     more, row = sorted({*alone, 2 * cores, 4 * cores}), {t: alone[1] / s for t, s in alone.items()}
     law = {t: speedup(max(0, serial), max(0, parallel), t) for t in more}
     split = {cores: alone[1] / found[most, cores // most][0].median}
     curves = {"one process, threads": row, "ideal": {t: t for t in row}, f"{most} processes": split}
     plots.lines(curves | {"Amdahl's law": law}, xlabel="threads × processes", ylabel="speed-up",
-                title=f"What threads can gain, and what ranks do (threads wait: {policy})")  # fmt: skip
+                title=f"What threads gain, and what ranks do (wait: {policy})", name="speed-up")  # fmt: skip
 else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
 

@@ -178,9 +178,9 @@ with check("35.3"):  # four steps: means, errors carried on, bytes; then trainin
     predict.compare("35.3", kept=kept, lost=lost)
 
 # %% [markdown]
-# Why does it fail without? A bit cannot say *nearly 0*: each small value arrives as large as its group's
-# mean, and moves the net in directions that do not matter. Feedback takes that back a step later. Seeds 0 to
-# 5, % right: float32 95 to 98, kept 95 to 99, lost 7 to 20; at rate 0.01: 90 to 92, 90 to 91, 80 to 85.
+# Why does it fail without? A bit cannot say *nearly 0*: a small value arrives as large as its group's mean,
+# and moves the net in directions that do not matter. Feedback takes that back a step later. Seeds 0 to 5, 10
+# epochs, % right: float32 95 to 98, kept 95 to 99, lost 7 to 20; rate 0.01: 90 to 92, 90 to 91, 80 to 85.
 #
 # ### Exercise 35.4 · The top k
 # Or send few values, but exactly: the k of largest magnitude. The message: their places (int32, 4 bytes),
@@ -289,7 +289,7 @@ for way, row in found.items():
 # %% [markdown]
 # Over a real slow link: `make tabletop` starts two nodes; without, the kit's reference. "Predicted" takes
 # the link's speed from float32's time, and adds the packing. In the reference, 200 Mb/s look like 281 in this
-# way: MPI's allreduce sends less between nodes than a ring. float16's suffers most: the others mostly pack.
+# way: MPI's allreduce sends less between nodes than a ring. So float16 looks too fast; the rest mostly packs.
 
 # %%
 if cluster.here() and not world.launcher():

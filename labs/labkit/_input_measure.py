@@ -101,7 +101,7 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
     arithmetic of a step. Returns {(share, way): (profile of STEPS steps, seconds exposed, seconds computed)}.
     Predicted are they by the compute of the same run: on a busy machine that is longer if something reads.
     """
-    if not {1, 2} <= set(shares) or min(shares) <= 0:
+    if np.ndim(shares) != 1 or not {1, 2} <= set(shares) or min(shares) <= 0:
         raise LabError(
             f"shares are more than 0, and 1 and 2 are among them: the lab looks at those. Not {shares}."
         )

@@ -104,6 +104,7 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
         (lambda: inputs.trainer("cpu", 0), "1 channel or more"),
         (lambda: inputs.knob(None, None, None, 1, 1, (1,)), "1 and 2 are among them"),
         (lambda: inputs.knob(None, None, None, 1, 1, (0, 1, 2)), "more than 0"),
+        (lambda: inputs.knob(None, None, None, 1, 1, 1), "Not 1"),
         (lambda: inputs.compare_loaders(None, 1, -1), "0 or more"),
     ],
 )

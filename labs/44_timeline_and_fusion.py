@@ -149,8 +149,8 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 # Why look further at all? In mixed precision types alternate. At 100000, why do a and b, 100200 bytes, join?
 #
 # ### Predict
-# The gradients of 24 layers, 64 KiB each, become ready one by one within 50 ms. The link takes 0.5 ms for a
-# message, and sends 25 MB/s. How many ms is a step, with a look every 1 ms, every 20 ms, every 100 ms?
+# 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms. The link
+# takes 0.5 ms for a message, and sends 25 MB/s. How many ms is a step, looked for every 1, 20, 100 ms?
 #
 # ### Exercise 44.3 · What does a step cost?
 # A message of n bytes takes `seconds(n)`, a look `seconds(0)`: the ranks compare. The first look begins at 0,
@@ -250,8 +250,8 @@ fusion.show_job(job)
 
 # %% [markdown]
 # **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.
-# And the hierarchical ways: both variables changed no line. In 0.28.1 they are compiled for GPUs alone
-# (`operations.cc`; the sum wants NCCL). A variable that is set proves nothing, the timeline does.
+# And the hierarchical ways: a Horovod built without GPUs ignores both variables. No line says `NCCL_…` or
+# `MPI_CROSS_ALLGATHER` (`operations.cc`, 0.28.1). A variable that is set proves nothing, the timeline does.
 #
 # ### What you take away
 # - NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.

@@ -27,8 +27,10 @@ def because(why: str):
 def expect_reading(phases, late, events) -> None:
     """44.1, on made-up lines and on two timelines of real ranks."""
     for name, (_, table, waited) in STORIES.items():
-        expect.equal(phases(made_up(name)), table, f'phases(fusion.made_up("{name}"))')
-        what, got = f'late(fusion.made_up("{name}"))', late(made_up(name))
+        given = made_up(name)
+        expect.equal(phases(given), table, f'phases(fusion.made_up("{name}"))')
+        expect(given == made_up(name), "phases changed the lines that it was given: `late` reads them too.")
+        what, got = f'late(fusion.made_up("{name}"))', late(given)
         words = isinstance(got, dict) and any(isinstance(rank, str) for rank in got)
         expect(not words, f"{what}: a rank is a number here, not a word: int(name).")
         expect.equal(got, waited, what)
@@ -95,22 +97,27 @@ def expect_step_time(step_time) -> None:
     for text, limit, cycle, alpha, rate, want, why in STEPS:
         gradients = [Tensor(one.name, one.bytes, ready=float(one.dtype)) for one in tensors(text)]
         what = f"'{text}' (bytes, ready at), limit {limit}, a look every {cycle} s, {alpha} s + n / {rate}"
-        got = step_time(gradients, limit, cycle, _link(alpha, rate))
+        given = list(gradients)
+        got = step_time(given, limit, cycle, _link(alpha, rate))
         pair = isinstance(got, tuple | list) and len(got) == 2
         expect(pair, f"{what}: return two values, end and messages.")
         with because(why):
             expect.close(got[0], want[0], f"{what}: end of the step", rtol=1e-9)
             expect.equal(got[1], want[1], f"{what}: messages")
+        expect(given == gradients, "step_time changed the list that it was given.")
 
 
 def expect_asked(asked, events) -> dict[str, list[int]]:
     """44.4, on made-up steps and on real ranks. Returns {way: what real ranks asked about, by step}."""
     for texts, places, want, why in ASKED:
-        got = asked([tensors(text) for text in texts], places)
+        steps = [tensors(text) for text in texts]
+        got = asked(steps, places)
         with because(why):
             expect.equal(got, want, f"Steps {' | '.join(texts)}, {places} places")
+        same = steps == [tensors(text) for text in texts]
+        expect(same, "asked changed the steps that it was given.")
     truth = {name: asked_in(events[name], steps) for name, (_, steps) in CACHED.items()}
     for name, (places, steps) in CACHED.items():
         what = f"Tensors asked about, by step, real ranks, '{name}'"
-        expect.equal(asked(steps, places), truth[name], what)
+        expect.equal(asked([[*step] for step in steps], places), truth[name], what)
     return truth

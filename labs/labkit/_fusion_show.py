@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from labkit._fusion_cases import travelled
 from labkit._fusion_lines import Line, Tensor, lines
 from labkit._fusion_ranks import CYCLE, HIERARCHICAL
+from labkit.errors import LabError
 
 MOST = 128 << 20  # bytes, Horovod's own threshold
 LIMITS = {"threshold 0": 0, "threshold 128 KiB": 128 << 10, "threshold 128 MiB": MOST}
@@ -16,6 +17,8 @@ SMALL = [Tensor(f"small {i}", 256) for i in range(60)]
 def net(layers: int, backward: float) -> list[Tensor]:
     """For each layer a weight of 64 KiB and a bias of 256 bytes, ready one layer after the other within
     `backward` seconds."""
+    if layers < 1 or backward < 0:
+        raise LabError(f"A net of {layers} layers within {backward} s: give 1 layer or more, 0 s or more.")
     found = []
     for layer in range(layers):
         ready = backward * (layer + 1) / layers
@@ -116,6 +119,10 @@ def show_predicted(step_time: Callable, layers: int, backward: float, alpha: flo
     """
     from labkit import plots
 
+    if alpha < 0 or rate <= 0:
+        raise LabError(
+            f"slow_link: {alpha} s a message and {rate} bytes/s: give 0 s or more, above 0 bytes/s."
+        )
     gradients, sizes = net(layers, backward), [*(256 << i for i in range(0, 14, 2)), MOST]
     found = {
         ms: [1e3 * step_time(gradients, n, ms / 1e3, lambda n: alpha + n / rate)[0] for n in sizes]

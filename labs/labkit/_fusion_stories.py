@@ -63,7 +63,17 @@ STEPS = (
         (14, 2),
         "Looks begin at 0 and, a being sent, at 7: not at 8.",
     ),
+    (
+        "a:500:0 b:100:5 c:100:10.5",
+        1000,
+        4,
+        1,
+        100,
+        (14, 3),
+        "Looks begin at 0, at 7 and at 11: 4 after the look before, late or not.",
+    ),
     ("a:100:0.5", 1000, 1, 1, 100, (4, 1), "a was not ready when the look at 0 began: the next takes it."),
+    ("a:100:2", 1000, 1, 3, 100, (10, 1), "A look takes 3 s, if it finds something or not: at 0, at 3."),
     ("b:100:2 a:100:0", 1000, 5, 1, 100, (8, 2), "Looks begin at 0, for a, and at 5, for b."),
     (
         "a:100:0 b:100:4 c:100:9 d:300:20",
@@ -157,9 +167,9 @@ STORIES = {
 130 a E -
 1000 - i CYCLE_START
 1001 a B NEGOTIATE_ALLREDUCE
-1002 a X 0
-3000 a X 1
-3004 a X 2
+1002 a X 1
+3000 a X 2
+3004 a X 0
 3005 a E -
 3011 a B ALLREDUCE
 3012 a B MPI_ALLREDUCE
@@ -173,7 +183,7 @@ STORIES = {
 4080 a E -
 """,
         {"a": {"negotiate": 2067, "queue": 23, "copy in": 0, "sum": 160, "copy out": 0}},
-        {2: 14},
+        {2: 10, 0: 4},
     ),
 }
 

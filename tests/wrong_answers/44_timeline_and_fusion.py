@@ -80,6 +80,20 @@ WRONG = [
         says="a rank is a number here, not a word",
     ),
     Wrong(
+        "44.1",
+        "rank 0 is never late",
+        old="waited[rank] = waited.get(rank, 0) + last - before",
+        new="waited[rank] = waited.get(rank, 0) + (last - before if rank else 0)",
+        says="expected 4 at [0], got 0",
+    ),
+    Wrong(
+        "44.1",
+        "uses up the lines",
+        old='    for when, tensor, kind, name in lines:\n        if kind in ("B"',
+        new='    while lines:\n        when, tensor, kind, name = lines.pop(0)\n        if kind in ("B"',
+        says="phases changed the lines",
+    ),
+    Wrong(
         "44.2",
         "rounded down",
         old="-(-threshold // (512 * ranks_on_node))",
@@ -193,6 +207,27 @@ WRONG = [
     ),
     Wrong(
         "44.3",
+        "looks at multiples of the cycle, but for the late one",
+        old="now = max(now, look + cycle)",
+        new="now = max(now, (look // cycle + 1) * cycle)",
+        says="Looks begin at 0, at 7 and at 11",
+    ),
+    Wrong(
+        "44.3",
+        "a look that finds nothing costs nothing",
+        old="        now += seconds(0)\n",
+        new="        now += seconds(0) if left[0].ready <= look else 0\n",
+        says="if it finds something or not",
+    ),
+    Wrong(
+        "44.3",
+        "takes the gradients from the caller's list",
+        old="        end = now\n",
+        new="        end = now\n        gradients[:] = left\n",
+        says="step_time changed the list",
+    ),
+    Wrong(
+        "44.3",
         "what was sent is sent again",
         old="        left = [one for one in left if one.ready > look]\n",
         new="",
@@ -274,5 +309,12 @@ WRONG = [
         old="                cache.pop(next(iter(cache)))\n",
         new="                continue\n",
         says="Steps a:4 b:4 c:4 | c:4, 2 places: expected 0 at [1], got 1",
+    ),
+    Wrong(
+        "44.4",
+        "empties the steps",
+        old="        counts.append(len(new))",
+        new="        counts.append(len(new))\n        step.clear()",
+        says="asked changed the steps",
     ),
 ]

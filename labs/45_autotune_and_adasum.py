@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 45 Autotune and Adasum
 #
-# Three of Horovod's knobs: **Adasum** adds gradients more carefully than a sum, **float16** halves what is
-# sent, **autotune** turns the others by itself. You build the first, predict the second and check the third.
+# Three of Horovod's knobs: **Adasum** adds gradients more carefully than a sum, **float16** halves each
+# value, **autotune** turns the others by itself. You build the first, predict the second and check the third.
 #
 # **You will be able to** (1) add gradients by Adasum, across ranks, (2) say what float16 saves on how many
 # nodes, and why it may be less than half, (3) read autotune's log, and beat it, or not, with your own search.
@@ -108,7 +108,7 @@ def on_ranks(comm):
     return knobs.try_adasum(comm, adasum, values, 7) | (knobs.watch(comm, samples, **work) if tuned else {})
 
 
-with check("45.2"):  # answers, messages and bytes on 1 to 16 virtual ranks; then beside Horovod's
+with check("45.2"):  # answers, messages and bytes on 1 to 32 virtual ranks; then beside Horovod's
     knobs.expect_adasum(adasum)
     found = launch.run(on_ranks, ranks=ranks, env=quick, timeout=300)[0]
 
@@ -135,8 +135,8 @@ predict("45.3", on_2_nodes=..., on_8_nodes=...)
 # %% [markdown]
 # ### Exercise 45.3 · What float16 saves
 # A sum by halving and doubling (lab 24), MPICH's for long vectors, lets each of p nodes send 2(p - 1)/p times
-# the vector. But Horovod adds float16 by an **operation of its own**; what MPI does not know it must not cut
-# into pieces. MPICH then takes *recursive doubling*, log2(p) times the vector (its source,
+# the vector. But Horovod adds float16 by an **operation of its own**, for which MPICH cuts no vector
+# into pieces (another MPI may): it takes *recursive doubling*, log2(p) times the vector (its source,
 # `allreduce_intra_recursive_doubling.c`, says why). Horovod's **Adasum** halves and doubles by itself, with
 # either type. How many bytes does a node send for n values (p a power of two)? And how long is a step with
 # float16 over one with float32, if messages take bytes / rate seconds and all else `rest`? 5 lines.
@@ -189,10 +189,10 @@ print(f"Seconds over float32's ({whose}):", took.round(2), sep="\n")
 predict.compare("45.3", **{f"on_{p:.0f}_nodes": sent["float16"][p] for p in sent.index})
 
 # %% [markdown]
-# **Explain.** On 2 nodes half the bytes take half the time. Yet we once measured 0.86 for a whole step
+# **Explain.** Over a slow link half the bytes take half the time. Yet we once measured 0.86 for a whole step
 # (ResNet-50, 2 nodes) and blamed MPI's algorithm. Counting cleared it: 103.1 and 51.6 MB left a node. To
-# blame was `rest`: two threads a rank on two busy cores, waiting for one another in 107 layers. 6.93 and
-# 4.29 s (0.62) became, with `OMP_NUM_THREADS=1`, 4.46 and 2.37: 0.53. The algorithm costs from 4 nodes on:
+# blame was `rest`: two threads a rank on two busy cores, waiting for one another in 107 layers. Once more:
+# 6.93 and 4.29 s (0.62); with `OMP_NUM_THREADS=1`, 4.46 and 2.37: 0.53. The algorithm costs from 4 nodes on:
 # 0.67 of the bytes, 0.86 on 8. (Unlike lab 35's, Horovod's sums are float16 too: above 65,504 `inf`.)
 #
 # ### Predict
@@ -279,6 +279,6 @@ print("The kit's reference, not yours:", frame.fillna({"site": "one machine"}), 
 #
 # ### What you take away
 # - Adasum: sum of what differs, mean of what agrees, each layer by itself. It saves some tuning, not all.
-# - Horovod's float16: half the bytes on 2 nodes, 0.86 on 8 with MPICH, which cannot cut an unknown operation.
+# - Horovod's float16: half the bytes on 2 nodes, 0.86 on 8 with MPICH, which cuts no vector for it.
 # - Before you blame an algorithm, count its bytes: here the rest of the step was to blame.
 # - Autotune knows only what it tries. Compare its choice with the default, in one run, by medians.

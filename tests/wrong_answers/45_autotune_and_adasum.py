@@ -47,6 +47,13 @@ WRONG = [
     ),
     Wrong("45.1", "comes back as a list", old=".astype(a.dtype)", new=".tolist()", says="not a list"),
     Wrong(
+        "45.1",
+        "beside zeros, the other gradient itself",
+        old="    dot = x @ y\n",
+        new="    dot = x @ y\n    if not x.any():\n        return b\n",
+        says="return a new array",
+    ),
+    Wrong(
         "45.2",
         "any number of ranks",
         old=REFUSE,
@@ -141,6 +148,21 @@ WRONG = [
         new="max(scores[setting])",
         says="one lucky run of a slow one",
     ),
+    Wrong(
+        "45.4",
+        "the worst run decides",
+        old="np.median(scores[setting])",
+        new="min(scores[setting])",
+        says="one unlucky run of the best",
+    ),
+    Wrong(
+        "45.4",
+        "the last run decides",
+        old="np.median(scores[setting])",
+        new="scores[setting][-1]",
+        says="one lucky run of a slow one",
+    ),
+    Wrong("45.4", "always 5 rounds", old="range(rounds)", new="range(5)", says="4 rounds of 3 settings"),
     Wrong(
         "45.4",
         "a setting at a time",

@@ -44,6 +44,8 @@ def _lars(weights, gradients, state, rate, trust, decay, momentum, slip=""):
             size, slope = norm(w), norm(g)
             if slip == "whole":
                 size, slope = (np.sqrt(sum(norm(x) ** 2 for x in xs[::2])) for xs in (weights, gradients))
+            if slip == "spectral" and w.ndim > 1:
+                size, slope = norm(w, 2), norm(g, 2)
             below = slope + (0 if slip == "below" else decay * size)
             below = norm(g + decay * w) if slip == "together" else below
             local = trust * size / below if size and below and (slope or slip == "zero") else 1.0
@@ -53,12 +55,14 @@ def _lars(weights, gradients, state, rate, trust, decay, momentum, slip=""):
         state.m[i] *= slip != "forget"
 
 
+SPECTRAL = "the norm is the root of all squares' sum, np.linalg.norm(w); a matrix's norm with a 2 is another"
 LARS_SLIPS = {
     "biases": "biases are excluded: local rate 1, no decay",
     "decayed": "no decay for biases",
     "whole": "each layer has its own norms; these are of the whole net",
     "below": "below the fraction stands the gradient's norm plus decay times the weights' norm",
     "together": "two norms stand below the fraction, ‖g‖ + decay * ‖w‖; this is the norm of g + decay * w",
+    "spectral": SPECTRAL,
     "nodecay": "the direction is the gradient plus decay times the weights",
     "forget": "state.m[i] is to be kept for the next step",
     "outside": "the rate of a step goes into the momentum, not onto all of it",
@@ -112,6 +116,12 @@ def _lamb(weights, gradients, state, rate, decay, betas, eps, slip=""):
             direction = direction + decay * w * (slip != "nodecay")
             below = norm(g) if slip == "gradient" else bare if slip == "late" else norm(direction)
             local = norm(w) / below if norm(w) and below and slip != "noratio" else 1.0
+            if slip == "spectral" and w.ndim > 1:
+                local = norm(w, 2) / norm(direction, 2)
+            if slip == "apart":
+                direction = direction - decay * w
+                local = norm(w) / bare
+                w -= rate * decay * w * (w.ndim > 1)
         w -= rate * local * direction
         state.m[i], state.v[i] = state.m[i] * (slip != "forget"), state.v[i] * (slip != "forget")
 
@@ -121,6 +131,8 @@ LAMB_SLIPS = {
     "biases": "biases are excluded: ratio 1, no decay",
     "gradient": "the ratio's lower part is the norm of the direction, not of the gradient",
     "late": "decay is part of the direction before its norm is taken",
+    "apart": "decay is part of the direction, which the ratio scales; AdamW's stands apart",
+    "spectral": SPECTRAL,
     "nodecay": "the direction is Adam's plus decay times the weights",
     "decayed": "no decay for biases",
     "counted": "state.t is this step's number, 1 in the first: it is counted for you",

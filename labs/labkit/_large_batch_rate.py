@@ -53,6 +53,10 @@ def _slips(step, case) -> dict[str, float]:
         f"batch / base_batch is {batch / base_batch:g} here: take it as it is": _rate(
             step, per_epoch, base, base * max(1, batch // base_batch) ** power, warm, epochs
         ),
+        f"This is with 1,536 images, but there are {images:,} here": _rate(step, 1536 // batch, *terms),
+        "What does not fill a batch is left out: round down": _rate(step, -(-images // batch), *terms),
+        "Python reads `epochs * images // batch` as `(epochs * images) // batch`: put `images // batch` into "
+        "brackets": _rate(step, per_epoch, *terms, left=per_epoch * epochs - epochs * images // batch),
         "Warm-up begins at the base rate, not at 0": _rate(step, per_epoch, 0, *terms[1:]),
         "In the warm-up the rate climbs with every step, not with every epoch": _rate(
             stairs, per_epoch, *terms

@@ -20,6 +20,7 @@ from labkit._large_batch_looks import expect_lamb, expect_lars
 from labkit._large_batch_ranks import expect_parallel, try_parallel
 from labkit._large_batch_rate import expect_rate
 from labkit._large_batch_times import allreduce_seconds, speed_ups, step_times, times_to_goal
+from labkit.errors import LabError
 
 __all__ = ["allreduce_seconds", "expect_lamb", "expect_lars", "expect_parallel", "expect_rate", "speed_ups"]
 __all__ += ["step_times", "times_to_goal", "try_parallel"]
@@ -119,6 +120,13 @@ def _percent_right(weights) -> float:
 
 def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int, goal: float) -> dict:
     """way -> {batch: [a Trained for each seed]}. ways: name -> (update, rate(step, batch))."""
+    batches, seeds = list(batches), list(seeds)
+    if not batches or not all(1 <= batch <= data.TRAIN_IMAGES for batch in batches):
+        raise LabError(f"batches must be some numbers from 1 to {data.TRAIN_IMAGES}, not {batches}.")
+    if epochs < 1:
+        raise LabError(f"epochs must be at least 1, not {epochs}.")
+    if not seeds:
+        raise LabError("seeds must hold one number or more: there is a training for each.")
     found: dict = {}
     for name, (update, rate) in ways.items():
         found[name] = {}

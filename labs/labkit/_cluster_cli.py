@@ -32,7 +32,12 @@ def _job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
     parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
     parser.add_argument(
-        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="other values of parameters"
+        "--set",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="other values of parameters",
     )
     parser.add_argument("--solved", action="store_true", help="the solved lab, its records kept apart")
     parser.add_argument("--wait", action="store_true", help="wait for the end, and show what it printed")

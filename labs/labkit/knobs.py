@@ -24,6 +24,7 @@ from labkit._knobs_looks import (
     gradients,
     refusal,
 )
+from labkit.errors import LabError
 from labkit.expectations import expect
 from labkit.measurement import Measurement
 
@@ -78,6 +79,7 @@ def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
     import horovod.torch as hvd
     import torch
 
+    _at_least_one(values=values)
     hvd.init()
     mine = gradients(comm.size, sum(WEIGHTS), seed=1)[comm.rank]
     if comm.size & (comm.size - 1):
@@ -101,6 +103,13 @@ def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
     found = {way: (taken[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
     hvd.shutdown()
     return {"nodes": len(set(comm.allgather(socket.gethostname()))), "exchange": found}
+
+
+def _at_least_one(**numbers: int) -> None:
+    """Horovod crashes, or there is nothing to measure, where there are none."""
+    for name, number in numbers.items():
+        if number < 1:
+            raise LabError(f"{name}={number}: give 1 or more.")
 
 
 def _call(hvd, name, op, vector):
@@ -145,6 +154,7 @@ def watch(comm, samples: int, **work) -> dict:
     Afterwards Horovod cannot start again in this process: autotune leaves both knobs fixed on all ranks but
     0, and the start after that dies (a fixed knob is written to where it is no more; seen with 0.28.1).
     """
+    _at_least_one(samples=samples, **work)
     default = _steps(comm, {"HOROVOD_AUTOTUNE": "0"}, **work)
     each = SCORES_PER_SAMPLE * int(os.environ["HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"]) + 1
     found = _steps(comm, {"HOROVOD_AUTOTUNE": "1"}, before=(samples + 3) * each, **work)
@@ -159,6 +169,7 @@ def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) ->
     same. last: (threshold, cycle time in ms) that runs after the search, as long as a threshold did.
     Returns the setting chosen, and {"0 MiB": Measurement of a step, …, "default": …, "autotune's": …}.
     """
+    _at_least_one(rounds=rounds, **work)
     seconds: dict = {}
 
     def measure(threshold: int) -> float:

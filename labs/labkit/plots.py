@@ -146,7 +146,8 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
     if ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     if len(series) > 1:
-        axes.legend()
+        many = len(series) > 4  # then no corner is free of all curves
+        axes.legend(**({"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if many else {}))
     return done(figure, name or title)
 
 

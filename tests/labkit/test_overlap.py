@@ -112,6 +112,16 @@ def test_a_table_stands_for_the_whole_net(name, layers, megabytes):
     assert one.seconds + first <= run.time < one.seconds + one.nbytes / 1e9
 
 
+@pytest.mark.parametrize("way", [summed, started])
+def test_few_values_that_stand_for_many_take_as_long_as_many(way):
+    # 6.4 kB, summed by halves: as 800 bytes, MPI would take them for short and send all in each message.
+    net, machine = overlap.table("googlenet", 1, 1e12), virtual.machine("k80_edr")
+    many = net._replace(sizes=[1600, 3200], forward=[0, 0], backward=[1e-6, 1e-6], scale=1.0)
+    few = many._replace(sizes=[200, 400], scale=8.0)
+    times = [overlap.on_gpus(way, one, 8, machine).time for one in (few, many)]
+    assert times[0] == pytest.approx(times[1], rel=1e-6)
+
+
 def test_the_same_calls_without_overlap_take_longer():
     machine = virtual.ideal(bandwidth=1e9)
     one = overlap.table("alexnet", images=16, flops=1e12)

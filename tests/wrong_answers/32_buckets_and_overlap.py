@@ -187,10 +187,16 @@ WRONG = [
     Wrong(
         "32.4",
         "every rank makes the step, with sums that only rank 0 has",
-        old="""            if comm.rank == 0:
+        old=[
+            "sums, reductions, broadcasts = [np.empty_like(one)",
+            """            if comm.rank == 0:
                 net.update(i, sums[i] / comm.size)
 """,
-        new="            net.update(i, sums[i] / comm.size)\n",
+        ],
+        new=[
+            "sums, reductions, broadcasts = [np.zeros_like(one)",  # else NumPy may warn of what is there
+            "            net.update(i, sums[i] / comm.size)\n",
+        ],
         says="Ranks other than 0 call net.update",
     ),
     Wrong(

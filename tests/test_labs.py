@@ -66,8 +66,8 @@ def end_all() -> None:
         process.wait()
 
 
-def papermill(notebook: Path, folder: Path, parameters: dict[str, object]) -> subprocess.CompletedProcess:
-    """Execute a notebook with other parameters, as `make tour` does, to folder/out.ipynb."""
+def papermill(notebook: Path, folder: Path, parameters: dict[str, object]) -> list[str]:
+    """The command that executes a notebook with other parameters, as `make tour` does, into folder."""
     options = [
         "--parameters_yaml",
         json.dumps(parameters),
@@ -75,17 +75,8 @@ def papermill(notebook: Path, folder: Path, parameters: dict[str, object]) -> su
         str(SECONDS),
         "--no-progress-bar",
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(notebook),
-        str(folder / "out.ipynb"),
-        "--cwd",
-        str(notebook.parent),
-        *options,
-    ]
-    return run(command, folder)
+    files = [str(notebook), str(folder / "out.ipynb"), "--cwd", str(notebook.parent)]
+    return [sys.executable, "-m", "papermill", *files, *options]
 
 
 def printed(notebook: Path) -> tuple[str, str]:
@@ -189,20 +180,22 @@ def test_earlier_labs_exist(stem):
 
 @pytest.fixture(scope="module")
 def ended(request, tmp_path_factory):
-    """A function(test's name, stem) -> how that run ended, and its folder. All runs of the module are started
-    in the order of their tests, two at a time: most of a run is waiting for one process.
+    """A function(command's name, stem) -> how that run ended, and its folder. All runs of the module are
+    started in the order of their tests, two at a time: most of a run is waiting for one process.
     """
     folder, runs = tmp_path_factory.mktemp("runs"), {}
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         for test in request.session.items:
-            start = RUNS.get(getattr(test, "originalname", ""))
-            if start and test.module is request.module:
-                own = folder / f"{start.__name__}-{test.callspec.params['stem']}"
+            command = COMMANDS.get(getattr(test, "originalname", ""))
+            if command and test.module is request.module:
+                stem = test.callspec.params["stem"]
+                own = folder / f"{command.__name__}-{stem}"
                 own.mkdir()
-                runs[own.name] = pool.submit(start, test.callspec.params["stem"], own)
+                # The command is made here: in Python 3.11 ast.parse fails when two threads are in it.
+                runs[own.name] = pool.submit(run, command(stem, own), own)
 
-        def result(start: Callable, stem: str) -> tuple[subprocess.CompletedProcess, Path]:
-            name = f"{start.__name__}-{stem}"
+        def result(command: Callable, stem: str) -> tuple[subprocess.CompletedProcess, Path]:
+            name = f"{command.__name__}-{stem}"
             return runs[name].result(), folder / name
 
         yield result
@@ -210,25 +203,23 @@ def ended(request, tmp_path_factory):
         end_all()
 
 
-def solved_notebook(stem: str, folder: Path) -> subprocess.CompletedProcess:
+def solved_notebook(stem: str, folder: Path) -> list[str]:
     return papermill(ROOT / "solutions" / f"{stem}.ipynb", folder, small(stem))
 
 
-def solved_script(stem: str, folder: Path) -> subprocess.CompletedProcess:
+def solved_script(stem: str, folder: Path) -> list[str]:
     values = [f"{name}={value!r}" for name, value in small(stem).items()]
     ranks = str(build.load(stem).header.ranks)
     command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
-    return run([*command, "--set", *values] if values else command, folder)
+    return [*command, "--set", *values] if values else command
 
 
-def unsolved_notebook(stem: str, folder: Path) -> subprocess.CompletedProcess:
+def unsolved_notebook(stem: str, folder: Path) -> list[str]:
     return papermill(ROOT / "notebooks" / f"{stem}.ipynb", folder, small(stem))
 
 
-def wrong_answers(stem: str, folder: Path) -> subprocess.CompletedProcess:
-    return run(
-        [sys.executable, "-m", "tests.wrong_answers.runner", stem, "--json", str(folder / "json")], folder
-    )
+def wrong_answers(stem: str, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.wrong_answers.runner", stem, "--json", str(folder / "json")]
 
 
 @pytest.mark.slow
@@ -279,7 +270,7 @@ def test_each_wrong_answer_is_rejected(stem, ended, tally):
     assert counts["rejected"] == counts["seeded"]
 
 
-RUNS = {
+COMMANDS = {
     "test_solved_notebook_runs": solved_notebook,
     "test_solved_script_runs_on_its_ranks": solved_script,
     "test_unsolved_notebook_fails_at_its_first_check": unsolved_notebook,

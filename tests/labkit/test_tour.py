@@ -100,7 +100,8 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
         start_new_session=True,
     )
     try:
-        wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2, 120)
+        wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120)
+        assert process.poll() is None, process.communicate()[1]
         assert len(marked(mark)) >= 5, "tour, lab, kernel, two ranks"
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
@@ -111,6 +112,7 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
         wait_for(lambda: not marked(mark), 20 if number == signal.SIGKILL else 1)
     finally:
         process.kill()
+        process.communicate()
 
 
 def marked(mark: str) -> list[int]:

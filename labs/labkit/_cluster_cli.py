@@ -28,9 +28,8 @@ def add_verbs(verbs) -> None:
     scaling.set_defaults(call=_scaling)
 
 
-def _job_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
-    parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """--set NAME=VALUE …, once or more often."""
     parser.add_argument(
         "--set",
         nargs="*",
@@ -39,6 +38,12 @@ def _job_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="other values of parameters",
     )
+
+
+def _job_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
+    parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
+    add_set(parser)
     parser.add_argument("--solved", action="store_true", help="the solved lab, its records kept apart")
     parser.add_argument("--wait", action="store_true", help="wait for the end, and show what it printed")
 

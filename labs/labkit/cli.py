@@ -49,14 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser("run", help="run a lab's script")
     run.add_argument("lab", help="number or stem")
     run.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
-    run.add_argument(
-        "--set",
-        nargs="*",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="other values of parameters",
-    )
+    _cluster_cli.add_set(run)
     run.add_argument("--solved", action="store_true", help="the solved lab")
     run.set_defaults(call=_run)
 

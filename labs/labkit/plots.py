@@ -146,9 +146,17 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
     if ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     if len(series) > 1:
-        many = len(series) > 4  # then no corner is free of all curves
-        axes.legend(**({"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if many else {}))
+        _legend(figure, axes, len(series))
     return done(figure, name or title)
+
+
+def _legend(figure, axes, many: int) -> None:
+    """In a corner; of more than four curves beside them, as no corner is free of all, on a wider figure."""
+    if many <= 4:
+        axes.legend()
+        return
+    figure.set_figwidth(1.3 * figure.get_figwidth())
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 @styled

@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, hint, lab, models, plots, predict, record, timing, world
+from labkit import check, data, expect, hint, lab, nets, plots, predict, record, timing, world
 
 lab.start("10_train_on_one_device")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -194,7 +194,7 @@ def train_step(net, optimizer, images, labels) -> float:
 # %%
 train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
 with check("10.3"):
-    net, twin = models.torch_digits().to(device), models.torch_digits().to(device)
+    net, twin = nets.torch_digits().to(device), nets.torch_digits().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     images, labels, losses = train_x[:8], train_y[:8], []
     for step in (1, 2, 3, 4):
@@ -218,7 +218,7 @@ whole = timing.measure(lambda: train_step(net, optimizer, images, labels), devic
 print(f"forward      {forward}\nand backward {both}\nwhole step   {whole}")
 predict.compare("10.3", backward_over_forward=both.median / forward.median - 1)
 record.add("step", seconds=whole, batch=batch)
-net, curve = models.torch_digits().to(device), []
+net, curve = nets.torch_digits().to(device), []
 optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
 for epoch in range(epochs):
     for rows in data.batches(len(train_x), batch, epoch, seed=0):
@@ -266,7 +266,7 @@ def accuracy(net, images, labels) -> float:
 
 # %%
 with check("10.4"):
-    seen, probe = [], torch.nn.Sequential(torch.nn.Dropout(0.5), models.torch_digits().to(device))
+    seen, probe = [], torch.nn.Sequential(torch.nn.Dropout(0.5), nets.torch_digits().to(device))
     probe.register_forward_hook(lambda net, _, out: seen.append((net.training, out.requires_grad)))
     right = (probe[1](test_x).argmax(1) == test_y).float().mean().item()
     for mode in (True, False):

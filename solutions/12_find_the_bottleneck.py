@@ -14,7 +14,8 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from labkit import check, lab, plots, predict, profiling, record, roofline, timing, world
+from labkit import check, lab, plots, predict, profiling, record, timing, world
+from support import lab12
 
 lab.start("12_find_the_bottleneck")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -55,7 +56,7 @@ compiled = True  # also try torch.compile, which takes some ten seconds
 
 
 # %%
-roofline.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
+lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
 print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
 predict("12.1", one_image=0.5, many_images=64)  # flops per byte
@@ -82,7 +83,7 @@ def conv_cost(batch, channels, height, width, filters, kernel, stride, padding, 
 
 # %%
 with check("12.1"):  # PyTorch is the referee: its count of flops, its tensors' bytes; float32 and float16
-    roofline.expect_costs(linear_cost, conv_cost)
+    lab12.expect_costs(linear_cost, conv_cost)
 intensity = [flops / moved for flops, moved in (linear_cost(n, 4096, 4096, 4) for n in (1, 128))]
 predict.compare("12.1", one_image=intensity[0], many_images=intensity[1])
 
@@ -134,7 +135,7 @@ def memory_bandwidth(nbytes, device):
 # %%
 n, nbytes = rows if device == "cpu" else 4 * rows, megabytes * 10**6
 with check("12.2"):  # with a clock that counts and tells known times; then for real, beside labkit's own
-    peak, bandwidth = roofline.expect_roofs(matrix_peak, memory_bandwidth, n, nbytes, device)
+    peak, bandwidth = lab12.expect_roofs(matrix_peak, memory_bandwidth, n, nbytes, device)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 where = {"device": device, "threads": torch.get_num_threads(), "peak": peak, "bandwidth": bandwidth}
 record.add("roofs", rows=n, nbytes=nbytes, **where)
@@ -189,11 +190,11 @@ def forward_time(layer, images, device):
 
 # %%
 with check("12.3"):
-    roofline.expect_bounds(attainable, least_seconds)
-    roofline.expect_forward(forward_time, device)
-layers = roofline.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
+    lab12.expect_bounds(attainable, least_seconds)
+    lab12.expect_forward(forward_time, device)
+layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
 times = {name: forward_time(layer, images, device) for name, (layer, images, *_) in layers.items()}
-roofline.show(attainable, least_seconds, layers, times, **where)
+lab12.show(attainable, least_seconds, layers, times, **where)
 for name, (*_, flops, moved) in layers.items():
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
 one, many = times["linear, 1"].median, times["linear, 128"].median
@@ -214,7 +215,7 @@ predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side
 # convolution does about twice the flop/s of MKL's product there: the point above the flat roof.
 
 # %%
-ran = profiling.record(lambda: roofline.run(layers), steps=2, kind="torch", device=device, overhead=False)
+ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
 print(ran.operators(6).to_string())
 
 # %% [markdown]
@@ -237,7 +238,7 @@ def slow_step(net, optimizer, pixels, labels, rows):
     return total / len(rows)
 
 
-net, optimizer, pixels, labels, chosen = roofline.setting(pictures, batch, device)
+net, optimizer, pixels, labels, chosen = lab12.setting(pictures, batch, device)
 as_found = partial(slow_step, net, optimizer, pixels, labels, chosen)
 before = profiling.record(as_found, kind="torch", device=device)
 before.show("The step as it was found")
@@ -288,12 +289,12 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 # %%
 with check("12.4"):  # losses and weights of three steps; operators and bytes are counted
-    roofline.expect_mended(slow_step, prepare, quick_step)
+    lab12.expect_mended(slow_step, prepare, quick_step)
 mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
 print(after, after.operators(6).to_string(), sep="\n")
-ratio, work = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1), roofline.flops(mended)
+ratio, work = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1), lab12.flops(mended)
 times = {"as found": ratio.a, "mended": ratio.b}
 plots.spread(times, title=f"A training step, {batch} images")
 for name, took in times.items():
@@ -309,7 +310,7 @@ predict.compare("12.4", times_as_fast=ratio)
 
 # %%
 if compiled:
-    gain = roofline.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
+    gain = lab12.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 from labkit import check, errors, expect, lab, launch, plots, predict, record, timing, world
-from labkit.counted import Tally, on_every_size
+from labkit.counting import Tally, on_every_size
 from sklearn.datasets import load_sample_image
 
 lab.start("20_ranks_and_messages")

@@ -14,7 +14,7 @@ from inspect import signature
 
 import numpy as np
 from labkit import check, expect, lab, launch, plots, predict, record, timing
-from labkit.counted import count, on_every_size
+from labkit.counting import count, on_every_size
 
 lab.start("21_collectives")
 

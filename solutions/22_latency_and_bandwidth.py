@@ -10,8 +10,9 @@
 
 # %%
 import numpy as np
-from labkit import benchmarks, check, expect, lab, launch, plots, predict, record, scaling, virtual, world
-from labkit.regimes import two_lines
+from labkit import check, expect, lab, launch, plots, predict, record, scaling, virtual, world
+from labkit.timing import benchmarks
+from support.lab22 import two_lines
 
 lab.start("22_latency_and_bandwidth")
 

@@ -13,8 +13,9 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, costs, counted, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, counting, expect, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import tree_allreduce
+from labkit.scaling import costs
 
 lab.start("23_ring_allreduce")
 
@@ -155,7 +156,7 @@ def ring_allreduce(comm, vector):
 # %%
 with check("23.2"):
     try_ring(ring_allreduce, sum, 2, "the sum")
-    launch.run(counted.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
+    launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
     eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))
     predict.compare("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
 four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 import numpy as np
 from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
-from labkit.counted import expect_sum
+from labkit.counting import expect_sum
 
 lab.start("24_trees_and_halving")
 

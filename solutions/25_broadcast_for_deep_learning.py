@@ -14,7 +14,7 @@ from functools import partial
 from math import ceil, inf, sqrt
 
 import numpy as np
-from labkit import check, expect, lab, launch, models, plots, predict, record, scaling, timing, virtual
+from labkit import check, expect, lab, launch, nets, plots, predict, record, scaling, timing, virtual
 from labkit.collectives import tree_broadcast
 
 lab.start("25_broadcast_for_deep_learning")
@@ -34,7 +34,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # sends them to all, a message for each layer. Below: p ranks, n bytes, α and β as in lab 22.
 
 # %%
-layers = models.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
+layers = nets.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
 print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes in layers.items()))
 
 # %% [markdown]

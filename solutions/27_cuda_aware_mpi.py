@@ -14,8 +14,9 @@ import os
 from math import sqrt
 
 import numpy as np
-from labkit import check, devices, expect, lab, launch, plots, predict, record, scaling, virtual
-from labkit.devices import pipeline_time
+from labkit import check, expect, lab, launch, plots, predict, record, scaling, virtual
+from support import lab27
+from support.lab27 import pipeline_time
 
 lab.start("27_cuda_aware_mpi")
 
@@ -70,8 +71,8 @@ def staged(comm, device, out, into, outbox, inbox, dest, source):
 # %%
 ranks, here = launch.ranks_here(2), {"start": copy_start, "rate": copy_rate}
 with check("27.1"):
-    devices.trials(staged, lengths=(1, 1000, 4099))  # on 1 to 5 virtual ranks: answer, copies, messages, time
-    launch.run(devices.on_ranks, staged, 100_003, None, **here, ranks=ranks, timeout=20)
+    lab27.trials(staged, lengths=(1, 1000, 4099))  # on 1 to 5 virtual ranks: answer, copies, messages, time
+    launch.run(lab27.on_ranks, staged, 100_003, None, **here, ranks=ranks, timeout=20)
 
 # %% [markdown]
 # ### Predict
@@ -136,21 +137,21 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 
 # %%
 with check("27.2"):
-    devices.trials(pipelined, lengths=(1, 999, 1000, 1001, 2000, 7003), chunk=1000)
+    lab27.trials(pipelined, lengths=(1, 999, 1000, 1001, 2000, 7003), chunk=1000)
     for beta in (2e-10, 1e-9, 5e-9):  # a copy's seconds per byte, beside 1e-9 of a message
-        devices.trials(pipelined, lengths=[200_000], chunk=20_000, copy=(1e-5, beta))
-    launch.run(devices.on_ranks, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
+        lab27.trials(pipelined, lengths=[200_000], chunk=20_000, copy=(1e-5, beta))
+    launch.run(lab27.on_ranks, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
     ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}
-    races, name = launch.run(devices.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
+    races, name = launch.run(lab27.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
     best = {way: [times[way][1 << 22].samples.min() for times in races.values()] for way in ways}
     gain = min(np.divide(best["staged"], best["pipelined"]))  # the fastest runs: the machine may be busy
     expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
 
 # %%
 no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "ranks": [2], "trace": True}
-[slow] = devices.trials(staged, [10**6], **no_start)
-[fast] = devices.trials(pipelined, [10**6], 10**5, **no_start)
-plots.lanes(devices.busy(slow, "staged") | devices.busy(fast, "cut"), title="1 MB: what is busy when?")
+[slow] = lab27.trials(staged, [10**6], **no_start)
+[fast] = lab27.trials(pipelined, [10**6], 10**5, **no_start)
+plots.lanes(lab27.busy(slow, "staged") | lab27.busy(fast, "cut"), title="1 MB: what is busy when?")
 predict.compare("27.2", times_as_fast=slow.time / fast.time)
 
 # %% [markdown]
@@ -211,7 +212,7 @@ with check("27.3"):
         answer = takes_device_memory(version, built, {variable: value} if value else {})
         who = f"{version.splitlines()[0]!r}, built: {built}, {variable}={value}: you say {answer}"
         expect(answer is safe, f"{who}; it {'takes device memory' if safe else 'would crash'}: {safe}.")
-version, built = launch.run(devices.ask_mpi, ranks=ranks)[0]
+version, built = launch.run(lab27.ask_mpi, ranks=ranks)[0]
 safe = takes_device_memory(version, built, os.environ)
 print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device memory? {safe}")
 
@@ -220,9 +221,9 @@ print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device m
 # `Sendrecv` of device memory, once the GPU is idle, as MPI does not know its streams. When does cutting pay?
 
 # %%
-ways |= {"device buffers": (devices.direct, None)} if safe and name.startswith("cuda") else {}
+ways |= {"device buffers": (lab27.direct, None)} if safe and name.startswith("cuda") else {}
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
-races, name = launch.run(devices.race, sizes, ways | devices.STEPS, **here, ranks=ranks)[0]
+races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ranks)[0]
 for where, times in races.items():
     plots.bandwidth({way: times[way] for way in [*ways, "message"]}, title=f"{name}, {where}")
     for way, n in [(way, n) for way in times for n in sizes]:
@@ -278,9 +279,9 @@ with check("27.4"):
 
 # %%
 tried = {longest >> power: (pipelined, longest >> power) for power in (8, 6, 5, 4, 3, 2, 0)}
-found, name = launch.run(devices.race, [longest], tried, **here, ranks=ranks)[0]
+found, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
 for where, times in races.items():  # a start: the least time of 1 KiB, as no line fits every network
-    steps = [(min(times[x][1024].samples), scaling.fit_alpha_beta(times[x]).beta) for x in devices.STEPS]
+    steps = [(min(times[x][1024].samples), scaling.fit_alpha_beta(times[x]).beta) for x in lab27.STEPS]
     curves = {"T": {c / 1024: 1e3 * pipeline_time(longest, longest / c, steps) for c in tried}}
     curves["yours"] = {c / 1024: 1e3 * found[where][c][longest].samples for c in tried}
     plots.lines(curves, title=f"Which chunk? {name}", xlabel="chunk (KiB)", ylabel="ms", logx=True)
@@ -297,15 +298,15 @@ for where, times in races.items():  # a start: the least time of 1 KiB, as no li
 predict("27.4", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
 
 # %%
-link, engine = virtual.machine("k80_fdr").between, devices.COPY_ENGINE
+link, engine = virtual.machine("k80_fdr").between, lab27.COPY_ENGINE
 net, bad, sizes = (link.latency, link.beta), (link.latency, 1 / slow_read), [1 << i for i in range(7, 28)]
-steps, ends = [engine, net, engine], devices.CPU_TO_DEVICE
-paths = {"GDRCopy": {n: s + ends[n] + pipeline_time(n, 1, [net]) for n, s in devices.CPU_TO_HOST.items()}}
+steps, ends = [engine, net, engine], lab27.CPU_TO_DEVICE
+paths = {"GDRCopy": {n: s + ends[n] + pipeline_time(n, 1, [net]) for n, s in lab27.CPU_TO_HOST.items()}}
 for path, one in {"RDMA": [net], "RDMA, slow reads": [bad], "staged": steps}.items():
     paths[path] = {n: pipeline_time(n, 1, one) for n in sizes}
 paths["best chunks"] = {n: pipeline_time(n, n / choose(n, steps), steps) for n in sizes}
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
-cpu = max(n for n, s in devices.CPU_TO_HOST.items() if s < pipeline_time(n, 1, [engine]))
+cpu = max(n for n, s in lab27.CPU_TO_HOST.items() if s < pipeline_time(n, 1, [engine]))
 rdma = max((n for n in sizes if not choose(n, steps, bad)), default=0)
 predict.compare("27.4", cpu_to_host_bytes=cpu, slow_rdma_bytes=rdma)
 

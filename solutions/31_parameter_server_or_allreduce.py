@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, models, plots, predict, record, timing, virtual
+from labkit import check, data, expect, lab, launch, nets, plots, predict, record, timing, virtual
 from labkit.collectives import ring_allreduce, tree_allreduce
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -102,7 +102,7 @@ def try_step(step, size, length, *pieces):
 def train(comm, step, batch, servers, *more):
     """Lab 30's training, its net as one flat vector. Returns the losses of this rank's images; parameters."""
     images, labels = (torch.tensor(part) for part in data.digits()[:2])
-    net, losses, workers = models.torch_digits(), [], comm.size - servers
+    net, losses, workers = nets.torch_digits(), [], comm.size - servers
     parameters, gradient = (parameters_to_vector(net.parameters()).detach().numpy() for _ in range(2))
     for rows in (rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)):
         if comm.rank >= servers:
@@ -179,7 +179,7 @@ def cut(sizes, servers):
 
 
 # %%
-tables = {net: models.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
+tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
 layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
 with check("31.2"):
     for sizes, servers in [(sizes, s) for sizes in (layers["vgg16"], [3, 1000, 4], [2]) for s in (1, 3, 16)]:

@@ -13,9 +13,9 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, models, plots, predict, record, virtual
+from labkit import check, data, expect, lab, launch, nets, plots, predict, record, virtual
 from labkit.collectives import ring_allreduce
-from labkit.style import COLORS, new_figure
+from labkit.plots import COLORS, new_figure
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("33_gossip_topologies")
@@ -243,7 +243,7 @@ predict.compare("33.2", **{f"ring_of_{p}": steps_until("ring", p, 100) for p in 
 # %%
 torch.set_num_threads(1)  # so small a net gains nothing from more
 images, labels, test_images, test_labels = (torch.tensor(part) for part in data.digits())
-net = models.torch_digits()
+net = nets.torch_digits()
 start = parameters_to_vector(net.parameters()).detach().numpy()
 schedule = [rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)]
 

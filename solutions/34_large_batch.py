@@ -13,8 +13,9 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, lab, large_batch, launch, plots, predict, record
-from labkit.counted import on_every_size
+from labkit import check, lab, launch, plots, predict, record
+from labkit.counting import on_every_size
+from support import lab34
 
 lab.start("34_large_batch")
 
@@ -92,7 +93,7 @@ def learning_rate(step, batch, base, power, warm_up, epochs, images=1536, base_b
 
 # %%
 with check("34.1"):  # seven trainings; steps in the warm-up, at its end, later, and the last
-    large_batch.expect_rate(learning_rate)
+    lab34.expect_rate(learning_rate)
 
 # %% [markdown]
 # ### Measure: how far does linear scaling carry?
@@ -123,11 +124,11 @@ def holds(rows):
 
 ways = {"SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)), "SGD, linear": (sgd, plan(sgd_rate, 1, 0))}
 ways["SGD, linear, warm-up"] = sgd, plan(sgd_rate, 1, warm)
-found = large_batch.sweep(ways, batches, seeds, epochs, goal)
+found = lab34.sweep(ways, batches, seeds, epochs, goal)
 show(found, f"{epochs} epochs of the digits")
 plain, climbing = (holds(found[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
 predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
-net = [(w, large_batch.gradient(w, *large_batch.digits()[:2])) for w in map(large_batch.start_weights, seeds)]
+net = [(w, lab34.gradient(w, *lab34.digits()[:2])) for w in map(lab34.start_weights, seeds)]
 sizes = [[np.linalg.norm(w) / np.linalg.norm(g) for w, g in zip(*pair, strict=True)][::2] for pair in net]
 print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", np.mean(sizes, axis=0).round(1))
 
@@ -173,7 +174,7 @@ def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
 
 # %%
 with check("34.2"):  # gradients 1,000 times as large; four steps with and without decay, momentum; norms of 0
-    large_batch.expect_lars(lars)
+    lab34.expect_lars(lars)
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB
@@ -213,7 +214,7 @@ def lamb(weights, gradients, state, rate, decay=1e-4, betas=(0.9, 0.999), eps=1e
 
 # %%
 with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norms of 0
-    large_batch.expect_lamb(lamb)
+    lab34.expect_lamb(lamb)
 
 # %% [markdown]
 # ### Measure: do they carry further?
@@ -227,10 +228,10 @@ with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norm
 more = {"SGD, square root": (sgd, plan(sgd_rate, 0.5, warm))}
 more["LARS, linear"] = lars, plan(lars_rate, 1, warm)
 more["LAMB, linear"] = lamb, plan(lamb_rate, 1, warm)
-found |= large_batch.sweep(more, batches, seeds, epochs, goal)
+found |= lab34.sweep(more, batches, seeds, epochs, goal)
 show({way: found[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
 fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
-show(large_batch.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
+show(lab34.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
 
 # %% [markdown]
 # **Explain.** Layers' own rates carry further, LAMB's furthest, and all break. But look at SGD with the other
@@ -261,11 +262,11 @@ show(large_batch.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
 def parallel_step(comm, weights, images, labels, update, state, rate):
     """One step on all ranks. images, labels: this rank's. update: sgd, lars or lamb."""
     ### BEGIN SOLUTION
-    mine = large_batch.join(large_batch.gradient(weights, images, labels))
+    mine = lab34.join(lab34.gradient(weights, images, labels))
     total = np.empty_like(mine)
     # Across ranks: the mean gradient of the whole batch, before anybody takes its norm.
     comm.Allreduce(mine, total)
-    update(weights, large_batch.cut(total / comm.size, weights), state, rate)
+    update(weights, lab34.cut(total / comm.size, weights), state, rate)
     ### END SOLUTION
 
 
@@ -273,8 +274,8 @@ def parallel_step(comm, weights, images, labels, update, state, rate):
 updates, ranks = {"SGD": sgd, "LARS": lars, "LAMB": lamb}, launch.ranks_here(workers)
 with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, against one process
     for p in (1, 2, 3, 4):
-        large_batch.expect_parallel(parallel_step, updates, p)
-    trial = partial(large_batch.try_parallel, step=parallel_step, updates=updates)
+        lab34.expect_parallel(parallel_step, updates, p)
+    trial = partial(lab34.try_parallel, step=parallel_step, updates=updates)
     launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
 
 # %% [markdown]
@@ -288,10 +289,10 @@ with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, a
 predict("34.4", epoch_times_as_fast=40, goal_times_as_soon=10)
 
 # %%
-computing = large_batch.step_times(updates, images=batches[0])
+computing = lab34.step_times(updates, images=batches[0])
 seconds = {way: computing[way.split(",")[0]].median for way in found}
-times = large_batch.times_to_goal(found, seconds, batches[0], machine)
-epoch, goals = large_batch.speed_ups(times, "SGD, rate kept")
+times = lab34.times_to_goal(found, seconds, batches[0], machine)
+epoch, goals = lab34.speed_ups(times, "SGD, rate kept")
 goals.pop("SGD, linear", None)  # a curve less
 curves = {f"{goal} %: {way}": rows for way, rows in goals.items()} | {"an epoch": epoch}
 axes = {"xlabel": f"images per step, {batches[0]} a GPU", "ylabel": "times as fast as SGD on 1 GPU"}

@@ -15,8 +15,9 @@ import itertools
 import os
 import re
 
-from labkit import check, cluster, expect, home, lab, launch, mvapich, plots, predict, record, world
-from labkit.horovod_timeline import EXAMPLES, activities, backends, example, train_ways
+from labkit import check, cluster, expect, home, lab, launch, plots, predict, record, world
+from labkit.horovod.timeline import EXAMPLES, activities, backends, example, train_ways
+from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")
 ranks = launch.ranks_here(2)
@@ -78,14 +79,14 @@ def loaded_mpi(maps):
 
 # %%
 with check("42.1"):
-    for text, tool, want in mvapich.TEXTS:
+    for text, tool, want in lab42.TEXTS:
         expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
-    for maps, want in mvapich.MAPS:
+    for maps, want in lab42.MAPS:
         expect.equal(loaded_mpi(maps), want, f"MPI libraries among these files of a process:\n{maps}")
-    inside = launch.run(mvapich.look_inside, ranks=ranks, env=mvapich.UNBOUND)
+    inside = launch.run(lab42.look_inside, ranks=ranks, env=lab42.UNBOUND)
     found = [loaded_mpi(maps) for _, maps, _ in inside]
     expect.equal([len(files) for files in found], [1] * ranks, "Number of MPI libraries on each rank here")
-library = " ".join(str(part) for part in which_mpi(inside[0][0], mvapich.mpiname()))
+library = " ".join(str(part) for part in which_mpi(inside[0][0], lab42.mpiname()))
 print(f"Here: {library}, from {found[0][0]}")
 
 # %% [markdown]
@@ -136,15 +137,15 @@ def granted(env, ranks_on_node, cores):
 
 # %%
 with check("42.2"):
-    for env, on_node, cores, want in mvapich.THREAD_LEVELS:
+    for env, on_node, cores, want in lab42.THREAD_LEVELS:
         given = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
         expect.equal(granted(env, on_node, cores), want, f"{given}, {on_node} ranks on {cores} cores")
 free = not world.launcher()  # else MPI runs already, and its level stays
-tries = {"bound to nothing": None} | ({"asked for less": mvapich.UNBOUND | mvapich.SINGLE} if free else {})
+tries = {"bound to nothing": None} | ({"asked for less": lab42.UNBOUND | lab42.SINGLE} if free else {})
 if free and library.startswith("MVAPICH2"):
     tries |= {"no variable": {}, "socket": {"MV2_CPU_BINDING_LEVEL": "socket"}}
 for name, env in tries.items():
-    level = inside[0][2] if env is None else launch.run(mvapich.thread_level, ranks=ranks, env=env)[0]
+    level = inside[0][2] if env is None else launch.run(lab42.thread_level, ranks=ranks, env=env)[0]
     record.add("thread level", ranks=ranks, asked=name, level=level, mpi=library)
     print(f"{library}, {name}: hvd.mpi_threads_supported() says {level}")
 kept = record.reference(lab.current(), "thread level").reindex(columns=["mpi", "asked", "level"])
@@ -217,15 +218,15 @@ def local_rank(env):
 
 # %%
 with check("42.3"):
-    for flavour, gdrcopy, want in mvapich.VARIABLES:
+    for flavour, gdrcopy, want in lab42.VARIABLES:
         expect.equal(variables(flavour, gdrcopy), want, f"Variables of {flavour}, libgdrapi.so: {gdrcopy}")
     program = ["python", "train.py", "--name=a=b"]
     for launcher, nodes, gpus in itertools.product(("mpirun_rsh", "srun"), (1, 2, 3), (1, 4)):
-        line = mvapich.read(command(launcher, nodes, gpus, want, program))
-        right = {"program": program, "variables": want, "options": mvapich.options(launcher, nodes, gpus)}
+        line = lab42.read(command(launcher, nodes, gpus, want, program))
+        right = {"program": program, "variables": want, "options": lab42.options(launcher, nodes, gpus)}
         for part in right:
             expect.equal(line[part], right[part], f"{launcher}, {nodes} nodes of {gpus} GPUs, the {part}")
-    for env, place in mvapich.LOCAL_RANKS:
+    for env, place in lab42.LOCAL_RANKS:
         expect.equal(local_rank(env), place, f"Local rank with {env}")
     here = launch.run(lambda: (local_rank(os.environ), world.local_rank()), ranks=ranks)
     expect(all(one == other for one, other in here), f"Local ranks here (yours, labkit's): {here}")
@@ -277,7 +278,7 @@ def carried(events):
 
 # %%
 def run(controller="mpi", **ways):  # in home(): timeline_fused.json, …
-    more = {"ranks": ranks, "controller": controller, "env": mvapich.UNBOUND}
+    more = {"ranks": ranks, "controller": controller, "env": lab42.UNBOUND}
     return launch.run(train_ways, layers, width, steps, ways, home(), **more)[0]
 
 

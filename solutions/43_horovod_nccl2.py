@@ -14,8 +14,10 @@
 import re
 
 import horovod.torch as hvd
-from labkit import across_nodes, home, horovod_timeline, lab, launch, nccl_log, nccl_run, plots, world
+from labkit import home, lab, launch, plots, world
 from labkit.checks import check, expect, hint, predict
+from labkit.horovod import timeline
+from support import lab43
 
 lab.start("43_horovod_nccl2")
 
@@ -34,7 +36,7 @@ lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortes
 # `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p`. labkit has excerpts of real logs; three versions of NCCL on connections:
 
 # %%
-logs = {name: nccl_log.example(name).read_text().splitlines() for name in nccl_log.examples()}
+logs = {name: lab43.example(name).read_text().splitlines() for name in lab43.examples()}
 for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
     print(name, *[line for line in logs[name] if " via " in line][:5], sep="\n")
 
@@ -91,9 +93,9 @@ def connections(lines):
 with check("43.1"):
     for name, lines in logs.items():
         for line in [line for line in lines if "NCCL INFO" in line]:
-            got, want = connections([line]), nccl_log.parse(line).transports(short=True)
+            got, want = connections([line]), lab43.parse(line).transports(short=True)
             expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
-        want = nccl_log.read(nccl_log.example(name)).transports(short=True)
+        want = lab43.read(lab43.example(name)).transports(short=True)
         expect.equal(connections(lines), want, f"all connections in the log {name}")
     lines = [f"Channel 0{i} : 6[6] -> 7[7] via {via}" for i, via in enumerate(("P2P/IPC", "SHM/direct"))]
     expect.equal(connections(lines), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
@@ -235,10 +237,10 @@ with check("43.3"):
 
 # %%
 print({by: bool(getattr(hvd, f"{by}_built")()) for by in ("mpi", "gloo", "nccl")})  # horovodrun --check-build
-print(nccl_run.report(my_gpu, lengths))
+print(lab43.report(my_gpu, lengths))
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
-_, events = launch.run(horovod_timeline.train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
-print("calls by library:", horovod_timeline.backends(events) if world.is_root() else "")
+_, events = launch.run(timeline.train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
+print("calls by library:", timeline.backends(events) if world.is_root() else "")
 
 # %% [markdown]
 # So tensors on CPUs go, with any build. With tensors on GPUs you want to read `NCCL_ALLREDUCE`.
@@ -281,7 +283,7 @@ def leaves_node(way, m, g):
 with check("43.4"):
     for way in ("ring", "tree", "torus"):
         for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2)]:
-            you, run = leaves_node(way, m, g), across_nodes.leaving(way, m, g)
+            you, run = leaves_node(way, m, g), lab43.leaving(way, m, g)
             expect.close(you, run, f"{way}, {m} node(s) of {g}: you say (vectors, messages, rounds) = {you}")
 
 # %% [markdown]
@@ -293,7 +295,7 @@ with check("43.4"):
 predict("43.4", tree_short=3.0, torus_short=2.0, tree_long=0.3, torus_long=1.0, hierarchical_long=1.0)
 
 # %%
-gain = across_nodes.gains(nodes, machine, lengths, copy * 1e9)
+gain = lab43.gains(nodes, machine, lengths, copy * 1e9)
 curves = {way: {n / 1e3: value for n, value in row.items()} for way, row in gain.items()}
 plots.lines(curves, xlabel="kB", ylabel="times a ring's speed", title=f"{nodes} nodes, {machine}", logx=True)
 short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
@@ -308,7 +310,7 @@ predict.compare("43.4", **short, **long)
 
 # %%
 times = {}
-for call in nccl_log.read(nccl_log.example("tuning_h100_allreduce")).choices:
+for call in lab43.read(lab43.example("tuning_h100_allreduce")).choices:
     times.setdefault(f"{call.algorithm}, {call.protocol}", {})[call.bytes] = call.seconds
 plots.bandwidth(times, title="What NCCL chose, and its estimates")
 

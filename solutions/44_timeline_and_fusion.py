@@ -14,8 +14,9 @@
 from functools import partial
 
 import pandas as pd
-from labkit import check, cluster, fusion, home, lab, launch, predict, world
-from labkit.fusion import PHASES
+from labkit import check, cluster, home, lab, launch, predict, world
+from support import lab44
+from support.lab44 import PHASES
 
 lab.start("44_timeline_and_fusion")
 
@@ -38,9 +39,9 @@ rounds = 3  # turns of each way of a step, 5 steps each
 ranks = launch.ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
-events = start(fusion.timelines, fusion.ways(ranks // 2, pause=0.05), home())[0]
-first = fusion.lines(events["late"])
-fusion.show_lines(first, "a")
+events = start(lab44.timelines, lab44.ways(ranks // 2, pause=0.05), home())[0]
+first = lab44.lines(events["late"])
+lab44.show_lines(first, "a")
 
 # %% [markdown]
 # `B` opens something, `E` closes what this tensor opened last, like brackets. `X` is a rank that has it
@@ -108,10 +109,10 @@ def late(lines):
 
 # %%
 with check("44.1"):
-    fusion.expect_reading(phases, late, events)
+    lab44.expect_reading(phases, late, events)
 print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
 print(f"µs waited for one rank: {late(first)}. Rank {ranks // 2} was 50000 late, in 2 steps of 3 tensors.")
-print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
+print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
 
 # %% [markdown]
 # To negotiate is to **wait for the last rank**: a long NEGOTIATE means a late rank, not a slow network.
@@ -178,8 +179,8 @@ def fuse(ready, limit):
 
 # %%
 with check("44.2"):
-    fusion.expect_fused(rounded, fuse, events, on_node)
-none, some, _, most = fusion.show_travelled(events)
+    lab44.expect_fused(rounded, fuse, events, on_node)
+none, some, _, most = lab44.show_travelled(events)
 predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
 
 # %% [markdown]
@@ -229,10 +230,10 @@ def step_time(gradients, limit, cycle, seconds):
 
 # %%
 with check("44.3"):
-    fusion.expect_step_time(step_time)
+    lab44.expect_step_time(step_time)
 
 # %%
-net, ms = fusion.show_predicted(step_time, layers, backward, *slow_link)
+net, ms = lab44.show_predicted(step_time, layers, backward, *slow_link)
 predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 
 # %% [markdown]
@@ -284,7 +285,7 @@ def asked(steps, places):
 
 # %%
 with check("44.4"):
-    truth = fusion.expect_asked(asked, events)
+    truth = lab44.expect_asked(asked, events)
 print(*truth.items(), sep="\n")
 total = [sum(truth[name]) for name in ("always the same", "a metric without a name", "no cache")]
 predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_without_cache=total[2])
@@ -300,13 +301,13 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 # there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%
-ways = fusion.knobs(net, long_cycle)
-link, times = start(fusion.measure, ways, rounds)[0]
-fusion.show(fusion.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
-fusion.keep_activities(events, ranks, on_node)
+ways = lab44.knobs(net, long_cycle)
+link, times = start(lab44.measure, ways, rounds)[0]
+lab44.show(lab44.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
+lab44.keep_activities(events, ranks, on_node)
 there = cluster.here() and not world.launcher()
 job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if there else None
-fusion.show_job(job)
+lab44.show_job(job)
 
 # %% [markdown]
 # **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.

@@ -38,11 +38,11 @@ def print_lab_errors_plainly() -> None:
     """
 
     def hook(kind, error, trace):
-        from labkit import _notes, world
+        from labkit import launch, world
 
         under = world.launcher() not in (None, "labkit")
         if under:
-            _notes.error(error)
+            launch.error(error)
         together = under and _all_fail()
         if under and not world.is_root():
             if together:

@@ -1,12 +1,11 @@
 """The virtual cluster: a function on many ranks, each with a clock; messages cost as on a given machine."""
 
-from labkit.virtual.arguments import by_rank
+from labkit.virtual.buffers import Vector, vector
+from labkit.virtual.catalogue import machine, machines
 from labkit.virtual.cluster import Cluster
 from labkit.virtual.machine import Link, Machine, ideal
-from labkit.virtual.machines import machine, machines
-from labkit.virtual.run import Run
+from labkit.virtual.run import Run, by_rank
 from labkit.virtual.trials import trials
-from labkit.virtual.vector import Vector, vector
 
 __all__ = [
     "Cluster",

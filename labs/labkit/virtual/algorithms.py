@@ -6,10 +6,14 @@ Sources: MPICH (src/mpi/coll, its file names below); Thakur, Rabenseifner and Gr
 
 from __future__ import annotations
 
+import operator
+import sys
+from collections.abc import Callable
+
 import numpy as np
 
-from labkit.virtual.reductions import Operation
-from labkit.virtual.wire import Arrays, Wire
+from labkit.virtual import buffers, explain
+from labkit.virtual.matching import Call
 
 SHORT = 2048  # bytes: what MPICH long took for short; MPICH 5 has a table instead (lab 24)
 NOTHING = np.empty(0, np.uint8)
@@ -229,3 +233,161 @@ def scatter(w: Wire, held, part: int, root: int):
 def _below(place: int, size: int) -> int:
     """Ranks in the subtree of `place` in a binomial tree over `size`, itself included."""
     return size if place == 0 else min(place & -place, size - place)
+
+
+# What a collective sends with: the messages of one call, apart from the program's and from other calls'.
+
+
+class Wire:
+    """comm: a communicator in the context of its collectives. call: which of them; its number is the tag."""
+
+    commutes = True  # may an algorithm change the order of ranks, where the operation allows it?
+
+    def __init__(self, comm, call: Call):
+        self.comm, self.call, self.tag = comm, call, call.number
+        self.rank, self.size = comm.rank, comm.size
+
+
+class Arrays(Wire):
+    """Values are flat arrays. Reductions take the machine's γ per byte, of a Vector per byte it counts as."""
+
+    def send(self, value: np.ndarray, dest: int) -> None:
+        self.comm.Send(value, dest, self.tag)
+
+    def recv(self, into: np.ndarray, source: int) -> np.ndarray:
+        self.comm.Recv(into, source, self.tag)
+        return into
+
+    def recv_part(self, held: np.ndarray, begin: int, end: int, source: int) -> None:
+        self.comm.Recv(held[begin:end], source, self.tag)
+
+    def as_sent(self, value: np.ndarray, root: int) -> np.ndarray:
+        """What came from `root`: when it is passed on it counts as much as there, where that is a Vector."""
+        return buffers.like(value, self.call.values[root])
+
+    def swap(self, value: np.ndarray, dest: int, into: np.ndarray, source: int) -> np.ndarray:
+        self.comm.Sendrecv(value, dest, self.tag, into, source, self.tag)
+        return into
+
+    def swap_into(self, parts, place: int, value: np.ndarray, dest: int, source: int) -> None:
+        """Send `value`, receive parts[place]."""
+        self.comm.Sendrecv(value, dest, self.tag, parts[place], source, self.tag)
+
+    def fold(self, op: Operation, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """left op right, into `out`, in virtual time."""
+        lane = self.comm._lane
+        op.on_arrays(np.asarray(left), np.asarray(right), np.asarray(out))
+        gamma = lane.engine.gamma
+        if gamma:
+            lane.spend(self.bytes(out) * gamma, "reduce")
+        return out
+
+    def room(self, like: np.ndarray, count: int | None = None) -> np.ndarray:
+        return buffers.room(like, count)
+
+    def bytes(self, value: np.ndarray) -> float:
+        return value.nbytes * getattr(value, "scale", 1)
+
+
+class Objects(Wire):
+    """Values are objects, pickled on their way. They are combined in order of rank: lists add up in order."""
+
+    commutes = False
+
+    def send(self, value: object, dest: int) -> None:
+        self.comm.send(value, dest, self.tag)
+
+    def recv(self, into: object, source: int) -> object:
+        return self.comm.recv(None, source, self.tag)
+
+    def recv_part(self, held: list, begin: int, end: int, source: int) -> None:
+        held[begin:end] = self.comm.recv(None, source, self.tag)
+
+    def as_sent(self, value: object, root: int) -> object:
+        return value
+
+    def swap(self, value: object, dest: int, into: object, source: int) -> object:
+        return self.comm.sendrecv(value, dest, self.tag, None, source, self.tag)
+
+    def swap_into(self, parts: list, place: int, value: object, dest: int, source: int) -> None:
+        parts[place] = self.comm.sendrecv(value, dest, self.tag, None, source, self.tag)
+
+    def fold(self, op: Operation, left: object, right: object, out: object) -> object:
+        return op.function(left, right)
+
+    def room(self, like: object, count: int | None = None) -> object:
+        return None if count is None else [None] * count
+
+
+# What Reduce and its like combine with: mpi4py's operations, NumPy's ufuncs, functions of two arguments.
+
+
+_KNOWN = {  # mpi4py's names
+    "SUM": (np.add, operator.add),
+    "PROD": (np.multiply, operator.mul),
+    "MAX": (np.maximum, max),
+    "MIN": (np.minimum, min),
+    "LAND": (np.logical_and, None),
+    "LOR": (np.logical_or, None),
+    "LXOR": (np.logical_xor, None),
+    "BAND": (np.bitwise_and, operator.and_),
+    "BOR": (np.bitwise_or, operator.or_),
+    "BXOR": (np.bitwise_xor, operator.xor),
+}
+
+
+class Operation:
+    """An associative operation. name: in sentences. ufunc: for arrays, None if there is only `function`.
+
+    commutative: algorithms may then change the order of ranks; without it they combine in order of rank.
+    """
+
+    __slots__ = ("commutative", "function", "name", "ufunc")
+
+    def __init__(self, name: str, ufunc: np.ufunc | None, function: Callable, commutative: bool):
+        self.name, self.ufunc, self.function, self.commutative = name, ufunc, function, commutative
+
+    def on_arrays(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+        """left op right, element by element, into `out` (which may be one of them)."""
+        if self.ufunc is None:
+            out[...] = self.function(left, right)
+        else:
+            self.ufunc(left, right, out=out)
+
+
+_BY_NAME = {
+    name: Operation(name, ufunc, function or ufunc, True) for name, (ufunc, function) in _KNOWN.items()
+}
+_SUM = _BY_NAME["SUM"]
+
+
+def operation(op: object, call: str) -> Operation:
+    """The Operation that `op` means: the sum (None), MPI.MAX and its like, a ufunc, a function of two."""
+    if op is None:
+        return _SUM
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and isinstance(op, mpi.Op):
+        for name, one in _BY_NAME.items():
+            if op == getattr(mpi, name):
+                return one
+        return Operation("of your own", None, op, False)
+    for one in _BY_NAME.values():
+        if op is one.ufunc or op is one.function:
+            return one
+    if not callable(op):
+        raise TypeError(f"{call} takes op=MPI.SUM, MPI.MAX and their like, or a function of two, not {op!r}.")
+    return Operation(
+        getattr(op, "__name__", "of your own"), op if isinstance(op, np.ufunc) else None, op, False
+    )
+
+
+def for_arrays(op: object, call: str) -> Operation:
+    """The same for an upper-case call: what only works on objects, like MPI.MAXLOC on pairs, is refused."""
+    found = operation(op, call)
+    mpi = sys.modules.get("mpi4py.MPI")
+    if found.ufunc is None and mpi is not None and isinstance(found.function, mpi.Op):
+        raise explain.MPIError(
+            f"{call} on the virtual cluster knows MPI.SUM, PROD, MAX, MIN and the logical and bitwise ones, "
+            "NumPy's ufuncs and functions of two arrays; not this operation."
+        )
+    return found

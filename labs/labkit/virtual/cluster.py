@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 
 from labkit.errors import LabError
-from labkit.virtual import arguments, constants, stuck
-from labkit.virtual.arguments import by_rank
+from labkit.virtual import requests, stuck
+from labkit.virtual import run as virtual_run
+from labkit.virtual.catalogue import choose
 from labkit.virtual.comm import Comm
 from labkit.virtual.engine import Engine
 from labkit.virtual.machine import Machine
-from labkit.virtual.machines import choose
-from labkit.virtual.run import Run
+from labkit.virtual.run import Run, by_rank
 from labkit.virtual.transport import Transport
 
 __all__ = ["Cluster", "by_rank"]
@@ -54,15 +54,15 @@ class Cluster:
         """
         if not callable(fn):
             raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
-        size, mpi = self.size, constants.now()
-        arguments.check([*args, *kwargs.values()], size)
+        size, mpi = self.size, requests.now()
+        virtual_run.check([*args, *kwargs.values()], size)
         engine = Engine([rank // self.ranks_per_node for rank in range(size)], trace)
         engine.gamma = self.machine.gamma
         transport = Transport(engine, self.machine, [rank % self.ranks_per_node for rank in range(size)])
         members = list(range(size))
 
         def program(rank: int) -> Callable[[], object]:
-            mine, more = arguments.own(args, kwargs, rank)
+            mine, more = virtual_run.own(args, kwargs, rank)
             return lambda: fn(Comm(transport, engine.states[rank].lane, members, rank, 0, mpi), *mine, **more)
 
         try:

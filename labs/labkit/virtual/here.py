@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 
 from labkit import record
 from labkit.errors import LabError
-from labkit.measurement import digits, human
+from labkit.timing import digits, human
 from labkit.virtual.machine import Link, Machine
 
 LAB = "22_latency_and_bandwidth"

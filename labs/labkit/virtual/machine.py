@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 
 from labkit.errors import LabError
-from labkit.measurement import digits, human
+from labkit.timing import digits, human
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from labkit import _verdict
+from labkit import launch
 from labkit.errors import RankFailed
 from labkit.virtual import explain, stuck
 
@@ -55,7 +55,7 @@ class Call:
         missing = self.missing()
         if missing:
             have = "has" if len(missing) == 1 else "have"
-            return f"{call}, which {stuck._ranks(missing)} {have} not called", missing
+            return f"{call}, which {stuck.ranks_shown(missing)} {have} not called", missing
         return call, list(self.members) if peer is None else [self.members[peer]]
 
 
@@ -118,8 +118,8 @@ def _mismatch(comm, call: Call, name: str, terms: dict) -> RankFailed:
     rank, first = comm._members[comm.rank], call.members[call.first]
     here, there = stuck.line(explain.mark()), stuck.line(call.mark)
     text = (
-        f"rank {rank} {mine}{stuck._brackets(here)}, but rank {first} {other}"
-        f"{stuck._brackets('the same line' if here == there else there)}{_inside(comm)}. "
+        f"rank {rank} {mine}{stuck.brackets(here)}, but rank {first} {other}"
+        f"{stuck.brackets('the same line' if here == there else there)}{_inside(comm)}. "
         f"All ranks of a communicator make the same collective calls in the same order{which}."
     )
     return RankFailed(text, rank=rank, kind="Mismatch", message=text, line=here)
@@ -131,7 +131,7 @@ def _inside(comm) -> str:
         return ""
     if len(members) > stuck.SHOWN:
         return f", on a communicator of {len(members)} ranks"
-    return f", on the communicator of {_verdict.ranks_text(members)}"
+    return f", on the communicator of {launch.ranks_text(members)}"
 
 
 def _told(keys: list[str], terms: dict) -> str:

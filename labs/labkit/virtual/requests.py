@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from labkit.virtual import constants, explain, stuck
+import numpy as np
+
+from labkit.virtual import explain, stuck
 from labkit.virtual.buffers import array
-from labkit.virtual.lacking import add_to_request
-from labkit.virtual.lanes import Lane
+from labkit.virtual.engine import Lane
+from labkit.virtual.explain import add_to_request
 
 
 @add_to_request
@@ -94,7 +97,7 @@ class Request:
     def waitany(cls, requests: Sequence[Request], status=None) -> tuple[int, object]:
         left = [request for request in requests if not request._over]
         if not left:
-            return constants.now().UNDEFINED, None
+            return now().UNDEFINED, None
         lane = left[0]._comm._lane
         lane.sync()
         place = _first(requests, lane.now)
@@ -112,13 +115,13 @@ class Request:
     def testany(cls, requests: Sequence[Request], status=None) -> tuple[int, bool, object]:
         left = [request for request in requests if not request._over]
         if not left:
-            return constants.now().UNDEFINED, True, None
+            return now().UNDEFINED, True, None
         lane = left[0]._comm._lane
         lane.sync()
         place = _first(requests, lane.now)
         if place is None:
             lane.look(left[0]._comm._transport.look, left[0]._waits("Testany"))
-            return constants.now().UNDEFINED, False, None
+            return now().UNDEFINED, False, None
         return place, True, requests[place].wait(status)
 
     def _when(self) -> float | None:
@@ -249,3 +252,55 @@ class ReceiveRequest(Request):
         if receive.message is None:
             self._block(comm._lane)
         self._result = comm._take(receive, status)
+
+
+# The status of a message.
+
+
+class Status:
+    """Source, tag and length of a received message."""
+
+    def __init__(self):
+        self.source, self.tag, self._length = -1, -1, 0
+
+    def Get_source(self) -> int:
+        return self.source
+
+    def Get_tag(self) -> int:
+        return self.tag
+
+    def Get_count(self, datatype=None) -> int:
+        """Elements of `datatype` (an mpi4py datatype or a NumPy one), bytes without it."""
+        size = 1 if datatype is None else getattr(datatype, "size", None) or np.dtype(datatype).itemsize
+        return self._length // size
+
+    @staticmethod
+    def fill(status, source: int, tag: int, length: int) -> None:
+        """Write into a Status of ours or of mpi4py."""
+        if isinstance(status, Status):
+            status.source, status.tag, status._length = source, tag, length
+            return
+        from mpi4py import MPI
+
+        status.source, status.tag = source, tag
+        if MPI.Is_initialized():  # the count needs MPI's types
+            status.Set_elements(MPI.BYTE, length)
+
+
+# MPI's special numbers, as mpi4py has them where it is loaded, else as in MPICH's ABI.
+
+
+_MPICH = {"ANY_SOURCE": -2, "ANY_TAG": -1, "PROC_NULL": -1, "UNDEFINED": -32766, "COMM_TYPE_SHARED": 1}
+
+
+class Numbers:
+    """`.ANY_SOURCE` and its like, looked up when asked for: a program may import mpi4py while it runs."""
+
+    def __getattr__(self, name: str) -> int:
+        if name not in _MPICH:
+            raise AttributeError(name)
+        return getattr(sys.modules.get("mpi4py.MPI"), name, _MPICH[name])
+
+
+def now() -> Numbers:
+    return Numbers()

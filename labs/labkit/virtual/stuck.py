@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from labkit import _failure, _verdict
+from labkit import launch
 from labkit.errors import RankFailed
 
 SHOWN = 4  # ranks named one by one; the others in a word
@@ -24,7 +24,7 @@ def failed(rank: int, error: BaseException) -> BaseException:
     """What the caller of `cluster.run` gets for an exception of rank `rank`: as launch.run would tell it."""
     if isinstance(error, KeyboardInterrupt | RankFailed):
         return error
-    return _verdict.raised(rank, _failure.describe(error, "run", 0.0))
+    return launch.raised(rank, launch.describe(error, "run", 0.0))
 
 
 def deadlock(engine, eager: float, lanes: list) -> RankFailed:
@@ -37,11 +37,11 @@ def deadlock(engine, eager: float, lanes: list) -> RankFailed:
     text = f"deadlock: {_in_short([waits[rank] for rank in chain])}"
     if not circle:
         ended = waits[chain[0]].for_
-        text += f", but {_ranks(ended)} {'have' if len(ended) > 1 else 'has'} ended"
+        text += f", but {ranks_shown(ended)} {'have' if len(ended) > 1 else 'has'} ended"
     others = [rank for rank in waits if rank not in chain]
     if others:
         one = waits[others[0]]
-        text += f"; {_ranks(others)} wait{'s' * (len(others) == 1)} too, "
+        text += f"; {ranks_shown(others)} wait{'s' * (len(others) == 1)} too, "
         text += f"{f'rank {one.rank} ' * (len(others) > 1)}in {one.what}{one.place}"
     text += "; nobody can go on."
     if any(waits[rank].what.startswith(("Send ", "send ")) for rank in chain):
@@ -62,7 +62,7 @@ def left_undone(engine) -> RankFailed | None:
     ]
     if requests:
         rank = requests[0][0]
-        told = [f"the {one.told()} of rank {rank}{_brackets(one.line())}" for rank, one in requests[:LEFT]]
+        told = [f"the {one.told()} of rank {rank}{brackets(one.line())}" for rank, one in requests[:LEFT]]
         what = (
             "was never waited for: call its Wait"
             if len(requests) == 1
@@ -73,7 +73,7 @@ def left_undone(engine) -> RankFailed | None:
         rank = messages[0][0].source.rank
         told = [
             f"rank {channel.source.rank} sent rank {channel.dest.rank} {message[4]} bytes with tag "
-            f"{message[0]}{_brackets(line(message[7]))}"
+            f"{message[0]}{brackets(line(message[7]))}"
             for channel, message in messages[:LEFT]
         ]
         it = "it" if len(messages) == 1 else "them"
@@ -89,26 +89,26 @@ def line(mark: tuple | None) -> str:
         return ""
     code, offset = mark
     starts = [(start, number) for start, _, number in code.co_lines() if start <= offset and number]
-    frame = _verdict.Frame(code.co_filename, max(starts)[1] if starts else code.co_firstlineno, code.co_name)
+    frame = launch.Frame(code.co_filename, max(starts)[1] if starts else code.co_firstlineno, code.co_name)
     return frame.stuck_place() if frame.learners else ""
 
 
 def line_of(frame) -> str:
     """The same of the learner's innermost line in a chain of frames that begins at `frame`."""
-    own = _verdict.innermost([_verdict.Frame(*one) for one in _failure.stack(frame)])
+    own = launch.innermost([launch.Frame(*one) for one in launch.stack(frame)])
     return own.stuck_place() if own else ""
 
 
 def _wait(engine, lane) -> Wait:
     rank, everyone = lane.state.rank, [state.rank for state in engine.states if state is not lane.state]
-    place = _brackets(line_of(lane.thread.gr_frame))
+    place = brackets(line_of(lane.thread.gr_frame))
     if lane.waits is None:
         return Wait(rank, "a call", place, everyone)
     call, comm, way, peer, tag = (*lane.waits, None, None, None, None)[:5]
     collective = getattr(comm, "_collective", None)  # of a communicator's own messages inside a collective
     if collective is not None:
         what, for_ = collective.waits(call if peer is None else collective.name, peer)
-        return Wait(rank, what, place or _brackets(line(getattr(comm, "_mark", None))), for_)
+        return Wait(rank, what, place or brackets(line(getattr(comm, "_mark", None))), for_)
     if peer is None or not isinstance(peer, int) or not 0 <= peer < comm.size:
         return Wait(rank, f"{call} from any rank" if way == "from" else str(call), place, everyone)
     peer = comm._members[peer]
@@ -157,15 +157,15 @@ def _in_short(waits: list[Wait]) -> str:
     return ", ".join(parts)
 
 
-def _ranks(ranks: list[int]) -> str:
+def ranks_shown(ranks: list[int]) -> str:
     if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
         return f"ranks {ranks[0]} to {ranks[-1]}"
     if len(ranks) > SHOWN:
         return f"{len(ranks)} ranks"
-    return _verdict.ranks_text(ranks)
+    return launch.ranks_text(ranks)
 
 
-def _brackets(text: str) -> str:
+def brackets(text: str) -> str:
     return f" ({text})" if text else ""
 
 

@@ -1,0 +1,116 @@
+"""One JSON line per result, with where it came from; safe with many writers and with a writer that is killed.
+
+Every lab that measures adds records; labs 50 and 80 only read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import labkit
+from labkit import lab as _lab
+from labkit import world
+from labkit.errors import LabError
+from labkit.record import jsonl
+from labkit.timing import Measurement, Ratio
+
+_OWN = ("lab", "utc")  # names a caller may not use
+
+
+def add(result: str, *, unit: str | None = None, **fields) -> dict:
+    """Append one result of the current lab and return the record. Only rank 0 writes.
+
+    result: what was measured, "step" or "allreduce". unit: of the value ("images/s"). fields: the value and
+    what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really did the work.
+    A field `seconds=Measurement` becomes `seconds` (its median), `seconds_q1`, `seconds_q3`, `seconds_runs`
+    and `seconds_steady`. Where it ran, versions and the git revision are added (see labkit.provenance); a
+    field of the same name (`ranks=8`, `device="cuda:0"`) takes their place.
+    """
+    stem = _lab.current()
+    if not stem:
+        raise LabError('record.add needs to know the lab: call lab.start("NN_name") first.')
+    for name in _OWN:
+        if name in fields:
+            raise LabError(f"record.add writes `{name}` itself; choose another name for yours.")
+    from labkit.record import provenance
+
+    plain: dict = {}
+    for name, value in fields.items():
+        plain.update(_plain_field(name, value))
+    if unit is None and any(isinstance(value, Measurement) for value in fields.values()):
+        unit = "s"
+    entry = {"lab": stem, "result": result, "unit": unit, **provenance.here(), **plain}
+    if world.is_root():
+        jsonl.append(path(stem), entry)
+    return entry
+
+
+def load(lab: str | None = None, result: str | None = None):
+    """The records of `lab` (None: the current one) as a pandas.DataFrame, oldest first; `result` picks one.
+
+    A line that is not a record is skipped with a warning that names file and line.
+    """
+    stem = lab or _lab.current()
+    if not stem:
+        raise LabError('record.load needs a lab: record.load("50_strong_and_weak_scaling").')
+    return _frame(path(stem), result, f"No records of {stem} yet: run its Measure cells first.")
+
+
+def reference(lab: str, result: str | None = None):
+    """The kit's own records of `lab`, measured once on a known machine, to compare with yours."""
+    file = labkit.root() / "solutions" / "results" / f"{lab}.jsonl"
+    return _frame(file, result, f"The kit has no reference results for {lab}.")
+
+
+def path(lab: str) -> Path:
+    """The file that holds this learner's records of `lab`."""
+    return labkit.home() / "records" / f"{lab}.jsonl"
+
+
+def _frame(file: Path, result: str | None, when_empty: str):
+    import pandas
+
+    found = entries(file)
+    if not found:
+        print(when_empty)
+        return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
+    frame = pandas.DataFrame(found)
+    if result is None:
+        return frame
+    chosen = frame[frame["result"] == result].reset_index(drop=True)
+    if chosen.empty:
+        print(f"No result {result!r} in {file.name}; it has {', '.join(sorted(set(frame['result'])))}.")
+        return chosen
+    return chosen.dropna(axis="columns", how="all")
+
+
+def entries(file: Path) -> list[dict]:
+    """The records in a file, oldest first; [] where there is no file."""
+    return jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
+
+
+def _plain_field(name: str, value) -> dict:
+    if isinstance(value, Measurement | Ratio):
+        quartiles = {"": value.median, "_q1": value.q1, "_q3": value.q3}
+        kept = {f"{name}{end}": _plain(name, number) for end, number in quartiles.items()}
+        return {**kept, f"{name}_runs": len(value.samples), f"{name}_steady": value.steady}
+    return {name: _plain(name, value)}
+
+
+def _plain(name: str, value):
+    """`value` as JSON has it. What is not a finite number becomes null: JSON has no other word for it."""
+    if hasattr(value, "tolist"):  # numpy scalar or array, torch tensor
+        value = value.tolist()
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(name, item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | range):
+        return [_plain(name, item) for item in value]
+    raise LabError(f"record.add cannot keep `{name}`, a {type(value).__name__}: give numbers, text or lists.")

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-import labkit
-from labkit import cluster, doctor
+from labkit import cluster, doctor, paths
 from labkit.errors import LabError
 
 from slurm import job
@@ -114,7 +113,7 @@ def _choice(variable: str, value: str) -> str:
 
 
 def _write(answers: Answers, content: str) -> Path:
-    file = labkit.root() / "slurm" / "sites" / f"{answers['name']}.sh"
+    file = paths.root() / "slurm" / "sites" / f"{answers['name']}.sh"
     part = file.with_suffix(".part")
     try:
         part.write_text(content, encoding="utf-8")
@@ -270,7 +269,7 @@ def _check_modules(machine: Machine, _: Answers, modules: str) -> None:
     if not modules:
         return
     done = subprocess.run(
-        ["bash", "-c", _LOAD, "bash", *modules.split()], cwd=labkit.root(), env=machine.env,
+        ["bash", "-c", _LOAD, "bash", *modules.split()], cwd=paths.root(), env=machine.env,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
     if done.returncode:
@@ -301,3 +300,19 @@ QUESTIONS = (
     Question("modules", "Modules to load, in this order", _modules, _check_modules),
     Question("flavor", f"MPI library ({', '.join(cluster.FLAVORS)})", _flavor, _check_flavor),
 )
+
+
+def main() -> int:
+    """`make site`. 0: the file is written; 1: it is not, and why; 130: Ctrl-C."""
+    try:
+        run()
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

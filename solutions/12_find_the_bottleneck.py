@@ -14,7 +14,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from labkit import check, lab, plots, predict, profiling, record, timing, world
+from labkit import check, hint, lab, plots, predict, profiling, record, timing, world
 from support import lab12
 
 lab.start("12_find_the_bottleneck")

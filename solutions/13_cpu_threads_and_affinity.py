@@ -17,7 +17,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record
 from support import lab13
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 

@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, lab, launch, plots, predict, world
+from labkit import check, hint, lab, launch, plots, predict, world
 from support import lab15
 
 lab.start("15_input_pipeline")

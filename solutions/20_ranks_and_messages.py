@@ -13,7 +13,7 @@ import time
 from functools import partial
 
 import numpy as np
-from labkit import check, errors, expect, lab, launch, plots, predict, record, timing, world
+from labkit import check, errors, expect, hint, lab, launch, plots, predict, record, timing, world
 from labkit.counting import Tally, on_every_size
 from sklearn.datasets import load_sample_image
 

@@ -13,7 +13,7 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing
 from labkit.counting import count, on_every_size
 
 lab.start("21_collectives")

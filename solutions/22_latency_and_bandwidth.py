@@ -10,7 +10,7 @@
 
 # %%
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, scaling, virtual, world
+from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual, world
 from labkit.timing import benchmarks
 from support.lab22 import two_lines
 

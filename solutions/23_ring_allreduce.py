@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, counting, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, counting, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import tree_allreduce
 from labkit.scaling import costs
 

@@ -13,7 +13,7 @@
 from functools import lru_cache, partial
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
 from labkit.counting import expect_sum
 

@@ -14,7 +14,7 @@ from functools import partial
 from math import ceil, inf, sqrt
 
 import numpy as np
-from labkit import check, expect, lab, launch, nets, plots, predict, record, scaling, timing, virtual
+from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, scaling, timing, virtual
 from labkit.collectives import tree_broadcast
 
 lab.start("25_broadcast_for_deep_learning")

@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual
 from labkit.collectives import (
     ring_allgather,
     ring_allreduce,

@@ -14,7 +14,7 @@ import os
 from math import sqrt
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, scaling, virtual
+from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual
 from support import lab27
 from support.lab27 import pipeline_time
 

@@ -14,7 +14,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, nets, plots, predict, record, timing, world
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.counting import Tally, on_every_size
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 

@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, nets, plots, predict, record, timing, virtual
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, virtual
 from labkit.collectives import ring_allreduce, tree_allreduce
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 

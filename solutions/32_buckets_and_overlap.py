@@ -14,7 +14,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, lab, launch, plots, predict, virtual
+from labkit import check, hint, lab, launch, plots, predict, virtual
 from support import lab32
 
 lab.start("32_buckets_and_overlap")

@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, nets, plots, predict, record, virtual
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, virtual
 from labkit.collectives import ring_allreduce
 from labkit.plots import COLORS, new_figure
 from torch.nn.utils import parameters_to_vector, vector_to_parameters

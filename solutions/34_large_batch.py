@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record
 from labkit.counting import on_every_size
 from support import lab34
 

@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, cluster, expect, lab, launch, plots, predict, record, virtual, world
+from labkit import check, cluster, expect, hint, lab, launch, plots, predict, record, virtual, world
 from labkit.counting import on_every_size
 from support import lab35
 

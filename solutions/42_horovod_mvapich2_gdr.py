@@ -15,8 +15,9 @@ import itertools
 import os
 import re
 
-from labkit import check, cluster, expect, home, lab, launch, plots, predict, record, world
-from labkit.horovod.timeline import EXAMPLES, activities, backends, example, train_ways
+from labkit import check, cluster, expect, hint, home, lab, launch, plots, predict, record, world
+from labkit.horovod import train_ways
+from labkit.horovod.timeline import EXAMPLES, activities, backends, example
 from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")

@@ -16,7 +16,7 @@ import re
 import horovod.torch as hvd
 from labkit import home, lab, launch, plots, world
 from labkit.checks import check, expect, hint, predict
-from labkit.horovod import timeline
+from labkit.horovod import timeline, train
 from support import lab43
 
 lab.start("43_horovod_nccl2")

@@ -14,7 +14,7 @@
 from functools import partial
 
 import pandas as pd
-from labkit import check, cluster, home, lab, launch, predict, world
+from labkit import check, cluster, hint, home, lab, launch, predict, world
 from support import lab44
 from support.lab44 import PHASES
 

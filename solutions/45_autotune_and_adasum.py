@@ -13,7 +13,7 @@
 import csv
 
 import numpy as np
-from labkit import check, cluster, expect, home, lab, launch, plots, predict, record, world
+from labkit import check, cluster, expect, hint, home, lab, launch, plots, predict, record, world
 from support import lab45
 
 lab.start("45_autotune_and_adasum")

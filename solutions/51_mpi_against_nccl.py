@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 import torch
 import torch.distributed as dist
-from labkit import check, expect, lab, plots, predict
+from labkit import check, expect, hint, lab, plots, predict
 from support import lab51
 
 lab.start("51_mpi_against_nccl")

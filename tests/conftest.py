@@ -11,10 +11,9 @@ import time
 import uuid
 from pathlib import Path
 
-import labkit
 import psutil
 import pytest
-from labkit import lab
+from labkit import lab, paths
 
 RUN = uuid.uuid4().hex
 # Set before any test starts a process, so that what a test leaves behind can be told from other processes.
@@ -41,13 +40,13 @@ class Checkout:
 
     def __init__(self, root: Path):
         self.root = root
-        for name in ("solutions", "labs", "notebooks", "tests/wrong_answers"):
+        for name in ("solutions", "labs", "notebooks", "tests/labs/wrong_answers"):
             (root / name).mkdir(parents=True)
-        real = labkit.root()
+        real = paths.root()
         shutil.copytree(
             real / "labs/labkit", root / "labs/labkit", ignore=shutil.ignore_patterns("__pycache__")
         )
-        for file in (real / "tests/__init__.py", *(real / "tests/wrong_answers").glob("[!0-9]*.py")):
+        for file in (real / "tests/__init__.py", *(real / "tests/labs/wrong_answers").glob("[!0-9]*.py")):
             shutil.copy(file, root / file.relative_to(real))
         (root / "README.md").write_text(
             "# Labs\n\n<!-- labs:begin -->\n<!-- labs:end -->\n", encoding="utf-8"
@@ -70,9 +69,9 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch) -> Checkout:
-    """An empty checkout; in this process labkit.root() is its folder."""
+    """An empty checkout; in this process paths.root() is its folder."""
     made = Checkout(tmp_path / "checkout")
-    monkeypatch.setattr(labkit, "root", lambda: made.root)
+    monkeypatch.setattr(paths, "root", lambda: made.root)
     return made
 
 

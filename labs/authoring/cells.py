@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from labkit.errors import LabError
-from labkit.labfile import BEGIN, END, marked
+from labkit.labfile import replaced
 
-from authoring.source import Cell, Lab
+from authoring.cell import Cell
+from authoring.rules import BEGIN, END, is_marked
+from authoring.source import Lab
 
 
 def learner_cells(lab: Lab) -> list[Cell]:
@@ -27,7 +28,7 @@ def stub(lab: Lab, position: int) -> str:
     """The learner's text of the code cell at `position`. Raises LabError by file and line."""
     cell = lab.cells[position]
     return _without_predictions(
-        lab, cell, _without_answers(lab, cell, position) if marked(cell) else cell.source
+        lab, cell, _without_answers(lab, cell, position) if is_marked(cell) else cell.source
     )
 
 
@@ -112,41 +113,4 @@ def _without_predictions(lab: Lab, cell: Cell, text: str) -> str:
             except ValueError:
                 raise lab.wrong(line, f"predict(…, {keyword.arg}=…): the value is a literal.") from None
             values.append((keyword.value, "..."))
-    return _replaced(text, values)
-
-
-def override(cell: str, values: dict[str, object]) -> str:
-    """The text of a parameters cell with other values. Comments and all other lines stay.
-
-    Raises LabError for a name that the cell does not have.
-    """
-    nodes = {node.targets[0].id: node.value for node in ast.parse(cell).body}
-    for name in values:
-        if name not in nodes:
-            raise LabError(
-                f"There is no parameter {name!r}. The parameters are {', '.join(nodes) or 'none'}."
-            )
-    return _replaced(cell, [(nodes[name], repr(value)) for name, value in values.items()])
-
-
-def with_parameters(text: str, values: dict[str, object]) -> str:
-    """A lab's script with other parameter values, such as {"epochs": 1}. An unknown name is a LabError."""
-    lines = text.splitlines()
-    markers = [number for number, line in enumerate(lines) if line.startswith("# %%")]
-    start = next((number for number in markers if 'tags=["parameters"]' in lines[number]), None)
-    if start is None:
-        raise LabError("This script has no parameters cell.")
-    end = next((number for number in markers if number > start), len(lines))
-    lines[start + 1 : end] = [*override("\n".join(lines[start + 1 : end]), values).splitlines(), ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _replaced(text: str, changes: list[tuple[ast.expr, str]]) -> str:
-    """The text with other source in place of some of its expressions."""
-    lines = text.splitlines()
-    for node, new in sorted(changes, key=lambda one: (one[0].lineno, one[0].col_offset), reverse=True):
-        # ast counts columns in bytes of UTF-8.
-        first, last = lines[node.lineno - 1].encode(), lines[node.end_lineno - 1].encode()
-        line = first[: node.col_offset] + new.encode() + last[node.end_col_offset :]
-        lines[node.lineno - 1 : node.end_lineno] = [line.decode()]
-    return "\n".join(lines)
+    return replaced(text, values)

@@ -1,6 +1,6 @@
 """The generator: from solutions/NN_name.py to the learner's script and notebook and the solved notebook.
 
-A rebuild changes no byte. What a learner wrote is set aside before it is overwritten (labkit.learner).
+A rebuild changes no byte. What a learner wrote is set aside before it is overwritten (labkit.copies).
 """
 
 from __future__ import annotations
@@ -8,50 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import labkit
+from labkit import copies, labfile, paths
 from labkit.errors import LabError
 
 from authoring import batch
-from authoring.cells import learner_cells, override, solved_cells, stub, with_parameters
-from authoring.notebooks import notebook, notebook_text, script_text
+from authoring.cells import learner_cells, solved_cells
+from authoring.notebooks import notebook, script_text
 from authoring.source import Lab
-
-__all__ = [
-    "Lab",
-    "find",
-    "learner_cells",
-    "load",
-    "outputs",
-    "override",
-    "solved_cells",
-    "stems",
-    "stub",
-    "with_parameters",
-    "write_all",
-]
 
 TABLE_BEGIN, TABLE_END = "<!-- labs:begin -->", "<!-- labs:end -->"
 
 
-def stems(root: Path | None = None) -> list[str]:
-    """The stems of all labs, in order: the set of labs is the set of sources."""
-    folder = (root or labkit.root()) / "solutions"
-    return sorted(path.stem for path in folder.glob("[0-9][0-9]_*.py"))
-
-
-def find(lab: str | int, root: Path | None = None) -> str:
-    """The stem of a lab given as number (40, "40") or stem. Raises LabError with the labs there are."""
-    known = stems(root)
-    wanted = f"{int(lab):02d}" if str(lab).isdigit() else Path(str(lab)).stem
-    matches = [stem for stem in known if stem == wanted or stem[:2] == wanted]
-    if len(matches) != 1:
-        raise LabError(f"There is no lab {str(lab)!r}. These exist: {', '.join(known) or 'none yet'}.")
-    return matches[0]
-
-
 def load(stem: str, root: Path | None = None) -> Lab:
     """The lab's source, read and checked."""
-    return Lab((root or labkit.root()) / "solutions" / f"{stem}.py")
+    return Lab((root or paths.root()) / "solutions" / f"{stem}.py")
 
 
 def outputs(lab: Lab) -> dict[str, str]:
@@ -60,15 +30,15 @@ def outputs(lab: Lab) -> dict[str, str]:
     script = script_text(learner)
     return {
         f"labs/{lab.stem}.py": script,
-        f"notebooks/{lab.stem}.ipynb": notebook_text(notebook(lab.stem, learner, script)),
-        f"solutions/{lab.stem}.ipynb": notebook_text(notebook(lab.stem, solved_cells(lab))),
+        f"notebooks/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, learner, script)),
+        f"solutions/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, solved_cells(lab))),
         **batch.outputs(lab),
     }
 
 
 def orphans(root: Path) -> list[str]:
     """Generated-looking files whose source is gone."""
-    known = set(stems(root))
+    known = set(labfile.stems(root))
     patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb", "solutions/[0-9][0-9]_*.ipynb")
     files = [path for pattern in patterns for path in root.glob(pattern)]
     lost = [path for path in files if path.stem not in known] + batch.orphans(root, known)
@@ -103,11 +73,9 @@ def write_all(root: Path | None = None, check: bool = False, only: Iterable[str]
     `only`: stems; then the other labs and the README stay as they are. Raises LabError at the end, with all
     that could not be generated; the rest is written by then.
     """
-    from authoring import learner
-
-    root = root or labkit.root()
+    root = root or paths.root()
     wanted, wrong, labs, stale = list(only), [], [], []
-    for stem in wanted or stems(root):
+    for stem in wanted or labfile.stems(root):
         try:
             lab = load(stem, root)
             texts = outputs(lab)
@@ -118,7 +86,7 @@ def write_all(root: Path | None = None, check: bool = False, only: Iterable[str]
         old = {name: text for name, text in texts.items() if not _same(root / name, text)}
         stale += old
         if not check:
-            learner.overwrite(root, old)
+            copies.overwrite(root, old)
     if not wanted and not wrong:
         stale += _finish(root, labs, check, wrong)
     if wrong:

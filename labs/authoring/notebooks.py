@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
-from authoring.source import Cell
+from labkit.copies import FILTERS, METADATA, digest
 
-METADATA = {
-    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "pygments_lexer": "ipython3",
-    },
-}
-# The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of its own.
-FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
-
-
-def digest(text: str) -> str:
-    """A short fingerprint of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+from authoring.cell import Cell
 
 
 def notebook(stem: str, cells: Iterable[Cell], script: str | None = None):
@@ -47,10 +31,3 @@ def script_text(cells: Iterable[Cell]) -> str:
     plain = notebook("", cells)
     plain.metadata = {"jupytext": FILTERS}
     return jupytext.writes(plain, fmt="py:percent")
-
-
-def notebook_text(book) -> str:
-    """A notebook as text: sorted keys, one final newline."""
-    import nbformat
-
-    return nbformat.writes(book, version=4).rstrip("\n") + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import labkit
+from labkit import labfile, paths
 from labkit.errors import LabError
 
 from authoring import generate
@@ -107,12 +107,12 @@ def new(stem: str, root: Path | None = None) -> list[str]:
 
     Raises LabError for a stem that is not NN_words, or a number that is taken.
     """
-    root = root or labkit.root()
+    root = root or paths.root()
     if not STEM.fullmatch(stem):
         raise LabError(
             f"A lab is named by two digits, an underscore and lower-case words (66_my_topic), not {stem!r}."
         )
-    taken = [known for known in generate.stems(root) if known[:2] == stem[:2]]
+    taken = [known for known in labfile.stems(root) if known[:2] == stem[:2]]
     if taken:
         raise LabError(f"The number {stem[:2]} is taken by {taken[0]}; numbers are never given twice.")
     fields = {"stem": stem, "number": stem[:2], "title": stem[3:].replace("_", " ").capitalize()}

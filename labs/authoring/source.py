@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from labkit import labfile
 from labkit.errors import LabError
+
+from authoring import rules
+from authoring.cell import Cell
 
 MOST_LINES = 320
 NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
@@ -19,16 +21,6 @@ _FACTS = re.compile(
     r"Needs: (?P<needs>.+?) · Ranks: (?P<ranks>\d+) · Minutes: (?P<minutes>\d+) · Before: (?P<before>.+)"
 )
 _MARKER = re.compile(r'# %%(?: \[markdown\]| tags=\["[^\]]*"\])?\s*')
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell. `line` is the number of its first line of text in the source file."""
-
-    kind: str
-    source: str
-    line: int
-    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Lab:
         self.text = self.path.read_text(encoding="utf-8")
         self.cells = self._cells()
         self.header = self._header()
-        self.exercises = labfile.collect(self)
+        self.exercises = rules.collect(self)
         self._check_code()
 
     def wrong(self, line: int, sentence: str) -> LabError:

@@ -1,4 +1,6 @@
-"""A learner's notebook and script hold the same cells: before a job, the newer is written to the other.
+"""A learner's files: kept before they are overwritten, notebook and script held alike, parameters changed.
+
+Before a job, the newer of notebook and script is written to the other.
 
 JupyterLab keeps the two in step (jupytext); an editor, `git pull` or a copied file does not. What is
 overwritten is set aside first.
@@ -6,16 +8,107 @@ overwritten is set aside first.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import tempfile
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
-from authoring import learner, notebooks
-
+from labkit import labfile, paths
 from labkit.errors import LabError
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+# The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of its own.
+FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
+
+
+def overwrite(root: Path, texts: dict[str, str]) -> None:
+    """Write each text to its path in the checkout. A learner's work found there is set aside first."""
+    work = [name for name in texts if (root / name).exists() and _is_work(root, name)]
+    if work:
+        set_aside(root, work)
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def set_aside(root: Path, names: list[str]) -> Path:
+    """Copy these files of the checkout to home()/set_aside/<time>/ and say so."""
+    folder = paths.home() / "set_aside" / datetime.now().strftime("%Y-%m-%d-%H%M%S-%f")
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target)
+    print(f"Set aside: {', '.join(names)} -> {_short(folder, root)}")
+    return folder
+
+
+def _short(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _is_work(root: Path, name: str) -> bool:
+    """Whether the file differs from what was generated and from what git has committed."""
+    return not _as_generated(root, name) and not _as_committed(root, name)
+
+
+def _as_generated(root: Path, name: str) -> bool:
+    path = root / name
+    if path.suffix not in (".py", ".ipynb"):
+        return False
+    keeper = path if path.suffix == ".ipynb" else root / "notebooks" / f"{path.stem}.ipynb"
+    try:
+        book = json.loads(keeper.read_text(encoding="utf-8"))
+        origin = book["metadata"]["labkit"]
+        if path.suffix == ".py":
+            return origin["script"] == digest(path.read_text(encoding="utf-8"))
+        cells = {cell["id"]: digest("".join(cell["source"])) for cell in book["cells"]}
+        return cells == origin["cells"] and not any(cell.get("outputs") for cell in book["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _as_committed(root: Path, name: str) -> bool:
+    try:
+        shown = subprocess.run(
+            ["git", "-C", str(root), "show", f"HEAD:./{name}"], capture_output=True, check=False
+        )
+    except OSError:  # no git here: then nothing is known to be committed
+        return False
+    return shown.returncode == 0 and shown.stdout == (root / name).read_bytes()
+
+
+def digest(text: str) -> str:
+    """A short fingerprint of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def with_parameters(path: Path, values: dict[str, object]) -> Iterator[Path]:
+    """The script itself, or a copy with other parameters, in a folder that every node of a cluster sees."""
+    if not values:
+        yield path
+        return
+    text = labfile.with_parameters(path.read_text(encoding="utf-8"), values)
+    with tempfile.TemporaryDirectory(dir=paths.home(), prefix="run-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text(text, encoding="utf-8")
+        yield copy
 
 
 def sync(stem: str, root: Path) -> str | None:
@@ -36,7 +129,7 @@ def sync(stem: str, root: Path) -> str | None:
         return None
     try:
         if older in there:
-            learner.set_aside(root, [older])
+            set_aside(root, [older])
         _replace(root / older, text)
     except OSError as error:
         raise LabError(
@@ -83,7 +176,7 @@ def _script_of(book: Path) -> str | None:
     script = book.parents[1] / "labs" / f"{book.stem}.py"
     if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(cells.cells):
         return None
-    cells.metadata = {"jupytext": notebooks.FILTERS}
+    cells.metadata = {"jupytext": FILTERS}
     return jupytext.writes(cells, fmt="py:percent")
 
 
@@ -94,7 +187,7 @@ def _book_of(script: Path, book: Path) -> str | None:
 
     new = jupytext.read(script, fmt="py:percent").cells
     if not book.exists():
-        return notebooks.notebook_text(nbformat.v4.new_notebook(cells=new, metadata=notebooks.METADATA))
+        return notebook_text(nbformat.v4.new_notebook(cells=new, metadata=METADATA))
     _read(book)
     old = nbformat.read(book, as_version=4)
     before, after = _keys(old.cells), _keys(new)
@@ -104,7 +197,7 @@ def _book_of(script: Path, book: Path) -> str | None:
     for kind, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         cells += old.cells[i:j] if kind == "equal" else _changed(old.cells[i:j], new[k:m])
     old.cells = cells
-    return notebooks.notebook_text(old)
+    return notebook_text(old)
 
 
 def _changed(old: list, new: list) -> list:
@@ -123,3 +216,10 @@ def _replace(path: Path, text: str) -> None:
         stream.write(text)
     os.chmod(name, path.stat().st_mode if path.exists() else 0o644)
     os.replace(name, path)
+
+
+def notebook_text(book) -> str:
+    """A notebook as text: sorted keys, one final newline."""
+    import nbformat
+
+    return nbformat.writes(book, version=4).rstrip("\n") + "\n"

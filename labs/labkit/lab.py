@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
-import re
 import sys
-import warnings
-from contextlib import contextmanager
+from pathlib import Path
 
-from labkit import errors, launch, world
-
-_current: str | None = os.environ.get("LABKIT_LAB")  # what `launch` tells the ranks it starts
+from labkit import launch, noise, world
 
 
 def start(stem: str) -> None:
@@ -20,16 +15,37 @@ def start(stem: str) -> None:
 
     Under a launcher (mpiexec, srun, …) every rank runs the whole file, and only rank 0 prints.
     """
-    global _current
-    _current = stem
-    quiet()
-    errors.print_lab_errors_plainly()
+    os.environ["LABKIT_LAB"] = stem  # the ranks that `launch` starts find it there
+    if _is_in_solutions():
+        os.environ["LABKIT_SOLVED"] = "1"
+    noise.silence()
+    launch.print_lab_errors_plainly()
     if world.launcher():
         _write_whole_lines()
-        launch.begin()
+        launch.leave_stack()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
+
+
+def current() -> str | None:
+    """The stem given to `start`, or None outside a lab."""
+    return os.environ.get("LABKIT_LAB")
+
+
+def solved() -> bool:
+    """Whether this run is of a solved lab: then nobody has solved anything, and no progress is stored.
+
+    `make run SOLVED=1`, batch jobs with SOLVED=1 and the tour set LABKIT_SOLVED=1; `start` sets it in a file
+    or notebook of solutions/.
+    """
+    return os.environ.get("LABKIT_SOLVED", "0") not in ("", "0")
+
+
+def _is_in_solutions() -> bool:
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    running = os.environ.get("JPY_SESSION_NAME") or script or ""
+    return Path(running).parent.name == "solutions"
 
 
 def _write_whole_lines() -> None:
@@ -39,83 +55,7 @@ def _write_whole_lines() -> None:
             stream.reconfigure(line_buffering=True, write_through=False)
 
 
-def current() -> str | None:
-    """The stem given to `start`, or None outside a lab."""
-    return _current
-
-
 def reset_for_tests() -> None:
     """Forget the current lab."""
-    global _current
-    _current = None
-
-
-# The one place where the start-up noise of TensorFlow and oneDNN is turned off. Errors stay visible.
-
-
-SETTINGS = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's C++ side: errors, no information or warnings
-    "TF_CPP_MIN_VLOG_LEVEL": "0",
-    "GRPC_VERBOSITY": "ERROR",
-    "ABSL_MIN_LOG_LEVEL": "2",
-    "KERAS_BACKEND": "tensorflow",
-    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # ipykernel's debugger says this on every kernel start
-}
-# TensorFlow 2.21 writes these two lines, twice, before it reads any of the settings above.
-_NOISE = re.compile(
-    rb"^WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
-    rb"|^I0000 .*\] oneDNN custom operations are on\."
-)
-
-
-def quiet() -> None:
-    """Turn the noise off before the first import. A variable that is already set stays."""
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
-    # TensorFlow's Python side imports code that Python itself has deprecated; learners cannot act on it.
-    warnings.filterwarnings(
-        "ignore", category=DeprecationWarning, module=r"(tensorflow|keras|google|horovod)\b.*"
-    )
-    if "tensorflow" not in sys.modules and not any(isinstance(one, _Finder) for one in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
-
-
-class _Finder:
-    """Finds TensorFlow as usual; what its import writes to stderr passes through `_without_noise`."""
-
-    def find_spec(self, name: str, path=None, target=None):
-        if name != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: _without_noise(load, module)
-        return spec
-
-
-def _without_noise(load, module) -> None:
-    """load(module), without the known noise of its import."""
-    with without_lines(_NOISE):
-        load(module)
-
-
-@contextmanager
-def without_lines(noise: re.Pattern[bytes]):
-    """Hold back what this process writes to stderr; at the end, all but the lines with `noise` is written."""
-    import tempfile
-
-    sys.stderr.flush()
-    screen = os.dup(2)
-    with tempfile.TemporaryFile() as written:
-        os.dup2(written.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(screen, 2)
-            written.seek(0)
-            for line in written:
-                if not noise.search(line):
-                    os.write(screen, line)
-            os.close(screen)
+    os.environ.pop("LABKIT_LAB", None)
+    os.environ.pop("LABKIT_SOLVED", None)

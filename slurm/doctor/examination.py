@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import labkit
-from labkit import cluster, doctor, labfile
+from labkit import cluster, doctor, paths
 from labkit.errors import LabError, NotHere
 
 from slurm.doctor import login, trial, verdict
@@ -47,7 +46,7 @@ def examine(site: str, nodes: int | None = None, patience: float = 120.0) -> int
 
 
 def _on_the_nodes(site: str, env: dict[str, str], job: login.Plan, patience: float) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="doctor-", dir=labkit.home()))
+    folder = Path(tempfile.mkdtemp(prefix="doctor-", dir=paths.home()))
     try:
         outcome = trial.try_out(env, job, folder, patience)
         wrong = _show(verdict.judge(site, env, job, outcome))
@@ -82,5 +81,5 @@ def _show_labs(found: dict[str, dict]) -> None:
     if not found:
         print("\nWhich labs run on the nodes is unchecked.")
         return
-    runs = sum(lab["status"] == labfile.RUNS for lab in found.values())
+    runs = sum(lab["status"] == doctor.RUNS for lab in found.values())
     doctor.show_labs(found, f"Labs on the nodes: {runs} of {len(found)} run as they are")

@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import labkit
-from labkit import cluster
+from labkit import cluster, paths
 from labkit.errors import LabError
 
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, nodes, some
@@ -129,7 +128,7 @@ def _modules(env: Mapping[str, str]) -> Iterator[Finding]:
     if not wanted.strip():
         return
     done = subprocess.run(
-        ["bash", "slurm/doctor.sh", "modules"], cwd=labkit.root(), env=dict(env), stdin=subprocess.DEVNULL,
+        ["bash", "slurm/doctor.sh", "modules"], cwd=paths.root(), env=dict(env), stdin=subprocess.DEVNULL,
         capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
     if done.returncode == 0:

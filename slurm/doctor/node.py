@@ -1,6 +1,6 @@
-"""What the site doctor's job runs: `python -m labkit._site_node FOLDER` on its first node.
+"""What the site doctor's job runs: `python -m slurm.doctor.node FOLDER` on its first node.
 
-It starts the job's ranks with the site's launcher, `python -m labkit._site_node FOLDER rank`, and then looks
+It starts the job's ranks with the site's launcher, `python -m slurm.doctor.node FOLDER rank`, and then looks
 at the node with the doctor. Every finding is a JSON file in FOLDER, which the login node reads.
 """
 
@@ -14,8 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-import labkit
-from labkit import doctor, world
+from labkit import doctor, paths, world
 from labkit.errors import LabError
 
 from slurm import job
@@ -49,7 +48,7 @@ def _start_ranks(folder: Path) -> dict:
     env = dict(os.environ)
     try:
         shape = job.read(env)
-        rank = [sys.executable, "-m", "labkit._site_node", str(folder), "rank"]
+        rank = [sys.executable, "-m", "slurm.doctor.node", str(folder), "rank"]
         command = job.command(shape, rank, env, folder)
     except LabError as error:
         return {"ranks": 0, "hosts": [], "status": 1, "said": str(error), "command": ""}
@@ -68,7 +67,7 @@ def _start_ranks(folder: Path) -> dict:
 
 def one_rank(folder: Path) -> int:
     """Say what this rank sees; then exchange its host's name with all the others."""
-    found = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(labkit.root())}
+    found = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(paths.root())}
     found |= {"gpus": _gpus(), "python": sys.version.split()[0], "devices": _devices()}
     network = doctor.empty()
     doctor.network(network)

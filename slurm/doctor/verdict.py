@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import labkit
-from labkit import doctor, labfile
+from labkit import doctor, labfile, paths
 
 from slurm import job as slurm_job
 from slurm.doctor import node
@@ -47,8 +46,8 @@ def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
     if any(rank.get("size", 0) > 1 for rank in outcome.ranks):
         report["mpi"]["launcher"] = env.get("LABKIT_LAUNCHER", "srun")
     found = {}
-    for stem, header in labfile.headers(labkit.root()).items():
-        status, sentence = labfile.judge(header, report)
+    for stem, header in labfile.headers(paths.root()).items():
+        status, sentence = doctor.judge(header, report)
         found[stem] = {"status": status, "sentence": sentence}
     return found
 
@@ -59,7 +58,7 @@ def _nothing_came(site: str, outcome: Outcome) -> Finding:
         return Finding(
             WRONG,
             f"Job {outcome.number} ended ({outcome.state}), but nothing that it wrote is seen here. Do the "
-            f"nodes see {labkit.root()}? Put the checkout, or LABKIT_HOME, on a file system that they share.",
+            f"nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system that they share.",
         )
     return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{said}")
 

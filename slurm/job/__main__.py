@@ -1,4 +1,4 @@
-"""What a batch script does on the first node of its job: `python -m labkit.jobrun NN_name`.
+"""What a batch script does on the first node of its job: `python -m slurm.job NN_name`.
 
 slurm/launch.sh has read the site file and loaded its modules by then. This looks at the environment, prints
 where the ranks will be, starts them with the site's launcher, and ends as they end. The last lines of
@@ -22,9 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import labkit
-from authoring import generate
-from labkit import cli, copies, launch
+from labkit import copies, labfile, launch, paths
 from labkit.errors import LabError
 
 from slurm.job import header, launcher, outcome
@@ -47,19 +45,19 @@ def main(arguments: list[str]) -> int:
 def run(lab: str) -> int:
     """As `main`; a LabError is for the caller to show."""
     began = time.monotonic()
-    stem, env = generate.find(lab), dict(os.environ)
+    stem, env = labfile.find(lab), dict(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")
     if solved:
-        env["LABKIT_HOME"] = str(labkit.home() / "solved")
+        env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
         Path(env["LABKIT_HOME"]).mkdir(exist_ok=True)
     env |= job_shape.environment(shape, launch.THREAD_VARIABLES, env)
     settings = shlex.split(env.get("SET", ""))
-    values = dict(cli.read_setting(text) for text in settings)
-    said = None if solved else copies.sync(stem, labkit.root())
+    values = dict(labfile.read_setting(text) for text in settings)
+    said = None if solved else copies.sync(stem, paths.root())
     _say(header.header(stem, shape, env, solved, settings), said)
-    path = labkit.root() / ("solutions" if solved else "labs") / f"{stem}.py"
-    with cli.script_with(path, values) as script, _folder(shape) as folder:
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    with copies.with_parameters(path, values) as script, _folder(shape) as folder:
         env["LABKIT_NOTES"] = str(folder)
         command = launcher.command(shape, [sys.executable, str(script)], env, folder)
         _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {_short(command, folder)}", "")
@@ -72,14 +70,14 @@ def _say(*lines: str | None) -> None:
 
 def _short(command: list[str], folder: Path) -> str:
     """The command as a person would type it in the checkout."""
-    root = f"{labkit.root()}{os.sep}"
+    root = f"{paths.root()}{os.sep}"
     return shlex.join(command).replace(root, "")
 
 
 @contextlib.contextmanager
 def _folder(shape: job_shape.Shape) -> Iterator[Path]:
     """A folder for the ranks' notes, where every node sees it."""
-    with tempfile.TemporaryDirectory(dir=labkit.home(), prefix=f"job-{shape.number}-") as name:
+    with tempfile.TemporaryDirectory(dir=paths.home(), prefix=f"job-{shape.number}-") as name:
         yield Path(name)
 
 
@@ -87,7 +85,7 @@ def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path,
     """Start the ranks and wait for them. The last lines say what went wrong, if something did."""
     began, listener = time.monotonic(), outcome.Listener()
     process = subprocess.Popen(
-        command, env=env, cwd=labkit.root(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     ear = threading.Thread(target=_listen, args=(process.stderr, listener), daemon=True)
     ear.start()

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import labkit
-from labkit import doctor, labfile
+from labkit import doctor, labfile, paths
 from labkit.errors import LabError
 
 from slurm.job import shape as job_shape
@@ -32,7 +31,7 @@ def header(
     stem: str, shape: job_shape.Shape, env: Mapping[str, str], solved: bool, settings: list[str]
 ) -> str:
     """The lines. Raises LabError with the first thing for which the lab cannot run."""
-    lab = labfile.headers(labkit.root())[stem]
+    lab = labfile.headers(paths.root())[stem]
     _look_for_packages(lab)
     family, version, file = _mpi()
     each = sorted(set(shape.tasks))
@@ -48,7 +47,7 @@ def header(
     chosen = [*settings, f"TRANSPORT={transport}"] if transport else settings
     if chosen:
         lines.append(f"Set: {' '.join(chosen)}")
-    records = Path(env.get("LABKIT_HOME") or labkit.home()) / "records"
+    records = Path(env.get("LABKIT_HOME") or paths.home()) / "records"
     lines.append(f"Records go to {_short(records)}")
     return "\n".join([*lines, *job_shape.device_map(shape)])
 
@@ -94,5 +93,5 @@ def _notes(
 
 
 def _short(path: Path) -> str:
-    root = labkit.root()
+    root = paths.root()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -8,6 +8,7 @@ import jupytext
 import nbformat
 import pytest
 from authoring import generate
+from labkit import labfile
 from labkit.errors import LabError
 from labkit.labfile import exercises_in
 
@@ -121,22 +122,22 @@ def test_orphans_are_named(built):
 
 def test_other_parameters(built):
     text = (built.root / "solutions/90_tiny.py").read_text(encoding="utf-8")
-    changed = generate.with_parameters(text, {"length": 7, "name": "é'", "sizes": (3,)})
+    changed = labfile.with_parameters(text, {"length": 7, "name": "é'", "sizes": (3,)})
     assert (
         'length = 7  # numbers\nname = "é\'"  # a word\nsizes = (3,)  # two numbers\n\n# %% [markdown]'
         in changed
     )
     assert len(changed.splitlines()) == len(text.splitlines())
-    assert generate.with_parameters(text, {}) == text
+    assert labfile.with_parameters(text, {}) == text
     with pytest.raises(LabError, match="no parameter 'lenght'. The parameters are length, name, sizes"):
-        generate.with_parameters(text, {"lenght": 1})
+        labfile.with_parameters(text, {"lenght": 1})
 
 
 def test_labs_are_found_by_number_or_stem(built):
     for name in ("90", 90, "90_tiny", "90_tiny.py"):
-        assert generate.find(name) == "90_tiny"
+        assert labfile.find(name) == "90_tiny"
     with pytest.raises(LabError, match="no lab '91'. These exist: 90_tiny"):
-        generate.find("91")
+        labfile.find("91")
 
 
 def test_hints_keep_their_text():

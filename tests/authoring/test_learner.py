@@ -12,6 +12,7 @@ import labkit
 import nbformat
 import pytest
 from authoring import generate, learner
+from labkit import paths
 from labkit.errors import LabError
 
 from tests.authoring.tiny_lab import NOTEBOOK, SCRIPT, SOLVED, files, set_aside
@@ -30,7 +31,7 @@ def test_work_is_set_aside_before_it_is_overwritten(built, capsys):
     assert generate.write_all() == [NOTEBOOK]
     assert set_aside() == [NOTEBOOK]
     assert capsys.readouterr().out.startswith(f"Set aside: {NOTEBOOK} -> ")
-    (folder,) = (labkit.home() / "set_aside").iterdir()
+    (folder,) = (paths.home() / "set_aside").iterdir()
     assert "'mine'" in (folder / NOTEBOOK).read_text()
     assert generate.write_all(check=True) == []
 

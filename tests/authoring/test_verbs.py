@@ -8,10 +8,9 @@ import subprocess
 import sys
 import time
 
-import labkit
 import pytest
 from authoring import generate, skeleton
-from labkit import checks, cli
+from labkit import checks, cli, paths
 from labkit.errors import LabError
 
 from tests.labkit import tiny_lab
@@ -21,7 +20,7 @@ from tests.labkit import tiny_lab
 def built(checkout):
     """A checkout with the tiny lab generated."""
     (checkout.root / "solutions" / "90_tiny.py").write_text(tiny_lab.LAB, encoding="utf-8")
-    (checkout.root / "tests/wrong_answers/90_tiny.py").write_text(tiny_lab.WRONG, encoding="utf-8")
+    (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(tiny_lab.WRONG, encoding="utf-8")
     generate.write_all()
     return checkout
 
@@ -69,18 +68,18 @@ def test_run_solved_keeps_its_progress_apart(built):
     assert '✓ 90.1  Add "them" up' in ended.stdout
     assert "length is 7 ä" in ended.stdout
     assert checks.read() == {}
-    assert not list((labkit.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
+    assert not list((paths.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
 
 
 def test_run_of_a_solved_learners_script_is_progress(built):
-    assert built.python("-m", "labkit", "solve", "90", "90.1").returncode == 0
+    assert built.python("-m", "authoring", "solve", "90", "90.1").returncode == 0
     ended = built.python("-m", "labkit", "run", "90", "--set", "length=7")
     assert ended.returncode == 1
     assert '✓ 90.1  Add "them" up' in ended.stdout
     assert ended.stderr.startswith("✗ 90.2  not solved yet.")
     assert checks.entry("90.1")["passed"]
     assert not checks.entry("90.2")["passed"]
-    assert not list(labkit.home().glob("run-*"))
+    assert not list(paths.home().glob("run-*"))
 
 
 @pytest.mark.slow
@@ -141,7 +140,7 @@ def _marked(mark: str) -> list[int]:
 def test_reset_and_progress(built):
     with open(built.root / "labs/90_tiny.py", "a") as file:
         file.write("# mine\n")
-    ended = built.python("-m", "labkit", "reset", "90")
+    ended = built.python("-m", "authoring", "reset", "90")
     assert ended.returncode == 0
     assert ended.stdout.startswith("Set aside: labs/90_tiny.py -> ")
     assert cli.main(["labs", "--check"]) == 0
@@ -155,9 +154,13 @@ def test_reset_and_progress(built):
 
 @pytest.mark.slow
 def test_new_lab_is_complete(built):
-    ended = built.python("-m", "labkit", "new", "66_my_topic")
+    ended = built.python("-m", "authoring", "new", "66_my_topic")
     assert ended.returncode == 0, ended.stderr
-    for name in ("solutions/66_my_topic.py", "labs/66_my_topic.py", "tests/wrong_answers/66_my_topic.py"):
+    for name in (
+        "solutions/66_my_topic.py",
+        "labs/66_my_topic.py",
+        "tests/labs/wrong_answers/66_my_topic.py",
+    ):
         assert name in ended.stdout
         assert (built.root / name).exists()
     assert cli.main(["labs", "--check"]) == 1, "the README's table wants its line"
@@ -167,7 +170,7 @@ def test_new_lab_is_complete(built):
     with pytest.raises(LabError, match="taken"):
         skeleton.new("66_again")
     assert built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10").returncode == 0
-    ended = built.python("-m", "tests.wrong_answers.runner", "66_my_topic")
+    ended = built.python("-m", "tests.labs.wrong_answers.runner", "66_my_topic")
     assert ended.returncode == 0, ended.stderr
     assert "3 of 3 wrong answers rejected" in ended.stdout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import labkit
+from labkit import paths
 
 STEM = "90_tiny"
 NOTEBOOK, SCRIPT, SOLVED = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py", f"solutions/{STEM}.ipynb"
@@ -115,7 +115,7 @@ with check("90.2"):
 '''
 
 WRONG = """\
-from tests.wrong_answers import Wrong
+from tests.labs.wrong_answers import Wrong
 
 SMALL = dict(length=10)
 WRONG = [
@@ -141,7 +141,7 @@ def files(checkout) -> dict[str, bytes]:
 
 def set_aside() -> list[str]:
     """The work that was set aside, by name."""
-    folder = labkit.home() / "set_aside"
+    folder = paths.home() / "set_aside"
     return sorted(
         str(path.relative_to(folder)).split("/", 1)[1] for path in folder.rglob("*") if path.is_file()
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slurm import tabletop
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STEP = "source slurm/sites/tabletop.sh; exec srun --mpi=pmi2 {python} -m tests.overlap_ranks {repeat}"
 
 

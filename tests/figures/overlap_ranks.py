@@ -20,7 +20,7 @@ from labkit import data, timing
 from mpi4py import MPI
 from support import lab32
 
-LAB = Path(__file__).resolve().parent.parent / "solutions" / "32_buckets_and_overlap.py"
+LAB = Path(__file__).resolve().parents[2] / "solutions" / "32_buckets_and_overlap.py"
 WIDTH, DEPTH = 128, 24  # the net: 24 linear layers, most of 128 x 128
 BUCKET = 4 * WIDTH * WIDTH  # bytes, of the lab's (c) and of DDP: one layer
 TURNS = 5  # the runs of a way, in so many parts

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slurm import tabletop
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RATES = {"50mbit": 50e6, "100mbit": 100e6, "200mbit": 200e6, "500mbit": 500e6, "1gbit": 1e9, "2gbit": 2e9}
 # One thread a rank: the nodes are one machine, and with more its cores are what is measured, not the link.
 STEP = (

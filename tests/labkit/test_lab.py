@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-IMPORT = "from labkit.quiet import quiet; quiet(); import tensorflow"
+IMPORT = "from labkit.noise import silence; silence(); import tensorflow"
 
 
 def run(program: str) -> subprocess.CompletedProcess:

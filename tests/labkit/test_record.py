@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from labkit import lab, world
+from labkit import lab, paths, world
 from labkit.errors import LabError
 from labkit.record import jsonl, provenance, records
 from labkit.timing import Measurement, Ratio
@@ -133,7 +133,7 @@ def test_reference_reads_the_kits_own_results(tmp_path, monkeypatch):
     results = tmp_path / "solutions" / "results"
     results.mkdir(parents=True)
     (results / f"{STEM}.jsonl").write_text('{"result": "step", "seconds": 1.5}\n')
-    monkeypatch.setattr(records.labkit, "root", lambda: tmp_path)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
     assert list(records.reference(STEM)["seconds"]) == [1.5]
 
 
@@ -294,7 +294,7 @@ def test_without_git_the_revision_is_unknown(tmp_path, monkeypatch):
 def test_provenance_imports_no_framework():
     code = """
         import sys
-        from labkit import provenance
+        from labkit.record import provenance
         facts = provenance.here()
         assert facts["torch"] and facts["mpi"] and facts["cpu"], facts
         print(*sorted({"torch", "tensorflow", "horovod", "mpi4py", "pandas"} & set(sys.modules)))
@@ -306,7 +306,7 @@ def test_provenance_imports_no_framework():
 def test_the_loaded_mpi_library_is_named():
     code = """
         from mpi4py import MPI
-        from labkit import provenance
+        from labkit.record import provenance
         print(provenance.mpi_library())
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from authoring import generate
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
 EXERCISE = "40.1"
 # The browser talks to this server alone.

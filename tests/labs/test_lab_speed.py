@@ -8,7 +8,7 @@ import sys
 import cloudpickle
 import pytest
 from authoring import generate
-from labkit import launch
+from labkit import launch, noise
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
@@ -72,9 +72,8 @@ def beside_bare_torch(source: str, parameters: dict) -> tuple[float, float, floa
 def beside_bare_tensorflow(source: str, parameters: dict) -> tuple[float, float, float]:
     """The same for lab 41's loop with the distributed tape, 12 steps at a time."""
     from labkit import data, nets, timing
-    from labkit import lab as labkit_lab
 
-    labkit_lab.quiet()
+    noise.silence()
     space = dict(parameters)
     exec(compile(source, "lab", "exec"), space)
     import horovod.tensorflow as hvd

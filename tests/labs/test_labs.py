@@ -15,14 +15,14 @@ from importlib import import_module
 from pathlib import Path
 
 import jupytext
-import labkit
 import nbformat
 import pytest
 from authoring import generate
 from authoring.source import STEM
+from labkit import labfile, paths
 
-ROOT = labkit.root()
-STEMS = generate.stems()
+ROOT = paths.root()
+STEMS = labfile.stems()
 SECONDS = 900  # to end a run that hangs; no speed is asserted
 RUNNING: set[subprocess.Popen] = set()
 pytestmark = pytest.mark.timeout(SECONDS + 60)
@@ -31,7 +31,7 @@ every_lab = pytest.mark.parametrize("stem", STEMS)
 
 def small(stem: str) -> dict[str, object]:
     """The parameters of the tests' runs."""
-    return import_module(f"tests.wrong_answers.{stem}").SMALL
+    return import_module(f"tests.labs.wrong_answers.{stem}").SMALL
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
@@ -93,7 +93,7 @@ def test_all_files_are_fresh_and_none_is_an_orphan():
 
 
 @pytest.mark.parametrize(
-    "pattern", ["tests/wrong_answers/[0-9]*", "slurm/[0-9]*", "solutions/results/[0-9]*"]
+    "pattern", ["tests/labs/wrong_answers/[0-9]*", "slurm/[0-9]*", "solutions/results/[0-9]*"]
 )
 def test_no_file_without_its_lab(pattern):
     orphans = [str(path.relative_to(ROOT)) for path in ROOT.glob(pattern) if path.stem not in STEMS]
@@ -169,7 +169,7 @@ def test_commands_in_prose_exist(stem):
     for verb, rest in re.findall(r"`make ([a-z-]+)([^`]*)`", text):
         assert verb in targets, f"`make {verb}` in {stem}: the Makefile has no such target"
         lab = re.search(r"\bLAB=(\w+)", rest)
-        assert not lab or generate.find(lab[1]), rest
+        assert not lab or labfile.find(lab[1]), rest
 
 
 @every_lab
@@ -219,7 +219,7 @@ def unsolved_notebook(stem: str, folder: Path) -> list[str]:
 
 
 def wrong_answers(stem: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "tests.wrong_answers.runner", stem, "--json", str(folder / "json")]
+    return [sys.executable, "-m", "tests.labs.wrong_answers.runner", stem, "--json", str(folder / "json")]
 
 
 @pytest.mark.slow

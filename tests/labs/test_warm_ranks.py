@@ -30,7 +30,7 @@ def test_the_end_of_the_block_ends_the_servers():
 KILLED = """
 import time, os
 from labkit import launch
-from tests.wrong_answers import warm
+from tests.labs.wrong_answers import warm
 
 def endless():
     print("started", flush=True)

@@ -22,10 +22,10 @@ def run(checkout):
         (checkout.root / "solutions/90_tiny.py").write_text(
             lab if in_lab[0] else tiny_lab.LAB, encoding="utf-8"
         )
-        (checkout.root / "tests/wrong_answers/90_tiny.py").write_text(
+        (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(
             listed if in_list[0] else tiny_lab.WRONG
         )
-        return checkout.python("-m", "tests.wrong_answers.runner", "90_tiny", "--json", "out.json")
+        return checkout.python("-m", "tests.labs.wrong_answers.runner", "90_tiny", "--json", "out.json")
 
     return call
 

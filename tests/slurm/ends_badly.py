@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import labkit
+from labkit import paths
 
 STEM = "90_ends_badly"
 LAB = """\
@@ -66,7 +66,7 @@ def line(text: str) -> str:
 
 def checkout(root: Path) -> Path:
     """Make a small checkout there: labkit, the batch scripts, this lab, and lab 20 as a learner has it."""
-    real = labkit.root()
+    real = paths.root()
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(real / "labs/labkit", root / "labs/labkit", ignore=ignore)
     shutil.copytree(real / "slurm", root / "slurm", ignore=ignore)

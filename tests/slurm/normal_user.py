@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import labkit
 import pytest
+from labkit import paths
 
 from env import debian
 
@@ -34,7 +34,7 @@ needs_slurm = pytest.mark.skipif(bool(LACKING), reason=f"needs {debian.command(d
 def command_line(*arguments: str, **options) -> subprocess.CompletedProcess:
     """`python -m slurm.tabletop …` from the checkout's root."""
     command = [sys.executable, "-m", "slurm.tabletop", *arguments]
-    return subprocess.run(command, cwd=labkit.root(), capture_output=True, text=True, timeout=90, **options)
+    return subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options)
 
 
 class NormalUser:
@@ -48,7 +48,7 @@ class NormalUser:
         self.python = self._python()
 
     def _files(self) -> None:
-        root = labkit.root()
+        root = paths.root()
         for name in ("slurm/tabletop", "slurm/sites", "labs/labkit"):
             leave = shutil.ignore_patterns("__pycache__")
             shutil.copytree(root / name, self.folder / "checkout" / name, ignore=leave)
@@ -69,7 +69,7 @@ class NormalUser:
 
     def _python(self) -> str:
         """A Python that this user may run: this one, or the system's."""
-        ours = str(Path(labkit.root() / ".venv/bin/python").resolve())
+        ours = str(Path(paths.root() / ".venv/bin/python").resolve())
         for path in (ours, "/usr/local/bin/python3", "/usr/bin/python3"):
             if self.run([path, "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).returncode == 0:
                 return path

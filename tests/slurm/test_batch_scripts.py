@@ -8,11 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import labkit
 import pytest
-from labkit import labfile
+from labkit import labfile, paths
 
-ROOT = labkit.root()
+ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
 LABS = labfile.headers(ROOT)
 SITES = sorted(path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template")

@@ -13,14 +13,14 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-import labkit
 import psutil
 import pytest
+from labkit import paths
 
 from slurm import tabletop
 from tests.slurm import ends_badly
 
-ROOT = labkit.root()
+ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("[0-9][0-9]_*.sbatch"))
 SCRIPT = f"slurm/{ends_badly.STEM}.sbatch"
 SLEEPS = ends_badly.line("time.sleep(600)")
@@ -163,7 +163,7 @@ def is_of(process: psutil.Process, cluster: Cluster, job: str) -> bool:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
 def test_a_labs_batch_script_runs(cluster, script):
-    small = import_module(f"tests.wrong_answers.{script.stem}").SMALL
+    small = import_module(f"tests.labs.wrong_answers.{script.stem}").SMALL
     values = " ".join(shlex.quote(f"{name}={value!r}") for name, value in small.items())
     job = cluster.submit(str(script.relative_to(ROOT)), SOLVED="1", SET=values)
     state, code, output = cluster.wait(job)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 
-import labkit
 import pytest
-from labkit import cluster
+from labkit import cluster, paths
 from labkit.errors import LabError
 
 from slurm.job import header, launcher
 
-FOLDER = labkit.root() / "slurm" / "sites"
+FOLDER = paths.root() / "slurm" / "sites"
 STEMS = sorted(path.stem for path in FOLDER.glob("*.sh"))
 PUBLIC = [stem for stem in STEMS if stem not in ("tabletop", "template")]
 

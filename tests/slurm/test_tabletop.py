@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-import labkit
 import pytest
+from labkit import paths
 from labkit.errors import LabError
 
 from slurm import tabletop
@@ -118,7 +118,7 @@ def test_a_terminal_stays_a_terminal(table):
 @needs_slurm
 def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
     script = tmp_path / "ranks.sbatch"
-    root, python = labkit.root(), sys.executable
+    root, python = paths.root(), sys.executable
     program = (
         "from mpi4py import MPI; import socket; w = MPI.COMM_WORLD; "
         "hosts = sorted(set(w.allgather(socket.gethostname()))); total = w.allreduce(w.rank); "

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
-import labkit
 import pytest
+from labkit import paths
 from labkit.errors import LabError
 
 from env import debian
@@ -45,7 +45,7 @@ def test_a_machine_that_forbids_namespaces_is_told(tmp_path):
     without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     done = subprocess.run(
         [*without, sys.executable, "-m", "slurm.tabletop", "up", "--name", "never"],
-        cwd=labkit.root(),
+        cwd=paths.root(),
         env=os.environ | {"LABKIT_HOME": str(tmp_path)},
         capture_output=True,
         text=True,

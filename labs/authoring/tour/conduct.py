@@ -14,10 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-import labkit
+from labkit import labfile, paths
 from labkit.errors import LabError
 
-from authoring import generate
 from authoring.tour import report as tour_report
 from authoring.tour import run
 
@@ -25,18 +24,20 @@ MARK = "tour.json"  # in every report; a folder without it is not one, and is le
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -m labkit tour [--labs 10,20] [--small] [--out report]`; 0: all ran, 130: Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="labkit tour", description="Run every solved lab, write a report.")
+    """`python -m authoring tour [--labs 10,20] [--small] [--out report]`; 0: all ran, 130: Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        prog="authoring tour", description="Run every solved lab, write a report."
+    )
     parser.add_argument("--labs", default="", help="only these: numbers or stems, with commas between")
     parser.add_argument("--small", action="store_true", help="at the size of the tests: minutes, not an hour")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report (default: report)")
     options = parser.parse_args(arguments)
-    root = labkit.root()
+    root = paths.root()
     # `kill` and a batch system's end are as orderly as Ctrl-C.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        stems = [generate.find(lab.strip(), root) for lab in options.labs.split(",") if lab.strip()]
-        stems = stems or generate.stems(root)
+        stems = [labfile.find(lab.strip(), root) for lab in options.labs.split(",") if lab.strip()]
+        stems = stems or labfile.stems(root)
         if not stems:
             raise LabError("There are no labs in solutions/.")
         out = _fresh(options.out or root / "report")
@@ -68,7 +69,7 @@ def _fresh(out: Path) -> Path:
 
 
 def _tour(root: Path, out: Path, stems: list[str], small: bool) -> int:
-    from labkit import doctor, labfile
+    from labkit import doctor
 
     begin = time.monotonic()
     print(f"Looking at this machine, then {len(stems)} labs{' at test size' if small else ''} …", flush=True)
@@ -78,7 +79,7 @@ def _tour(root: Path, out: Path, stems: list[str], small: bool) -> int:
         for stem in stems:
             display.begin(stem)
             verdict = report["labs"].get(stem, {})
-            lacks = verdict["sentence"] if verdict.get("status") == labfile.NEEDS else ""
+            lacks = verdict["sentence"] if verdict.get("status") == doctor.NEEDS else ""
             outcome = run.run(root, out, stem, small, lacks, display.tick)
             outcomes.append(outcome)
             display.end(outcome)

@@ -1,6 +1,6 @@
 """One lab of the tour, in a process of its own: execute the notebook, write its page.
 
-`python -m labkit._tour_lab JOB.json`, with the keys notebook, out, page, title, parameters, folder, parent.
+`python -m authoring.tour.lab JOB.json`, with the keys notebook, out, page, title, parameters, folder, parent.
 Status 0: it ran; 1: a cell failed (the executed notebook says which); other: it could not be run at all.
 """
 

@@ -40,7 +40,7 @@ class Outcome:
 
 
 def small_parameters(root: Path, stem: str) -> dict:
-    """The parameters of the tests' runs: SMALL in tests/wrong_answers/STEM.py; {} where there are none."""
+    """The parameters of the tests' runs: SMALL in tests/labs/wrong_answers/STEM.py; {} where there are none."""
     path = root / "tests" / "wrong_answers" / f"{stem}.py"
     if not path.exists():
         return {}
@@ -75,7 +75,7 @@ def run(
     executed, log = Path(json.loads(job.read_text())["out"]), out / "work" / f"{stem}.log"
     with open(log, "w") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "labkit._tour_lab", str(job)],
+            [sys.executable, "-m", "authoring.tour.lab", str(job)],
             env=_environment(out),
             stdin=subprocess.DEVNULL,
             stdout=sink,
@@ -120,9 +120,10 @@ def _write_job(root: Path, out: Path, stem: str, notebook: str, title: str, para
 
 
 def _environment(out: Path) -> dict[str, str]:
-    labs = str(Path(__file__).parents[1])
+    labs = str(Path(__file__).parents[2])
     own = {
         "LABKIT_HOME": str(out / "home"),
+        "LABKIT_SOLVED": "1",
         "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's own
         "PYTHONPATH": os.pathsep.join(filter(None, [labs, os.environ.get("PYTHONPATH")])),
     }

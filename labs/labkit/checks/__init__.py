@@ -3,7 +3,7 @@
 from labkit.checks.exercise import check, predict
 from labkit.checks.expectations import count, expect, plain
 from labkit.checks.hints import hint, in_notebook
-from labkit.checks.progress import entry, read, show, solved_lab, update
+from labkit.checks.progress import entry, read, show, update
 
 __all__ = [
     "check",
@@ -16,6 +16,5 @@ __all__ = [
     "predict",
     "read",
     "show",
-    "solved_lab",
     "update",
 ]

@@ -6,8 +6,7 @@ import html
 import re
 import sys
 
-import labkit
-from labkit import lab, world
+from labkit import lab, paths, world
 from labkit.checks import progress
 from labkit.errors import LabError
 from labkit.labfile import Exercise, exercises_in
@@ -28,7 +27,7 @@ def exercise(number: str) -> Exercise:
 
 
 def _stem_of(number: str) -> str:
-    found = sorted((labkit.root() / "solutions").glob(f"{number.split('.')[0]}_*.py"))
+    found = sorted((paths.root() / "solutions").glob(f"{number.split('.')[0]}_*.py"))
     if not found:
         raise LabError(
             f"There is no lab for exercise {number!r}. A number such as 23.1 means lab 23, exercise 1."
@@ -37,7 +36,7 @@ def _stem_of(number: str) -> str:
 
 
 def _read(folder: str, stem: str) -> list[Exercise]:
-    path = labkit.root() / folder / f"{stem}.py"
+    path = paths.root() / folder / f"{stem}.py"
     return exercises_in(path.read_text(encoding="utf-8")) if path.exists() else []
 
 

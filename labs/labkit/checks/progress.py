@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-import labkit
-from labkit import world
+from labkit import lab, labfile, paths, world
 
 
 def path() -> Path:
     """The file of this learner's progress."""
-    return labkit.home() / "progress.json"
+    return paths.home() / "progress.json"
 
 
 def read() -> dict[str, dict]:
@@ -40,7 +39,7 @@ def update(exercise: str, change: Callable[[dict], None]) -> None:
     Only rank 0 stores, and a run of a solved lab stores nothing. A folder that cannot be written costs a
     sentence, not the lab.
     """
-    if not world.is_root() or solved_lab():
+    if not world.is_root() or lab.solved():
         return
     try:
         with _locked(path()):
@@ -56,14 +55,6 @@ def update(exercise: str, change: Callable[[dict], None]) -> None:
 def now() -> str:
     """The time, to the second."""
     return datetime.now().isoformat(timespec="seconds")
-
-
-def solved_lab() -> bool:
-    """Whether the file or notebook that runs is one of solutions/: then nobody has solved anything."""
-    running = (
-        os.environ.get("JPY_SESSION_NAME") or getattr(sys.modules.get("__main__"), "__file__", None) or ""
-    )
-    return Path(running).parent.name == "solutions"
 
 
 @contextlib.contextmanager
@@ -108,19 +99,18 @@ def _replace(target: Path, everything: dict[str, dict]) -> None:
 
 def show(root: Path) -> None:
     """Print a table: for each lab, exercises passed and hints used."""
-    from authoring import generate
     from rich.console import Console
     from rich.table import Table
-
-    from labkit.labfile import exercises_in
 
     stored = read()
     table = Table(title="Your progress")
     for name in ("Lab", "Solved", "Exercises", "Hints used"):
         table.add_column(name, justify="left" if name == "Lab" else "right")
     done = every = 0
-    for stem in generate.stems(root):
-        numbers = [one.number for one in exercises_in((root / "solutions" / f"{stem}.py").read_text("utf-8"))]
+    for stem in labfile.stems(root):
+        numbers = [
+            one.number for one in labfile.exercises_in((root / "solutions" / f"{stem}.py").read_text("utf-8"))
+        ]
         passed = [number for number in numbers if stored.get(number, {}).get("passed")]
         hints = sum(stored.get(number, {}).get("hints", 0) for number in numbers)
         done, every = done + len(passed), every + len(numbers)

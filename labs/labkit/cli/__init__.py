@@ -1,10 +1,5 @@
-"""FACE of labkit.cli."""
+"""The learner's verbs: `python -m labkit run|submit|results|scaling|trace|doctor|progress`."""
 
 from labkit.cli.main import main
-from labkit.cli.run import read_setting, script_with
 
-__all__ = [
-    "main",
-    "read_setting",
-    "script_with",
-]
+__all__ = ["main"]

@@ -55,9 +55,9 @@ def _count(name: str, text: str) -> int:
 
 
 def _options(options: argparse.Namespace) -> dict:
-    from labkit.cli import run
+    from labkit import labfile
 
-    settings = dict(run.read_setting(text) for text in options.set)
+    settings = dict(labfile.read_setting(text) for text in options.set)
     return {
         "ranks_per_node": options.ranks and _count("RANKS", options.ranks),
         "site": options.site,

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from authoring import generate
-
-import labkit
-from labkit import launch, world
+from labkit import copies, labfile, launch, paths, world
 from labkit.errors import LabError
 
 
@@ -26,18 +20,18 @@ def run(lab: str, ranks: int = 1, settings: Sequence[str] = (), solved: bool = F
     """
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
-    stem = generate.find(lab)
-    path = labkit.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    stem = labfile.find(lab)
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
     if not path.exists():
-        raise LabError(f"{path.relative_to(labkit.root())} is missing: `make labs` writes it.")
+        raise LabError(f"{path.relative_to(paths.root())} is missing: `make labs` writes it.")
     env = dict(os.environ)
     if solved:
-        env["LABKIT_HOME"] = str(labkit.home() / "solved")
+        env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
     # Ranks share the cores: more threads than cores only get into each other's way.
     for name in launch.THREAD_VARIABLES if ranks > 1 else ():
         env.setdefault(name, str(max(1, world.cores() // ranks)))
-    values = dict(read_setting(text) for text in settings)
-    with script_with(path, values) as script:
+    values = dict(labfile.read_setting(text) for text in settings)
+    with copies.with_parameters(path, values) as script:
         return _run([*launcher(ranks), sys.executable, str(script)], env)
 
 
@@ -54,34 +48,9 @@ def launcher(ranks: int) -> list[str]:
     return [command, "-n", str(ranks)]
 
 
-def read_setting(text: str) -> tuple[str, object]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise LabError(f"A parameter is set as NAME=VALUE, such as epochs=1; {text!r} is not.")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value  # a word needs no quotes
-
-
-@contextlib.contextmanager
-def script_with(path: Path, values: dict[str, object]) -> Iterator[Path]:
-    """The script itself, or a copy with other parameters, in a folder that every node of a cluster sees."""
-    if not values:
-        yield path
-        return
-    text = generate.with_parameters(path.read_text(encoding="utf-8"), values)
-    with tempfile.TemporaryDirectory(dir=labkit.home(), prefix="run-") as folder:
-        # The folder's name tells labkit.progress whether this is a solved lab.
-        copy = Path(folder) / path.parent.name / path.name
-        copy.parent.mkdir()
-        copy.write_text(text, encoding="utf-8")
-        yield copy
-
-
 def _run(command: list[str], env: dict[str, str]) -> int:
     # mpiexec ends its ranks itself when it is told to end, so it gets the chance before it is killed.
-    process = subprocess.Popen(command, env=env, cwd=labkit.root())
+    process = subprocess.Popen(command, env=env, cwd=paths.root())
     try:
         with _passing_on(process, signal.SIGTERM):
             return process.wait()

@@ -10,8 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import labkit
-from labkit import checks, record
+from labkit import checks, paths, record
 from labkit.cluster import slurm
 from labkit.cluster import status as cluster_status
 from labkit.cluster.status import GOOD, UNKNOWN, Status
@@ -165,7 +164,7 @@ def last_sentence(text: str) -> str:
 def shown(file: str | Path) -> str:
     """A path as one types it in the checkout."""
     path = Path(file)
-    return str(path.relative_to(labkit.root())) if path.is_relative_to(labkit.root()) else str(path)
+    return str(path.relative_to(paths.root())) if path.is_relative_to(paths.root()) else str(path)
 
 
 def now() -> str:
@@ -175,7 +174,7 @@ def now() -> str:
 
 def ledger() -> Path:
     """The file that remembers this learner's jobs."""
-    return labkit.home() / "jobs.jsonl"
+    return paths.home() / "jobs.jsonl"
 
 
 def remember(job: Job) -> None:

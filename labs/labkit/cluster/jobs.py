@@ -13,9 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from authoring import generate
-
-from labkit import record
+from labkit import labfile, record
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites as _sites
 from labkit.cluster import slurm
@@ -53,7 +51,7 @@ def submit(
     LabError with one sentence when it cannot be, Slurm's own sentence where Slurm refuses.
     """
     site = site or here()
-    solved = slurm.in_solved_run() if solved is None else solved
+    solved = lab.solved() if solved is None else solved
     return Request.checked(lab, nodes, ranks_per_node, site, settings or {}, solved).send(nodes)
 
 
@@ -72,7 +70,7 @@ def study(
     counts = sorted(set(nodes))
     if not counts:
         raise LabError("A study needs numbers of nodes: study(50, nodes=[1, 2]).")
-    solved = slurm.in_solved_run() if solved is None else solved
+    solved = lab.solved() if solved is None else solved
     request = Request.checked(
         lab, counts[-1], ranks_per_node, site or here(), settings or {}, solved, least=counts[0]
     )
@@ -89,7 +87,7 @@ def study(
 
 def last_study(lab: str | int) -> Study:
     """The newest study of this lab, also of an earlier day. LabError when there is none."""
-    stem = generate.find(lab)
+    stem = labfile.find(lab)
     everything = [job for job in jobs(stem) if job.study]
     if not everything:
         raise LabError(f"There is no study of lab {stem[:2]} yet: make scaling LAB={stem[:2]} NODES=1,2,4,8.")
@@ -98,7 +96,7 @@ def last_study(lab: str | int) -> Study:
 
 def jobs(lab: str | int | None = None) -> list[Job]:
     """This learner's jobs, oldest first, also those of earlier days; `lab` picks one lab's."""
-    stem = None if lab is None else generate.find(lab)
+    stem = None if lab is None else labfile.find(lab)
     return [job for job in cluster_job.remembered() if stem in (None, job.lab)]
 
 
@@ -107,7 +105,7 @@ def records_or_reference(lab: str | int, result: str | None = None, job: Job | N
 
     The label says which they are, for a table's or a plot's title.
     """
-    stem = generate.find(lab)
+    stem = labfile.find(lab)
     for one in [job] if job else reversed(jobs(stem)):
         if any(result in (None, entry["result"]) for entry in one.entries()):
             return one.records(result), f"your job {one.number} on {one.site}"

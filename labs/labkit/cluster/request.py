@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from authoring import generate
-
-import labkit
-from labkit import world
+from labkit import labfile, paths, world
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import Job
@@ -55,8 +52,8 @@ class Request:
         least: int | None = None,
     ) -> Request:
         """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the fewest."""
-        stem = generate.find(lab)
-        script = labkit.root() / "slurm" / f"{stem}.sbatch"
+        stem = labfile.find(lab)
+        script = paths.root() / "slurm" / f"{stem}.sbatch"
         if not script.exists():
             raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
         if (nodes if least is None else least) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
@@ -75,7 +72,7 @@ class Request:
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
-        home, learners = labkit.home().resolve(), slurm.learners_home()
+        home, learners = paths.home().resolve(), slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
         # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is overwritten.
         name = f"{self.stem}-%j-{datetime.now():%Y%m%d-%H%M%S}.out"
@@ -88,7 +85,7 @@ class Request:
         ):  # Ctrl-C must not come between Slurm's taking the job and its being written down
             said = slurm.call(
                 "sbatch", "--parsable", "--export=ALL", *asked, script,
-                where=self.where, env=self.env, cwd=labkit.root(),
+                where=self.where, env=self.env, cwd=paths.root(),
             )  # fmt: skip
             number = slurm.job_number(said)
             job = Job(
@@ -107,11 +104,11 @@ class Request:
 
 def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
     """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
-    path = labkit.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
     if not path.exists():
-        raise LabError(f"{path.relative_to(labkit.root())} is missing: `make labs` writes it.")
+        raise LabError(f"{path.relative_to(paths.root())} is missing: `make labs` writes it.")
     if settings:
-        generate.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
+        labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
     return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())
 
 

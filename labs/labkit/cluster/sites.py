@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import labkit
+from labkit import paths
 from labkit.errors import LabError
 
 LAUNCHERS = ("srun", "mpirun_rsh", "mpiexec", "mpirun", "ibrun")
@@ -76,7 +76,7 @@ def _own(name: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder() -> Path:
-    return labkit.root() / "slurm" / "sites"
+    return paths.root() / "slurm" / "sites"
 
 
 def _words(line: str) -> list[str]:
@@ -110,4 +110,4 @@ def _sourced(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(file: Path) -> str:
-    return str(file.relative_to(labkit.root()))
+    return str(file.relative_to(paths.root()))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import labkit
+from labkit import lab, paths
 from labkit.errors import LabError, NotHere
 
 QUERY_SECONDS = 30  # squeue itself gives up after 20 s without an answer
@@ -58,14 +58,9 @@ def commands(site: str | None) -> Path | None:
 
 
 def learners_home() -> Path:
-    """labkit.home(); in a run of a solved lab, which has a home of its own in that one, the learner's."""
-    home = labkit.home().resolve()
-    return home.parent if in_solved_run() else home
-
-
-def in_solved_run() -> bool:
-    """Whether this run is of a solved lab, as labkit.runlab and labkit.jobrun start it."""
-    return labkit.home().resolve().name == "solved"
+    """paths.home(); in a run of a solved lab that has a home of its own in that one, the learner's."""
+    home = paths.home().resolve()
+    return home.parent if lab.solved() and home.name == "solved" else home
 
 
 def tabletop() -> Path | None:
@@ -172,7 +167,7 @@ def ask(env: Mapping[str, str], *command: str, limit: float = 30.0) -> Answer:
         return Answer(False, "", f"there is no {command[0]} here")
     try:
         done = subprocess.run(
-            [tool, *command[1:]], env=dict(env), cwd=labkit.root(), stdin=subprocess.DEVNULL,
+            [tool, *command[1:]], env=dict(env), cwd=paths.root(), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, errors="replace", timeout=limit, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -52,9 +52,9 @@ def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
 def _start(name: str):
     # No launcher's variables: an MPI_Init in there must not join the job that the doctor itself runs in.
     env = {**lab.SETTINGS, **world.clean_env()}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), env.get("PYTHONPATH")]))
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
     out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
-    command = [sys.executable, "-m", "labkit._probe", name]
+    command = [sys.executable, "-m", "labkit.doctor.probe", name]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True
     )

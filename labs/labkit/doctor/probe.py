@@ -1,4 +1,4 @@
-"""Probes that load foreign libraries, each in a process of its own: `python -m labkit._probe NAME`.
+"""Probes that load foreign libraries, each in a process of its own: `python -m labkit.doctor.probe NAME`.
 
 A library may print, hang, abort or clash with another; here it can do so without harm. Every finding is one
 JSON line on standard output as soon as it is known, {"key": …, "value": …}: what came before a crash is kept.

@@ -11,9 +11,8 @@ import json
 import sys
 import time
 
-import labkit
-from labkit import labfile, world
-from labkit.doctor import facts, machine
+from labkit import labfile, paths, world
+from labkit.doctor import facts, fitness, machine
 from labkit.doctor import findings as doctor_findings
 from labkit.errors import LabError, NotHere
 
@@ -23,7 +22,7 @@ _report: dict | None = None
 def report(*, fresh: bool = False, limit: float = 60.0) -> dict:
     """Everything found, as plain data: report()["mpi"]["version"] is "5.0.2", or None where it was not found.
 
-    Groups and keys: labkit._facts.FACTS. Beside them: "missing" (key -> sentence), "advice" (sentences on
+    Groups and keys: labkit.doctor.facts.FACTS. Beside them: "missing" (key -> sentence), "advice" (sentences on
     what will go wrong), "labs" (stem -> {"status", "sentence", "needs", "ranks", "minutes"}), "seconds" (that
     this took). The first call takes a few seconds, later ones in the same process return the same report;
     `fresh=True` looks again. `limit`: seconds after which a probe without an answer is given up.
@@ -44,8 +43,6 @@ def needs(stem: str) -> tuple[str, str]:
 
 def show() -> None:
     """The report as tables, in a notebook or on the terminal."""
-    pass
-
     if world.is_root():
         show_report(report())
 
@@ -57,7 +54,7 @@ def require(names: str) -> None:
     for word in wanted:
         if word not in known:
             raise LabError(f"--require knows {', '.join(known)}, but not {word!r}.")
-    missing, reduced = labfile.lacking(labfile.Header(wanted, 1, 0), report())
+    missing, reduced = fitness.lacking(labfile.Header(wanted, 1, 0), report())
     if missing or reduced:
         raise NotHere("Missing here: " + " ".join(missing + reduced))
 
@@ -78,15 +75,15 @@ def _examine(limit: float) -> dict:
     found["missing"] = doctor_findings.missing(found, reasons)
     found["advice"] = doctor_findings.advice(found, reasons)
     found["labs"] = {}
-    for stem, header in labfile.headers(labkit.root()).items():
-        status, sentence = labfile.judge(header, found)
+    for stem, header in labfile.headers(paths.root()).items():
+        status, sentence = fitness.judge(header, found)
         found["labs"][stem] = {"status": status, "sentence": sentence, **header._asdict()}
     found["seconds"] = round(time.perf_counter() - begin, 1)
     return found
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -m labkit.doctor [--json] [--require mpi,horovod] [--limit SECONDS]`, or with `--site NAME`."""
+    """`python -m labkit doctor [--json] [--require mpi,horovod] [--limit SECONDS]`."""
     parser = argparse.ArgumentParser(
         prog="labkit doctor", description="What is here, and which lab runs here."
     )
@@ -95,20 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--require", default="", metavar="NEEDS", help="status 1 if one of mpi,horovod,… is missing"
     )
     parser.add_argument("--limit", type=float, default=60.0, help="seconds to wait for a probe (default 60)")
-    parser.add_argument("--site", metavar="NAME", help="check a cluster by its site file, on its login node")
-    parser.add_argument("--nodes", type=int, help="with --site: nodes of the trial job (default 2)")
-    parser.add_argument(
-        "--patience",
-        type=float,
-        default=120.0,
-        help="with --site: seconds it may wait in the queue (default 120)",
-    )
     options = parser.parse_args(arguments)
     try:
-        if options.site:
-            from slurm import doctor
-
-            return doctor.examine(options.site, options.nodes, options.patience)
         report(limit=options.limit)
         if options.json:
             print(json.dumps(report(), indent=2, ensure_ascii=False))
@@ -123,14 +108,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # The doctor's report as tables: rich on a terminal and in a notebook, plain lines where rich is missing.
 
 
-_COLORS = {labfile.RUNS: "green", labfile.REDUCED: "yellow", labfile.NEEDS: "red"}
+_COLORS = {fitness.RUNS: "green", fitness.REDUCED: "yellow", fitness.NEEDS: "red"}
 
 
 def rows(report: dict) -> list[tuple[str, str, str, bool]]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.errors import LabError
-from labkit.horovod.steps import train, train_ways
 
 __all__ = [
     "EXAMPLES",
@@ -28,8 +27,6 @@ __all__ = [
     "example",
     "parse",
     "read",
-    "train",
-    "train_ways",
 ]
 
 # What moved the data. MEMCPY_…, QUEUE, WAIT_FOR_…, INIT_NCCL and NEGOTIATE_… did not.

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from labkit.errors import RankFailed
 
-_HERE = str(Path(__file__).resolve().parent)
+_KIT = Path(__file__).resolve().parents[1]
+_OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LONGEST = 110  # characters of a source line worth showing
 
@@ -25,7 +26,7 @@ class Frame(NamedTuple):
     @property
     def learners(self) -> bool:
         """Is this the learner's own code, and not labkit, Python or an installed package?"""
-        if self.file.startswith((_HERE, "<frozen", *_LIBRARY)) or self.file == "<string>":
+        if self.file.startswith((*_OURS, "<frozen", *_LIBRARY)) or self.file == "<string>":
             return False
         if self.file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled
             return False
@@ -70,7 +71,7 @@ def read_dump(text: str) -> list[Frame]:
                 r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE
             )
         ]
-        if any(frame.file.startswith(_HERE) and frame.function == "_run" for frame in frames):
+        if any(frame.file.startswith(str(_KIT)) and frame.function == "_run" for frame in frames):
             found = frames[::-1]
     return found
 

@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from labkit import errors, world
+from labkit import world
 from labkit.errors import LabError
-from labkit.launch import diagnosis, notes, plans, process, task
+from labkit.launch import diagnosis, excepthook, notes, plans, process, task
 from labkit.launch import meeting as launch_meeting
 
 GRACE = 1.0  # seconds in which other ranks may say that they failed too
@@ -30,7 +30,7 @@ def run(fn, args, kwargs, ranks, controller, timeout, threads, env, echo, comm) 
             f"Start this file with mpiexec -n {world.size()} instead."
         )
     job = launch_meeting.join(controller)
-    errors.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
+    excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
     taking_part = min(ranks, job.size) if comm else job.size
     if taking_part != ranks and job.rank == 0 and ranks not in _told:
         _told.add(ranks)

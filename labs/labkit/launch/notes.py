@@ -1,6 +1,6 @@
 """What a rank of a batch job leaves in the job's folder: why it failed, or in which line it was ended.
 
-Ranks end in many ways, and their launcher tells only some of it. `jobrun` reads the notes when all is over.
+Ranks end in many ways, and their launcher tells only some of it. `slurm.job` reads the notes at the end.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 
 from labkit import world
+from labkit.launch import diagnosis
 
 _stack = None  # the open file that faulthandler writes to
 
 
-def begin() -> None:
+def leave_stack() -> None:
     """In a rank of a batch job: leave its host and, should Slurm end it, its line. Elsewhere: nothing."""
     global _stack
     folder = _folder()
@@ -45,12 +46,10 @@ def failed(text: str) -> None:
             stream.write(json.dumps(note))
 
 
-def error(one: BaseException) -> None:
+def leave_error(error: BaseException) -> None:
     """Leave an exception as the reason, in the words of launch.run."""
     if _folder() is not None:
-        from labkit.launch import diagnosis
-
-        failure = diagnosis.describe(one, "run", time.time())
+        failure = diagnosis.describe(error, "run", time.time())
         failed(str(diagnosis.raised(world.rank(), failure)))
 
 

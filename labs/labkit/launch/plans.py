@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from labkit import lab, world
+from labkit import world
 from labkit.errors import NotHere
 
-_WORKER = str(Path(__file__).with_name("_worker.py"))
+_WORKER = str(Path(__file__).with_name("worker.py"))
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -111,8 +111,6 @@ def environment(folder: str, threads: int, extra: dict[str, str]) -> dict[str, s
     """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
     env = world.clean_env()
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    if lab.current():
-        env["LABKIT_LAB"] = lab.current()
     env["LABKIT_RUN"] = folder  # marks every process of the run, whatever it becomes
     env.setdefault("UCX_HANDLE_ERRORS", "none")  # UCX would print pages of C frames when a rank crashes
     return {**env, **extra}

@@ -43,7 +43,8 @@ def _own_module_by_value(fn: Callable):
         fn = fn.func
     module = sys.modules.get(getattr(fn, "__module__", None) or "")
     file = str(getattr(module, "__file__", None) or "")
-    own = file and not file.startswith(_INSTALLED) and not Path(file).is_relative_to(Path(__file__).parent)
+    kit = module is not None and module.__name__.split(".")[0] in ("labkit", "support")
+    own = file and not file.startswith(_INSTALLED) and not kit
     if not own or module.__name__ in cloudpickle.list_registry_pickle_by_value():
         yield cloudpickle
         return

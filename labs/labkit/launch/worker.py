@@ -1,4 +1,4 @@
-"""One rank of a run that `labkit.launch` started: `python _worker.py FOLDER`, once per rank.
+"""One rank of a run that `labkit.launch` started: `python worker.py FOLDER`, once per rank.
 
 The process forks at once. The child is the rank: it runs the learner's function. The parent waits for it and
 tells how it ended, so that a rank that dies by a signal is named, and so that the MPI launcher does not kill
@@ -158,7 +158,7 @@ def main(path: str) -> None:
     with open(os.path.join(path, "settings"), "rb") as file:
         settings = pickle.load(file)
     sys.path[:] = settings["sys_path"]
-    from labkit import lab, world
+    from labkit import noise, world
     from labkit.launch import supervisor
 
     place = world.launched(os.environ)
@@ -175,7 +175,7 @@ def main(path: str) -> None:
     _catch_output(folder)
     _leave_traces(folder, settings["signal"])
     folder.tell("start", os.getpid())
-    lab.quiet()
+    noise.silence()
     _run(folder, settings)
 
 

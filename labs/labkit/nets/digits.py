@@ -50,9 +50,9 @@ def torch_digits(weights: list[np.ndarray] | None = None):
 
 def keras_digits(weights: list[np.ndarray] | None = None):
     """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights())."""
-    from labkit.lab import quiet
+    from labkit import noise
 
-    quiet()
+    noise.silence()
     import keras
 
     net = keras.Sequential(

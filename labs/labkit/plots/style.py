@@ -7,8 +7,7 @@ import re
 import sys
 from functools import wraps
 
-import labkit
-from labkit import lab, world
+from labkit import lab, paths, world
 from labkit.errors import LabError
 
 # Okabe and Ito's colors, ordered so that neighbours differ in lightness too; marker and dash say the same in
@@ -122,7 +121,7 @@ def slug(text: str) -> str:
 
 def _save(figure, name: str) -> None:
     stem = lab.current()
-    file = labkit.home() / "plots" / f"{stem + '-' if stem else ''}{slug(name)}.png"
+    file = paths.home() / "plots" / f"{stem + '-' if stem else ''}{slug(name)}.png"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(png(figure))
@@ -134,7 +133,7 @@ def _save(figure, name: str) -> None:
 
 def _short(file) -> str:
     try:
-        return str(file.relative_to(labkit.root()))
+        return str(file.relative_to(paths.root()))
     except ValueError:
         return str(file)
 

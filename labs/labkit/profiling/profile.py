@@ -110,9 +110,9 @@ class Profile:
 
     def save(self, path: str | Path = "trace.json") -> Path:
         """Write all ranks' steps as Chrome's trace events; `make trace FILE=…` opens it in Perfetto."""
-        from labkit import chrome_trace
+        from labkit.profiling import trace
 
-        return chrome_trace.save(self, path)
+        return trace.save(self, path)
 
     def __str__(self) -> str:
         slowest = self.table().mean()

@@ -134,10 +134,10 @@ def _merged(ranks: list[dict], kind: str) -> Profile:
 
 
 _KINDS = {
-    "torch": ("_profile_torch", "Torch"),
-    "tensorflow": ("_profile_tensorflow", "TensorFlow"),
-    "horovod": ("_profile_horovod", "Horovod"),
-    "nsys": ("_profile_nsys", "Nsys"),
+    "torch": ("torch", "Torch"),
+    "tensorflow": ("tensorflow", "TensorFlow"),
+    "horovod": ("horovod", "Horovod"),
+    "nsys": ("nsys", "Nsys"),
 }
 
 
@@ -155,7 +155,7 @@ class Together:
         self._all = []
         try:
             for module, name in (_KINDS[name] for name in dict.fromkeys(names) if name != "spans"):
-                self._all.append(getattr(import_module(f"labkit.{module}"), name)())
+                self._all.append(getattr(import_module(f"labkit.profiling.recorders.{module}"), name)())
         except BaseException:
             self.close()
             raise

@@ -12,8 +12,7 @@ from datetime import datetime, timezone
 from functools import cache, lru_cache
 from importlib import metadata
 
-import labkit
-from labkit import world
+from labkit import paths, world
 
 # name in the record: distributions that may bring it, first one found counts
 _DISTRIBUTIONS = {
@@ -38,7 +37,7 @@ def here() -> dict:
         **versions(),
         "mpi": mpi_library(),
         **batch_job(),
-        **git(str(labkit.root())),
+        **git(str(paths.root())),
     }
 
 

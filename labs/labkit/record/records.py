@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-import labkit
 from labkit import lab as _lab
-from labkit import world
+from labkit import paths, world
 from labkit.errors import LabError
 from labkit.record import jsonl
 from labkit.timing import Measurement, Ratio
@@ -60,13 +59,13 @@ def load(lab: str | None = None, result: str | None = None):
 
 def reference(lab: str, result: str | None = None):
     """The kit's own records of `lab`, measured once on a known machine, to compare with yours."""
-    file = labkit.root() / "solutions" / "results" / f"{lab}.jsonl"
+    file = paths.root() / "solutions" / "results" / f"{lab}.jsonl"
     return _frame(file, result, f"The kit has no reference results for {lab}.")
 
 
 def path(lab: str) -> Path:
     """The file that holds this learner's records of `lab`."""
-    return labkit.home() / "records" / f"{lab}.jsonl"
+    return paths.home() / "records" / f"{lab}.jsonl"
 
 
 def _frame(file: Path, result: str | None, when_empty: str):

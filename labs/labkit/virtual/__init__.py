@@ -5,6 +5,7 @@ from labkit.virtual.catalogue import machine, machines
 from labkit.virtual.cluster import Cluster
 from labkit.virtual.machine import Link, Machine, ideal
 from labkit.virtual.run import Run, by_rank
+from labkit.virtual.trace import spans
 from labkit.virtual.trials import trials
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ideal",
     "machine",
     "machines",
+    "spans",
     "trials",
     "vector",
 ]

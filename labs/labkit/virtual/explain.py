@@ -11,8 +11,8 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.virtual import stuck
 
-# Not the learner's: this package, and the communicator that passes calls on to it (labkit.overlap).
-_OURS = str(Path(__file__).parent), str(Path(__file__).parents[1] / "_overlap_watch.py")
+# Not the learner's: this package, and the communicators that pass calls on to it (labkit.counting).
+_OURS = str(Path(__file__).parent), str(Path(__file__).parents[1] / "counting.py")
 
 
 class MPIError(Exception):

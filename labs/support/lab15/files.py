@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import labkit
 import numpy as np
-from labkit import data
+from labkit import data, paths
 from labkit.errors import LabError, NotHere
 
 
@@ -46,7 +45,7 @@ class Stored:
 
 
 def write(n: int, side: int, shards: int) -> Stored:
-    """Store n images of side x side pixels in each format, in a new folder in labkit.home().
+    """Store n images of side x side pixels in each format, in a new folder in paths.home().
 
     Raises NotHere, in a sentence, where the disk is too full.
     """
@@ -57,7 +56,7 @@ def write(n: int, side: int, shards: int) -> Stored:
         raise LabError(words + f"these are {n} images of {side} pixels in {shards} shards.")
     jpegs, labels = _images(n, side)
     need = 6 * sum(map(len, jpegs)) + 20_000 * n // 10 + 4_000_000  # four formats, tar's padding, slack
-    home = labkit.home()
+    home = paths.home()
     home.mkdir(parents=True, exist_ok=True)
     for old in home.glob("lab15-*"):
         if time.time() - old.stat().st_mtime > 3600:  # of a run that was killed

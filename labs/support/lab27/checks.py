@@ -16,7 +16,7 @@ from labkit import timing, virtual
 from labkit.checks import expect
 from labkit.timing import benchmarks
 
-from support import lab27
+from support.lab27 import choice
 from support.lab27.emulated import StandIn
 from support.lab27.published import pipeline_time
 
@@ -59,7 +59,7 @@ def trials(
 
 def on_ranks(comm, way: Callable, nbytes: int, chunk: int | None, start: float, rate: float) -> None:
     """Run `way` round the ring of all ranks of comm, on the device that is here, and expect its answer."""
-    _judge(_exchange(comm, lab27.here(start, rate), way, nbytes, chunk), comm.rank, comm.size, chunk)
+    _judge(_exchange(comm, choice.here(start, rate), way, nbytes, chunk), comm.rank, comm.size, chunk)
 
 
 def race(
@@ -69,7 +69,7 @@ def race(
 
     ways: name -> (way, bytes per chunk; None: one piece). seconds: about as long for each size.
     """
-    device = lab27.here(start, rate)
+    device = choice.here(start, rate)
 
     def rows(two):
         table: dict[str, dict] = {name: {} for name in ways}

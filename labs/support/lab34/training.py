@@ -17,12 +17,6 @@ from labkit import data
 from labkit.errors import LabError
 from threadpoolctl import threadpool_limits
 
-from support.lab34.checks import expect_lamb, expect_lars, expect_parallel, expect_rate, try_parallel
-from support.lab34.times import allreduce_seconds, speed_ups, step_times, times_to_goal
-
-__all__ = ["allreduce_seconds", "expect_lamb", "expect_lars", "expect_parallel", "expect_rate", "speed_ups"]
-__all__ += ["step_times", "times_to_goal", "try_parallel"]
-
 SIZES = (64, 64, 64, 64, 64, 10)  # units per layer, input first: 17,290 parameters, no normalisation
 
 

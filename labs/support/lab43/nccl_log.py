@@ -17,7 +17,7 @@ from labkit.errors import LabError
 from support.lab43 import nccl_warnings
 from support.lab43.nccl_facts import collect
 
-EXAMPLES = Path(__file__).with_name("nccl_logs")
+EXAMPLES = Path(__file__).with_name("logs")
 
 
 class Rank(NamedTuple):

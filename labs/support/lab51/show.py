@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from labkit import checks, cluster, launch, nets, record, world
+from labkit import cluster, lab, launch, nets, record, world
 from labkit.errors import LabError
 from labkit.timing import Measurement, benchmarks, human
 
@@ -106,7 +106,7 @@ def elsewhere(timeout: float, **settings) -> tuple[Table, str]:
     """
     job = None
     if world.launcher() is None and cluster.here():
-        solved = checks.solved_lab()
+        solved = lab.solved()
         job = cluster.submit(STEM, nodes=2, ranks_per_node=2, settings=settings, solved=solved)
         try:
             job.wait(timeout=timeout)

@@ -32,7 +32,7 @@ def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
     learner = checkout.root / ".labkit"
     environment = {"SLURM_JOB_ID": "", "LABKIT_HOME": ""}
 
-    done = checkout.python("-m", "labkit", "tour", "--small", timeout=500, env=environment)
+    done = checkout.python("-m", "authoring", "tour", "--small", timeout=500, env=environment)
     assert done.returncode == 1, done.stderr
     out = checkout.root / "report"
     assert re.search(r"✓ ran     10_good_lab +\d+\.\d s of 5 min\n", done.stdout)
@@ -91,7 +91,7 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
     name, _, value = mark.partition("=")
     env = {**os.environ, "PYTHONPATH": str(checkout.root / "labs"), name: value}
     process = subprocess.Popen(
-        [sys.executable, "-m", "labkit", "tour"],
+        [sys.executable, "-m", "authoring", "tour"],
         cwd=checkout.root,
         env=env,
         stdout=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ def test_an_unknown_lab_and_an_empty_checkout_are_sentences(checkout, capsys):
 def test_small_parameters(checkout):
     write_lab(checkout, "10_x", small="length=2, sizes=(1, 2), name='a'")
     assert run.small_parameters(checkout.root, "10_x") == {"length": 2, "sizes": (1, 2), "name": "a"}
-    (checkout.root / "tests/wrong_answers/10_x.py").write_text("SMALL = {'length': 4}\n")
+    (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text("SMALL = {'length': 4}\n")
     assert run.small_parameters(checkout.root, "10_x") == {"length": 4}
     assert run.small_parameters(checkout.root, "11_y") == {}
 

@@ -79,5 +79,5 @@ def write_lab(checkout, stem, *, needs="cpu", minutes=5, answer="x + x", measure
         number=number, stem=name, title=title, needs=needs, minutes=minutes, answer=answer, measure=measure
     )
     (checkout.root / f"solutions/{stem}.py").write_text(text)
-    wrong = f"from tests.wrong_answers import Wrong\n\nSMALL = dict({small})\nWRONG = [Wrong]\n"
-    (checkout.root / f"tests/wrong_answers/{stem}.py").write_text(wrong)
+    wrong = f"from tests.labs.wrong_answers import Wrong\n\nSMALL = dict({small})\nWRONG = [Wrong]\n"
+    (checkout.root / f"tests/labs/wrong_answers/{stem}.py").write_text(wrong)

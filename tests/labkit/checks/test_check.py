@@ -7,12 +7,11 @@ import subprocess
 import sys
 import threading
 
-import labkit
 import nbformat
 import numpy as np
 import pytest
 from authoring import generate
-from labkit import check, expect, hint, lab, predict
+from labkit import check, expect, hint, lab, paths, predict
 from labkit.checks import progress
 from labkit.errors import CheckFailed, LabError, RankFailed
 
@@ -203,7 +202,7 @@ def test_a_damaged_file_is_set_aside_with_a_sentence(tiny, capsys, text):
         expect(True, "")
     assert "could not be read; it is now progress.damaged-" in capsys.readouterr().err
     assert progress.entry("90.1")["passed"]
-    (aside,) = labkit.home().glob("progress.damaged-*.json")
+    (aside,) = paths.home().glob("progress.damaged-*.json")
     assert aside.read_text() == text
     assert json.loads(progress.path().read_text())["exercises"]["90.1"]["tries"] == 1
 

@@ -7,9 +7,8 @@ import json
 import os
 from datetime import datetime, timedelta, timezone
 
-import labkit
 import pytest
-from labkit import cli, record
+from labkit import cli, paths, record
 from labkit.cluster import job as cluster_job
 from labkit.cluster import jobs, request, sites, slurm
 from labkit.cluster import status as cluster_status
@@ -174,7 +173,7 @@ def test_a_jobs_environment(checkout, monkeypatch):
     env = request.environment(own, sites.load("beta", own), "beta", "pause=1", solved=True)
     assert env == {
         "PATH": own["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
-        "LABKIT_HOME": str(labkit.home()), "SET": "pause=1", "SOLVED": "1",
+        "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
     }  # fmt: skip
     mine = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
     env = request.environment(mine, sites.load("beta", mine), "beta", "", solved=False)
@@ -189,7 +188,7 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
     monkeypatch.setattr(request.Request, "send", lambda self, nodes, study=None: sent.append(self))
     monkeypatch.setattr(request, "_enough_nodes", lambda *_: None)
     monkeypatch.setattr(slurm, "commands", lambda site: None)
-    learners = labkit.home().resolve()
+    learners = paths.home().resolve()
     for home, said, solved in ((learners, None, False), (learners / "solved", None, True)):
         monkeypatch.setenv("LABKIT_HOME", str(home))
         jobs.submit(job_lab.STEM, site="tabletop", solved=said)
@@ -211,7 +210,7 @@ def test_settings_keep_what_they_are(built):
 
 
 def job(number="1", **more):
-    home = str(labkit.home())
+    home = str(paths.home())
     known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2, "submitted": cluster_job.now()}
     return Job(number, **{**known, "file": f"{home}/jobs/91_job-{number}-t-t.out", "home": home, **more})
 
@@ -231,7 +230,7 @@ def test_a_spoiled_line_among_the_jobs_is_named_and_skipped():
 def test_records_of_another_job_of_the_same_number_are_not_mine():
     mine = job("7")
     earlier = datetime.now(timezone.utc) - timedelta(hours=1)
-    file = labkit.home() / "records" / "91_job.jsonl"
+    file = paths.home() / "records" / "91_job.jsonl"
     file.parent.mkdir()
     lines = [
         ("7", "here", cluster_job.now()),

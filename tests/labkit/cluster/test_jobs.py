@@ -11,9 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import labkit
 import pytest
-from labkit import cli
+from labkit import cli, paths
 from labkit.cluster import job as cluster_job
 from labkit.cluster import jobs, slurm
 from labkit.errors import LabError
@@ -49,7 +48,7 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
     )
     assert (job.lab, job.site, job.nodes, job.ranks) == (STEM, "tabletop", 2, 4)
     assert job.wait(60) == job.state() == "completed"
-    assert f"{labkit.home()}/jobs/{STEM}-{job.number}-" in capsys.readouterr().out
+    assert f"{paths.home()}/jobs/{STEM}-{job.number}-" in capsys.readouterr().out
     assert "ended well after" in job.output().splitlines()[-1]
     frame = job.records("strong")
     assert list(frame["ranks"]) == [1, 2, 3, 4]
@@ -105,7 +104,7 @@ def test_queue_interrupt_and_cancel(capsys):
     assert "after 8 s no longer waited for" in said
     process = subprocess.Popen(
         [sys.executable, "-c", "from labkit import cluster; cluster.jobs()[0].wait()"],
-        env={**os.environ, "PYTHONPATH": str(labkit.root() / "labs")}, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(paths.root() / "labs")}, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert "runs on node[1-2]" in process.stdout.readline()
@@ -224,7 +223,7 @@ def test_in_a_notebook_one_line_rewrites_itself(tmp_path):
     cell = nbformat.v4.new_code_cell(textwrap.dedent(code))
     book = nbformat.v4.new_notebook(cells=[cell])
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    env = {**os.environ, "PYTHONPATH": str(labkit.root() / "labs")}
+    env = {**os.environ, "PYTHONPATH": str(paths.root() / "labs")}
     NotebookClient(book, timeout=90).execute(env=env)
     kinds = [output["output_type"] for output in cell.outputs]
     assert kinds == ["display_data", "execute_result"], cell.outputs

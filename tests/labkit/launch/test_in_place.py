@@ -16,7 +16,7 @@ from labkit.launch import plans
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-JOB = str(Path(__file__).with_name("inplace_job.py"))
+JOB = str(Path(__file__).with_name("in_place_job.py"))
 BIN = Path(sys.executable).parent
 LAUNCHERS = {
     "mpiexec": lambda ranks: [plans.mpiexec(), "-n", str(ranks), sys.executable],

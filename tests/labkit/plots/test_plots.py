@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pandas
 import pytest
-from labkit import lab, scaling, world
+from labkit import lab, paths, scaling, world
 from labkit.errors import LabError
 from labkit.plots import curves, style
 from labkit.plots.axes import _plain
@@ -248,7 +248,7 @@ def test_a_script_saves_a_file_and_says_where(tmp_path, capsys):
 
 
 def test_the_path_is_relative_inside_the_checkout(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(style.labkit, "root", lambda: tmp_path.parent)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path.parent)
     curves.ring(3)
     assert capsys.readouterr().out == f"Plot: {tmp_path.name}/plots/50_x-ring.png\n"
 

@@ -124,9 +124,9 @@ def _gloo(comm, file):
 
 def tensorflow():
     """The table and operators of a step of TensorFlow with an input pipeline that sleeps."""
-    from labkit.lab import quiet
+    from labkit import noise
 
-    quiet()
+    noise.silence()
     import numpy as np
     import tensorflow as tf
     from labkit.profiling import recording

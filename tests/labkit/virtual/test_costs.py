@@ -12,7 +12,7 @@ from labkit.scaling import costs
 from tests.labkit import algorithms
 
 ALPHA, BETA = 2e-6, 1 / 5e9
-RECORDED = json.loads((Path(__file__).parent / "data" / "simgrid.json").read_text())
+RECORDED = json.loads((Path(__file__).with_name("simgrid.json")).read_text())
 
 
 def cluster(nodes=2, per_node=1, **changes):

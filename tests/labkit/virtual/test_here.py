@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import labkit
 import numpy as np
 import pytest
-from labkit import record, virtual
+from labkit import paths, record, virtual
 from labkit.errors import LabError
 from labkit.virtual import here
 
@@ -33,7 +32,7 @@ ADDITION = {"lab": here.LAB, "result": "addition", "speed": 25e9}
 def folders(tmp_path, monkeypatch):
     """The learner's records file and the kit's, both not there yet."""
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(labkit, "root", lambda: tmp_path / "kit")
+    monkeypatch.setattr(paths, "root", lambda: tmp_path / "kit")
     own, kit = record.path(here.LAB), tmp_path / "kit/solutions/results" / f"{here.LAB}.jsonl"
     for file in (own, kit):
         file.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Run one lab's wrong answers: `python -m tests.wrong_answers.runner STEM [--json FILE]`.
+"""Run one lab's wrong answers: `python -m tests.labs.wrong_answers.runner STEM [--json FILE]`.
 
 One process runs the solved lab's cells from the top, with the parameters SMALL. At each exercise it runs the
 cells from the answer to the check: with the learner's stub (which must be "not solved yet"), with each wrong
@@ -35,7 +35,7 @@ class Runner:
 
     def __init__(self, stem: str, root: Path | None = None):
         self.lab = generate.load(stem, root)
-        module = importlib.import_module(f"tests.wrong_answers.{stem}")
+        module = importlib.import_module(f"tests.labs.wrong_answers.{stem}")
         self.small, self.wrong = module.SMALL, list(module.WRONG)
         self.cells = generate.solved_cells(self.lab)
         # Functions defined under this name travel to other processes by value, as a notebook's do.

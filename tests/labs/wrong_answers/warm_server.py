@@ -16,6 +16,8 @@ import signal
 import socket
 import sys
 
+from labkit import noise
+
 LARGEST = 1 << 18  # bytes of a client's message; its environment is most of it
 
 
@@ -104,9 +106,8 @@ class Server:
 
 def warm(modules: list[str]) -> None:
     """Import what ranks will need, with the noise off."""
-    from labkit import lab
 
-    lab.quiet()
+    noise.silence()
     for name in modules:
         importlib.import_module(name)
     gc.collect()

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 from labkit.errors import NotHere
-from labkit.lab import without_lines
+from labkit.noise import without_lines
 from labkit.profiling import libraries as library
 from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from labkit import profiling
 from labkit.errors import LabError
-from labkit.profiling import IN_FLIGHT
+from labkit.profiling import parts
+from labkit.profiling.spans import IN_FLIGHT
 
 _PARTS = ("compute", "overlapped", "exposed", "input", "idle")
 
@@ -39,8 +39,8 @@ def _rank(one) -> list[dict]:
     tracks = {"steps": [], "where the time goes": []}
     for number, (window, spans) in enumerate(zip(one.steps, one.spans, strict=True)):
         tracks["steps"].append((f"step {number}", "step", *window, {}))
-        moments = profiling.pieces(window, profiling.busy(spans))
-        alone = {**moments, "compute": profiling.without(moments["compute"], moments["overlapped"])}
+        moments = parts.pieces(window, parts.busy(spans))
+        alone = {**moments, "compute": parts.without(moments["compute"], moments["overlapped"])}
         tracks["where the time goes"] += [
             ("compute over communication" if part == "overlapped" else part, part, begin, end, {})
             for part in _PARTS

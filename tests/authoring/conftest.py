@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from authoring import generate
 
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from labkit import labfile
 from labkit.errors import LabError
 from labkit.labfile import exercises_in
 
+from tests.authoring import tiny_lab
 from tests.authoring.tiny_lab import BATCH, NOTEBOOK, SCRIPT, SOLVED, files, set_aside
-from tests.labkit import tiny_lab
 
 
 def test_a_rebuild_changes_no_byte(built):

@@ -15,8 +15,8 @@ from authoring import generate, learner
 from labkit import paths
 from labkit.errors import LabError
 
+from tests.authoring import tiny_lab
 from tests.authoring.tiny_lab import NOTEBOOK, SCRIPT, SOLVED, files, set_aside
-from tests.labkit import tiny_lab
 
 
 def edit_notebook(checkout, position: int, text: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from authoring import generate
 from labkit.errors import LabError
 
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
 RETURN = "    return a + b\n"

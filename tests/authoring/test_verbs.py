@@ -13,7 +13,7 @@ from authoring import generate, skeleton
 from labkit import checks, cli, paths
 from labkit.errors import LabError
 
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Lab 32's buckets beside DDP and Horovod, on the tabletop cluster: `python -m tests.overlap_figures [LINK]`.
+"""Lab 32's buckets beside DDP and Horovod, on the tabletop cluster: `python -m tests.figures.overlap [LINK]`.
 
 A real Slurm job on two nodes, one rank each, over a shaped link. The net is like lab 32's, twice as deep; a
 step has so many images that the backward pass lasts about as long as the sum of the gradients. The link is

@@ -1,4 +1,4 @@
-"""Training over slow links, measured on the tabletop cluster: `python -m tests.tabletop_figures`.
+"""Training over slow links, measured on the tabletop cluster: `python -m tests.figures.tabletop`.
 
 Three tables, each from real Slurm jobs on two nodes: the step time of Horovod with VGG-16's gradients beside
 the least that a ring may take, 2 (p - 1)/p times the gradient's bytes at the link's rate (Patarasuk and Yuan

@@ -1,4 +1,4 @@
-"""How well the virtual machine "here" predicts real ranks here: `python -m tests.labkit.virtual_here`.
+"""How well the virtual machine "here" predicts real ranks here: `python -m tests.figures.virtual_here`.
 
 Four allreduces of 1 KiB to 16 MiB on real ranks and on the virtual cluster, with 2 ranks and with 4: a table
 of microseconds and the relative error, |virtual / real - 1|. Real times are medians of the slowest rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 NO = ("", "")  # nothing is replaced
 FIRST = 'expect.equal(add(1, 2), 3, "add(1, 2)")'

@@ -16,7 +16,7 @@ from labkit.errors import LabError
 from slurm.job import launcher as job_launcher
 from slurm.job import outcome
 from slurm.job import shape as job_shape
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 NOTEBOOK, SCRIPT = "notebooks/90_tiny.ipynb", "labs/90_tiny.py"
 

@@ -14,7 +14,7 @@ import pytest
 from labkit import cluster
 
 from slurm import tabletop
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 from tests.slurm import test_sites
 
 TABLE = "sitedoctor"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -46,7 +46,13 @@ def show(value, most: int = 80) -> str:
 
 
 class Expect:
-    """`expect(condition, sentence)` and its relatives `.equal`, `.close`, `.between`, `.raises`."""
+    """`expect(condition, sentence)` and its relatives `.equal`, `.close`, `.unchanged`, `.between`, `.raises`.
+
+    slips, of `.equal` and `.close`: {sentence: the value that this mistake gives}. They are looked at only when
+    the answer is wrong. The sentences of those that the answer equals follow the numbers; a slip that equals what
+    is wanted can never be named, so nothing has to be ruled out for one rank or one value.
+    because: why it has to be so, in a sentence that follows when the answer is wrong.
+    """
 
     def __call__(self, condition, sentence: str) -> None:
         """Fail with `sentence` unless `condition` is true."""
@@ -59,19 +65,42 @@ class Expect:
         if not condition:
             raise CheckFailed(sentence)
 
-    def equal(self, got, want, what: str) -> None:
+    def equal(
+        self, got, want, what: str, *, slips: Mapping[str, object] | None = None, because: str = ""
+    ) -> None:
         """Fail unless got == want; arrays, lists and dicts are compared element by element."""
         _looked()
         _not_none(got, want, what)
         place = _first_difference(got, want)
         if place is not None:
-            raise CheckFailed(f"{what}: {place}")
+            named = _slip(slips, lambda slip: _first_difference(got, slip) is None)
+            raise CheckFailed(f"{what}: {_with_reason(place, named, because)}")
 
-    def close(self, got, want, what: str, rtol: float = 1e-5, atol: float = 1e-8) -> None:
+    def close(
+        self,
+        got,
+        want,
+        what: str,
+        rtol: float = 1e-5,
+        atol: float = 1e-8,
+        *,
+        slips: Mapping[str, object] | None = None,
+        because: str = "",
+    ) -> None:
         """Fail unless |got - want| <= atol + rtol |want| everywhere; says where it is worst, and how much."""
         _looked()
         _not_none(got, want, what)
-        _close(got, want, what, rtol, atol)
+        try:
+            _close(got, want, what, rtol, atol)
+        except CheckFailed as error:
+            named = _slip(slips, lambda slip: _is_close(got, slip, rtol, atol))
+            raise CheckFailed(_with_reason(str(error), named, because)) from None
+
+    def unchanged(self, before, after, what: str, *, because: str = "") -> None:
+        """Fail unless `after` is what `before` was: before, a copy made in time; after, what is there now."""
+        _looked()
+        if _first_difference(after, before) is not None:
+            raise CheckFailed(_with_reason(f"{what} was changed; it belongs to the caller.", "", because))
 
     def between(self, value, low, high, what: str) -> None:
         """Fail unless low <= value <= high (NaN fails)."""
@@ -96,6 +125,30 @@ class Expect:
 
 
 expect = Expect()
+
+
+def _slip(slips: Mapping[str, object] | None, is_it: Callable[[object], bool]) -> str:
+    """The sentence of the first slip that the answer equals; "" if there is none."""
+    for sentence, wrong in (slips or {}).items():
+        if is_it(wrong):
+            return sentence
+    return ""
+
+
+def _is_close(got, wrong, rtol: float, atol: float) -> bool:
+    try:
+        _close(got, wrong, "", rtol, atol)
+    except CheckFailed:
+        return False
+    return True
+
+
+def _with_reason(text: str, named: str, because: str) -> str:
+    """The text, then the mistake that it was and the reason, each as a sentence."""
+    for sentence in (named, because):
+        if sentence:
+            text += " " + sentence[0].upper() + sentence[1:] + ("" if sentence[-1] in ".!?" else ".")
+    return text
 
 
 def _not_none(got, want, what: str) -> None:

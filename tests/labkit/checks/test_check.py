@@ -15,7 +15,7 @@ from labkit import check, expect, hint, lab, paths, predict
 from labkit.checks import progress
 from labkit.errors import CheckFailed, LabError, RankFailed
 
-from tests.labkit import tiny_lab
+from tests.authoring import tiny_lab
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from labkit.cluster import study as cluster_study
 from labkit.cluster.job import Job
 from labkit.errors import LabError, NotHere
 
-from tests.labkit import job_lab
+from tests.labkit.cluster import job_lab
 
 RUNNING = (
     "JobId=1 JobName=ab UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0 "

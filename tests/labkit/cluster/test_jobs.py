@@ -18,7 +18,7 @@ from labkit.cluster import jobs, slurm
 from labkit.errors import LabError
 
 from slurm import tabletop
-from tests.labkit import job_lab
+from tests.labkit.cluster import job_lab
 from tests.labkit.cluster.job_lab import STEM
 
 pytestmark = pytest.mark.slow

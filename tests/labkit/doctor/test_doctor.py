@@ -7,7 +7,7 @@ import sys
 import pytest
 from labkit import labfile
 from labkit.doctor import facts as doctor_facts
-from labkit.doctor import mpi, probe
+from labkit.doctor import fitness, mpi, probe
 from labkit.doctor import report as doctor_report
 from labkit.errors import LabError, NotHere
 
@@ -112,42 +112,42 @@ GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
 @pytest.mark.parametrize(
     ("needs", "ranks", "facts", "status", "words"),
     [
-        ("cpu", 1, {}, labfile.RUNS, "On 4 cores"),
-        ("mpi", 4, {}, labfile.NEEDS, "make setup"),
-        ("mpi", 4, HERE, labfile.RUNS, "On 4 cores"),
-        ("mpi", 8, HERE, labfile.RUNS, "8 ranks share 4 cores"),
-        ("horovod, torch", 4, HERE, labfile.NEEDS, "Horovod: `make setup` builds it"),
+        ("cpu", 1, {}, fitness.RUNS, "On 4 cores"),
+        ("mpi", 4, {}, fitness.NEEDS, "make setup"),
+        ("mpi", 4, HERE, fitness.RUNS, "On 4 cores"),
+        ("mpi", 8, HERE, fitness.RUNS, "8 ranks share 4 cores"),
+        ("horovod, torch", 4, HERE, fitness.NEEDS, "Horovod: `make setup` builds it"),
         (
             "horovod, torch",
             4,
             {**HERE, "horovod_frameworks": ["tensorflow"]},
-            labfile.NEEDS,
+            fitness.NEEDS,
             "Horovod for torch",
         ),
         (
             "tensorflow",
             1,
             {"versions_tensorflow": "2.21"},
-            labfile.NEEDS,
+            fitness.NEEDS,
             "A TensorFlow that can be imported",
         ),
-        ("slurm", 4, HERE, labfile.NEEDS, "login node"),
-        ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, labfile.RUNS, ""),
-        ("torch, gpu", 1, HERE, labfile.REDUCED, "on the processor"),
-        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, labfile.REDUCED, "built for the processor"),
+        ("slurm", 4, HERE, fitness.NEEDS, "login node"),
+        ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, fitness.RUNS, ""),
+        ("torch, gpu", 1, HERE, fitness.REDUCED, "on the processor"),
+        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, fitness.REDUCED, "built for the processor"),
         (
             "torch, gpu",
             1,
             {**HERE, "gpu_devices": GPU, "libraries_cuda_torch": "13.0"},
-            labfile.RUNS,
+            fitness.RUNS,
             "On 1 GPU",
         ),
-        ("nccl", 2, {"gpu_devices": GPU}, labfile.REDUCED, "no NCCL"),
+        ("nccl", 2, {"gpu_devices": GPU}, fitness.REDUCED, "no NCCL"),
     ],
 )
 def test_what_a_lab_needs(needs, ranks, facts, status, words):
     header = labfile.Header(tuple(needs.split(", ")), ranks, 30)
-    got, sentence = labfile.judge(header, found(**facts))
+    got, sentence = fitness.judge(header, found(**facts))
     assert got == status
     assert words in sentence
 

@@ -15,8 +15,8 @@ from labkit.plots import curves
 from labkit.plots.crossings import _letters
 from matplotlib.colors import to_rgb
 
-from tests.labkit import algorithms
 from tests.labkit.plots.test_plots import drawn_texts
+from tests.labkit.virtual import algorithms
 
 MACHINE = virtual.ideal(reduce=4e9)
 

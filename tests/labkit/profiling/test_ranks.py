@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from labkit import launch
 
-from tests.labkit import profiling_ranks as on_ranks
 from tests.labkit.profiling.profiling_ranks import AHEAD, PARTS
 
 

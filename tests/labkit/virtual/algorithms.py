@@ -1,6 +1,6 @@
 """Reference programs on `comm`, and the table that holds their virtual times against labkit's closed forms.
 
-`python -m tests.labkit.algorithms` prints it.
+`python -m tests.labkit.virtual.algorithms` prints it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from labkit import scaling, virtual
 from labkit.errors import LabError
 from labkit.scaling import costs
 
-from tests.labkit import algorithms
+from tests.labkit.virtual import algorithms
 
 ALPHA, BETA = 2e-6, 1 / 5e9
 RECORDED = json.loads((Path(__file__).with_name("simgrid.json")).read_text())

@@ -10,7 +10,7 @@ from labkit import paths, record, virtual
 from labkit.errors import LabError
 from labkit.virtual import here
 
-from tests.labkit import virtual_here
+from tests.figures import virtual_here
 
 LINK = {
     "lab": here.LAB,

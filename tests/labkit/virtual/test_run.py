@@ -6,7 +6,7 @@ from labkit import check, checks, virtual
 from labkit.errors import CheckFailed, LabError
 from mpi4py import MPI
 
-from tests.labkit import algorithms
+from tests.labkit.virtual import algorithms
 
 
 def rank(comm):

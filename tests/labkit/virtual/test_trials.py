@@ -7,7 +7,7 @@ from labkit.errors import CheckFailed, LabError
 from labkit.virtual.trials import lengths_for, vectors
 from mpi4py import MPI
 
-from tests.labkit import algorithms
+from tests.labkit.virtual import algorithms
 
 RANKS = (1, 2, 3, 4, 5, 8, 16)
 

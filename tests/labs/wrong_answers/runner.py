@@ -16,8 +16,9 @@ import sys
 import traceback
 from pathlib import Path
 
-from authoring import generate
-from authoring.source import Cell
+from authoring import cells, generate
+from authoring.cell import Cell
+from labkit import labfile
 from labkit.errors import CheckFailed
 from labkit.labfile import Exercise
 
@@ -37,7 +38,7 @@ class Runner:
         self.lab = generate.load(stem, root)
         module = importlib.import_module(f"tests.labs.wrong_answers.{stem}")
         self.small, self.wrong = module.SMALL, list(module.WRONG)
-        self.cells = generate.solved_cells(self.lab)
+        self.cells = cells.solved_cells(self.lab)
         # Functions defined under this name travel to other processes by value, as a notebook's do.
         self.names: dict[str, object] = {"__name__": "__main__"}
         self.problems: list[str] = []
@@ -55,9 +56,9 @@ class Runner:
                 continue
             cell = self.cells[position]
             if cell.kind == "code":
-                text = (
-                    generate.override(cell.source, self.small) if "parameters" in cell.tags else cell.source
-                )
+                text = cell.source
+                if "parameters" in cell.tags:
+                    text = labfile.override(text, self.small)
                 self.execute(text, f"cell {position + 1}")
             position += 1
 
@@ -74,7 +75,7 @@ class Runner:
 
     def exercise(self, exercise: Exercise) -> None:
         """The stub, each wrong answer, and the right answer of one exercise."""
-        stubs = {position: generate.stub(self.lab, position) for position in exercise.answers}
+        stubs = {position: cells.stub(self.lab, position) for position in exercise.answers}
         self.expect_rejection(exercise, "the stub", stubs, "not solved yet")
         for wrong in self.wrong:
             if wrong.exercise != exercise.number:

@@ -1,4 +1,4 @@
-"""labkit.knobs: Adasum's expectations, the variables of autotune, training on virtual ranks."""
+"""support.lab45: Adasum's expectations, the variables of autotune, training on virtual ranks."""
 
 from pathlib import Path
 

@@ -5,6 +5,8 @@ The net of labs 10 to 41: 64 pixels -> 128 -> 64 -> 10 classes, ReLU between, lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from labkit.errors import LabError
@@ -13,15 +15,15 @@ from labkit.nets import layers
 SIZES = (64, 128, 64, 10)  # units per layer, input first
 
 
-def start_weights(seed: int = 0) -> list[np.ndarray]:
-    """[W1 (64, 128), b1 (128,), W2 (128, 64), b2 (64,), W3 (64, 10), b3 (10,)], float32.
+def start_weights(seed: int = 0, sizes: Sequence[int] = SIZES) -> list[np.ndarray]:
+    """[W1 (64, 128), b1 (128,), W2 (128, 64), b2 (64,), W3 (64, 10), b3 (10,)], float32; or of other sizes.
 
     He initialisation: normal with variance 2 / inputs, biases 0 (He et al. 2015, "Delving Deep into
     Rectifiers", equation 10). The same numbers for one seed. A layer computes x @ W + b.
     """
     rng = np.random.default_rng(seed)
     weights = []
-    for inputs, outputs in zip(SIZES, SIZES[1:], strict=False):
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
         weights.append((rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)).astype(np.float32))
         weights.append(np.zeros(outputs, np.float32))
     return weights

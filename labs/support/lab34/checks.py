@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
-from labkit import virtual
+from labkit import nets, virtual
 from labkit.checks import expect
-from labkit.counting import Tally
+from labkit.counting import CallLog
 
 
 def _layers(seed: int) -> tuple[list, list]:
@@ -278,14 +278,14 @@ def _problem(p: int):
     weights = [one.astype(np.float64) for one in training.start_weights(5)]
     size = p * max(1, 24 // p)
     parts = [slice(k * size, (k + 1) * size) for k in range(3)]
-    return training.gradient, weights, [(images[part], labels[part]) for part in parts]
+    return nets.gradient, weights, [(images[part], labels[part]) for part in parts]
 
 
 def _three_steps(comm, step, update) -> tuple[list, list, list]:
     """(the weights after each step, the gradients that update got, the calls of MPI) on this rank."""
     from support.lab34 import training
 
-    (_, weights, batches), after, seen, tally = _problem(comm.size), [], [], Tally(comm)
+    (_, weights, batches), after, seen, tally = _problem(comm.size), [], [], CallLog(comm)
     state = training.fresh_state(weights)
     _one_step_float32(comm, step, *batches[0])
 

@@ -7,7 +7,7 @@ from functools import cache
 from statistics import median
 
 import numpy as np
-from labkit import data, timing, virtual
+from labkit import data, nets, timing, virtual
 from threadpoolctl import threadpool_limits
 
 
@@ -23,7 +23,7 @@ def step_times(updates: Mapping, images: int) -> dict[str, timing.Measurement]:
         state.t = 1
 
         def step(update=update, weights=weights, state=state):
-            update(weights, training.gradient(weights, pixels[:images], labels[:images]), state, 1e-6)
+            update(weights, nets.gradient(weights, pixels[:images], labels[:images]), state, 1e-6)
 
         calls[name] = step
     with threadpool_limits(1):

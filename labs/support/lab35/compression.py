@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from labkit import data, nets, timing, virtual
+from labkit import nets, timing, virtual
 from labkit.checks import expect
 from labkit.collectives import ring_allreduce
 
@@ -43,58 +43,24 @@ __all__ += [
 ]
 
 
-def accuracy(average, way, *, keep=True, seeds=(0,), epochs=10, batch=32, rate=0.1, ranks=4) -> list[float]:
+def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **training) -> list[float]:
     """Percent of the digits' test images that are right after training, for each seed; on virtual ranks.
 
-    way: None for MPI's float32 mean. keep: False throws the error away after each step. batch: images per
-    step over all ranks. rate: of plain SGD.
+    way: None for MPI's float32 mean. keep: False throws the error away after each step. training: as
+    `nets.accuracy` takes it.
     """
-    cluster = virtual.Cluster(nodes=ranks)
-    how = (average, way, keep, epochs, batch, rate)
-    return [cluster.run(_train, seed, *how).results[0] for seed in seeds]
 
+    def plain(comm, gradient, error):
+        mean = np.empty_like(gradient)
+        comm.Allreduce(gradient, mean)
+        return mean / comm.size
 
-def _train(comm, seed, average, way, keep, epochs, batch, rate) -> float:
-    images, labels, test_images, test_labels = data.digits()
-    start = nets.start_weights(seed)
-    ends = np.cumsum([one.size for one in start])
-    weights = np.concatenate([one.ravel() for one in start])
-    layers = [part.reshape(one.shape) for part, one in zip(np.split(weights, ends), start, strict=False)]
-    error, mean = np.zeros_like(weights), np.empty_like(weights)
-    for rows in (rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch, seed)):
-        mine = data.shard(rows, comm.rank, comm.size)
-        gradient = _gradient(layers, images[mine], labels[mine])
-        if way:
-            mean = average(comm, gradient, error, *way)
-            error *= keep
-        else:
-            comm.Allreduce(gradient, mean)
-            mean /= comm.size
-        weights -= rate * mean
-    guesses = _forward(layers, test_images)[-1].argmax(axis=1)
-    return 100 * float(np.mean(guesses == test_labels))
+    def compressed(comm, gradient, error):
+        mean = average(comm, gradient, error, *way)
+        error *= keep
+        return mean
 
-
-def _forward(layers, images) -> list[np.ndarray]:
-    """What goes into each layer, and the logits. NumPy: PyTorch would start threads for each virtual rank."""
-    values = [images]
-    for weight, bias in zip(layers[::2], layers[1::2], strict=True):
-        values.append(np.maximum(values[-1], 0) @ weight + bias)  # the images are not below 0
-    return values
-
-
-def _gradient(layers, images, labels) -> np.ndarray:
-    """Of the mean cross-entropy, as one vector in the order of `layers`."""
-    *inputs, logits = _forward(layers, images)
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-    back = shares / shares.sum(axis=1, keepdims=True)
-    back[np.arange(len(labels)), labels] -= 1
-    back /= len(labels)
-    parts = []
-    for weight, into in zip(layers[-2::-2], inputs[::-1], strict=True):
-        parts[:0] = [(np.maximum(into, 0).T @ back).ravel(), back.sum(axis=0)]
-        back = (back @ weight.T) * (into > 0)
-    return np.concatenate(parts)
+    return nets.accuracy(compressed if way else plain, **training)
 
 
 def expect_prices(sent: Callable, even: Callable, half: Callable, average: Callable, ways: Callable) -> None:

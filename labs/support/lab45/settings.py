@@ -18,7 +18,6 @@ from labkit.errors import LabError
 from labkit.horovod import DEFAULT_FUSION
 from labkit.timing import Measurement
 
-from support import lab35
 from support.lab45.checks import (
     LOGS,
     expect_adasum,
@@ -55,20 +54,26 @@ def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict
     Each rank takes 16 images a step; rate: of plain SGD, the same for any number of ranks.
     """
 
-    def summed(comm, gradient):
+    def add(comm, gradient, kept):
         total = np.empty_like(gradient)
         comm.Allreduce(gradient, total)
         return total
 
-    ways = {"sum": summed, "mean": lambda comm, one: summed(comm, one) / comm.size}
-    ways["Adasum"] = lambda comm, one: adasum(comm, one, LAYERS)
-    found: dict = {way: {} for way in ways}
+    def mean(comm, gradient, kept):
+        return add(comm, gradient, kept) / comm.size
+
+    def layer_by_layer(comm, gradient, kept):
+        return adasum(comm, gradient, LAYERS)
+
+    powers = [p for p in sizes if not p & (p - 1)]
+    right: dict = {}
     with np.errstate(all="ignore"):  # where training diverges, numbers overflow
-        for way, p in [(way, p) for way in ways for p in sizes if not p & (p - 1)]:
-            options = {"seeds": seeds, "epochs": epochs, "batch": 16 * p, "rate": rate, "ranks": p}
-            given = (lambda comm, one, _, add: add(comm, one)), (ways[way],)
-            found[way][p] = lab35.accuracy(*given, **options)
-    return found
+        for way, average in {"sum": add, "mean": mean, "Adasum": layer_by_layer}.items():
+            right[way] = {
+                p: nets.accuracy(average, seeds=seeds, epochs=epochs, batch=16 * p, rate=rate, ranks=p)
+                for p in powers
+            }
+    return right
 
 
 def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:

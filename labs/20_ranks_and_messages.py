@@ -13,8 +13,8 @@ import time
 from functools import partial
 
 import numpy as np
-from labkit import check, errors, expect, lab, launch, plots, predict, record, timing, world
-from labkit.counted import Tally, on_every_size
+from labkit import check, errors, expect, hint, lab, launch, plots, predict, record, timing, world
+from labkit.counting import CallLog, on_every_size
 from sklearn.datasets import load_sample_image
 
 lab.start("20_ranks_and_messages")
@@ -212,12 +212,12 @@ def try_blur(comm):
         if comm.rank % 2 == late:
             time.sleep(0.2)
         strip, who = mine.copy(), f"{comm.size} ranks, rank {comm.rank}"
-        new = blur(tally := Tally(comm), strip)
+        new = blur(log := CallLog(comm), strip)
         expect(np.array_equal(strip, mine), f"{who}: `strip` was changed while being sent; write to `new`.")
         wrong = [row for row in range(len(new)) if not np.allclose(new[row], want[row])]
         trap = "At the edges: is each halo the right one, and used only after its Wait?"
         expect(not wrong, f"{who}: rows {wrong[:3]} of 0 to {len(new) - 1} are wrong. {trap}")
-    return {"Send", "Recv", "Sendrecv"} & set(tally.calls)
+    return {"Send", "Recv", "Sendrecv"} & set(log.calls)
 
 
 with check("20.3"):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, world
-from labkit.counting import Tally, on_every_size
+from labkit.counting import CallLog, on_every_size
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("30_average_gradients")
@@ -176,18 +176,18 @@ def average_gradients(comm, net):
 
 # %%
 def try_average(comm):
-    net, tally = nets.torch_digits().to(world.device()), Tally(comm)
+    net, log = nets.torch_digits().to(world.device()), CallLog(comm)
     for weight in net.parameters():
         weight.grad = torch.rand(weight.shape, generator=torch.Generator().manual_seed(comm.rank)).to(weight)
     mine = {name: to_vector([one.grad]) for name, one in net.named_parameters()}
-    average_gradients(tally, net)
+    average_gradients(log, net)
     for name, weight in net.named_parameters():
         got, want = to_vector([weight.grad]), sum(comm.allgather(mine[name])) / comm.size
         who = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
         expect(comm.size == 1 or not np.allclose(got, want * comm.size), f"{who}: the sum, not the mean.")
         expect(comm.size == 1 or not np.array_equal(got, mine[name]), f"{who}: still this rank's own.")
         expect.close(got, want, who)
-    return len(tally.calls)
+    return len(log.calls)
 
 
 with check("30.3"):

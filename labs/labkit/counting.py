@@ -1,4 +1,10 @@
-"""Trying a function on real ranks: on every number of them, and with its messages counted. Labs 20 to 30.
+"""Communicators that listen: they pass a program's calls on and note what was called, sent and when.
+
+    MessageCounter       Send, Recv and Sendrecv alone, with rounds and messages counted (labs 21 to 24)
+    CallLog              every call, by its name (labs 20, 30, 34)
+    CollectiveLog        collectives with their values and times, their requests with Tests (lab 32)
+
+and what tries a function with them on real ranks: `on_every_size`, `count`, `expect_sum`.
 
 Rounds are counted as on paper: in one round a rank sends at most one message and receives at most one, and a
 message arrives in the round in which it was sent.
@@ -16,6 +22,8 @@ from labkit import profiling
 from labkit.checks import expect
 from labkit.errors import LabError
 from labkit.virtual import Vector
+
+# ------------------------------------------------------------------------------------- trying a function
 
 
 def on_every_size(comm, function: Callable) -> dict[int, object]:
@@ -57,29 +65,31 @@ class Cost(NamedTuple):
 
 
 def count(comm, function: Callable, *args: object) -> Cost:
-    """Run function(counted communicator, *args) on all ranks of `comm`. Returns the Cost, on every rank."""
+    """Run function(message counter, *args) on all ranks of `comm`. Returns the Cost, on every rank."""
     group = comm.Dup()  # a message that nobody received must not reach what is called next
-    counted = Counted(group)
-    function(counted, *args)
-    rounds, messages = zip(*comm.allgather((counted.round, counted.messages)), strict=True)
+    counter = MessageCounter(group)
+    function(counter, *args)
+    rounds, messages = zip(*comm.allgather((counter.round, counter.messages)), strict=True)
     return Cost(max(rounds), [message for sent in messages for message in sent])
 
 
 def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -> None:
-    """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector (lab 24).
+    """Fail unless function(comm, vector) leaves the sum over all ranks in every rank's vector.
 
     lengths: values per vector. Only Send, Recv and Sendrecv are there: MPI's own Allreduce is no answer.
     """
     for length in lengths:
-        given = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
-        mine = given[comm.rank].copy()
-        count(comm, function, mine)
-        expect.close(
-            mine, given.sum(axis=0), f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
-        )
+        start = np.random.default_rng(length).integers(1, 1000, (comm.size, length)).astype(np.float64)
+        vector = start[comm.rank].copy()
+        count(comm, function, vector)
+        subject = f"{comm.size} real ranks, {length} values: rank {comm.rank}'s sum"
+        expect.close(vector, start.sum(axis=0), subject)
 
 
-class Counted:
+# ----------------------------------------------------------------------------------------- communicators
+
+
+class MessageCounter:
     """An mpi4py communicator that passes Send, Recv and Sendrecv of arrays on and counts them. No more.
 
     A message's tag tells the receiver the sender's round: tags of the function's own are not looked at.
@@ -88,9 +98,14 @@ class Counted:
     def __init__(self, comm):
         from mpi4py import MPI
 
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        self.round, self.messages = 0, []
-        self._nobody, self._anyone, self._status = MPI.PROC_NULL, MPI.ANY_SOURCE, MPI.Status()
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.round = 0
+        self.messages: list[Message] = []
+        self._nobody = MPI.PROC_NULL
+        self._anyone = MPI.ANY_SOURCE
+        self._status = MPI.Status()
 
     def Get_rank(self) -> int:
         return self.rank
@@ -121,19 +136,19 @@ class Counted:
         raise LabError(f"comm.{name} is not there: build it from comm.Send, comm.Recv and comm.Sendrecv.")
 
 
-class Tally:
+class CallLog:
     """A communicator that passes everything on and notes in `calls` the names of the calls that are made."""
 
     def __init__(self, comm):
-        self.comm, self.rank, self.size, self.calls = comm, comm.rank, comm.size, []
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.calls: list[str] = []
 
     def __getattr__(self, name: str):
         if not name.startswith("__") and name not in ("Get_rank", "Get_size"):
             self.calls.append(name)
         return getattr(self.comm, name)
-
-
-# A communicator that keeps the collectives that pass through it, with times. Part of labkit.overlap.
 
 
 class Call(NamedTuple):
@@ -146,26 +161,28 @@ class Call(NamedTuple):
     end: list[float]  # one value, as soon as a Wait or Test has seen the end
 
 
-class Request:
+class LoggedRequest:
     """An MPI request that notes when its end was seen, and how often it was asked."""
 
-    def __init__(self, request, call: Call, log: Watched):
-        self._request, self._call, self._log = request, call, log
+    def __init__(self, request, call: Call, log: CollectiveLog):
+        self._request = request
+        self._call = call
+        self._log = log
 
     def Wait(self) -> bool:
         self._request.Wait()
-        return self._over()
-
-    def Test(self) -> bool:
-        self._log.tests += 1
-        return self._request.Test() and self._over()
-
-    def _over(self) -> bool:
         self._log.ended(self._call)
         return True
 
+    def Test(self) -> bool:
+        self._log.tests += 1
+        over = self._request.Test()
+        if over:
+            self._log.ended(self._call)
+        return bool(over)
 
-class Watched:
+
+class CollectiveLog:
     """A communicator that passes everything on and keeps the collectives in `calls`.
 
     tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
@@ -177,7 +194,10 @@ class Watched:
     STARTING = ("Iallreduce", "Ireduce", "Ibcast")
 
     def __init__(self, comm, scale: float = 1.0):
-        self.comm, self.rank, self.size, self.scale = comm, comm.rank, comm.size, scale
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.scale = scale
         self.calls: list[Call] = []
         self.tests = 0
         self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
@@ -185,33 +205,38 @@ class Watched:
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
-        there = getattr(self.comm, name)
+        method = getattr(self.comm, name)
         if name not in self.BLOCKING + self.STARTING:
-            return there
+            return method
 
         def collective(*args, **options):
-            array = next((one for one in map(_array, args) if one is not None), np.empty(0))
-            values, address = int(array.size), _address(array)
-            call = Call(name, values, address, self.clock(), [])
-            self.calls.append(call)
+            call = self._begin(name, args)
             if self.scale != 1:
-                args = [self._larger(one) for one in args]
-                options = {key: self._larger(one) for key, one in options.items()}
-            request = there(*args, **options)
+                args = [self._larger(argument) for argument in args]
+                options = {key: self._larger(argument) for key, argument in options.items()}
+            request = method(*args, **options)
             if name in self.STARTING:
-                return Request(request, call, self)
+                return LoggedRequest(request, call, self)
             self.ended(call)
             return None
 
         return collective
 
+    def _begin(self, name: str, args: tuple) -> Call:
+        """Keep a call that begins now, known by the first array among its arguments."""
+        arrays = [_array(argument) for argument in args]
+        array = next((array for array in arrays if array is not None), np.empty(0))
+        call = Call(name, int(array.size), _address(array), self.clock(), [])
+        self.calls.append(call)
+        return call
+
     def _larger(self, argument):
         """The same memory, as an array that counts `scale` times its bytes."""
         if not isinstance(argument, np.ndarray):
             return argument
-        seen = argument.view(Vector)
-        seen.scale = self.scale
-        return seen
+        larger = argument.view(Vector)
+        larger.scale = self.scale
+        return larger
 
     def ended(self, call: Call) -> None:
         """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""

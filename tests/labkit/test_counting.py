@@ -1,9 +1,9 @@
-"""labkit.counted: every number of ranks, and the cost of known message patterns, on real ranks."""
+"""labkit.counting: every number of ranks, the cost of known message patterns, calls by name; on real ranks."""
 
 import numpy as np
 import pytest
 from labkit import collectives, launch
-from labkit.counting import Cost, Message, Tally, count, expect_sum, on_every_size
+from labkit.counting import Cost, Message, CallLog, count, expect_sum, on_every_size
 from labkit.errors import RankFailed
 
 
@@ -68,16 +68,16 @@ def test_other_calls_are_refused():
         launch.run(_with_bcast, ranks=2)
 
 
-def test_a_tally_notes_calls_and_passes_them_on():
+def test_a_log_notes_calls_and_passes_them_on():
     class Alone:
         rank, size = 0, 1
 
         def allreduce(self, value):
             return value
 
-    tally = Tally(Alone())
-    assert (tally.rank, tally.size, tally.allreduce(3)) == (0, 1, 3)
-    assert tally.calls == ["allreduce"]
+    log = CallLog(Alone())
+    assert (log.rank, log.size, log.allreduce(3)) == (0, 1, 3)
+    assert log.calls == ["allreduce"]
 
 
 def _sums(comm):

@@ -9,7 +9,7 @@ A way is a function way(comm, net) that returns (ready, finish) or (ready, finis
 Tensors are numbered in forward order; gradients come from the last to the first.
 """
 
-from labkit.counting import Call, Watched
+from labkit.counting import Call, CollectiveLog
 
 from support.lab32.checks import (
     SIZES,
@@ -51,7 +51,7 @@ __all__ = [
     "Progress",
     "Steps",
     "Table",
-    "Watched",
+    "CollectiveLog",
     "balanced",
     "bucket_sweep",
     "expect_begun",

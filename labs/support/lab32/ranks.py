@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from labkit import data, profiling, timing
 from labkit import nets as labkit_nets
-from labkit.counting import Watched
+from labkit.counting import CollectiveLog
 
 from support.lab32.training import Net
 
@@ -22,7 +22,7 @@ def torch_step(comm, way, module, watch, rate: float):
     from torch.nn import functional
 
     net = _of_torch(module, rate)
-    ready, finish, *before = way(Watched(comm), net)
+    ready, finish, *before = way(CollectiveLog(comm), net)
     watch(module, ready)
     number = {id(weight): i for i, weight in enumerate(module.parameters())}
 

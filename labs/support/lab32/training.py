@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from labkit import virtual
-from labkit.counting import Watched
+from labkit.counting import CollectiveLog
 from labkit.errors import LabError
 
 
@@ -72,7 +72,7 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
     forward, backward = forward or free, backward or free
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate)
-    watched, seen = Watched(comm, scale), Steps([], [], [], [], net.parameters, 0, 0)
+    watched, seen = CollectiveLog(comm, scale), Steps([], [], [], [], net.parameters, 0, 0)
     ready, finish, *before = way(watched, net)
     order = list(reversed(range(len(sizes))))
     if comm.rank in swapped:

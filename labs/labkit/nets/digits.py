@@ -1,6 +1,7 @@
-"""The small nets of the labs, equal in every framework, and layer tables of well-known nets.
+"""The small nets that the labs train.
 
-The net of labs 10 to 41: 64 pixels -> 128 -> 64 -> 10 classes, ReLU between, logits out: 17,226 parameters.
+The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes, ReLU
+between, logits out: 17,226 parameters. And a convolutional net that computes much and sends little.
 """
 
 from __future__ import annotations
@@ -8,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-
-from labkit.errors import LabError
-from labkit.nets import layers
 
 SIZES = (64, 128, 64, 10)  # units per layer, input first
 
@@ -95,19 +93,3 @@ def torch_conv(width: int = 32, classes: int = 10, seed: int = 0):
             nn.Flatten(),
             nn.Linear(2 * width, classes),
         )
-
-
-def layer_table(name: str):
-    """Every layer of a well-known net in forward order, for one image of ImageNet's size.
-
-    Returns a pandas.DataFrame: layer (name), kind (conv, linear, batchnorm, relu, pool, add, concat),
-    parameters (trainable numbers), flops (forward, multiply-add = 2, of conv and linear alone), activations
-    (numbers in the layer's output). Names: alexnet googlenet vgg16 resnet50 resnet101 inception_v3.
-    """
-    import pandas
-
-    if name not in layers.NETS:
-        raise LabError(f"There is no layer table of {name!r}; there are {', '.join(sorted(layers.NETS))}.")
-    return pandas.DataFrame(
-        layers.rows(name), columns=["layer", "kind", "parameters", "flops", "activations"]
-    )

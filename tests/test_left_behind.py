@@ -38,7 +38,7 @@ def test_is_told_to_end(server):
 def bring_conftest(checkout) -> None:
     """Give a small checkout the settings and fixtures of this one's tests."""
     real = labkit.__file__.split("/labs/labkit/")[0]
-    for name in ("pyproject.toml", "tests/conftest.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/checkout.py", "tests/left_behind.py"):
         shutil.copy(f"{real}/{name}", checkout.root / name)
 
 

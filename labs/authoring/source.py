@@ -13,7 +13,6 @@ from labkit.errors import LabError
 from authoring import rules
 from authoring.cell import Cell
 
-MOST_LINES = 320
 NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
 STEM = re.compile(r"\d\d_[a-z0-9_]+")
 _TITLE = re.compile(r"# (\d\d) (\S.*)")
@@ -142,13 +141,14 @@ class Lab:
             raise self.wrong(
                 self.cells[0].line, f'the second cell holds the imports and `lab.start("{self.stem}")`.'
             )
+        if self.exercises and "hint" not in _imported(self.tree(self.cells[1])):
+            raise self.wrong(
+                self.cells[1].line, "a failed check recommends hint(…): import it, `from labkit import hint`."
+            )
         self.parameters  # noqa: B018 - raises when one is not a literal
         for cell in self.cells:
             if cell.kind == "code":
                 self._check_cell(cell)
-        count = len(self.text.splitlines())
-        if count > MOST_LINES:
-            raise self.wrong(count, f"a lab has at most {MOST_LINES} lines; this one has {count}.")
 
     def _check_cell(self, cell: Cell) -> None:
         for node in ast.walk(self.tree(cell)):
@@ -157,6 +157,12 @@ class Lab:
                 raise self.wrong(line, "input() would stop a batch job; use a parameter.")
             if isinstance(node, ast.Name) and node.id == "__name__":
                 raise self.wrong(line, "a lab runs from top to bottom, without `if __name__`.")
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """The names that a cell's imports bring."""
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 def _literal(node: ast.expr) -> object:

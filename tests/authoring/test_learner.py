@@ -12,6 +12,7 @@ import labkit
 import nbformat
 import pytest
 from authoring import generate, learner
+from authoring.cells import learner_cells, solved_cells
 from labkit import paths
 from labkit.errors import LabError
 
@@ -90,14 +91,8 @@ def test_solve_puts_one_answer_in_and_leaves_the_rest(built):
     learner.solve("90", "90.2")
     book = nbformat.read(built.root / NOTEBOOK, as_version=4)
     lab = generate.load("90_tiny")
-    for number, (cell, stub) in enumerate(zip(book.cells, generate.learner_cells(lab), strict=True)):
-        wanted = (
-            generate.solved_cells(lab)[10].source
-            if number == 10
-            else "mine = 1"
-            if number == 8
-            else stub.source
-        )
+    for number, (cell, stub) in enumerate(zip(book.cells, learner_cells(lab), strict=True)):
+        wanted = solved_cells(lab)[10].source if number == 10 else "mine = 1" if number == 8 else stub.source
         assert cell.source == wanted
     text = (built.root / SCRIPT).read_text(encoding="utf-8")
     assert "return [factor * number" in text

@@ -130,8 +130,9 @@ WRONG = [
 
 
 def put(checkout, text: str = LAB) -> None:
-    """Make `text` the source of lab 90 in a checkout."""
+    """Make `text` the source of lab 90 in a checkout, and put its wrong answers beside it."""
     (checkout.root / "solutions" / "90_tiny.py").write_text(text, encoding="utf-8")
+    (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(WRONG, encoding="utf-8")
 
 
 def files(checkout) -> dict[str, bytes]:

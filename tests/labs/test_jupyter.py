@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from authoring import generate
+from authoring.cells import learner_cells, solved_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
@@ -139,7 +140,7 @@ class Notebook:
 
 def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     """Cells to run first, the cell with the exercise's stub, the cell with its check."""
-    cells = generate.learner_cells(lab)
+    cells = learner_cells(lab)
     check = next(i for i, cell in enumerate(cells) if f'with check("{EXERCISE}")' in cell.source)
     stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
     return [i for i in range(stub + 1) if cells[i].kind == "code"], stub, check
@@ -151,7 +152,7 @@ def test_a_failed_check_a_hint_and_the_answer(browser_path, learners_copy, tmp_p
     pictures = Path(os.environ.get("PICTURES", tmp_path / "pictures"))
     lab = generate.load(STEM)
     first, stub, check = _numbers(lab)
-    answer = generate.solved_cells(lab)[stub].source
+    answer = solved_cells(lab)[stub].source
     with jupyterlab(learners_copy, tmp_path / "server.log") as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": 900})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -14,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
-import jupytext
 import nbformat
 import pytest
 from authoring import generate
@@ -29,21 +27,31 @@ pytestmark = pytest.mark.timeout(SECONDS + 60)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
+def own_modules() -> list[str]:
+    """The modules whose warnings are errors: the lab itself, labkit and support."""
+    labs = ROOT / "labs"
+    files = [path for name in ("labkit", "support") for path in sorted((labs / name).rglob("*.py"))]
+    names = [".".join(path.relative_to(labs).with_suffix("").parts) for path in files]
+    return ["__main__", *(name.removesuffix(".__init__") for name in names)]
+
+
+OURS = own_modules()
+
+
 def small(stem: str) -> dict[str, object]:
     """The parameters of the tests' runs."""
     return import_module(f"tests.labs.wrong_answers.{stem}").SMALL
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run a command, with warnings from the lab and from labkit as errors; what it writes goes into folder.
+    """Run a command, with warnings from the lab, labkit and support as errors; it writes into folder.
 
     It is ended after SECONDS.
     """
-    ours = ["__main__", *(f"labkit.{path.stem}" for path in (ROOT / "labs/labkit").glob("*.py"))]
     env = {
         **os.environ,
         "LABKIT_HOME": str(folder),
-        "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in ours),
+        "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in OURS),
     }
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **pipes)
@@ -106,45 +114,6 @@ def test_numbers_are_given_once():
     assert all(STEM.fullmatch(stem) for stem in STEMS)
 
 
-@every_lab
-def test_marks_are_balanced_and_stay_in_the_source(stem):
-    source = generate.load(stem).text
-    assert source.count("### BEGIN SOLUTION") == source.count("### END SOLUTION")
-    for name, text in generate.outputs(generate.load(stem)).items():
-        assert "SOLUTION" not in text, name
-
-
-@every_lab
-def test_each_exercise_has_hints_and_a_stub_with_its_own_sentence(stem):
-    lab = generate.load(stem)
-    learner = generate.learner_cells(lab)
-    ast.parse((ROOT / "labs" / f"{stem}.py").read_text(encoding="utf-8"))
-    for exercise in lab.exercises:
-        assert 2 <= len(exercise.hints) <= 4
-        for position in exercise.answers:
-            assert f"exercise {exercise.number}: {exercise.title}" in stub_sentences(learner[position].source)
-
-
-@every_lab
-def test_script_and_notebook_hold_the_same_cells(stem):
-    script = jupytext.read(ROOT / "labs" / f"{stem}.py").cells
-    notebook = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", as_version=4).cells
-    assert [one.cell_type for one in script] == [one.cell_type for one in notebook]
-    assert [one.source for one in script] == [one.source for one in notebook]
-
-
-def stub_sentences(text: str) -> list[str]:
-    """The sentences of the NotImplementedErrors that a cell's functions raise."""
-    raised = [node.exc for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)]
-    return [
-        call.args[0].value
-        for call in raised
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "NotImplementedError"
-    ]
-
-
 def prose(stem: str) -> str:
     return "\n\n".join(cell.source for cell in generate.load(stem).cells if cell.kind == "markdown")
 
@@ -174,7 +143,7 @@ def test_commands_in_prose_exist(stem):
 
 @every_lab
 def test_earlier_labs_exist(stem):
-    missing = set(generate.load(stem).header.before) - {one[:2] for one in STEMS}
+    missing = set(generate.load(stem).header.before) - {known[:2] for known in STEMS}
     assert not missing, f"Before: names labs that are not there: {missing}"
 
 
@@ -214,8 +183,8 @@ def solved_script(stem: str, folder: Path) -> list[str]:
     return [*command, "--set", *values] if values else command
 
 
-def unsolved_notebook(stem: str, folder: Path) -> list[str]:
-    return papermill(ROOT / "notebooks" / f"{stem}.ipynb", folder, small(stem))
+def learner(stem: str, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.labs.learner", stem, str(folder)]
 
 
 def wrong_answers(stem: str, folder: Path) -> list[str]:
@@ -246,16 +215,23 @@ def test_solved_script_runs_on_its_ranks(stem, ended):
 
 @pytest.mark.slow
 @every_lab
-def test_unsolved_notebook_fails_at_its_first_check(stem, ended):
+def test_a_learner_fails_at_the_first_check_and_gets_the_hint_that_it_recommends(stem, ended):
     exercises = generate.load(stem).exercises
-    how, folder = ended(unsolved_notebook, stem)
+    how, folder = ended(learner, stem)
+    assert how.returncode == 0, how.stderr[-3000:]
     text, errors = printed(folder / "out.ipynb")
-    if not exercises:
-        assert how.returncode == 0, errors
-        return
-    assert how.returncode != 0
-    assert errors.startswith(f"✗ {exercises[0].number}  not solved yet."), errors
     assert "✓" not in text
+    if not exercises:
+        assert errors == ""
+        return
+    first = exercises[0]
+    assert errors.startswith(f"✗ {first.number}  not solved yet."), errors
+    assert f'hint("{first.number}") shows the next hint' in errors
+    asked = nbformat.read(folder / "out.ipynb", as_version=4).cells[-1]
+    assert asked.source == f'hint("{first.number}")'
+    (shown,) = asked.outputs
+    assert shown.output_type == "display_data", shown
+    assert shown.data["text/markdown"].startswith(f"**{first.hints[0][0]}**")
 
 
 @pytest.mark.slow
@@ -273,6 +249,6 @@ def test_each_wrong_answer_is_rejected(stem, ended, tally):
 COMMANDS = {
     "test_solved_notebook_runs": solved_notebook,
     "test_solved_script_runs_on_its_ranks": solved_script,
-    "test_unsolved_notebook_fails_at_its_first_check": unsolved_notebook,
+    "test_a_learner_fails_at_the_first_check_and_gets_the_hint_that_it_recommends": learner,
     "test_each_wrong_answer_is_rejected": wrong_answers,
 }

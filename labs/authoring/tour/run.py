@@ -40,7 +40,7 @@ class Outcome:
 
 
 def small_parameters(root: Path, stem: str) -> dict:
-    """The parameters of the tests' runs: SMALL in tests/labs/wrong_answers/STEM.py; {} where there are none."""
+    """The parameters of test runs: SMALL in tests/labs/wrong_answers/STEM.py; {} where there are none."""
     path = root / "tests" / "wrong_answers" / f"{stem}.py"
     if not path.exists():
         return {}

@@ -46,11 +46,11 @@ def show(value, most: int = 80) -> str:
 
 
 class Expect:
-    """`expect(condition, sentence)` and its relatives `.equal`, `.close`, `.unchanged`, `.between`, `.raises`.
+    """`expect(condition, sentence)` and `.equal`, `.close`, `.unchanged`, `.between`, `.raises`.
 
-    slips, of `.equal` and `.close`: {sentence: the value that this mistake gives}. They are looked at only when
-    the answer is wrong. The sentences of those that the answer equals follow the numbers; a slip that equals what
-    is wanted can never be named, so nothing has to be ruled out for one rank or one value.
+    slips, of `.equal` and `.close`: {sentence: the value that this mistake gives}. They are looked at only
+    when the answer is wrong; the sentence of the first that the answer equals follows the numbers. A slip
+    that equals what is wanted can never be named, so nothing is to be ruled out for one rank or one value.
     because: why it has to be so, in a sentence that follows when the answer is wrong.
     """
 

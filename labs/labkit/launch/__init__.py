@@ -1,6 +1,6 @@
 """FACE of labkit.launch."""
 
-from labkit.launch.diagnosis import Frame, describe, innermost, raised, ranks_text, stack
+from labkit.launch.diagnosis import Frame, describe, innermost, is_learners, raised, ranks_text, stack
 from labkit.launch.excepthook import print_lab_errors_plainly
 from labkit.launch.notes import leave_stack
 from labkit.launch.plans import THREAD_VARIABLES, flavor, mpiexec, plan, reserve_port
@@ -16,6 +16,7 @@ __all__ = [
     "environment",
     "flavor",
     "innermost",
+    "is_learners",
     "leave_stack",
     "mpiexec",
     "my_cores",

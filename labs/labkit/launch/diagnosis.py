@@ -6,6 +6,7 @@ import linecache
 import re
 import signal
 import sysconfig
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -18,6 +19,16 @@ _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", 
 _LONGEST = 110  # characters of a source line worth showing
 
 
+@cache
+def is_learners(file: str) -> bool:
+    """Is the code of `file` the learner's own, and not labkit's, a lab's support or an installed package?"""
+    if file.startswith((*_OURS, "<frozen", *_LIBRARY)) or file == "<string>":
+        return False
+    if file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled
+        return False
+    return "site-packages" not in file and "dist-packages" not in file
+
+
 class Frame(NamedTuple):
     file: str
     number: int
@@ -25,12 +36,7 @@ class Frame(NamedTuple):
 
     @property
     def learners(self) -> bool:
-        """Is this the learner's own code, and not labkit, Python or an installed package?"""
-        if self.file.startswith((*_OURS, "<frozen", *_LIBRARY)) or self.file == "<string>":
-            return False
-        if self.file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled
-            return False
-        return "site-packages" not in self.file and "dist-packages" not in self.file
+        return is_learners(self.file)
 
     def source(self) -> str:
         """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""

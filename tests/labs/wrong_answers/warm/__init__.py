@@ -3,7 +3,7 @@
 Each of some hundreds of wrong answers starts its own ranks, which would spend nearly all of their time on
 imports. Here one server process for each set of variables imports once, and forks: mpiexec starts a small
 client, which hands its place (files, variables, PMI's socket) to such a fork. From there on a rank is what
-it always is: labkit's `_worker`, MPI, Horovod and the check are real; nothing of a run is left in the next.
+it always is: labkit's worker, MPI, Horovod and the check are real; nothing of a run is left in the next.
 The solved labs' own tests start cold, as learners do.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from labkit import launch
+from labkit.launch import plans
 
 FOLDER = Path(__file__).parent
 # Imported by the server if this process has imported the first of each.
@@ -25,7 +25,7 @@ HEAVY = {
     "tensorflow": ("tensorflow", "keras"),
     "horovod.torch": ("horovod.torch",),
     "horovod.tensorflow": ("horovod.tensorflow", "horovod.tensorflow.keras"),
-    "numpy": ("numpy", "labkit.data", "labkit.models", "labkit.launch", "mpi4py", "cloudpickle"),
+    "numpy": ("numpy", "labkit.data", "labkit.nets", "labkit.launch", "mpi4py", "cloudpickle"),
 }
 OWN = ("LABKIT_", "HOROVOD_", "MASTER_")  # variables that differ between runs and that no import reads
 OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
@@ -53,7 +53,7 @@ class Servers:
     def start(self, env: dict[str, str], modules: tuple[str, ...]) -> tuple[str, subprocess.Popen]:
         self.started += 1
         address = f"{self.folder}/{self.started}"
-        command = [sys.executable, str(FOLDER / "warm_server.py"), address, *modules]
+        command = [sys.executable, str(FOLDER / "server.py"), address, *modules]
         server = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if not server.stdout.readline():
             raise RuntimeError(f"the server of warm ranks ended with status {server.wait()}")
@@ -77,22 +77,22 @@ class Servers:
 @contextmanager
 def ranks() -> Iterator[None]:
     """While this is open, `launch.run` starts warm ranks."""
-    cold = launch.plan
+    cold = plans.plan
     with ExitStack() as stack:
         servers = Servers(stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-")))
         stack.callback(servers.end_all)
 
         @contextmanager
         def plan(controller: str, many: int, folder: str, env: dict[str, str]) -> Iterator[list]:
-            client = [sys.executable, "-I", "-S", str(FOLDER / "warm_client.py"), servers.address(env)]
+            client = [sys.executable, "-I", "-S", str(FOLDER / "client.py"), servers.address(env)]
             with cold(controller, many, folder, env) as commands:
                 yield [
                     [[*command[: command.index(sys.executable)], *client, folder], variables]
                     for command, variables in commands
                 ]
 
-        launch.plan = plan
+        plans.plan = plan
         try:
             yield
         finally:
-            launch.plan = cold
+            plans.plan = cold

@@ -30,6 +30,6 @@ def with_a_recent_python():
 if __name__ == "__main__":
     with_a_recent_python()
     sys.path[0] = ROOT
-    from env.make_environment import main
+    from env.sequence import main
 
     sys.exit(main(sys.argv[1:]))

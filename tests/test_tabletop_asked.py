@@ -10,7 +10,7 @@ import labkit
 import pytest
 from labkit.errors import LabError
 
-from env import debian
+from env.install import debian
 from slurm.tabletop import needs
 from slurm.tabletop.settings import read_latency, read_rate
 from tests.tabletop_user import command_line, needs_slurm

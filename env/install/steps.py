@@ -82,8 +82,8 @@ def cure_for(text: str) -> str:
 def telling_line(text: str) -> str:
     """The last line that says what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not DULL.search(line)]
-    telling = [line for line in lines if TELLING.search(line)]
-    return (telling or lines or ["(no output)"])[-1][:300]
+    errors = [line for line in lines if TELLING.search(line)]
+    return (errors or lines or ["(no output)"])[-1][:300]
 
 
 class Step:
@@ -123,16 +123,16 @@ class Step:
         timeout: float | None = None,
     ) -> str:
         """Run a command and return its output. Raises StepFailed when it fails."""
-        words = [str(word) for word in command]
+        arguments = [str(argument) for argument in command]
         with self.log.open("a", encoding="utf-8") as log:
-            log.write("$ " + " ".join(words) + "\n")
+            log.write("$ " + " ".join(arguments) + "\n")
             try:
                 process = subprocess.Popen(
-                    words, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                    arguments, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
-                raise StepFailed(f"cannot start {words[0]}: {error.strerror}", log=self.log) from None
+                raise StepFailed(f"cannot start {arguments[0]}: {error.strerror}", log=self.log) from None
             lines = self._follow(process, log, progress, timeout)
         text = "".join(lines)
         if process.returncode:
@@ -145,9 +145,9 @@ class Step:
             for line in process.stdout:
                 lines.append(line)
                 log.write(line)
-                shown = progress(line) if progress else None
-                if shown:
-                    self.say(shown)
+                news = progress(line) if progress else None
+                if news:
+                    self.say(news)
                 if end and time.monotonic() > end:
                     raise StepFailed(
                         f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
@@ -162,11 +162,11 @@ class Step:
 
 def compile_progress(line: str) -> str | None:
     """CMake's own percentage, from a line such as `[ 64%] Building CXX object …`."""
-    found = re.search(r"\[ *(\d+)%\] (\w+)", line)
-    return f"{found[1]} % {found[2].lower()}" if found else None
+    percentage = re.search(r"\[ *(\d+)%\] (\w+)", line)
+    return f"{percentage[1]} % {percentage[2].lower()}" if percentage else None
 
 
 def pip_progress(line: str) -> str | None:
     """What pip is busy with."""
-    found = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
-    return f"{found[1].lower()} {found[2].rsplit('/', 1)[-1]}" if found else None
+    action = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
+    return f"{action[1].lower()} {action[2].rsplit('/', 1)[-1]}" if action else None

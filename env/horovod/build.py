@@ -35,15 +35,7 @@ SWITCHES = {
     "HOROVOD_WITHOUT_NVTX": "1",
 }
 CPU_FLAGS = ("f16c", "avx", "fma")  # those that Horovod uses for half precision and sums
-ASK_VERSIONS = (
-    "import importlib.metadata as m, json, sys, sysconfig\n"
-    "def version(*names):\n"
-    "    versions = [d.version for n in names for d in m.distributions(name=n)]\n"
-    "    return versions[0] if versions else None\n"
-    "print(json.dumps(dict(python=sys.version.split()[0], tag=sys.implementation.cache_tag,"
-    " site=sysconfig.get_path('purelib'), torch=version('torch'), numpy=version('numpy'),"
-    " tensorflow=version('tensorflow-cpu', 'tensorflow'))))"
-)
+VERSIONS = Path(__file__).with_name("versions.py")
 
 
 def cache_root() -> Path:
@@ -52,11 +44,10 @@ def cache_root() -> Path:
     return Path(base) / "hpdl-labs" / "wheels"
 
 
-def read_versions(python: Path) -> dict[str, str]:
-    """Versions of Python, torch, TensorFlow and numpy in an environment, and its site-packages folder."""
-    return json.loads(
-        subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True, check=True).stdout
-    )
+def read_versions(python: Path) -> dict[str, str | None]:
+    """What versions.py says of the environment of that Python."""
+    answer = subprocess.run([python, VERSIONS], capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)
 
 
 def arch_flags() -> str:
@@ -77,11 +68,11 @@ def compiler() -> str:
     return subprocess.run([program, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
 
 
-def inputs(versions: dict[str, str], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
+def inputs(versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
     """Everything that goes into the wheel, by name."""
     return {
         "sdist": SHA256,
-        "edits": edits.digest(),
+        "edits": edits.digest(bool(versions["cuda"])),
         "python": versions["tag"] + " " + versions["python"].rsplit(".", 1)[0],
         "torch": versions["torch"],
         "tensorflow": versions["tensorflow"],
@@ -154,7 +145,8 @@ def provide_wheel(
     step: Step, venv: Path, mpi: Mpi, operations: str = "", cuda: str | None = None, nccl: str | None = None
 ) -> tuple[Path, bool]:
     """The wheel for this environment, and whether it had to be compiled."""
-    versions = read_versions(venv / "bin" / "python")
+    python = venv / "bin" / "python"
+    versions = read_versions(python)
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
@@ -166,8 +158,12 @@ def provide_wheel(
             wait_for(lock, step)
             if wheel := cached_wheel(place):
                 return wheel, False
+            source = fetch(step, python, work)
+            names = edit(step, source, bool(versions["cuda"]))
             env = build_environment(mpi, venv, gpu_env, more_rpath)
-            compile_into(step, venv / "bin" / "python", work, env, parts)
+            compile_into(step, python, source, work / "out", env)
+            story = json.dumps(parts | {"edits_by_name": names}, indent=1)
+            (work / "out" / "built-from.json").write_text(story, encoding="utf-8")
             shutil.rmtree(place, ignore_errors=True)
             os.replace(work / "out", place)
     return cached_wheel(place), True
@@ -182,15 +178,15 @@ def wait_for(lock, step: Step) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def compile_into(step: Step, python: Path, work: Path, env: dict[str, str], parts: dict[str, str]) -> None:
-    """Fetch, edit and compile in `work`; leaves the wheel and what it was built from in `work`/out."""
-    source = fetch(step, python, work)
+def edit(step: Step, source: Path, cuda_torch: bool) -> list[str]:
+    """Edit the unpacked sources; return the names of the edits. Raises StepFailed when one does not fit."""
     try:
-        names = edits.apply_all(source)
+        return edits.apply_all(source, cuda_torch)
     except EditError as error:
         raise StepFailed(str(error), "Use the pinned version of Horovod and of this kit.", step.log) from None
-    out = work / "out"
+
+
+def compile_into(step: Step, python: Path, source: Path, folder: Path, env: dict[str, str]) -> None:
+    """Compile the edited sources; leaves the wheel in the folder."""
     pip_wheel = [python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation"]
-    step.run([*pip_wheel, "--wheel-dir", out, source], env=env, progress=compile_progress)
-    story = json.dumps(parts | {"edits_by_name": names}, indent=1)
-    (out / "built-from.json").write_text(story, encoding="utf-8")
+    step.run([*pip_wheel, "--wheel-dir", folder, source], env=env, progress=compile_progress)

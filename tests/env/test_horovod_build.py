@@ -19,6 +19,7 @@ VERSIONS = {
     "python": "3.11.7",
     "tag": "cpython-311",
     "torch": "2.13.0",
+    "cuda": None,
     "tensorflow": "2.21.0",
     "numpy": "2.4.6",
 }
@@ -69,9 +70,15 @@ def test_the_document_lists_every_edit():
 
 
 def test_a_changed_edit_changes_the_digest(monkeypatch):
-    before = edits.digest()
-    monkeypatch.setattr(edits, "all_edits", lambda: (EDIT,))
-    assert edits.digest() != before
+    before = edits.digest(cuda_torch=False)
+    monkeypatch.setattr(edits, "all_edits", lambda cuda_torch: (EDIT,))
+    assert edits.digest(cuda_torch=False) != before
+
+
+def test_the_edit_for_a_pytorch_with_cuda_leaves_other_wheels_as_they_were():
+    names = {cuda_torch: [edit.name for edit in edits.all_edits(cuda_torch)] for cuda_torch in (False, True)}
+    assert names[True] == [*names[False], "cuda-when-asked"]
+    assert edits.digest(cuda_torch=True) != edits.digest(cuda_torch=False)
 
 
 def test_the_key_changes_with_each_input(monkeypatch):

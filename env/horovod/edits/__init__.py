@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from env.horovod.edit import Edit
-from env.horovod.edits.build import BUILD
+from env.horovod.edits.build import BUILD, CUDA_TORCH
 from env.horovod.edits.keras import KERAS
 from env.horovod.edits.runner import RUNNER
 
@@ -14,26 +14,27 @@ from env.horovod.edits.runner import RUNNER
 ADDED = {"horovod/_keras/keras3.py": Path(__file__).resolve().parents[1] / "keras3.py"}
 
 
-def all_edits() -> tuple[Edit, ...]:
-    """All edits in the order in which they are applied."""
-    return BUILD + RUNNER + KERAS
+def all_edits(cuda_torch: bool = True) -> tuple[Edit, ...]:
+    """All edits in the order in which they are applied; some only where PyTorch was built with CUDA."""
+    return BUILD + RUNNER + KERAS + (CUDA_TORCH if cuda_torch else ())
 
 
-def apply_all(root: Path) -> list[str]:
+def apply_all(root: Path, cuda_torch: bool) -> list[str]:
     """Apply the edits to the sources under `root`, add our files, and return the edits' names.
 
     Raises EditError when the sources are not those that an edit was written for.
     """
-    for edit in all_edits():
+    edits = all_edits(cuda_torch)
+    for edit in edits:
         edit.apply(root)
     for target, source in ADDED.items():
         (root / target).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-    return [edit.name for edit in all_edits()]
+    return [edit.name for edit in edits]
 
 
-def digest() -> str:
+def digest(cuda_torch: bool) -> str:
     """A fingerprint of everything that is changed or added: part of the cache key of the wheel."""
-    parts = ["\0".join((edit.path, edit.old, edit.new)) for edit in all_edits()]
+    parts = ["\0".join((edit.path, edit.old, edit.new)) for edit in all_edits(cuda_torch)]
     parts += [target + source.read_text(encoding="utf-8") for target, source in ADDED.items()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -1,6 +1,6 @@
 """Rewrite requirements.txt from requirements.in: `python env/lock.py` (asks pip, installs nothing).
 
-One file serves Python 3.10, 3.11 and 3.12: where they need different versions a line carries a marker.
+One file serves Python 3.10 to 3.13: where they need different versions a line carries a marker.
 torch's own CUDA packages are left to torch, which names them exactly.
 """
 
@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PYTHONS = ("3.10", "3.11", "3.12")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 LEFT_TO_TORCH = re.compile(r"nvidia-(?!ml-py)|triton|cuda-")
 HEAD = (
     "# Every package of the environment with its exact version, direct and indirect: written by env/lock.py\n"
@@ -38,9 +38,9 @@ def resolve(python: str, constraints: Path | None) -> dict[str, str]:
         command += ["--only-binary=:all:", "--report", str(report), "-r", str(HERE / "requirements.in")]
         command += ["-c", str(constraints)] if constraints else []
         subprocess.run(command, check=True)
-        found = json.loads(report.read_text())["install"]
-    names = {re.sub(r"[-_.]+", "-", p["metadata"]["name"]).lower(): p["metadata"]["version"] for p in found}
-    return {name: version.split("+")[0] for name, version in names.items() if not LEFT_TO_TORCH.match(name)}
+        packages = [package["metadata"] for package in json.loads(report.read_text())["install"]]
+    versions = {re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"] for each in packages}
+    return {name: number.split("+")[0] for name, number in versions.items() if not LEFT_TO_TORCH.match(name)}
 
 
 def merged(by_python: dict[str, dict[str, str]]) -> str:

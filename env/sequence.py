@@ -9,10 +9,10 @@ import sys
 import time
 
 from env.horovod import build, gpu
-from env.install import debian, mpi, venv, verify
+from env.install import debian, environment, mpi, pythons, verify
 from env.install.steps import PACKAGES, Step, StepFailed
 
-VENV = venv.ROOT / ".venv"
+VENV = environment.ROOT / ".venv"
 STAMP = VENV / "setup-stamp.json"
 LOGS = VENV / "setup-logs"
 TITLES = (
@@ -31,7 +31,7 @@ def already(key: str) -> dict | None:
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return None
     stamp = json.loads(STAMP.read_text(encoding="utf-8"))
-    same = stamp.get("key") == key and stamp.get("root") == str(venv.ROOT)
+    same = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
     return stamp if same and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
 
 
@@ -61,17 +61,17 @@ class Setup:
         step.done(f"{python}, {build.compiler()}")
 
         step = self.step("venv")
-        venv.create(step, python, VENV)
-        step.done(str(VENV.relative_to(venv.ROOT)))
+        environment.create(step, python, VENV)
+        step.done(str(VENV.relative_to(environment.ROOT)))
 
         step = self.step("packages")
-        venv.install(step, VENV, chosen)
+        environment.install(step, VENV, chosen)
         step.done()
 
         step = self.step("mpi")
         library = mpi.find(VENV, chosen.get("MPI_HOME"))
         if library.site:
-            venv.install_mpi4py(step, VENV, library.environment(dict(verify.clean_environment(VENV))))
+            environment.install_mpi4py(step, VENV, library.environment(dict(verify.clean_environment(VENV))))
             mpi.put_site_commands(library, VENV)
         step.done(library.identity)
 
@@ -85,14 +85,14 @@ class Setup:
         step.done("compiled" if compiled else f"wheel from the cache, {wheel.parent.name}")
 
         step = self.step("labkit")
-        venv.install_labkit(step, VENV)
+        environment.install_labkit(step, VENV)
         step.done()
 
         step = self.step("verify")
         answers = verify.two_ranks(step, VENV)
         step.done("MPI and Gloo, PyTorch and TensorFlow: all sums right, one MPI library per process")
         return {
-            "root": str(venv.ROOT),
+            "root": str(environment.ROOT),
             "seconds": round(time.monotonic() - start, 1),
             "compiled": compiled,
             "wheel": str(wheel),
@@ -103,8 +103,8 @@ class Setup:
         }
 
     def _look(self, step: Step) -> str:
-        venv.check_room(venv.ROOT)
-        python = venv.find_python(self.chosen.get("PYTHON"))
+        environment.check_room(environment.ROOT)
+        python = pythons.find(self.chosen.get("PYTHON"))
         missing = debian.missing_tools()
         if missing and debian.may_install():
             step.say(f"installing {' '.join(missing)}")
@@ -153,10 +153,10 @@ def main(arguments: list[str]) -> int:
         "--again", action="store_true", help="run every step even if the stamp says they are done"
     )
     options = parser.parse_args(arguments)
-    chosen = venv.settings()
+    chosen = environment.settings()
     setup = Setup(chosen)
     try:
-        key = venv.fingerprint(chosen)
+        key = environment.fingerprint(chosen)
         VENV.mkdir(exist_ok=True)
         with (VENV / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first

@@ -17,7 +17,8 @@ DULL = re.compile(
 CURES = (
     (
         r"No space left on device",
-        "The disk is full: free some space (about 6 GB are needed), then run it again.",
+        "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where PyTorch "
+        "comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of PyTorch's CPU builds).",
     ),
     (
         r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
@@ -27,7 +28,7 @@ CURES = (
     (
         r"No matching distribution found|Could not find a version",
         "The package index does not offer that version for this Python and machine. Linux on x86-64 with "
-        "Python 3.10, 3.11 or 3.12 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
+        "Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",

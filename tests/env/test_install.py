@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from env.horovod import gpu
-from env.install import debian, mpi, steps, venv
+from env.install import debian, environment, mpi, pythons, steps
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (lambda here: gpu.cuda_home(str(here)), "no CUDA toolkit"),
         (lambda here: gpu.nccl_home(str(here), here), "no NCCL"),
         (lambda here: mpi.find(here, str(here)), "holds no bin/mpicc"),
-        (lambda here: venv.find_python("python1.0"), "PYTHON=python1.0 was not found"),
+        (lambda here: pythons.find("python1.0"), "PYTHON=python1.0 was not found"),
     ],
 )
 def test_wrong_settings_are_told_in_a_sentence_with_a_cure(tmp_path, call, says):
@@ -51,16 +51,16 @@ def test_a_sites_mpi_comes_first(tmp_path):
 
 
 def test_requirements_follow_the_settings():
-    plain = venv.requirements({})
+    plain = environment.requirements({})
     assert re.search(r"^tensorflow-cpu==", plain, re.M)
     assert re.search(r"^mpich==", plain, re.M)
-    assert re.search(r"^tensorflow==", venv.requirements({"GPU_OPERATIONS": "NCCL"}), re.M)
-    assert not re.search(r"^(mpich|mpi4py)==", venv.requirements({"MPI_HOME": "/opt/mpi"}), re.M)
+    assert re.search(r"^tensorflow==", environment.requirements({"GPU_OPERATIONS": "NCCL"}), re.M)
+    assert not re.search(r"^(mpich|mpi4py)==", environment.requirements({"MPI_HOME": "/opt/mpi"}), re.M)
 
 
 def test_every_direct_requirement_is_locked_and_has_a_reason():
-    locked = venv.requirements({})
-    for line in (venv.ENV / "requirements.in").read_text(encoding="utf-8").splitlines():
+    locked = environment.requirements({})
+    for line in (environment.ENV / "requirements.in").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name = re.match(r"[\w.-]+", line)[0]
             assert re.search(rf"^{re.escape(name)}==", locked, re.M), name
@@ -68,7 +68,7 @@ def test_every_direct_requirement_is_locked_and_has_a_reason():
 
 
 def test_settings_change_the_fingerprint():
-    assert venv.fingerprint({}) != venv.fingerprint({"GPU_OPERATIONS": "NCCL"})
+    assert environment.fingerprint({}) != environment.fingerprint({"GPU_OPERATIONS": "NCCL"})
 
 
 def test_debian_packages_have_reasons():
@@ -111,7 +111,7 @@ def checkout(tmp_path):
 
 def set_up(root: Path, **env: str) -> subprocess.CompletedProcess:
     """Run env/setup.py in a checkout, with no settings but those given."""
-    clean = {name: value for name, value in os.environ.items() if name not in venv.SETTINGS}
+    clean = {name: value for name, value in os.environ.items() if name not in environment.SETTINGS}
     clean["XDG_CACHE_HOME"] = str(root / "cache")
     command = [sys.executable, str(root / "env" / "setup.py")]
     return subprocess.run(command, env=clean | env, capture_output=True, text=True, timeout=120)
@@ -152,21 +152,22 @@ def test_a_bad_requirement(checkout):
 
 def fingerprint(root: Path) -> str:
     """The fingerprint of that checkout."""
-    command = [sys.executable, "-c", "from env.install import venv; print(venv.fingerprint({}))"]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    ask = "from env.install import environment; print(environment.fingerprint({}))"
+    done = subprocess.run([sys.executable, "-c", ask], cwd=root, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_a_second_call_does_nothing(checkout):
-    environment = checkout / ".venv"
-    python = environment / "bin" / "python"
+    folder = checkout / ".venv"
+    python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho started >> "$0.started"\nexit 1\n', encoding="utf-8")
     python.chmod(0o755)
-    metadata = environment / "lib/python3.11/site-packages/horovod/metadata.json"
+    metadata = folder / "lib/python3.11/site-packages/horovod/metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}", encoding="utf-8")
     stamp = {"key": fingerprint(checkout), "root": str(checkout), "mpi": "mpich wheel"}
-    (environment / "setup-stamp.json").write_text(json.dumps(stamp), encoding="utf-8")
+    (folder / "setup-stamp.json").write_text(json.dumps(stamp), encoding="utf-8")
     done = set_up(checkout)
     assert done.returncode == 0, done.stderr
     assert "already set up" in done.stdout

@@ -1,4 +1,4 @@
-"""The virtual environment: which Python, which packages, and what must be there before anything can start."""
+"""The virtual environment: its settings, its packages, and the room that it needs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
+from env.install import pythons
 from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
-PYTHONS = ("python3.11", "python3.12", "python3.10")
-SUPPORTED = ((3, 10), (3, 11), (3, 12))
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
 ASIDE = ("lock.py", "horovod/own_tests")  # below env/, but no part of the set-up
 NEEDED_BYTES = 6e9
@@ -42,34 +40,6 @@ def fingerprint(chosen: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def version_of(python: str) -> tuple[int, int] | None:
-    """(3, 11) for an interpreter that runs, else None."""
-    try:
-        ask = [python, "-c", "import sys; print(*sys.version_info[:2])"]
-        answer = subprocess.run(ask, capture_output=True, text=True, timeout=30)
-    except OSError:
-        return None
-    return tuple(int(number) for number in answer.stdout.split()) if answer.returncode == 0 else None
-
-
-def find_python(wanted: str | None) -> str:
-    """The interpreter to use. Raises StepFailed when there is none, or not one of the supported versions."""
-    supported = ", ".join(".".join(map(str, version)) for version in SUPPORTED)
-    for name in [wanted] if wanted else PYTHONS:
-        path = shutil.which(name)
-        version = version_of(path) if path else None
-        if version in SUPPORTED:
-            return path
-        if wanted:
-            problem = "was not found" if version is None else f"is Python {'.'.join(map(str, version))}"
-            raise StepFailed(f"PYTHON={wanted} {problem}", f"Name an interpreter of Python {supported}.")
-    raise StepFailed(
-        f"none of {', '.join(PYTHONS)} was found",
-        f"Install Python {supported} (Debian: `sudo apt-get install python3 python3-venv python3-dev`), or "
-        "name one with `make setup PYTHON=/path/to/python`.",
-    )
-
-
 def check_room(folder: Path) -> None:
     """Raise StepFailed when the disk has too little room or the folder cannot be written."""
     if not os.access(folder, os.W_OK):
@@ -84,7 +54,7 @@ def check_room(folder: Path) -> None:
 def create(step: Step, python: str, venv: Path) -> None:
     """Make the virtual environment, or keep one of the same Python version."""
     inside = venv / "bin" / "python"
-    if inside.exists() and version_of(str(inside)) == version_of(python):
+    if inside.exists() and pythons.ask(str(inside)) == pythons.ask(python):
         return
     clear = ["--clear"] if inside.exists() or (venv / "bin").exists() else []
     try:

@@ -1,4 +1,4 @@
-"""Rewrite requirements.txt from requirements.in: `python env/lock.py` (asks pip, installs nothing).
+"""Rewrite requirements.txt from requirements.in: `python env/lock.py [FILE]` (asks pip, installs nothing).
 
 One file serves Python 3.10 to 3.13: where they need different versions a line carries a marker.
 torch's own CUDA packages are left to torch, which names them exactly.
@@ -57,14 +57,23 @@ def merged(by_python: dict[str, dict[str, str]]) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    kept = Path(sys.argv[1]) if len(sys.argv) > 1 else None  # versions to keep where they fit: a `pip freeze`
+def main(arguments: list[str]) -> int:
+    """Write the lock. `arguments` may name a file of versions to keep where they fit: a `pip freeze`."""
+    kept = Path(arguments[0]) if arguments else None
     locked = {}
-    for version in PYTHONS:
+    for python in PYTHONS:
         try:
-            locked[version] = resolve(version, kept)
+            locked[python] = resolve(python, kept)
         except subprocess.CalledProcessError:
-            print(f"Python {version}: the kept versions do not fit, taking what pip chooses")
-            locked[version] = resolve(version, None)
+            if kept is None:
+                print(f"Python {python}: pip finds no set of versions, see above", file=sys.stderr)
+                return 1
+            print(f"Python {python}: the kept versions do not fit, taking what pip chooses")
+            locked[python] = resolve(python, None)
     (HERE / "requirements.txt").write_text(merged(locked), encoding="utf-8")
     print(f"wrote {HERE / 'requirements.txt'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -11,7 +11,9 @@ export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
 
 VENV := .venv
 PY := $(VENV)/bin/python
-BOOT := $(firstword $(PYTHON) $(foreach name,python3.11 python3.12 python3.10 python3,$(shell command -v $(name))))
+# Any Python begins the set-up, which then looks for one that it can use, or says what to install.
+BOOT = $(or $(shell for name in $(PYTHON) python3.11 python3.12 python3.13 python3.10 python3; do \
+	"$$name" -c "" >/dev/null 2>&1 && echo "$$name" && break; done),$(error There is no python3 here: install it))
 NP ?= 1
 TABLETOP := $(PY) -m slurm.tabletop
 TABLE := $(if $(NAME),--name "$(NAME)")

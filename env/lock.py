@@ -1,6 +1,6 @@
-"""Rewrite requirements.txt from requirements.in: `python env/lock.py` (asks pip, installs nothing).
+"""Rewrite requirements.txt from requirements.in: `python env/lock.py [FILE]` (asks pip, installs nothing).
 
-One file serves Python 3.10, 3.11 and 3.12: where they need different versions a line carries a marker.
+One file serves Python 3.10 to 3.13: where they need different versions a line carries a marker.
 torch's own CUDA packages are left to torch, which names them exactly.
 """
 
@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PYTHONS = ("3.10", "3.11", "3.12")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 LEFT_TO_TORCH = re.compile(r"nvidia-(?!ml-py)|triton|cuda-")
 HEAD = (
     "# Every package of the environment with its exact version, direct and indirect: written by env/lock.py\n"
@@ -38,9 +38,9 @@ def resolve(python: str, constraints: Path | None) -> dict[str, str]:
         command += ["--only-binary=:all:", "--report", str(report), "-r", str(HERE / "requirements.in")]
         command += ["-c", str(constraints)] if constraints else []
         subprocess.run(command, check=True)
-        found = json.loads(report.read_text())["install"]
-    names = {re.sub(r"[-_.]+", "-", p["metadata"]["name"]).lower(): p["metadata"]["version"] for p in found}
-    return {name: version.split("+")[0] for name, version in names.items() if not LEFT_TO_TORCH.match(name)}
+        packages = [package["metadata"] for package in json.loads(report.read_text())["install"]]
+    versions = {re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"] for each in packages}
+    return {name: number.split("+")[0] for name, number in versions.items() if not LEFT_TO_TORCH.match(name)}
 
 
 def merged(by_python: dict[str, dict[str, str]]) -> str:
@@ -57,14 +57,23 @@ def merged(by_python: dict[str, dict[str, str]]) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    kept = Path(sys.argv[1]) if len(sys.argv) > 1 else None  # versions to keep where they fit: a `pip freeze`
+def main(arguments: list[str]) -> int:
+    """Write the lock. `arguments` may name a file of versions to keep where they fit: a `pip freeze`."""
+    kept = Path(arguments[0]) if arguments else None
     locked = {}
-    for version in PYTHONS:
+    for python in PYTHONS:
         try:
-            locked[version] = resolve(version, kept)
+            locked[python] = resolve(python, kept)
         except subprocess.CalledProcessError:
-            print(f"Python {version}: the kept versions do not fit, taking what pip chooses")
-            locked[version] = resolve(version, None)
+            if kept is None:
+                print(f"Python {python}: pip finds no set of versions, see above", file=sys.stderr)
+                return 1
+            print(f"Python {python}: the kept versions do not fit, taking what pip chooses")
+            locked[python] = resolve(python, None)
     (HERE / "requirements.txt").write_text(merged(locked), encoding="utf-8")
     print(f"wrote {HERE / 'requirements.txt'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -32,7 +32,7 @@ def browser_path() -> str:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not found and not os.environ.get("CI"):
         pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
-    assert found, "CI=true, and no chromium: see env/debian-packages.txt"
+    assert found, "CI=true, and no chromium: see env/install/debian-packages.txt"
     return found
 
 

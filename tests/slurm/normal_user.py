@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from labkit import paths
 
-from env import debian
+from env.install import debian
 
 USER, UID = "tabletoplearner", 54321
 _COVER = f"""

@@ -10,7 +10,7 @@ import pytest
 from labkit import paths
 from labkit.errors import LabError
 
-from env import debian
+from env.install import debian
 from slurm.tabletop import needs
 from slurm.tabletop.settings import read_latency, read_rate
 from tests.slurm.normal_user import command_line, needs_slurm

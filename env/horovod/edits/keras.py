@@ -6,7 +6,7 @@ Keras 2's hooks, and the backend module has lost its helpers. The larger part li
 
 from __future__ import annotations
 
-from env.edits import Edit
+from env.horovod.edit import Edit
 
 TF = "horovod/tensorflow/__init__.py"
 TF_UTIL = "horovod/tensorflow/util.py"

@@ -19,9 +19,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from env import edits, gpu
-from env.mpi import Mpi
-from env.steps import Step, StepFailed, compile_progress, pip_progress
+from env.horovod import edits, gpu
+from env.horovod.edit import EditError
+from env.install.mpi import Mpi
+from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress
 
 VERSION = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -34,15 +35,7 @@ SWITCHES = {
     "HOROVOD_WITHOUT_NVTX": "1",
 }
 CPU_FLAGS = ("f16c", "avx", "fma")  # those that Horovod uses for half precision and sums
-ABOUT = (
-    "import importlib.metadata as m, json, sys, sysconfig\n"
-    "def version(*names):\n"
-    "    found = [d.version for n in names for d in m.distributions(name=n)]\n"
-    "    return found[0] if found else None\n"
-    "print(json.dumps(dict(python=sys.version.split()[0], tag=sys.implementation.cache_tag,"
-    " site=sysconfig.get_path('purelib'), torch=version('torch'), numpy=version('numpy'),"
-    " tensorflow=version('tensorflow-cpu', 'tensorflow'))))"
-)
+VERSIONS = Path(__file__).with_name("versions.py")
 
 
 def cache_root() -> Path:
@@ -51,39 +44,35 @@ def cache_root() -> Path:
     return Path(base) / "hpdl-labs" / "wheels"
 
 
-def about(python: Path) -> dict[str, str]:
-    """Versions of Python, torch, TensorFlow and numpy in an environment, and its site-packages folder."""
-    return json.loads(
-        subprocess.run([python, "-c", ABOUT], capture_output=True, text=True, check=True).stdout
-    )
+def read_versions(python: Path) -> dict[str, str | None]:
+    """What versions.py says of the environment of that Python."""
+    answer = subprocess.run([python, VERSIONS], capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)
 
 
 def arch_flags() -> str:
     """The instruction sets, among those Horovod asks for, that this processor has, as compiler flags."""
     cpuinfo = Path("/proc/cpuinfo")
-    words = cpuinfo.read_text().split() if cpuinfo.exists() else []
-    return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in words)
+    flags_here = cpuinfo.read_text().split() if cpuinfo.exists() else []
+    return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in flags_here)
 
 
 def compiler() -> str:
     """The C++ compiler's first line of --version. Raises StepFailed when there is none."""
-    from env.steps import PACKAGES
-
-    name = os.environ.get("CXX") or "c++"
-    found = shutil.which(name) or shutil.which("g++")
-    if found is None or shutil.which("make") is None:
-        what = "C++ compiler" if found is None else "make"
+    program = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
+    if program is None or shutil.which("make") is None:
+        missing = "C++ compiler" if program is None else "make"
         raise StepFailed(
-            f"no {what} in PATH, and Horovod must be compiled", f"Install it: {PACKAGES['compiler']}"
+            f"no {missing} in PATH, and Horovod must be compiled", f"Install it: {PACKAGES['compiler']}"
         )
-    return subprocess.run([found, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    return subprocess.run([program, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
 
 
-def inputs(versions: dict[str, str], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
+def inputs(versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
     """Everything that goes into the wheel, by name."""
     return {
         "sdist": SHA256,
-        "edits": edits.digest(),
+        "edits": edits.digest(bool(versions["cuda"])),
         "python": versions["tag"] + " " + versions["python"].rsplit(".", 1)[0],
         "torch": versions["torch"],
         "tensorflow": versions["tensorflow"],
@@ -96,17 +85,17 @@ def inputs(versions: dict[str, str], mpi: Mpi, gpu_settings: dict[str, str]) -> 
     }
 
 
-def key(parts: dict[str, str]) -> str:
+def cache_key(parts: dict[str, str]) -> str:
     """The cache's key: a hash over all inputs."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def cached(folder: Path) -> Path | None:
+def cached_wheel(folder: Path) -> Path | None:
     """The wheel in a cache folder, or None."""
     return next(iter(sorted(folder.glob("horovod-*.whl"))), None)
 
 
-def installed(venv: Path, wheel: Path) -> bool:
+def is_installed(venv: Path, wheel: Path) -> bool:
     """True when the environment's Horovod comes from this very file (pip notes where a package came from)."""
     notes = venv.glob(f"lib/python3.*/site-packages/horovod-{VERSION}.dist-info/direct_url.json")
     return any(json.loads(note.read_text(encoding="utf-8"))["url"] == wheel.as_uri() for note in notes)
@@ -125,8 +114,8 @@ def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath:
     env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
     # `make setup` hands down flags of its own; of these only a number of jobs is meant for the compilation.
-    asked = re.search(r"-j ?(\d+)", env.get("MAKEFLAGS", ""))
-    env["MAKEFLAGS"] = f"-j{asked[1] if asked else jobs()}"
+    jobs_asked = re.search(r"-j ?(\d+)", env.get("MAKEFLAGS", ""))
+    env["MAKEFLAGS"] = f"-j{jobs_asked[1] if jobs_asked else jobs()}"
     return env
 
 
@@ -138,11 +127,11 @@ def jobs() -> int:
 
 def fetch(step: Step, python: Path, folder: Path) -> Path:
     """Download the source distribution with pip, its hash checked, and unpack it; return the folder."""
-    wanted = folder / "wanted.txt"
-    wanted.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    pinned = folder / "pinned.txt"
+    pinned.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
     step.run(
         [python, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
-         "--require-hashes", "--dest", folder, "-r", wanted],
+         "--require-hashes", "--dest", folder, "-r", pinned],
         progress=pip_progress, env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
     )  # fmt: skip
     archive = folder / f"horovod-{VERSION}.tar.gz"
@@ -152,27 +141,32 @@ def fetch(step: Step, python: Path, folder: Path) -> Path:
     return folder / f"horovod-{VERSION}"
 
 
-def wheel(
+def provide_wheel(
     step: Step, venv: Path, mpi: Mpi, operations: str = "", cuda: str | None = None, nccl: str | None = None
 ) -> tuple[Path, bool]:
     """The wheel for this environment, and whether it had to be compiled."""
-    versions = about(venv / "bin" / "python")
+    python = venv / "bin" / "python"
+    versions = read_versions(python)
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
         work = Path(scratch)
-        settings, more_rpath = gpu.environment(operations, Path(versions["site"]), work / "nccl", cuda, nccl)
-        parts = inputs(versions, mpi, gpu.lasting(settings, nccl))
-        place = root / key(parts)
+        gpu_env, more_rpath = gpu.environment(operations, Path(versions["site"]), work / "nccl", cuda, nccl)
+        parts = inputs(versions, mpi, gpu.lasting(gpu_env, nccl))
+        place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
             wait_for(lock, step)
-            if found := cached(place):
-                return found, False
-            env = build_environment(mpi, venv, settings, more_rpath)
-            compile_into(step, venv / "bin" / "python", work, env, parts)
+            if wheel := cached_wheel(place):
+                return wheel, False
+            source = fetch(step, python, work)
+            names = edit(step, source, bool(versions["cuda"]))
+            env = build_environment(mpi, venv, gpu_env, more_rpath)
+            compile_into(step, python, source, work / "out", env)
+            story = json.dumps(parts | {"edits_by_name": names}, indent=1)
+            (work / "out" / "built-from.json").write_text(story, encoding="utf-8")
             shutil.rmtree(place, ignore_errors=True)
             os.replace(work / "out", place)
-    return cached(place), True
+    return cached_wheel(place), True
 
 
 def wait_for(lock, step: Step) -> None:
@@ -184,26 +178,15 @@ def wait_for(lock, step: Step) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def compile_into(step: Step, python: Path, work: Path, env: dict[str, str], parts: dict[str, str]) -> None:
-    """Fetch, edit and compile in `work`; leaves the wheel and what it was built from in `work`/out."""
-    source = fetch(step, python, work)
+def edit(step: Step, source: Path, cuda_torch: bool) -> list[str]:
+    """Edit the unpacked sources; return the names of the edits. Raises StepFailed when one does not fit."""
     try:
-        names = edits.apply_all(source)
-    except edits.EditError as error:
+        return edits.apply_all(source, cuda_torch)
+    except EditError as error:
         raise StepFailed(str(error), "Use the pinned version of Horovod and of this kit.", step.log) from None
-    out = work / "out"
-    command = [
-        python,
-        "-m",
-        "pip",
-        "wheel",
-        "-v",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        out,
-        source,
-    ]
-    step.run(command, env=env, progress=compile_progress)
-    story = json.dumps(parts | {"edits_by_name": names}, indent=1)
-    (out / "built-from.json").write_text(story, encoding="utf-8")
+
+
+def compile_into(step: Step, python: Path, source: Path, folder: Path, env: dict[str, str]) -> None:
+    """Compile the edited sources; leaves the wheel in the folder."""
+    pip_wheel = [python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation"]
+    step.run([*pip_wheel, "--wheel-dir", folder, source], env=env, progress=compile_progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from env.edits import Edit
+from env.horovod.edit import Edit
 
 UTIL = "horovod/common/util.py"
 

@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from labkit import _start
 
 HERE = Path(__file__).resolve().parent
+VERIFY = HERE.parents[1] / "env" / "install" / "verify_ranks.py"
 BIN = Path(sys.executable).parent
 NEAR = {"abs": 1e-5}
-MPI = [_start.mpiexec(), "-n", "2"]
+MPI = [str(BIN / "mpiexec"), "-n", "2"]
 GLOO = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "--network-interfaces", "lo", "-np", "2"]
 HOROVODRUN_MPI = [sys.executable, "-m", "horovod.runner.launch", "--mpi", "-np", "2"]
 
@@ -204,12 +204,12 @@ def test_torch_uses_the_controller_and_one_mpi_library(torch2):
 
 
 def test_tensorflow_over_gloo():
-    output = ranks(GLOO, HERE.parent / "env" / "verify_ranks.py", "tensorflow")
+    output = ranks(GLOO, VERIFY, "tensorflow")
     assert '"sum": 3.0' in output
     assert '"by": "Gloo"' in output
 
 
 def test_horovodrun_knows_mpich():
-    output = ranks(HOROVODRUN_MPI, HERE.parent / "env" / "verify_ranks.py", "torch")
+    output = ranks(HOROVODRUN_MPI, VERIFY, "torch")
     assert '"sum": 3.0' in output
     assert '"by": "MPI"' in output

@@ -7,25 +7,27 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from env.install.steps import Step
+
 LIST = Path(__file__).resolve().parent / "debian-packages.txt"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def packages(section: str) -> list[str]:
     """The packages of one section (`setup`, `tests` or `tabletop`) of debian-packages.txt."""
-    found, here = [], ""
+    names, header = [], ""
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            here = line.strip("[] ")
-        elif here == section and line.split("#")[0].strip():
-            found.append(line.split("#")[0].strip())
-    return found
+            header = line.strip("[] ")
+        elif header == section and line.split("#")[0].strip():
+            names.append(line.split("#")[0].strip())
+    return names
 
 
 def missing_tools() -> list[str]:
     """Programs that the set-up itself needs and that are not in PATH."""
     compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
-    return [name for name, there in (("g++", compiler), ("make", shutil.which("make"))) if not there]
+    return [name for name, path in (("g++", compiler), ("make", shutil.which("make"))) if not path]
 
 
 def browser() -> str | None:
@@ -36,8 +38,8 @@ def browser() -> str | None:
 def lacks_slurm() -> list[str]:
     """Programs of the tabletop cluster that are not there. A normal user's PATH may lack the sbin folders."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    wanted = ("slurmctld", "slurmd", "sbatch", "munged", "ip", "tc", "newuidmap")
-    return [name for name in wanted if not shutil.which(name, path=path)]
+    programs = ("slurmctld", "slurmd", "sbatch", "munged", "ip", "tc", "newuidmap")
+    return [name for name in programs if not shutil.which(name, path=path)]
 
 
 def may_install() -> bool:
@@ -50,7 +52,7 @@ def command(names: list[str]) -> str:
     return f"sudo apt-get update && sudo apt-get install -y --no-install-recommends {' '.join(names)}"
 
 
-def install(step, names: list[str]) -> None:
+def install(step: Step, names: list[str]) -> None:
     """Install packages as root. Raises StepFailed when apt does."""
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     known = subprocess.run(["apt-cache", "show", *names], capture_output=True).returncode == 0

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from env.steps import StepFailed
+from env.install.steps import StepFailed
 
 LAUNCHERS = ("mpiexec", "mpirun", "mpirun_rsh")
 COMPILERS = ("mpicc", "mpicxx")

@@ -1,9 +1,9 @@
 """Run Horovod's own tests against the Horovod of this environment, on two ranks, and print a table.
 
-    HOROVOD_SOURCE=/path/to/a/clone/of/horovod .venv/bin/python env/run_horovod_tests.py [--modern] [FILE …]
+    HOROVOD_SOURCE=/path/to/a/clone/of/horovod .venv/bin/python -m env.horovod.own_tests [--modern] [FILE …]
 
 The clone must have the tag v0.28.1; its tests are copied to a temporary folder. With --modern, calls of APIs
-that TensorFlow, Keras and PyTorch removed are first put in today's words (env/modern_tests.py says how).
+that TensorFlow, Keras and PyTorch removed are first put in today's words (edits.py says how).
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from env.modern_tests import MODERN  # noqa: E402
+from env.horovod.own_tests.edits import MODERN
 
 FILES = ("test_tensorflow2_keras.py", "test_tensorflow.py", "test_torch.py")
 NEEDED = ("mock", "parameterized")  # what Horovod's tests import and this kit does not have
@@ -56,9 +53,9 @@ def outcome(reports: list[Path]) -> tuple[int, int, dict[str, str]]:
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             name = case.get("name").split(" ")[0]
-            wrong = [child for child in case if child.tag in ("failure", "error")]
-            if wrong:
-                failed[name] = (wrong[0].get("message") or "").splitlines()[0][:120]
+            failures = [child for child in case if child.tag in ("failure", "error")]
+            if failures:
+                failed[name] = (failures[0].get("message") or "").splitlines()[0][:120]
             elif case.find("skipped") is not None:
                 skipped.add(name)
             else:
@@ -68,7 +65,9 @@ def outcome(reports: list[Path]) -> tuple[int, int, dict[str, str]]:
 
 def main() -> int:
     """The command line: 1 when a test failed."""
-    parser = argparse.ArgumentParser(description="Horovod's own tests on two ranks")
+    parser = argparse.ArgumentParser(
+        prog="env.horovod.own_tests", description="Horovod's own tests on two ranks"
+    )
     parser.add_argument("--modern", action="store_true", help="put removed APIs in today's words first")
     parser.add_argument("files", nargs="*", default=FILES, metavar="FILE")
     options = parser.parse_args()

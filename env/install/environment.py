@@ -1,4 +1,4 @@
-"""The virtual environment: which Python, which packages, and what must be there before anything can start."""
+"""The virtual environment: its settings, its packages, and the room that it needs."""
 
 from __future__ import annotations
 
@@ -7,66 +7,37 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-from env.steps import PACKAGES, Step, StepFailed, pip_progress
+from env.install import pythons
+from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
-PYTHONS = ("python3.11", "python3.12", "python3.10")
-SUPPORTED = ((3, 10), (3, 11), (3, 12))
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
-ASIDE = ("lock.py", "modern_tests.py", "run_horovod_tests.py")  # in env/, but no part of the set-up
+ASIDE = ("lock.py", "horovod/own_tests")  # below env/, but no part of the set-up
 NEEDED_BYTES = 6e9
 
 
 def settings() -> dict[str, str]:
     """The Makefile's settings that are set; CUDA_HOME and NCCL_HOME count only on a GPU build."""
-    found = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-    if "GPU_OPERATIONS" not in found:
-        found.pop("NCCL_HOME", None)
-        found.pop("CUDA_HOME", None)
-    return found
+    chosen = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+    if "GPU_OPERATIONS" not in chosen:
+        chosen.pop("NCCL_HOME", None)
+        chosen.pop("CUDA_HOME", None)
+    return chosen
 
 
 def fingerprint(chosen: dict[str, str]) -> str:
-    """A hash of all that decides what the environment is: files of env/, pyproject.toml, settings."""
-    patterns = ("*.py", "*.json", "requirements*")
-    files = sorted([ROOT / "pyproject.toml", *(file for one in patterns for file in ENV.glob(one))])
-    files = [file for file in files if file.name not in ASIDE]
+    """A hash of all that decides what the environment is: files below env/, pyproject.toml, settings."""
+    aside = [ENV / name for name in ASIDE]
+    files = [ROOT / "pyproject.toml"]
+    for pattern in ("*.py", "*.json", "requirements*"):
+        files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
     digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
-    for file in files:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file in sorted(files):
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def version_of(python: str) -> tuple[int, int] | None:
-    """(3, 11) for an interpreter that runs, else None."""
-    try:
-        ask = [python, "-c", "import sys; print(*sys.version_info[:2])"]
-        answer = subprocess.run(ask, capture_output=True, text=True, timeout=30)
-    except OSError:
-        return None
-    return tuple(int(word) for word in answer.stdout.split()) if answer.returncode == 0 else None
-
-
-def find_python(wanted: str | None) -> str:
-    """The interpreter to use. Raises StepFailed when there is none, or not one of the supported versions."""
-    supported = ", ".join(".".join(map(str, version)) for version in SUPPORTED)
-    for name in [wanted] if wanted else PYTHONS:
-        found = shutil.which(name)
-        version = version_of(found) if found else None
-        if version in SUPPORTED:
-            return found
-        if wanted:
-            what = "was not found" if version is None else f"is Python {'.'.join(map(str, version))}"
-            raise StepFailed(f"PYTHON={wanted} {what}", f"Name an interpreter of Python {supported}.")
-    raise StepFailed(
-        f"none of {', '.join(PYTHONS)} was found",
-        f"Install Python {supported} (Debian: `sudo apt-get install python3 python3-venv python3-dev`), or "
-        "name one with `make setup PYTHON=/path/to/python`.",
-    )
 
 
 def check_room(folder: Path) -> None:
@@ -83,7 +54,7 @@ def check_room(folder: Path) -> None:
 def create(step: Step, python: str, venv: Path) -> None:
     """Make the virtual environment, or keep one of the same Python version."""
     inside = venv / "bin" / "python"
-    if inside.exists() and version_of(str(inside)) == version_of(python):
+    if inside.exists() and pythons.ask(str(inside)) == pythons.ask(python):
         return
     clear = ["--clear"] if inside.exists() or (venv / "bin").exists() else []
     try:
@@ -108,11 +79,11 @@ def requirements(chosen: dict[str, str]) -> str:
 
 def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     """Install the pinned packages."""
-    wanted = venv / "setup-requirements.txt"
-    wanted.write_text(requirements(chosen), encoding="utf-8")
+    lock = venv / "setup-requirements.txt"
+    lock.write_text(requirements(chosen), encoding="utf-8")
     index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
     pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    step.run([*pip, "install", "-r", wanted, *index], progress=pip_progress)
+    step.run([*pip, "install", "-r", lock, *index], progress=pip_progress)
 
 
 def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
@@ -136,4 +107,4 @@ def install_labkit(step: Step, venv: Path) -> None:
     settings = venv / "share" / "jupyter" / "lab" / "settings"
     settings.mkdir(parents=True, exist_ok=True)
     # Long lines of code wrap, and no question about news covers the first notebook.
-    shutil.copy(ENV / "jupyterlab_overrides.json", settings / "overrides.json")
+    shutil.copy(Path(__file__).with_name("jupyterlab_overrides.json"), settings / "overrides.json")

@@ -6,12 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
-from env.steps import StepFailed
+from env.install.steps import StepFailed
 
 OPERATIONS = ("NCCL", "MPI")
 
 
-def check(operations: str) -> str:
+def check_operations(operations: str) -> str:
     """Return the operations in capitals. Raises StepFailed for anything but NCCL and MPI."""
     if operations and operations.upper() not in OPERATIONS:
         raise StepFailed(

@@ -5,7 +5,7 @@ With them the same tests run on to their assertions, so that what then fails is 
 
 from __future__ import annotations
 
-from env.edits import Edit
+from env.horovod.edit import Edit
 
 KERAS = "test/parallel/test_tensorflow2_keras.py"
 TF = "test/parallel/test_tensorflow.py"

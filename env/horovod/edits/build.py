@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from env.edits import Edit
+from env.horovod.edit import Edit
 
 TOP = "CMakeLists.txt"
 TORCH = "horovod/torch/CMakeLists.txt"
 TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
+FIND_TORCH = "cmake/Modules/FindPytorch.cmake"
 
 BUILD = (
     Edit(
@@ -60,5 +61,18 @@ BUILD = (
         "set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)\n"
         'set(CMAKE_INSTALL_RPATH "$ENV{HOROVOD_RPATH}")\n'
         'set(CMAKE_SHARED_LINKER_FLAGS "${CMAKE_SHARED_LINKER_FLAGS} -Wl,--enable-new-dtags")\n',
+    ),
+)
+
+# Only for a PyTorch that was built with CUDA, such as PyPI's for x86-64.
+CUDA_TORCH = (
+    Edit(
+        "cuda-when-asked",
+        FIND_TORCH,
+        "Beside PyTorch's CUDA build any `nvcc` in the path made the extension ask for a whole CUDA toolkit, "
+        "on a machine without GPUs, too; now GPU_OPERATIONS decides.",
+        '"import torch; from torch.utils.cpp_extension import CUDA_HOME; '
+        'print(True if ((torch.version.cuda is not None) and (CUDA_HOME is not None)) else False)"',
+        "\"import os; print('HOROVOD_GPU_OPERATIONS' in os.environ)\"",
     ),
 )

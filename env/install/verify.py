@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from env.steps import Step, StepFailed
+from env.install.steps import Step, StepFailed
 
 RANKS = Path(__file__).resolve().parent / "verify_ranks.py"
 LIMIT = 120  # seconds for two ranks to start, import a framework and add two numbers
@@ -38,18 +38,8 @@ def two_ranks(step: Step, venv: Path) -> list[dict]:
     """Run all five checks; return their answers. Raises StepFailed with what a rank said."""
     python, env = venv / "bin" / "python", clean_environment(venv)
     mpi = [venv / "bin" / "mpiexec", "-n", "2", python, RANKS]
-    gloo = [
-        python,
-        "-m",
-        "horovod.runner.launch",
-        "--gloo",
-        "--network-interfaces",
-        "lo",
-        "-np",
-        "2",
-        python,
-        RANKS,
-    ]
+    horovodrun = [python, "-m", "horovod.runner.launch", "--network-interfaces", "lo"]
+    gloo = [*horovodrun, "--gloo", "-np", "2", python, RANKS]
     plan = [(mpi, "mpi4py"), (mpi, "torch"), (mpi, "tensorflow"), (gloo, "torch"), (gloo, "tensorflow")]
     answers = []
     for launcher, what in plan:

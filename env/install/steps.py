@@ -17,7 +17,8 @@ DULL = re.compile(
 CURES = (
     (
         r"No space left on device",
-        "The disk is full: free some space (about 6 GB are needed), then run it again.",
+        "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where PyTorch "
+        "comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of PyTorch's CPU builds).",
     ),
     (
         r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
@@ -27,7 +28,7 @@ CURES = (
     (
         r"No matching distribution found|Could not find a version",
         "The package index does not offer that version for this Python and machine. Linux on x86-64 with "
-        "Python 3.10, 3.11 or 3.12 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
+        "Python 3.10 to 3.13 is supported; TORCH_INDEX=URL adds an index for PyTorch.",
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
@@ -82,8 +83,8 @@ def cure_for(text: str) -> str:
 def telling_line(text: str) -> str:
     """The last line that says what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not DULL.search(line)]
-    telling = [line for line in lines if TELLING.search(line)]
-    return (telling or lines or ["(no output)"])[-1][:300]
+    errors = [line for line in lines if TELLING.search(line)]
+    return (errors or lines or ["(no output)"])[-1][:300]
 
 
 class Step:
@@ -123,16 +124,16 @@ class Step:
         timeout: float | None = None,
     ) -> str:
         """Run a command and return its output. Raises StepFailed when it fails."""
-        words = [str(word) for word in command]
+        arguments = [str(argument) for argument in command]
         with self.log.open("a", encoding="utf-8") as log:
-            log.write("$ " + " ".join(words) + "\n")
+            log.write("$ " + " ".join(arguments) + "\n")
             try:
                 process = subprocess.Popen(
-                    words, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                    arguments, env=env, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
-                raise StepFailed(f"cannot start {words[0]}: {error.strerror}", log=self.log) from None
+                raise StepFailed(f"cannot start {arguments[0]}: {error.strerror}", log=self.log) from None
             lines = self._follow(process, log, progress, timeout)
         text = "".join(lines)
         if process.returncode:
@@ -145,9 +146,9 @@ class Step:
             for line in process.stdout:
                 lines.append(line)
                 log.write(line)
-                shown = progress(line) if progress else None
-                if shown:
-                    self.say(shown)
+                news = progress(line) if progress else None
+                if news:
+                    self.say(news)
                 if end and time.monotonic() > end:
                     raise StepFailed(
                         f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
@@ -162,11 +163,11 @@ class Step:
 
 def compile_progress(line: str) -> str | None:
     """CMake's own percentage, from a line such as `[ 64%] Building CXX object …`."""
-    found = re.search(r"\[ *(\d+)%\] (\w+)", line)
-    return f"{found[1]} % {found[2].lower()}" if found else None
+    percentage = re.search(r"\[ *(\d+)%\] (\w+)", line)
+    return f"{percentage[1]} % {percentage[2].lower()}" if percentage else None
 
 
 def pip_progress(line: str) -> str | None:
     """What pip is busy with."""
-    found = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
-    return f"{found[1].lower()} {found[2].rsplit('/', 1)[-1]}" if found else None
+    action = re.match(r"\s*(Collecting|Downloading|Processing|Installing collected packages)[ :]*(\S*)", line)
+    return f"{action[1].lower()} {action[2].rsplit('/', 1)[-1]}" if action else None

@@ -8,12 +8,22 @@ import json
 import sys
 import time
 
-from env import build_horovod, debian, environment, gpu, mpi, verify
-from env.steps import PACKAGES, Step, StepFailed
+from env.horovod import build, gpu
+from env.install import debian, environment, mpi, pythons, verify
+from env.install.steps import PACKAGES, Step, StepFailed
 
 VENV = environment.ROOT / ".venv"
 STAMP = VENV / "setup-stamp.json"
 LOGS = VENV / "setup-logs"
+TITLES = (
+    "Look round",
+    "Virtual environment",
+    "Packages",
+    "MPI",
+    "Horovod",
+    "labkit and its kernel",
+    "Two ranks",
+)
 
 
 def already(key: str) -> dict | None:
@@ -21,34 +31,34 @@ def already(key: str) -> dict | None:
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return None
     stamp = json.loads(STAMP.read_text(encoding="utf-8"))
-    here = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
-    return stamp if here and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
+    same = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
+    return stamp if same and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
 
 
 class Setup:
     """Runs the steps; `step(name)` numbers them and names their logs."""
 
-    def __init__(self, chosen: dict[str, str], titles: list[str]):
-        self.chosen, self.titles, self.number = chosen, titles, 0
-        self.seconds: dict[str, float] = {}
+    def __init__(self, chosen: dict[str, str]):
+        self.chosen, self.number = chosen, 0
+
+    @property
+    def title(self) -> str:
+        """What the step that is under way is called; before the first one, the first's name."""
+        return TITLES[max(0, self.number - 1)]
 
     def step(self, name: str) -> Step:
+        """Begin the next step; its log is called after `name`."""
         self.number += 1
-        return Step(
-            self.number,
-            len(self.titles),
-            self.titles[self.number - 1],
-            LOGS / f"{self.number:02d}-{name}.log",
-        )
+        return Step(self.number, len(TITLES), self.title, LOGS / f"{self.number:02d}-{name}.log")
 
     def run(self) -> dict:
         """All steps; returns the stamp's contents. Raises StepFailed."""
         chosen, start = self.chosen, time.monotonic()
-        operations = gpu.check(chosen.get("GPU_OPERATIONS", ""))
+        operations = gpu.check_operations(chosen.get("GPU_OPERATIONS", ""))
 
         step = self.step("look")
         python = self._look(step)
-        step.done(f"{python}, {debian_line()}")
+        step.done(f"{python}, {build.compiler()}")
 
         step = self.step("venv")
         environment.create(step, python, VENV)
@@ -66,10 +76,10 @@ class Setup:
         step.done(library.identity)
 
         step = self.step("horovod")
-        wheel, compiled = build_horovod.wheel(
+        wheel, compiled = build.provide_wheel(
             step, VENV, library, operations, chosen.get("CUDA_HOME"), chosen.get("NCCL_HOME")
         )
-        if not build_horovod.installed(VENV, wheel):
+        if not build.is_installed(VENV, wheel):
             pip = [VENV / "bin" / "python", "-m", "pip", "install", "--no-deps", "--force-reinstall"]
             step.run([*pip, "--no-input", wheel])
         step.done("compiled" if compiled else f"wheel from the cache, {wheel.parent.name}")
@@ -88,13 +98,13 @@ class Setup:
             "wheel": str(wheel),
             "mpi": library.identity,
             "settings": chosen,
-            "versions": build_horovod.about(VENV / "bin" / "python"),
+            "versions": build.read_versions(VENV / "bin" / "python"),
             "verified": answers,
         }
 
     def _look(self, step: Step) -> str:
         environment.check_room(environment.ROOT)
-        python = environment.find_python(self.chosen.get("PYTHON"))
+        python = pythons.find(self.chosen.get("PYTHON"))
         missing = debian.missing_tools()
         if missing and debian.may_install():
             step.say(f"installing {' '.join(missing)}")
@@ -108,18 +118,13 @@ class Setup:
         return python
 
 
-def debian_line() -> str:
-    """The compiler, in a few words."""
-    return build_horovod.compiler()
-
-
 def for_tests() -> None:
     """See to what only the tests need: a browser, and Slurm. Where it may not be installed, say how."""
-    wanted = [
+    needs = [
         ("Browser for the notebook test", "90-browser", "tests", not debian.browser()),
         ("Slurm for the tests of the tabletop cluster", "91-slurm", "tabletop", bool(debian.lacks_slurm())),
     ]
-    for title, log, section, lacking in wanted:
+    for title, log, section, lacking in needs:
         names = debian.packages(section)
         if lacking and debian.may_install():
             step = Step(1, 1, title, LOGS / f"{log}.log")
@@ -131,8 +136,7 @@ def for_tests() -> None:
 
 def report(error: StepFailed, setup: Setup) -> None:
     """Say which step failed, why, where the whole story is, and what to do."""
-    title = setup.titles[max(0, setup.number - 1)]
-    print(f"\nsetup: step {setup.number} ({title}) failed: {error.message}", file=sys.stderr)
+    print(f"\nsetup: step {setup.number} ({setup.title}) failed: {error.message}", file=sys.stderr)
     if error.log and error.log.exists():
         print(f"  log:  {error.log}", file=sys.stderr)
     if error.cure:
@@ -150,16 +154,7 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     chosen = environment.settings()
-    titles = [
-        "Look round",
-        "Virtual environment",
-        "Packages",
-        "MPI",
-        "Horovod",
-        "labkit and its kernel",
-        "Two ranks",
-    ]
-    setup = Setup(chosen, titles)
+    setup = Setup(chosen)
     try:
         key = environment.fingerprint(chosen)
         VENV.mkdir(exist_ok=True)
@@ -167,7 +162,7 @@ def main(arguments: list[str]) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first
             stamp = None if options.again else already(key)
             if stamp:
-                print(f"already set up ({stamp['mpi']}; Horovod {build_horovod.VERSION})")
+                print(f"already set up ({stamp['mpi']}; Horovod {build.VERSION})")
             else:
                 STAMP.unlink(missing_ok=True)
                 result = setup.run() | {"key": key}

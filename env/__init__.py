@@ -1,0 +1,1 @@
+"""The set-up: `python3 env/setup.py`, or `make setup`."""

@@ -1,0 +1,136 @@
+"""Which Python the set-up takes, and what it says of one that it cannot use."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from env.install import pythons, steps
+
+ROOT = Path(__file__).resolve().parents[2]
+SETUP = ROOT / "env" / "setup.py"
+
+
+def interpreter(folder: Path, name: str, answer: str) -> str:
+    """A program that answers the set-up's question as a Python would; returns its path."""
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return str(file)
+
+
+def test_every_place_names_the_same_versions():
+    names = set(pythons.NAMES)
+    assert set(runpy.run_path(str(SETUP))["PYTHONS"]) == names
+    makefile = re.search(r"^BOOT.*?done", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M | re.S)[0]
+    assert set(re.findall(r"python3\.\d+", makefile)) == names
+    lock = runpy.run_path(str(ROOT / "env" / "lock.py"))
+    assert {f"python{version}" for version in lock["PYTHONS"]} == names
+    least, beyond = re.search(
+        r'requires-python = ">=3\.(\d+),<3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    ).groups()
+    assert {f"python3.{minor}" for minor in range(int(least), int(beyond))} == names
+
+
+def test_this_python_is_supported():
+    assert pythons.ask(sys.executable).supported
+    assert pythons.find(sys.executable) == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem", "cure"),
+    [
+        ("echo cpython 3 14 0", "is Python 3.14", "Python 3.14 waits for TensorFlow 2.22"),
+        ("echo cpython 3 9 0", "is Python 3.9", "Python 3.9 is too old"),
+        ("echo cpython 3 13 1", "is Python 3.13, built without the global lock", "with its global lock"),
+        ("echo pypy 3 11 0", "is pypy 3.11", "built here for CPython"),
+        ("exit 127", "does not run, or is no Python", ""),
+        ("echo hello", "does not run, or is no Python", ""),
+    ],
+)
+def test_an_interpreter_that_cannot_be_used(tmp_path, answer, problem, cure):
+    path = interpreter(tmp_path, "python", answer)
+    with pytest.raises(steps.StepFailed, match=re.escape(f"PYTHON={path} {problem}")) as failure:
+        pythons.find(path)
+    assert cure in failure.value.cure
+    assert "make setup PYTHON=/path/to/python3.13" in failure.value.cure
+
+
+def test_the_first_one_that_runs_and_is_supported_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    interpreter(tmp_path, "python3.11", "exit 127")  # as pyenv's shim of a version that is not chosen
+    wanted = interpreter(tmp_path, "python3.13", "echo cpython 3 13 0")
+    interpreter(tmp_path, "python3.10", "echo cpython 3 10 0")
+    assert pythons.find(None) == wanted
+
+
+def test_the_systems_python3_will_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    wanted = interpreter(tmp_path, "python3", "echo cpython 3 12 0")
+    assert pythons.find(None) == wanted
+
+
+def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", interpreter(tmp_path, "python3", "echo cpython 3 14 0"))
+    with pytest.raises(
+        steps.StepFailed, match=r"none of python3\.11.* was found \(python3 is Python 3\.14"
+    ) as failure:
+        pythons.find(None)
+    assert failure.value.cure.startswith("Python 3.14 waits for TensorFlow 2.22")
+    assert "Install Python" in failure.value.cure
+
+
+def test_the_set_up_ends_with_a_sentence(tmp_path):
+    path = interpreter(tmp_path, "python3.14", "echo cpython 3 14 0")
+    env = dict(os.environ, PYTHON=path)
+    command = [sys.executable, str(SETUP)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"PYTHON={path} is Python 3.14" in done.stderr
+    assert "cure: Python 3.14 waits for TensorFlow 2.22" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def setup_under_an_old_python(folder: Path, **settings: str) -> subprocess.CompletedProcess:
+    """Run setup.py with the version numbers of Python 3.6, and no Python in PATH but those of that folder."""
+    script = (
+        "import runpy, sys; sys.version_info = (3, 6); sys.argv = ['setup.py', '--tests']; "
+        f"runpy.run_path({str(SETUP)!r}, run_name='__main__')"
+    )
+    env = {"PATH": str(folder), **settings}
+    return subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+
+
+def test_an_old_python_hands_over_to_a_newer_one(tmp_path):
+    interpreter(tmp_path, "python3.11", "exit 127")
+    interpreter(tmp_path, "python3.13", 'echo "goes on: $*"')
+    done = setup_under_an_old_python(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"goes on: {SETUP} --tests\n")
+
+
+def test_an_old_python_alone(tmp_path):
+    done = setup_under_an_old_python(tmp_path, PYTHON=str(tmp_path / "nothing"))
+    assert done.returncode == 1
+    assert "this is Python 3.6, and Python 3.10, 3.11, 3.12 or 3.13 is needed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_make_begins_with_any_python_that_runs(tmp_path):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "setup.py").touch()
+    interpreter(tmp_path, "python3.11", "exit 127")
+    interpreter(tmp_path, "python3", 'echo "begins: $*"')
+    command = ["make", "-f", str(ROOT / "Makefile"), "setup", "PYTHON=/no/such/python"]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "begins: env/setup.py" in done.stdout

@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 import pytest
-from labkit.data import samples
+from labkit import data
 from labkit.errors import LabError, NotHere
 
 
 def test_digits_are_scikit_learns_in_a_fixed_order():
-    digits = samples.digits()
+    digits = data.digits()
     assert [part.shape for part in digits] == [(1536, 64), (1536,), (261, 64), (261,)]
     assert digits.train_x.dtype == np.float32
     assert digits.train_y.dtype == np.int64
@@ -27,25 +27,25 @@ def test_digits_are_scikit_learns_in_a_fixed_order():
 
 
 def test_batches_are_a_shuffle_of_whole_batches_equal_on_every_rank():
-    first = samples.batches(1000, 128, epoch=0)
+    first = data.batches(1000, 128, epoch=0)
     assert len(first) == 7
     assert all(len(batch) == 128 for batch in first)
     everything = np.concatenate(first)
     assert len(set(everything.tolist())) == len(everything)
-    np.testing.assert_array_equal(first, samples.batches(1000, 128, epoch=0))
-    assert not np.array_equal(first, samples.batches(1000, 128, epoch=1))
-    assert not np.array_equal(first, samples.batches(1000, 128, epoch=0, seed=1))
+    np.testing.assert_array_equal(first, data.batches(1000, 128, epoch=0))
+    assert not np.array_equal(first, data.batches(1000, 128, epoch=1))
+    assert not np.array_equal(first, data.batches(1000, 128, epoch=0, seed=1))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 def test_shards_part_a_batch(size):
-    batch = samples.batches(1536, 128, epoch=3)[5]
-    shards = [samples.shard(batch, rank, size) for rank in range(size)]
+    batch = data.batches(1536, 128, epoch=3)[5]
+    shards = [data.shard(batch, rank, size) for rank in range(size)]
     assert sorted(np.concatenate(shards)) == sorted(batch)
     np.testing.assert_array_equal(shards[0], batch[::size])
 
 
-@pytest.mark.parametrize("call", [lambda: samples.batches(10, 0, 0), lambda: samples.batches(10, 11, 0)])
+@pytest.mark.parametrize("call", [lambda: data.batches(10, 0, 0), lambda: data.batches(10, 11, 0)])
 def test_an_impossible_batch_is_a_sentence(call):
     with pytest.raises(LabError, match="between 1 and the 10 samples"):
         call()
@@ -53,13 +53,13 @@ def test_an_impossible_batch_is_a_sentence(call):
 
 def test_a_rank_outside_of_the_job_is_a_sentence():
     with pytest.raises(LabError, match=r"0\.\.3 for 4 ranks"):
-        samples.shard(np.arange(8), 4, 4)
+        data.shard(np.arange(8), 4, 4)
 
 
 def test_synthetic_images_depend_on_the_seed_alone():
-    images, labels = samples.synthetic_imagenet(2, seed=5)
-    again, _ = samples.synthetic_imagenet(2, seed=5)
-    other, _ = samples.synthetic_imagenet(2, seed=6)
+    images, labels = data.synthetic_imagenet(2, seed=5)
+    again, _ = data.synthetic_imagenet(2, seed=5)
+    other, _ = data.synthetic_imagenet(2, seed=6)
     assert images.shape == (2, 3, 224, 224)
     assert images.dtype == np.float32
     assert labels.dtype == np.int64
@@ -68,15 +68,15 @@ def test_synthetic_images_depend_on_the_seed_alone():
 
 
 def test_corpus_is_python_source():
-    corpus = samples.corpus(50_000)
+    corpus = data.corpus(50_000)
     assert corpus.tokens.shape == (50_000,)
     assert corpus.tokens.dtype == np.uint8
     assert list(corpus.vocabulary) == sorted(set(corpus.vocabulary))
     assert corpus.tokens.max() < len(corpus.vocabulary)
     assert "import " in corpus.text(corpus.tokens)
-    np.testing.assert_array_equal(samples.corpus(1000).tokens.shape, (1000,))
+    np.testing.assert_array_equal(data.corpus(1000).tokens.shape, (1000,))
     with pytest.raises(NotHere, match="Ask for fewer"):
-        samples.corpus(1 << 40)
+        data.corpus(1 << 40)
 
 
 # --- MNIST
@@ -98,7 +98,7 @@ def mnist_folder(tmp_path):
 
 
 def test_mnist_plain_and_zipped(mnist_folder):
-    train_x, train_y, test_x, _ = samples.mnist(mnist_folder)
+    train_x, train_y, test_x, _ = data.mnist(mnist_folder)
     assert train_x.shape == (6, 1, 28, 28)
     assert train_x.dtype == np.float32
     assert 0.9 < train_x.max() <= 1
@@ -109,7 +109,7 @@ def test_mnist_plain_and_zipped(mnist_folder):
 def test_mnist_says_which_file_is_missing(mnist_folder):
     (mnist_folder / "t10k-labels-idx1-ubyte").unlink()
     with pytest.raises(NotHere, match="t10k-labels-idx1-ubyte is not there; expected MNIST's four idx files"):
-        samples.mnist(mnist_folder)
+        data.mnist(mnist_folder)
 
 
 def test_mnist_says_which_file_is_damaged(mnist_folder):
@@ -119,21 +119,21 @@ def test_mnist_says_which_file_is_damaged(mnist_folder):
     with pytest.raises(
         LabError, match="t10k-images-idx3-ubyte holds 3,151 bytes where its header announces 3,152"
     ):
-        samples.mnist(mnist_folder)
+        data.mnist(mnist_folder)
     path.write_bytes(b"<html>" + whole)
     with pytest.raises(LabError, match="is no idx file of 3 dimensions"):
-        samples.mnist(mnist_folder)
+        data.mnist(mnist_folder)
     path.write_bytes(whole)
     zipped = mnist_folder / "train-images-idx3-ubyte.gz"
     zipped.write_bytes(zipped.read_bytes()[:-20])
     with pytest.raises(LabError, match=r"train-images-idx3-ubyte\.gz is no whole gzip file"):
-        samples.mnist(mnist_folder)
+        data.mnist(mnist_folder)
 
 
 def test_mnist_wants_as_many_labels_as_images(mnist_folder):
     write_idx(mnist_folder / "t10k-labels-idx1-ubyte", np.zeros(5, np.uint8))
     with pytest.raises(LabError, match="4 images but .* 5 labels"):
-        samples.mnist(mnist_folder)
+        data.mnist(mnist_folder)
 
 
 # --- CIFAR-10
@@ -159,7 +159,7 @@ def write_cifar(folder, suffix):
 def test_cifar10_both_versions(tmp_path, name, suffix):
     write_cifar(tmp_path / name, suffix)
     for folder in (tmp_path, tmp_path / name):
-        train_x, train_y, test_x, test_y = samples.cifar10(folder)
+        train_x, train_y, test_x, test_y = data.cifar10(folder)
         assert train_x.shape == (15, 3, 32, 32)
         assert train_x.dtype == np.float32
         assert train_y.tolist() == [7, 0, 9] * 5
@@ -169,25 +169,25 @@ def test_cifar10_both_versions(tmp_path, name, suffix):
 
 def test_cifar10_names_what_is_missing_or_damaged(tmp_path):
     with pytest.raises(NotHere, match="expected data_batch_1"):
-        samples.cifar10(tmp_path)
+        data.cifar10(tmp_path)
     write_cifar(tmp_path / "py", "")
     write_cifar(tmp_path / "bin", ".bin")
     (tmp_path / "bin" / "data_batch_4.bin").write_bytes(b"short")
     with pytest.raises(LabError, match=r"data_batch_4\.bin holds 5 bytes"):
-        samples.cifar10(tmp_path / "bin")
+        data.cifar10(tmp_path / "bin")
     (tmp_path / "py" / "data_batch_2").write_bytes(b"\x80\x02}q")
     with pytest.raises(LabError, match="data_batch_2 is damaged"):
-        samples.cifar10(tmp_path / "py")
+        data.cifar10(tmp_path / "py")
     (tmp_path / "py" / "data_batch_2").unlink()
     with pytest.raises(NotHere, match="data_batch_2 is not there"):
-        samples.cifar10(tmp_path / "py")
+        data.cifar10(tmp_path / "py")
 
 
 def test_cifar10_does_not_run_code_from_a_pickle(tmp_path):
     write_cifar(tmp_path / "py", "")
     (tmp_path / "py" / "data_batch_1").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(LabError, match=r"it asks for (os|posix)\.system"):
-        samples.cifar10(tmp_path / "py")
+        data.cifar10(tmp_path / "py")
 
 
 # --- an ImageNet-style folder
@@ -198,7 +198,7 @@ def test_image_folder(tmp_path):
     for name, colour in (("n02", (255, 0, 0)), ("n01", (0, 0, 255))):
         (tmp_path / name).mkdir()
         image.new("RGB", (300, 260), colour).save(tmp_path / name / "a.JPEG")
-    images = samples.image_folder(tmp_path)
+    images = data.image_folder(tmp_path)
     assert len(images) == 2
     assert images.classes == ["n01", "n02"]
     pixels, labels = images.batch([1, 0])
@@ -214,6 +214,6 @@ def test_image_folder(tmp_path):
 def test_image_folder_says_what_layout_it_expects(tmp_path):
     pytest.importorskip("PIL")
     with pytest.raises(NotHere, match="no folder .*nowhere"):
-        samples.image_folder(tmp_path / "nowhere")
+        data.image_folder(tmp_path / "nowhere")
     with pytest.raises(NotHere, match="one sub-folder per class"):
-        samples.image_folder(tmp_path)
+        data.image_folder(tmp_path)

@@ -43,7 +43,8 @@ def mnist(folder: str | Path) -> Dataset:
                 f"{image_file} holds {len(images):,} images but {label_file} holds {len(labels):,} labels: "
                 "they do not belong together."
             )
-        parts += [(images[:, None] / np.float32(255)).astype(np.float32), labels.astype(np.int64)]
+        parts.append((images[:, None] / np.float32(255)).astype(np.float32))
+        parts.append(labels.astype(np.int64))
     return Dataset(*parts)
 
 
@@ -98,22 +99,27 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
 
 
+# What reading a damaged pickle, or one of other content, may raise.
+_DAMAGED = (
+    pickle.UnpicklingError,
+    EOFError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+)
+
+
 def _cifar_pickle(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with open(path, "rb") as file:
             content = _PlainUnpickler(file, encoding="bytes").load()
-        pixels, labels = np.asarray(content[b"data"]), np.asarray(content[b"labels"], np.int64)
+        pixels = np.asarray(content[b"data"])
+        labels = np.asarray(content[b"labels"], np.int64)
         if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072):
             raise ValueError(f"data has shape {pixels.shape}, labels {labels.shape}")
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-    ) as error:
+    except _DAMAGED as error:
         raise LabError(
             f"{path} is damaged ({error}): expected a pickled dict with b'data' of n x 3,072 bytes and n "
             "b'labels'. Copy it again."
@@ -132,8 +138,9 @@ def _cifar_binary(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _join(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    pixels = np.concatenate([part[0] for part in parts]).reshape(-1, 3, 32, 32)
-    return pixels.astype(np.float32) / np.float32(255), np.concatenate([part[1] for part in parts])
+    pixels = np.concatenate([pixels for pixels, _ in parts]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([labels for _, labels in parts])
+    return pixels.astype(np.float32) / np.float32(255), labels
 
 
 # --------------------------------------------------------------------------------------------------- files

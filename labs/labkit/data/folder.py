@@ -13,7 +13,8 @@ class ImageFolder:
     """Images in folders named by class, read one by one: len(images), images.load(i), images.batch(…)."""
 
     def __init__(self, folder: Path, classes: list[str], files: list[tuple[Path, int]]):
-        self.folder, self.classes = folder, classes
+        self.folder = folder
+        self.classes = classes
         self.paths = [path for path, _ in files]
         self.labels = np.array([label for _, label in files], np.int64)
 
@@ -34,15 +35,15 @@ class ImageFolder:
             ) from None
         scale = pixels * 8 / 7 / min(image.size)
         width, height = (max(pixels, round(side * scale)) for side in image.size)
-        left, top = (width - pixels) // 2, (height - pixels) // 2
+        left = (width - pixels) // 2
+        top = (height - pixels) // 2
         image = image.resize((width, height)).crop((left, top, left + pixels, top + pixels))
         return np.asarray(image, np.float32).transpose(2, 0, 1) / np.float32(255)
 
     def batch(self, indices, pixels: int = 224) -> tuple[np.ndarray, np.ndarray]:
         """The images (n, 3, pixels, pixels) and labels (n,) of these indices."""
-        return np.stack([self.load(int(index), pixels) for index in indices]), self.labels[
-            np.asarray(indices)
-        ]
+        images = np.stack([self.load(int(index), pixels) for index in indices])
+        return images, self.labels[np.asarray(indices)]
 
 
 def image_folder(folder: str | Path) -> ImageFolder:
@@ -63,12 +64,11 @@ def image_folder(folder: str | Path) -> ImageFolder:
     if not folder.is_dir():
         raise NotHere(f"There is no folder {folder}; {layout}.")
     classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    files = [
-        (path, label)
-        for label, name in enumerate(classes)
-        for path in sorted((folder / name).iterdir())
-        if path.suffix.lower() in (".jpg", ".jpeg", ".png")
-    ]
+    files = []
+    for label, name in enumerate(classes):
+        for path in sorted((folder / name).iterdir()):
+            if path.suffix.lower() in (".jpg", ".jpeg", ".png"):
+                files.append((path, label))
     if not files:
         raise NotHere(f"No images in {folder}: {layout}.")
     return ImageFolder(folder, classes, files)

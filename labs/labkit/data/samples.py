@@ -1,7 +1,7 @@
-"""Data that is there without a network, the order in which all ranks read it, and readers for standard files.
+"""Data that is there without a network and without files of the learner's.
 
 Real: scikit-learn's handwritten digits, and Python's own source text. Synthetic: random images in ImageNet's
-shape. From files that the learner has: MNIST, CIFAR-10, an ImageNet-style folder.
+shape.
 """
 
 from __future__ import annotations
@@ -14,23 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labkit.data.files import Dataset, cifar10, mnist
-from labkit.data.folder import ImageFolder, image_folder
-from labkit.errors import LabError, NotHere
-
-__all__ = [
-    "Corpus",
-    "Dataset",
-    "ImageFolder",
-    "batches",
-    "cifar10",
-    "corpus",
-    "digits",
-    "image_folder",
-    "mnist",
-    "shard",
-    "synthetic_imagenet",
-]
+from labkit.data.files import Dataset
+from labkit.errors import NotHere
 
 TRAIN_IMAGES = 1536  # = 2**9 * 3: divides into batches of 32, 64, 128, 256 and over 2, 3, 4, 6, 8 ranks
 
@@ -62,25 +47,6 @@ def _read_digits() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
     return load_digits(return_X_y=True)
-
-
-def batches(n: int, batch: int, epoch: int, seed: int = 0) -> list[np.ndarray]:
-    """The global batches of one epoch: index arrays of length `batch` into n samples, freshly shuffled.
-
-    The order depends on (seed, epoch) alone, so every rank computes the same list without a message. What
-    does not fill a batch is left out of this epoch: all steps then have the same size on all ranks.
-    """
-    if not 0 < batch <= n:
-        raise LabError(f"batch must be between 1 and the {n} samples there are, but it is {batch}.")
-    order = np.random.default_rng((seed, epoch)).permutation(n)
-    return [order[start : start + batch] for start in range(0, n - batch + 1, batch)]
-
-
-def shard(indices: np.ndarray, rank: int, size: int) -> np.ndarray:
-    """The part of a global batch that belongs to `rank`: every size-th index, beginning with the rank-th."""
-    if not 0 <= rank < size:
-        raise LabError(f"rank must be in 0..{size - 1} for {size} ranks, but it is {rank}.")
-    return indices[rank::size]
 
 
 def synthetic_imagenet(n: int, seed: int = 0, classes: int = 1000) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,25 @@
-"""FACE of labkit.launch."""
+"""One function on several processes: from a notebook, a script, or a job that is there already.
+
+For labs:
+
+    run                 run(fn, ranks=4): call fn on that many ranks, and return their results by rank
+    ranks_here          how many ranks a run will use: those of the launcher this file runs under, else n
+
+For the kit's other parts:
+
+    environment         environment variables for the time of a block
+    my_cores            what this rank may compute on
+    mpiexec, flavor     the MPI launcher that is here, and whose options it takes
+    THREAD_VARIABLES    what sets the number of threads of the libraries
+    reserve_port        a free port that stays reserved
+    Frame, innermost    lines of a stack, and the learner's innermost one
+    is_learners         is a file the learner's own code?
+    describe, raised    an exception as plain data, and as the sentence for a rank that raised it
+    stack, ranks_text   where a thread is; `ranks 0, 3`
+    leave_stack         a rank of a batch job leaves its line, should Slurm end it
+    print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
+    die_with_parent     end this process when its parent does
+"""
 
 from labkit.launch.diagnosis import Frame, describe, innermost, is_learners, raised, ranks_text, stack
 from labkit.launch.excepthook import print_lab_errors_plainly

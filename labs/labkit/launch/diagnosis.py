@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from labkit.errors import RankFailed
+from labkit.errors import LabError, RankFailed
 
 _KIT = Path(__file__).resolve().parents[1]
 _OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
@@ -30,6 +30,8 @@ def is_learners(file: str) -> bool:
 
 
 class Frame(NamedTuple):
+    """One line of a stack."""
+
     file: str
     number: int
     function: str
@@ -56,6 +58,45 @@ class Frame(NamedTuple):
         return f"line {self.number} {word} {self.function}" + (f": {text}" if text else "")
 
 
+class Failure(NamedTuple):
+    """An exception on a rank.
+
+    frames: (file, line number, function), outermost first. when: seconds of any one clock.
+    """
+
+    kind: str
+    message: str
+    plain: bool  # its own sentence says everything: an error made for the learner, or an exercise not solved
+    frames: list
+    phase: str  # "load", "run" or "result": before, in or after the learner's function
+    when: float
+
+
+def describe(error: BaseException, phase: str, when: float) -> Failure:
+    """What is kept of an exception when it travels to other ranks: plain data, no traceback."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    try:
+        message = str(error)
+    except Exception as second:  # a learner's own __str__ may be wrong too
+        message = f"(its text cannot be shown: {second})"
+    plain = isinstance(error, (LabError, NotImplementedError)) and message != ""
+    return Failure(type(error).__name__, message, plain, frames, phase, when)
+
+
+def stack(frame: FrameType | None) -> list:
+    """Where a running thread is: (file, line number, function), outermost first."""
+    frames = []
+    while frame is not None:
+        frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return frames[::-1]
+
+
 def innermost(frames: list[Frame]) -> Frame | None:
     """The learner's innermost line of frames given outermost first."""
     last = frames[::-1]
@@ -69,7 +110,7 @@ def read_dump(text: str) -> list[Frame]:
 
     When a rank was asked several times or crashed, the last dump counts.
     """
-    found: list[Frame] = []
+    last: list[Frame] = []
     for block in re.split(r"\n\s*\n|(?m:^(?=(?:Current thread|Thread) 0x))", text):
         frames = [
             Frame(file, int(number), function)
@@ -78,8 +119,8 @@ def read_dump(text: str) -> list[Frame]:
             )
         ]
         if any(frame.file.startswith(str(_KIT)) and frame.function == "_run" for frame in frames):
-            found = frames[::-1]
-    return found
+            last = frames[::-1]
+    return last
 
 
 def raised(rank: int, failure: Failure) -> RankFailed:
@@ -125,7 +166,9 @@ def died(rank: int, code: int, dump: str) -> RankFailed:
 
 
 def ranks_text(ranks: list[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+    """`rank 3`, or `ranks 0, 3`."""
+    noun = "ranks" if len(ranks) > 1 else "rank"
+    return f"{noun} {', '.join(map(str, ranks))}"
 
 
 def hung(seconds: float, dumps: dict[int, str], finished: list[int]) -> RankFailed:
@@ -146,47 +189,3 @@ def hung(seconds: float, dumps: dict[int, str], finished: list[int]) -> RankFail
     first = min(dumps)
     line = next(place for place, ranks in groups.items() if first in ranks)
     return RankFailed(text, rank=first, kind="Timeout", message=text, line=line)
-
-
-# What is kept of an exception when it travels from a rank to the others: plain data, no tracebacks.
-
-
-class Failure(NamedTuple):
-    """An exception on a rank.
-
-    frames: (file, line number, function), outermost first. when: seconds of any one clock.
-    """
-
-    kind: str
-    message: str
-    plain: (
-        bool  # its own sentence says everything: an error made for the learner, or an exercise not solved yet
-    )
-    frames: list
-    phase: str  # "load", "run" or "result": before, in or after the learner's function
-    when: float
-
-
-def describe(error: BaseException, phase: str, when: float) -> Failure:
-    from labkit.errors import LabError
-
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
-        trace = trace.tb_next
-    try:
-        message = str(error)
-    except Exception as second:  # a learner's own __str__ may be wrong too
-        message = f"(its text cannot be shown: {second})"
-    plain = isinstance(error, (LabError, NotImplementedError)) and message != ""
-    return Failure(type(error).__name__, message, plain, frames, phase, when)
-
-
-def stack(frame: FrameType | None) -> list:
-    """Where a running thread is: (file, line number, function), outermost first."""
-    frames = []
-    while frame is not None:
-        frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-        frame = frame.f_back
-    return frames[::-1]

@@ -14,36 +14,36 @@ from collections.abc import Callable, Iterator
 
 from labkit import world
 from labkit.errors import LabError
-from labkit.launch import diagnosis, excepthook, notes, plans, process, task
-from labkit.launch import meeting as launch_meeting
+from labkit.launch import diagnosis, excepthook, meeting, notes, plans, process
+from labkit.launch.task import Task
 
 GRACE = 1.0  # seconds in which other ranks may say that they failed too
 MEET_LIMIT = 300.0  # seconds until every rank must have called launch.run
-_told: set[int] = set()
+_warned_of: set[int] = set()  # numbers of ranks that were asked for and are not there
 
 
-def run(fn, args, kwargs, ranks, controller, timeout, threads, env, echo, comm) -> list:
-    """Run `fn` here and return everyone's results, the same on every rank. Parameters as in `launch.run`."""
+def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo) -> list:
+    """Run the task here; everyone's results, the same on every rank. Parameters as in `launch.run`."""
+    comm = task.wants_comm
     if comm and world.launcher() in ("torchrun", "horovodrun"):
         raise LabError(
-            f"{task.name_of(fn)} needs an MPI communicator, which {world.launcher()} does not give. "
+            f"{task.name} needs an MPI communicator, which {world.launcher()} does not give. "
             f"Start this file with mpiexec -n {world.size()} instead."
         )
-    job = launch_meeting.join(controller)
+    job = meeting.join(controller)
     excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
     taking_part = min(ranks, job.size) if comm else job.size
-    if taking_part != ranks and job.rank == 0 and ranks not in _told:
-        _told.add(ranks)
+    if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:
+        _warned_of.add(ranks)
         print(f"{ranks} ranks were asked for; this job has {job.size}, and all take part.", flush=True)
-    meeting = _meet(job, controller, timeout)
-    process.limit_threads(threads or process.fair_threads([cores for cores, _ in meeting]))
-    settings = _torch_settings(job, meeting[0][1]) | env
+    offers = _meet(job, controller, timeout)
+    process.limit_threads(threads or process.fair_threads([cores for cores, _ in offers]))
+    settings = _torch_settings(job, offers[0][1]) | env
     own = _communicator(taking_part) if comm else None
-    if comm:
-        args = (own, *args)
+    args = (own, *task.args) if comm else task.args
     if job.rank < taking_part:
         with process.environment(settings), process.output(job.rank, echo), _watchdog(job, timeout):
-            payload, failure = _call(fn, args, kwargs)
+            payload, failure = _call(task.fn, args, task.kwargs)
     else:
         payload, failure = pickle.dumps(None), None
     results = _results(job, payload, failure, timeout)[:taking_part]
@@ -58,7 +58,7 @@ def _meet(job, controller: str, timeout: float) -> list:
     offers = job.gather(offer, max(MEET_LIMIT, timeout))
     if offers is None:
         _leave(job, f"rank {job.rank} called launch.run, but not every other rank of this job did.")
-    return [pickle.loads(one) for one in offers]
+    return [pickle.loads(offer) for offer in offers]
 
 
 def _results(job, payload: bytes, failure: diagnosis.Failure | None, timeout: float) -> list:

@@ -12,8 +12,9 @@ from numbers import Real
 
 from labkit import world
 from labkit.errors import LabError
-from labkit.launch import plans, task
-from labkit.launch import session as launch_session
+from labkit.launch import outcome, plans
+from labkit.launch.session import Session
+from labkit.launch.task import Task, load_result, save
 
 CONTROLLERS = ("mpi", "gloo", "torch")
 _running = False  # in place: is this process inside a function that launch.run runs?
@@ -42,10 +43,10 @@ def run(
     started.
     """
     _refuse_nonsense(fn, ranks, controller, timeout, threads, env)
-    comm = task.wants_comm(fn)
-    if comm and controller != "mpi":
+    task = Task(fn, args, kwargs)
+    if task.wants_comm and controller != "mpi":
         raise LabError(
-            f"{task.name_of(fn)} asks for an MPI communicator (its first parameter is named comm), which "
+            f"{task.name} asks for an MPI communicator (its first parameter is named comm), which "
             f'controller="{controller}" does not have. Use controller="mpi", or rename the parameter.'
         )
     launcher = world.launcher()
@@ -54,34 +55,38 @@ def run(
             "launch.run was called by a function that already runs on ranks. Call it from outside of it."
         )
     if launcher is not None:
-        return _in_place(fn, args, kwargs, ranks, controller, timeout, threads, env or {}, echo, comm)
+        return _in_place(task, ranks, controller, timeout, threads=threads, env=env or {}, echo=echo)
+    threads = threads or max(1, world.cores() // ranks)
+    return _on_local_ranks(task, ranks, controller, timeout, threads=threads, env=env or {}, echo=echo)
+
+
+def _on_local_ranks(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo) -> list:
     show = _print if echo else _nothing
-    with launch_session.Session(ranks, show) as session:
-        task.save(session.folder / "task", fn, args, kwargs)
+    with Session(ranks, show) as session:
+        save(session.folder / "task", task)
         folder = str(session.folder)
-        many = threads or max(1, world.cores() // ranks)
-        variables = plans.environment(folder, many, env or {})
+        variables = plans.environment(folder, threads, env)
         with plans.plan(controller, ranks, folder, variables) as plan:
-            session.start(plan, comm, launch_session.DUMP_SIGNAL)
-            error = launch_session.outcome(session, timeout)
+            session.start(plan, task.wants_comm, outcome.DUMP_SIGNAL)
+            error = outcome.follow(session, timeout)
             if error is None:
                 # Before the end: a supervisor that has to end slow leavers removes the folder.
-                results = [task.load_result(session.folder / f"result.{n}", n) for n in range(ranks)]
+                results = [load_result(session.folder / f"result.{rank}", rank) for rank in range(ranks)]
                 session.finish()
             session.stop()
         session.drain()
-        if error is not None:
-            raise error
-        return results
+    if error is not None:
+        raise error
+    return results
 
 
-def _in_place(*everything) -> list:
+def _in_place(task: Task, ranks: int, controller: str, timeout: float, **options) -> list:
     from labkit.launch import in_place
 
     global _running
     _running = True
     try:
-        return in_place.run(*everything)
+        return in_place.run(task, ranks, controller, timeout, **options)
     finally:
         _running = False
 

@@ -7,7 +7,6 @@ import os
 import pickle
 import selectors
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,10 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.errors import LabError, RankFailed
-from labkit.launch import diagnosis
-from labkit.launch import supervisor as launch_supervisor
-from labkit.launch.diagnosis import Failure
+from labkit.launch import supervisor
 
 END_LIMIT = 10.0  # seconds that ranks get to leave (MPI_Finalize, atexit) after the last result
 STOP_LIMIT = 15.0  # seconds that the supervisor gets to end everything
@@ -89,7 +85,7 @@ class Session:
             # A session of its own: an interrupt meant for the kernel does not reach it, it ends
             # when we say so.
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", launch_supervisor.__file__, str(self.folder)],
+                [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -99,19 +95,19 @@ class Session:
 
     def stop(self) -> None:
         """End every process of the run, whatever it is doing."""
-        supervisor = self._supervisor
-        if supervisor is None:
+        process = self._supervisor
+        if process is None:
             return
-        supervisor.stdin.close()  # first, so that a second interrupt cannot leave anything behind
+        process.stdin.close()  # first, so that a second interrupt cannot leave anything behind
         try:
-            supervisor.wait(STOP_LIMIT)
+            process.wait(STOP_LIMIT)
         except subprocess.TimeoutExpired:
-            supervisor.kill()
-            supervisor.wait()
-        supervisor.stdout.close()
+            process.kill()
+            process.wait()
+        process.stdout.close()
         self._supervisor = None
-        if supervisor.returncode not in (launch_supervisor.FINISHED, launch_supervisor.TOLD_TO_END):
-            launch_supervisor.kill_marked(f"LABKIT_RUN={self.folder}")
+        if process.returncode not in (supervisor.FINISHED, supervisor.TOLD_TO_END):
+            supervisor.kill_marked(f"LABKIT_RUN={self.folder}")
 
     def pump(self, seconds: float) -> None:
         """Wait up to `seconds` for something to happen, and take in what has."""
@@ -179,104 +175,3 @@ def _read(pipe: int) -> bytes:
         return os.read(pipe, 1 << 16)
     except BlockingIOError:
         return b""
-
-
-# Following a run on local ranks to its end, and saying what went wrong when it did not end well.
-
-
-GRACE = 1.0  # seconds that the other ranks get to speak after the first failure
-START_LIMIT = 120.0  # seconds until the function must have begun on every rank
-DUMP_LIMIT = 2.0  # seconds that stuck ranks get to say where they are
-HEAD_START = 0.5  # seconds; see _first_failure
-# The signal that asks a rank for its Python lines: one that no learner's code uses, unlike SIGUSR1.
-DUMP_SIGNAL = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
-
-
-def outcome(session: Session, timeout: float) -> LabError | None:
-    """Follow the run until every rank has its result (None), or one cannot have it (the error to raise)."""
-    started = time.monotonic()
-    all_begun = first_lost = None
-    while len(session.done) < session.ranks:
-        now = time.monotonic()
-        if session.over:
-            session.drain()  # what the ranks told in their last moment
-            return _ended_well(session) if len(session.done) == session.ranks else _over_too_early(session)
-        if len(session.begun) == session.ranks:
-            all_begun = all_begun or now
-        lost = session.lost()
-        if lost:
-            first_lost = first_lost or now
-            if len(lost) + len(session.done) == session.ranks or now > first_lost + GRACE:
-                return _first_failure(session)
-        elif all_begun is not None and now > all_begun + timeout:
-            return _hang(session, timeout)
-        elif all_begun is None and now > started + max(START_LIMIT, timeout):
-            return _late_start(session, now - started)
-        session.pump(0.05 if lost else 0.25)
-    return _ended_well(session)
-
-
-def _ended_well(session: Session) -> RankFailed | None:
-    """None where all have a result, but for a rank that called Abort: MPICH's returns before the job ends."""
-    session.drain()
-    told = "application called MPI_Abort("  # MPICH's own words; a learner may print the name
-    return next((_aborted(rank, text) for rank, text in session.aborts.items() if told in text), None)
-
-
-def _aborted(rank: int, text: str) -> RankFailed:
-    return RankFailed(f"rank {rank} ended the whole job: {text}", rank, "MPI_Abort", text)
-
-
-def _first_failure(session: Session) -> RankFailed:
-    """The failure that came first: later ones often only follow from it."""
-
-    def when(rank: int) -> float:
-        # A death is told by the rank's parent, a little after other ranks noticed it and raised
-        # because of it.
-        return session.failed[rank] if rank in session.failed else session.ended[rank][1] - HEAD_START
-
-    rank = min(session.lost(), key=when)
-    if rank in session.failed:
-        return diagnosis.raised(
-            rank, Failure(*pickle.loads((session.folder / f"failure.{rank}").read_bytes()))
-        )
-    return diagnosis.died(rank, session.ended[rank][0], session.read(f"dump.{rank}"))
-
-
-def _hang(session: Session, timeout: float) -> RankFailed:
-    stuck = sorted(set(range(session.ranks)) - session.done)
-    for rank in stuck:
-        try:
-            os.kill(session.pids[rank], DUMP_SIGNAL)
-        except ProcessLookupError:
-            continue
-    end, before = time.monotonic() + DUMP_LIMIT, None
-    while True:
-        session.pump(0.05)
-        dumps = {rank: session.read(f"dump.{rank}") for rank in stuck}
-        # A dump is written in pieces: it is complete when nothing was added for a while.
-        if (dumps == before and all(dumps.values())) or time.monotonic() > end:
-            return diagnosis.hung(timeout, dumps, sorted(session.done))
-        before = dumps
-
-
-def _over_too_early(session: Session) -> LabError:
-    """The launcher has ended, and not every rank has a result."""
-    if session.lost():
-        return _first_failure(session)
-    for rank, text in session.aborts.items():
-        return _aborted(rank, text)
-    log = session.read("launcher.log") + session.read("supervisor.log")
-    lines = [line for line in log.splitlines() if line.strip()]
-    said = "\n".join(lines[-12:]) or "It left no message: perhaps it was killed from outside."
-    return LabError(
-        f"The ranks ended without a result, and none said why. The launcher's last words:\n{said}"
-    )
-
-
-def _late_start(session: Session, seconds: float) -> LabError:
-    missing = diagnosis.ranks_text(sorted(set(range(session.ranks)) - session.begun))
-    return LabError(
-        f"After {seconds:.0f} s the function had not begun on {missing}: starting Python or MPI takes too "
-        "long here. Try fewer ranks, and look at `make doctor`."
-    )

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -16,19 +17,34 @@ from labkit.errors import LabError
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-def wants_comm(fn: Callable) -> bool:
-    """Is the first parameter of `fn` named `comm`?"""
-    try:
-        names = list(inspect.signature(fn).parameters)
-    except (TypeError, ValueError):  # some functions written in C have no signature
-        return False
-    return names[:1] == ["comm"]
+@dataclass(frozen=True)
+class Task:
+    """A function with its arguments, as each rank calls it."""
+
+    fn: Callable
+    args: tuple
+    kwargs: dict
+
+    @property
+    def name(self) -> str:
+        """The name under which a learner knows the function."""
+        return getattr(_function(self.fn), "__name__", type(self.fn).__name__)
+
+    @property
+    def wants_comm(self) -> bool:
+        """Is the function's first parameter named `comm`?"""
+        try:
+            names = list(inspect.signature(self.fn).parameters)
+        except (TypeError, ValueError):  # some functions written in C have no signature
+            return False
+        return names[:1] == ["comm"]
 
 
-def name_of(fn: Callable) -> str:
+def _function(fn: Callable) -> Callable:
+    """The function itself, of a partial."""
     while isinstance(fn, functools.partial):
         fn = fn.func
-    return getattr(fn, "__name__", type(fn).__name__)
+    return fn
 
 
 @contextmanager
@@ -39,9 +55,7 @@ def _own_module_by_value(fn: Callable):
     """
     import cloudpickle
 
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    module = sys.modules.get(getattr(fn, "__module__", None) or "")
+    module = sys.modules.get(getattr(_function(fn), "__module__", None) or "")
     file = str(getattr(module, "__file__", None) or "")
     kit = module is not None and module.__name__.split(".")[0] in ("labkit", "support")
     own = file and not file.startswith(_INSTALLED) and not kit
@@ -55,15 +69,15 @@ def _own_module_by_value(fn: Callable):
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def save(file: Path, fn: Callable, args: tuple, kwargs: dict) -> None:
+def save(file: Path, task: Task) -> None:
     """Write the task. Raises LabError when something in it cannot travel."""
     try:
-        with _own_module_by_value(fn) as cloudpickle, file.open("wb") as out:
-            cloudpickle.dump((fn, args, kwargs), out, protocol=5)
+        with _own_module_by_value(task.fn) as cloudpickle, file.open("wb") as out:
+            cloudpickle.dump((task.fn, task.args, task.kwargs), out, protocol=5)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise LabError(
-            f"{name_of(fn)} cannot be sent to the ranks: {reason}. "
+            f"{task.name} cannot be sent to the ranks: {reason}. "
             "Open files, locks, generators and communicators cannot travel; make them inside the function."
         ) from None
 

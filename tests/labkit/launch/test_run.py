@@ -10,9 +10,8 @@ import sys
 import time
 
 import pytest
-from labkit import errors, lab, world
+from labkit import launch, errors, lab, world
 from labkit.launch import plans
-from labkit.launch import runs as launch_runs
 
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
@@ -24,7 +23,7 @@ def test_results_come_back_by_rank():
     def place(comm, shift, factor=1):
         return comm.rank * factor + shift + FORTY, comm.size, world.rank(), world.launcher()
 
-    results = launch_runs.run(place, 2, ranks=3, factor=10)
+    results = launch.run(place, 2, ranks=3, factor=10)
     assert results == [(42, 3, 0, "labkit"), (52, 3, 1, "labkit"), (62, 3, 2, "labkit")]
 
 
@@ -36,7 +35,7 @@ def test_a_function_without_comm_a_partial_and_a_class_made_here():
     def fill(value):
         return Box(value + world.rank())
 
-    boxes = launch_runs.run(functools.partial(fill, 5), ranks=2)
+    boxes = launch.run(functools.partial(fill, 5), ranks=2)
     assert [box.value for box in boxes] == [5, 6]
     assert all(type(box) is Box for box in boxes)  # the very class, so that isinstance works in a notebook
 
@@ -45,7 +44,7 @@ def test_large_arrays_travel_both_ways():
     import numpy as np
 
     sent = np.arange(4_000_000, dtype=np.float64)
-    back = launch_runs.run(lambda data: data[::-1] * (1 + world.rank()), sent, ranks=2)
+    back = launch.run(lambda data: data[::-1] * (1 + world.rank()), sent, ranks=2)
     assert np.array_equal(back[1], 2 * sent[::-1])
 
 
@@ -59,7 +58,7 @@ def test_output_is_prefixed_and_complete(capfd):
         print("x" * 100_000)
         print("no newline", end="")
 
-    launch_runs.run(speak, ranks=2)
+    launch.run(speak, ranks=2)
     out = capfd.readouterr().out.splitlines()
     for rank in (0, 1):
         mine = [line for line in out if line.startswith(f"[{rank}] ")]
@@ -81,12 +80,12 @@ def test_output_streams_while_ranks_run(monkeypatch):
         time.sleep(1)
         print("last")
 
-    launch_runs.run(slow, ranks=1)
+    launch.run(slow, ranks=1)
     assert seen["[0] last"] - seen["[0] first"] > 0.7
 
 
 def test_echo_off_shows_nothing(capfd):
-    assert launch_runs.run(lambda: print("quiet " * 50_000), ranks=2, echo=False) == [None, None]
+    assert launch.run(lambda: print("quiet " * 50_000), ranks=2, echo=False) == [None, None]
     assert capfd.readouterr().out == ""
 
 
@@ -95,7 +94,7 @@ def test_without_an_mpi_launcher(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("MPI_HOME", raising=False)
     with pytest.raises(errors.NotHere, match="make setup"):
-        launch_runs.run(lambda: None)
+        launch.run(lambda: None)
 
 
 def test_other_mpis_get_their_own_options(monkeypatch, tmp_path):
@@ -123,7 +122,7 @@ def test_a_slurm_allocation_around_the_notebook_is_not_used(monkeypatch):
     def look(comm):
         return comm.size, [name for name in os.environ if name.startswith("SLURM")]
 
-    assert launch_runs.run(look, ranks=2) == [(2, []), (2, [])]
+    assert launch.run(look, ranks=2) == [(2, []), (2, [])]
 
 
 def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
@@ -132,10 +131,10 @@ def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
     def look():
         return [os.environ[name] for name in (*plans.THREAD_VARIABLES, "SECRET")], lab.current()
 
-    assert launch_runs.run(look, ranks=1, threads=3, env={"SECRET": "x"}) == [
+    assert launch.run(look, ranks=1, threads=3, env={"SECRET": "x"}) == [
         (["3"] * 5 + ["x"], "00_check_environment")
     ]
-    (first, *_), _ = launch_runs.run(look, ranks=1, env={"SECRET": ""}, controller="torch")[0]
+    (first, *_), _ = launch.run(look, ranks=1, env={"SECRET": ""}, controller="torch")[0]
     assert first == str(world.cores())
 
 
@@ -154,7 +153,7 @@ def test_two_runs_at_once_do_not_meet():
 
 
 def test_ranks_here_alone():
-    assert launch_runs.ranks_here(6) == 6
+    assert launch.ranks_here(6) == 6
 
 
 @pytest.mark.slow
@@ -169,7 +168,7 @@ def test_torch_controller():
         dist.destroy_process_group()
         return value.tolist(), torch.get_num_threads()
 
-    assert launch_runs.run(total, ranks=2, controller="torch", threads=1) == [([3.0] * 3, 1)] * 2
+    assert launch.run(total, ranks=2, controller="torch", threads=1) == [([3.0] * 3, 1)] * 2
 
 
 @pytest.mark.slow
@@ -185,7 +184,7 @@ def test_horovod_on_either_controller(controller):
 
     gloo = controller == "gloo"
     expected = [([1.0, 1.0], 2, rank, gloo, not gloo) for rank in (0, 1)]
-    assert launch_runs.run(total, ranks=2, controller=controller) == expected
+    assert launch.run(total, ranks=2, controller=controller) == expected
 
 
 @pytest.mark.slow
@@ -209,7 +208,7 @@ def test_an_empty_run_costs_at_most_twice_a_bare_mpiexec():
 
     pairs = [
         (
-            seconds(lambda: launch_runs.run(nothing, ranks=4)),
+            seconds(lambda: launch.run(nothing, ranks=4)),
             seconds(lambda: subprocess.run(bare, check=True)),
         )
         for _ in range(9)

@@ -10,8 +10,9 @@
 
 # %%
 import numpy as np
-from labkit import benchmarks, check, expect, lab, launch, plots, predict, record, scaling, virtual, world
-from labkit.regimes import two_lines
+from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual, world
+from labkit.timing import benchmarks
+from support.lab22 import two_lines
 
 lab.start("22_latency_and_bandwidth")
 
@@ -256,7 +257,7 @@ with check("22.4"):
         who = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
         expect.close(us, mean * 1e6, f"{who} µs")
         expect.close(algbw, 0.1 / mean, f"{who} algbw in GB/s, of 10^9 bytes")
-        expect.close(busbw, scaling.busbw(0.1, mean, p), f"{who} busbw in GB/s")
+        expect.close(busbw, scaling.costs.busbw(0.1, mean, p), f"{who} busbw in GB/s")
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.

@@ -294,7 +294,7 @@ with check("22.4"):
         who = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
         expect.close(us, mean * 1e6, f"{who} µs")
         expect.close(algbw, 0.1 / mean, f"{who} algbw in GB/s, of 10^9 bytes")
-        expect.close(busbw, scaling.busbw(0.1, mean, p), f"{who} busbw in GB/s")
+        expect.close(busbw, scaling.costs.busbw(0.1, mean, p), f"{who} busbw in GB/s")
 
 
 # %%

@@ -181,13 +181,16 @@ layer, every = (float(sorted(layers)[len(layers) // 2]), 64, alpha, beta), np.ar
 with check("25.3"):
     for case in (layer, (4e8, 99, 5e-6, beta), (1e5, 3, 1e-6, 1e-9), *((8, p, 1, beta) for p in (1, 2, 9))):
         k, given = best_chunks(*case), "{:g} bytes, {} ranks, α = {:g} s, β = {:g} s".format(*case)
-        best = int(np.argmin(scaling.chain_broadcast_time(*case, every))) + 1 if case[1] > 2 else 1
+        best = int(np.argmin(scaling.costs.chain_broadcast_time(*case, every))) + 1 if case[1] > 2 else 1
         right = isinstance(k, int | np.integer) and k in range(max(1, best - 1), best + 2)
         expect(right, f"{given}: the best number of chunks is {best}, a whole number. Got {k!r}.")
 tried = sorted({max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)})
 vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
 found = {k: 1e3 * cluster.run(chain, vector, 0, k).time for k in tried}
-curves = {"T(k)": {k: 1e3 * scaling.chain_broadcast_time(*layer, k) for k in tried}, "your chain": found}
+curves = {
+    "T(k)": {k: 1e3 * scaling.costs.chain_broadcast_time(*layer, k) for k in tried},
+    "your chain": found,
+}
 plots.lines(curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: how wide is the bottom?", logx=True)
 predict.compare("25.3", best_chunks=min(found, key=found.get))
 

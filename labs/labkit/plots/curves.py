@@ -55,8 +55,8 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
     """Speed-up against ranks, with the ideal line.
 
     table: ranks -> seconds, or curve's name -> such a dict, or a DataFrame with columns ranks and seconds.
-    fit: a scaling.Fit, drawn dashed. weak: the work grew with the ranks. Ranks that reach far make both axes
-    logarithmic.
+    fit: a scaling.AmdahlFit, drawn dashed. weak: the work grew with the ranks. Ranks that reach far make both
+    axes logarithmic.
     """
     figure, axes = one_axes(title, "ranks", "speed-up (times one rank)")
     curves = curves_of(table)
@@ -66,7 +66,7 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
         points(axes, against_one(times, weak, per_rank=False), label, index, joined=fit is None)
     if fit is not None:
         ranks = np.linspace(1, most, 100)
-        text = f"{fit.law}, serial share {fit.serial:.1%}"
+        text = f"Amdahl, serial share {fit.serial:.1%}"
         axes.plot(ranks, fit.speedup(ranks), color=INK, linestyle=DASHES[1], linewidth=1.5, label=text)
     rank_axis(axes, curves)
     if axes.get_xscale() == "log":
@@ -99,8 +99,8 @@ def efficiency(table, *, weak=False, title="Efficiency", name=None):
 def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time and bandwidth", name=None):
     """Time and bandwidth against message size, all axes logarithmic.
 
-    table: bytes -> seconds, or curve's name -> such a dict. model: a scaling.AlphaBeta or any function from
-    bytes to seconds, or curve's name -> such; drawn as a line, and the measurements then as points alone.
+    table: bytes -> seconds, or curve's name -> such a dict. model: a scaling.AlphaBetaFit or any function
+    from bytes to seconds, or curve's name -> such; drawn as a line, and the measurements then as points alone.
     factor: bytes moved per byte of size, for example 2(p-1)/p for an allreduce. what: name of that bandwidth
     ("algbw", "busbw"), for the axis.
     """

@@ -1,4 +1,4 @@
-"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ. Offered by `labkit.scaling` too.
+"""What collectives cost on paper: closed forms in p ranks, n bytes, α, β, γ; nccl-tests' bandwidths.
 
 alpha: seconds per message. beta: seconds per byte sent. gamma: seconds per byte reduced. One port per rank,
 all links alike (Hockney, Parallel Computing 20, 1994: a message of n bytes takes α + nβ). Labs 21 to 26

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labkit import scaling, virtual
+from labkit import virtual
 from labkit.errors import LabError
 from labkit.scaling import costs
 
@@ -222,11 +222,11 @@ def test_closed_forms_of_two_levels_by_hand():
     leaders = (
         2 * 2 * (1e-6 + 1e6 * 1e-10) + 2 * 1e6 * 1e-11 + costs.ring_allreduce_time(1e6, 8, *between, 1e-11)
     )
-    assert scaling.leader_allreduce_time(1e6, 8, 4, inside, between, 1e-11) == pytest.approx(leaders)
+    assert costs.leader_allreduce_time(1e6, 8, 4, inside, between, 1e-11) == pytest.approx(leaders)
     plane = 2 * 3 * 1e-6 + 2 * 1e6 * 3 / 4 * 1e-10 + 2 * 7 * 5e-6 + 2 * 1e6 / 4 * 7 / 8 * 1e-9
-    assert scaling.two_dimensional_allreduce_time(1e6, 8, 4, inside, between) == pytest.approx(plane)
+    assert costs.two_dimensional_allreduce_time(1e6, 8, 4, inside, between) == pytest.approx(plane)
     one_card = plane + 3 * 2 * 1e6 / 4 * 7 / 8 * 1e-9
-    assert scaling.two_dimensional_allreduce_time(1e6, 8, 4, inside, between, cards=1) == pytest.approx(
+    assert costs.two_dimensional_allreduce_time(1e6, 8, 4, inside, between, cards=1) == pytest.approx(
         one_card
     )
-    assert scaling.leader_allreduce_time(1e6, 1, 1, inside, between) == 0
+    assert costs.leader_allreduce_time(1e6, 1, 1, inside, between) == 0

@@ -3,40 +3,48 @@
 import pytest
 from labkit import doctor, launch
 from labkit.errors import LabError
-from support.lab42 import mvapich
+from support import lab42
 
 TRAIN = ["python", "train.py", "--name=a=b"]
 
 
-@pytest.mark.parametrize(("text", "mpiname", "want"), mvapich.TEXTS)
+@pytest.mark.parametrize(("text", "mpiname", "want"), lab42.LIBRARIES)
 def test_labkit_itself_tells_the_libraries_apart_in_the_same_way(text, mpiname, want):
     assert doctor.identify(text, mpiname) == want
 
 
-@pytest.mark.parametrize(("maps", "want"), mvapich.MAPS)
+@pytest.mark.parametrize(("maps", "want"), lab42.MAPS)
 def test_labkit_itself_finds_the_same_libraries_in_a_process(tmp_path, maps, want):
     (tmp_path / "maps").write_text(maps)
     assert doctor.loaded_mpi(str(tmp_path / "maps")) == want
 
 
+@pytest.mark.parametrize(("calls", "proof"), lab42.TIMELINES)
+def test_made_up_timelines_hold_the_calls_that_they_stand_for(calls, proof):
+    activities = lab42.timeline_of(*calls)
+    for name, (_, tensors) in proof.items():
+        assert sum(activity.name == name for activity in activities) == tensors
+    assert {activity.name for activity in activities} >= {"MEMCPY_IN_FUSION_BUFFER", *proof}
+
+
 def test_mpirun_rsh_takes_what_stands_before_the_program_for_variables():
     words = ["mpirun_rsh", "-export-all", "-np", "4", "-hostfile", "hosts", "A=1", "B=x=y", *TRAIN]
-    assert mvapich.read(words) == {
-        "options": mvapich.options("mpirun_rsh", 2, 2),
+    assert lab42.read_command(words) == {
+        "options": lab42.options_of("mpirun_rsh", 2, 2),
         "variables": {"A": "1", "B": "x=y"},
         "program": TRAIN,
     }
 
 
 def test_variables_behind_the_program_are_its_arguments():
-    read = mvapich.read(["mpirun_rsh", "-np", "4", "--hostfile", "hosts", *TRAIN, "A=1"])
+    read = lab42.read_command(["mpirun_rsh", "-np", "4", "--hostfile", "hosts", *TRAIN, "A=1"])
     assert read["variables"] == {}
     assert read["program"] == [*TRAIN, "A=1"]
 
 
 def test_srun_takes_a_variable_behind_its_options_for_the_program():
     words = ["env", "A=1", "srun", "--mpi", "pmi2", "--nodes=2", "B=2", *TRAIN]
-    assert mvapich.read(words) == {
+    assert lab42.read_command(words) == {
         "options": {"mpi": "pmi2", "nodes": "2"},
         "variables": {"A": "1"},
         "program": ["B=2", *TRAIN],
@@ -45,7 +53,7 @@ def test_srun_takes_a_variable_behind_its_options_for_the_program():
 
 def test_the_options_of_srun_are_those_of_two_nodes_with_four_gpus():
     words = "srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --gpus-per-node=4 --gpu-bind=none python"
-    assert mvapich.read(words.split())["options"] == mvapich.options("srun", 2, 4)
+    assert lab42.read_command(words.split())["options"] == lab42.options_of("srun", 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -68,28 +76,28 @@ def test_the_options_of_srun_are_those_of_two_nodes_with_four_gpus():
 )
 def test_a_line_that_cannot_work_is_refused_in_a_sentence(words, says):
     with pytest.raises(LabError, match=says):
-        mvapich.read(words)
+        lab42.read_command(words)
 
 
 def test_without_the_tool_mpiname_there_is_no_text(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mvapich.mpiname() == ""
+    assert lab42.mpiname() == ""
 
 
 def test_what_the_tool_mpiname_prints_is_read(monkeypatch, tmp_path):
     (tmp_path / "mpiname").write_text("#!/bin/sh\necho MVAPICH2 2.3.7 $1\n")
     (tmp_path / "mpiname").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mvapich.mpiname() == "MVAPICH2 2.3.7 -a\n"
+    assert lab42.mpiname() == "MVAPICH2 2.3.7 -a\n"
 
 
 @pytest.mark.slow
 def test_real_ranks_hold_one_mpi_library_and_the_level_that_was_asked_for():
-    (text, maps, level), *_ = launch.run(mvapich.look_inside, ranks=2, env=mvapich.UNBOUND)
-    family, version = doctor.identify(text, mvapich.mpiname())
+    (text, maps, level), *_ = launch.run(lab42.look_inside, ranks=2, env=lab42.UNBOUND)
+    family, version = doctor.identify(text, lab42.mpiname())
     assert family
     assert version
     assert maps.count("libmpi.so") >= 1
     assert level == "MULTIPLE"
-    assert launch.run(mvapich.thread_level, ranks=2, env=mvapich.UNBOUND) == ["MULTIPLE"] * 2
-    assert launch.run(mvapich.thread_level, ranks=2, env=mvapich.UNBOUND | mvapich.SINGLE) == ["less"] * 2
+    assert launch.run(lab42.thread_level, ranks=2, env=lab42.UNBOUND) == ["MULTIPLE"] * 2
+    assert launch.run(lab42.thread_level, ranks=2, env=lab42.UNBOUND | lab42.SINGLE) == ["less"] * 2

@@ -1,4 +1,4 @@
-"""Training steps with Horovod whose timeline is complete: behind `horovod_timeline.train`."""
+"""Training steps with Horovod, on real ranks, whose timeline is complete when they are over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labkit import launch
 from labkit.errors import LabError
+from labkit.horovod import timeline
 
 WARMUP = 2  # steps that are not timed
 DEFAULT_FUSION = 128 << 20  # bytes, Horovod's own default
@@ -36,17 +37,15 @@ def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[s
 
 
 def train(layers: int, width: int, steps: int):
-    """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication costs. Its
-    gradients are `layers` matrices of width x width float32.
+    """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication costs.
 
-    Returns the timing.Measurement of a step and, on rank 0, the events of the file that $HOROVOD_TIMELINE
-    names (else None).
+    Its gradients are `layers` matrices of width x width float32. Returns the timing.Measurement of a step
+    and, on rank 0, the events of the file that $HOROVOD_TIMELINE names (else None).
     """
     import horovod.torch as hvd
     import torch
 
     from labkit import timing, world
-    from labkit.horovod import timeline
 
     file = Path(os.environ["HOROVOD_TIMELINE"])
     if world.is_root():
@@ -54,13 +53,14 @@ def train(layers: int, width: int, steps: int):
     hvd.init()
     net = torch.nn.Sequential(*[torch.nn.Linear(width, width, bias=False) for _ in range(layers)])
     hvd.broadcast_parameters(net.state_dict(), root_rank=0)
-    images, averaging = torch.randn(16, width), {}
+    images = torch.randn(16, width)
+    names = {parameter: name for name, parameter in net.named_parameters()}
+    averaging = {}  # parameter -> handle of its allreduce
 
+    # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a second.
     def begin(parameter):
         averaging[parameter] = hvd.allreduce_async_(parameter.grad, name=names[parameter])
 
-    # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a second.
-    names = {parameter: name for name, parameter in net.named_parameters()}
     for parameter in names:
         parameter.register_post_accumulate_grad_hook(begin)
 
@@ -79,16 +79,20 @@ def train(layers: int, width: int, steps: int):
 
 
 def _until_written(file: Path, requests: int, quiet: float = 0.2, limit: float = 10.0) -> None:
-    """Wait until so many allreduces are in the file and it has not grown for `quiet` seconds; after `limit`
-    seconds no longer. Horovod's thread that writes it lags behind, and drops at the end what it has not
-    written. Seen with 0.28.1."""
+    """Wait until so many allreduces are in the file and it has not grown for `quiet` seconds.
+
+    After `limit` seconds no longer. Horovod's thread that writes the file lags behind, and drops at the end
+    what it has not written. Seen with 0.28.1.
+    """
     begun = time.monotonic()
-    since, size = begun, -1
+    since = begun  # when the file was last seen to grow
+    size = -1
     while time.monotonic() < begun + limit:
         time.sleep(0.02)
-        now = file.stat().st_size if file.exists() else -1
-        if now != size:
-            since, size = time.monotonic(), now
+        size_now = file.stat().st_size if file.exists() else -1
+        if size_now != size:
+            since = time.monotonic()
+            size = size_now
         elif size > 0 and time.monotonic() > since + quiet:
             if file.read_bytes().count(b'"ALLREDUCE"') >= requests:
                 return

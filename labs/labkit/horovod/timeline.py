@@ -17,18 +17,6 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-__all__ = [
-    "EXAMPLES",
-    "Activity",
-    "Collective",
-    "activities",
-    "backends",
-    "collectives",
-    "example",
-    "parse",
-    "read",
-]
-
 # What moved the data. MEMCPY_…, QUEUE, WAIT_FOR_…, INIT_NCCL and NEGOTIATE_… did not.
 OPERATION = re.compile(
     r"(MPI|GLOO|NCCL|CCL|DDL)_(?:\w+_)?(?:ALLREDUCE|ALLGATHER|BCAST|BROADCAST|ALLTOALL|REDUCE|REDUCESCATTER)"
@@ -64,8 +52,8 @@ class Collective:
     @property
     def seconds(self) -> float | None:
         """How long the call took; None if the file breaks off before its end."""
-        lasted = [part.seconds for part in self.parts]
-        return None if None in lasted else max(lasted)
+        seconds = [part.seconds for part in self.parts]
+        return None if None in seconds else max(seconds)
 
 
 def read(path: str | Path) -> list[dict]:
@@ -90,7 +78,9 @@ def parse(text: str, named: str = "This text") -> list[dict]:
         raise LabError(f"{named} is empty: Horovod was not started, or ended before the first tensor.")
     if text[0] != "[":
         raise LabError(f"{named} is no Horovod timeline: it does not begin with [.")
-    events, place, decoder = [], _next(text, 1), json.JSONDecoder()
+    decoder = json.JSONDecoder()
+    events: list[dict] = []
+    place = _next(text, 1)
     while place < len(text) and text[place] != "]":
         try:
             event, end = decoder.raw_decode(text, place)
@@ -128,7 +118,8 @@ def collectives(events: list[dict]) -> list[Collective]:
         if not OPERATION.fullmatch(activity.name):
             continue
         if kind == "E":
-            joining = None if joining and activity in joining.parts else joining
+            if joining and activity in joining.parts:
+                joining = None
         elif joining and joining.name == activity.name and activity.tensor not in joining.tensors:
             joining.parts.append(activity)
         else:
@@ -137,12 +128,18 @@ def collectives(events: list[dict]) -> list[Collective]:
     return calls
 
 
+def backends(events: list[dict]) -> dict[str, int]:
+    """Calls by operation, for example {"MPI_BCAST": 4, "MPI_ALLREDUCE": 30}."""
+    return dict(Counter(call.name for call in collectives(events)))
+
+
 def _walk(events: list[dict]):
     """("B", activity) where it begins, and ("E", the same activity, now with its seconds) where it ends."""
     tensors: dict = {}
     opened: dict = {}
     for event in events:
-        row, kind = event.get("pid"), event["ph"]
+        row = event.get("pid")
+        kind = event["ph"]
         if kind == "M" and event.get("name") == "process_name":
             tensors[row] = event["args"].get("name", "")
         elif kind == "B":
@@ -153,29 +150,3 @@ def _walk(events: list[dict]):
             activity = opened[row].pop()
             activity.seconds = event["ts"] / 1e6 - activity.start
             yield "E", activity
-
-
-def example(*calls: tuple[str, int]) -> list[Activity]:
-    """Made up as Horovod's CPU operations leave them: ("MPI_ALLREDUCE", 3) is one call with 3 tensors."""
-    begun = []
-    for name, tensors in calls:
-        kind = name.partition("_")[2].replace("BCAST", "BROADCAST")
-        packed = ("MEMCPY_IN_FUSION_BUFFER", name, "MEMCPY_OUT_FUSION_BUFFER")
-        for activity in (f"NEGOTIATE_{kind}", kind, *packed):
-            begun += [(f"layer {tensor}", activity) for tensor in range(tensors)]
-    return [Activity(tensor, name, 1e-6 * place, 1e-6) for place, (tensor, name) in enumerate(begun)]
-
-
-EXAMPLES = (  # calls, and {operation: (calls, tensors)}
-    ([("MPI_ALLREDUCE", 3)], {"MPI_ALLREDUCE": (1, 3)}),
-    ([("GLOO_ALLREDUCE", 1)] * 4, {"GLOO_ALLREDUCE": (4, 4)}),
-    (
-        [("MPI_BCAST", 2), ("NCCL_ALLREDUCE", 5), ("NCCL_ALLREDUCE", 1)],
-        {"MPI_BCAST": (1, 2), "NCCL_ALLREDUCE": (2, 6)},
-    ),
-)
-
-
-def backends(events: list[dict]) -> dict[str, int]:
-    """Calls by operation, for example {"MPI_BCAST": 4, "MPI_ALLREDUCE": 30}."""
-    return dict(Counter(call.name for call in collectives(events)))

@@ -5,7 +5,7 @@ from tests.labs.wrong_answers import Wrong
 SMALL = {"steps": 6, "layers": 4, "width": 64}
 
 FAMILIES = '("MVAPICH2", "MVAPICH", "MPICH", "Open MPI")'
-GDR = 'return "MVAPICH2-GDR" if gdr else family, found[1]'
+GDR = 'return "MVAPICH2-GDR" if gdr else family, version[1]'
 FILE_NAME = r're.fullmatch(r"libmpi\.so[.\d]*", os.path.basename(path))'
 PATHS = "{path for line in maps.splitlines() for path in line.split(maxsplit=5)[5:]}"
 THREADS = 'int(env.get("MV2_THREADS_PER_PROCESS", env.get("OMP_NUM_THREADS", "1"))) if hybrid else 1'
@@ -22,7 +22,7 @@ WRONG = [
     Wrong("42.1", "the general name first, without Version", [FAMILIES, r"(?: Version\s*:\s*| v)([^\s,]+)"],
           ['("MVAPICH", "MPICH", "Open MPI")', r"[^\d]*([^\s,]+)"],
           "expected 'MVAPICH2' at [0], got 'MVAPICH'"),
-    Wrong("42.1", "GDR taken for MVAPICH2", GDR, "return family, found[1]", "mpiname 'MVAPICH2-GDR 2.3.7'"),
+    Wrong("42.1", "GDR taken for MVAPICH2", GDR, "return family, version[1]", "mpiname 'MVAPICH2-GDR 2.3.7'"),
     Wrong("42.1", "every MVAPICH2 taken for GDR", 'family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname',
           'family == "MVAPICH2" and "MVAPICH2" in mpiname', "expected 'MVAPICH2' at [0], got 'MVAPICH2-GDR'"),
     Wrong("42.1", "GDR by its tool alone",
@@ -123,10 +123,10 @@ WRONG = [
     Wrong("42.4", "tensors for calls",
           "len(list(group)))", "1)", "expected 3 at ['MPI_ALLREDUCE'][1], got 1"),
     Wrong("42.4", "each tensor a call", "proof[name] = (calls + 1, tensors + len(list(group)))",
-          "many = len(list(group))\n            proof[name] = (calls + many, tensors + many)",
+          "count = len(list(group))\n            proof[name] = (calls + count, tensors + count)",
           "expected 1 at ['MPI_ALLREDUCE'][0], got 3"),
     Wrong("42.4", "all of one name are one call",
-          "itertools.groupby(events, ", "itertools.groupby(sorted(events, key=lambda one: one.name), ",
+          "itertools.groupby(events, ", "itertools.groupby(sorted(events, key=lambda event: event.name), ",
           "expected 4 at ['GLOO_ALLREDUCE'][0], got 1"),
     Wrong("42.4", "the last call only",
           "proof.get(name, (0, 0))", "(0, 0)", "expected 4 at ['GLOO_ALLREDUCE'][0], got 1"),

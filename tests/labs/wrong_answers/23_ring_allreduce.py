@@ -7,10 +7,10 @@ SMALL = {"many": 16, "sizes": (1024, 65536), "patience": 10}
 STEP = "comm.Sendrecv(chunks[(comm.rank - step) % comm.size], dest=right, recvbuf=box, source=left)"
 SCATTER = f"""    for step in range(comm.size - 1):
         # Across ranks: one chunk goes right while another comes from the left.
-        mine = chunks[(comm.rank - step - 1) % comm.size]
-        box = incoming[: len(mine)]
+        own = chunks[(comm.rank - step - 1) % comm.size]
+        box = incoming[: len(own)]
         {STEP}
-        mine += box"""
+        own += box"""
 PASS = "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=theirs, source=left)"
 GATHER = f"""    for step in range(comm.size - 1):
         # Across ranks: finished chunks go round once more, each rank keeps a copy and passes it on.
@@ -30,18 +30,18 @@ WRONG = [
     vector[:] = total
 """, "each rank sent 1.00 vectors; a ring sends 0.50"),
     Wrong("23.1", "the direct exchange of lab 21, not a ring", SCATTER, """\
-    mine = chunks[(comm.rank + 1) % comm.size]
-    box = incoming[: len(mine)]
+    own = chunks[(comm.rank + 1) % comm.size]
+    box = incoming[: len(own)]
     for step in range(1, comm.size):
         to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
         comm.Sendrecv(chunks[(to + 1) % comm.size], dest=to, recvbuf=box, source=source)
-        mine += box
+        own += box
 """, "messages go to others than right neighbours"),
     Wrong("23.1", "sends and then receives: a deadlock as soon as messages are long", STEP, """\
 comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
         comm.Recv(box, source=left)""", "deadlock"),
-    Wrong("23.1", "adds to the chunk that it sends", "mine = chunks[(comm.rank - step - 1) % comm.size]",
-          "mine = chunks[(comm.rank - step) % comm.size]", "is wrong"),
+    Wrong("23.1", "adds to the chunk that it sends", "own = chunks[(comm.rank - step - 1) % comm.size]",
+          "own = chunks[(comm.rank - step) % comm.size]", "is wrong"),
     Wrong("23.1", "sends the same chunk in every step",
           "comm.Sendrecv(chunks[(comm.rank - step) % comm.size]", "comm.Sendrecv(chunks[comm.rank]",
           "is wrong"),
@@ -49,25 +49,25 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
           "for step in range(comm.size - 1):", "for step in range(comm.size - 2):", "is wrong"),
     Wrong("23.1", "one step too many",
           "for step in range(comm.size - 1):", "for step in range(comm.size):", "is wrong"),
-    Wrong("23.1", "replaces where it should add", "mine += box", "mine[:] = box", "is wrong"),
+    Wrong("23.1", "replaces where it should add", "own += box", "own[:] = box", "is wrong"),
     Wrong("23.1", "adds to a copy: the vector does not change",
-          "mine += box", "mine = mine + box", "is wrong"),
+          "own += box", "own = own + box", "is wrong"),
     Wrong("23.1", "puts new arrays into the list: the right chunks, but not in the vector",
-          "mine += box", "chunks[(comm.rank - step - 1) % comm.size] = mine + box",
+          "own += box", "chunks[(comm.rank - step - 1) % comm.size] = own + box",
           "in `vector`, chunk rank + 1 is wrong"),
     Wrong("23.1", "works on copies of the chunks: the vector stays as it was",
           "    for step", "    chunks = [chunk.copy() for chunk in chunks]\n    for step",
           "in `vector`, chunk rank + 1 is wrong"),
-    Wrong("23.1", "receives on top of its own chunk", "recvbuf=box, source=left)\n        mine += box",
-          "recvbuf=mine, source=left)\n        mine += mine", "is wrong"),
+    Wrong("23.1", "receives on top of its own chunk", "recvbuf=box, source=left)\n        own += box",
+          "recvbuf=own, source=left)\n        own += own", "is wrong"),
     Wrong("23.1", "the remainder is dropped: chunks of length n // p", "    for step", """\
     each = len(vector) // comm.size
     chunks = [vector[rank * each : (rank + 1) * each] for rank in range(comm.size)]
     for step""", "is wrong"),
     Wrong("23.1", "all of `incoming` for a shorter chunk",
-          "box = incoming[: len(mine)]", "box = incoming", "could not be broadcast together"),
-    Wrong("23.1", "works for powers of two only", "mine = chunks[(comm.rank - step - 1) % comm.size]",
-          "mine = chunks[(comm.rank - step - 1) & (comm.size - 1)]", "With 3 ranks"),
+          "box = incoming[: len(own)]", "box = incoming", "could not be broadcast together"),
+    Wrong("23.1", "works for powers of two only", "own = chunks[(comm.rank - step - 1) % comm.size]",
+          "own = chunks[(comm.rank - step - 1) & (comm.size - 1)]", "With 3 ranks"),
     Wrong("23.1", "uses MPI's own", SCATTER, "    comm.Allreduce(vector.copy(), vector)\n", ""),
     Wrong("23.2", "the second half is missing", GATHER, "    pass", "is wrong"),
     Wrong("23.2", "begins with chunk rank, which is not finished",

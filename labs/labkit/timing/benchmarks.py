@@ -13,7 +13,8 @@ import numpy as np
 
 from labkit import world
 from labkit.errors import LabError
-from labkit.timing import timer
+from labkit.timing.measurement import Measurement
+from labkit.timing.timer import measure
 
 INSIDE, BETWEEN = "inside a node", "between nodes"
 LARGE = 8192  # bytes above which the OSU benchmarks do fewer rounds (LARGE_MESSAGE_SIZE of their util.h)
@@ -24,10 +25,10 @@ def pairs(hosts: Sequence[str]) -> dict[str, list[int]]:
 
     hosts: the host's name by rank. What the job does not have is left out.
     """
-    found = {}
+    first: dict[str, list[int]] = {}
     for rank, host in enumerate(hosts[1:], 1):
-        found.setdefault(INSIDE if host == hosts[0] else BETWEEN, [0, rank])
-    return {where: found[where] for where in (INSIDE, BETWEEN) if where in found}
+        first.setdefault(INSIDE if host == hosts[0] else BETWEEN, [0, rank])
+    return {where: first[where] for where in (INSIDE, BETWEEN) if where in first}
 
 
 def on_pairs(comm, fn: Callable) -> dict[str, object]:
@@ -36,30 +37,35 @@ def on_pairs(comm, fn: Callable) -> dict[str, object]:
     comm: mpi4py's; every rank calls this. Ranks that do not play return {}, or what they played, and wait
     asleep: inside MPI a rank that waits keeps a core busy, which here may be the core of one that plays.
     """
-    results, played = {}, pairs(comm.allgather(socket.gethostname()))
-    if not played:
+    results = {}
+    playing = pairs(comm.allgather(socket.gethostname()))
+    if not playing:
         raise LabError(
             "A message needs two ranks, and this job has one: start it on two or more, or outside of a job."
         )
-    for where, pair in played.items():
+    for where, pair in playing.items():
         two = comm.Split(int(comm.rank in pair))
         if comm.rank in pair:
             results[where] = fn(two)
-        over = comm.Ibarrier()
-        while not over.Test():
+        barrier = comm.Ibarrier()
+        while not barrier.Test():
             time.sleep(1e-3)
         two.Free()
     return results
 
 
-def sweep(comm, fn: Callable, sizes: Sequence[int], short: tuple, long: tuple, **more) -> dict[str, dict]:
-    """{where: {bytes: fn(two, bytes, rounds, skip, clock, **more)}} on the ranks of `on_pairs`.
+def sweep(comm, fn: Callable, sizes: Sequence[int], short: tuple, long: tuple, **options) -> dict[str, dict]:
+    """{where: {bytes: fn(two, bytes, rounds, skip, clock, **options)}} on the ranks of `on_pairs`.
 
     short, long: (rounds that count, rounds of warm-up before them) for messages of up to 8 KiB, and above.
     """
 
     def row(two) -> dict:
-        return {n: fn(two, n, *(short if n <= LARGE else long), time.perf_counter, **more) for n in sizes}
+        results = {}
+        for nbytes in sizes:
+            rounds, skip = short if nbytes <= LARGE else long
+            results[nbytes] = fn(two, nbytes, rounds, skip, time.perf_counter, **options)
+        return results
 
     return on_pairs(comm, row)
 
@@ -84,13 +90,13 @@ def allreduces(comm, sizes: Sequence[int], short: tuple, long: tuple) -> dict[in
     return rows
 
 
-def additions(comm, sizes: Sequence[int]) -> dict[int, timer.Measurement]:
+def additions(comm, sizes: Sequence[int]) -> dict[int, Measurement]:
     """{bytes: seconds of `a += b`}, float64, on all ranks at once: they share the memory's bandwidth."""
-    found = {}
+    measurements = {}
     for nbytes in sizes:
         a, b = np.ones((2, nbytes // 8))
-        found[nbytes] = timer.measure(partial(np.add, a, b, a), comm=comm, seconds=0.2)
-    return found
+        measurements[nbytes] = measure(partial(np.add, a, b, a), comm=comm, seconds=0.2)
+    return measurements
 
 
 def step(comm, nbytes: int, rounds: int, skip: int, clock: Callable[[], float]) -> float:
@@ -98,12 +104,14 @@ def step(comm, nbytes: int, rounds: int, skip: int, clock: Callable[[], float]) 
 
     The median of `rounds`, after `skip`. Python's own share is in it, as in an algorithm written with mpi4py.
     """
-    vector, box = np.zeros((2, nbytes // 4))
-    peer, half, seconds = 1 - comm.rank, nbytes // 8, []
+    vector, received = np.zeros((2, nbytes // 4))
+    peer = 1 - comm.rank
+    half = nbytes // 8
+    seconds = []
     for _ in range(skip + rounds):
         start = clock()
-        comm.Sendrecv(vector[:half], peer, recvbuf=box[:half], source=peer)
-        vector[half:] += box[:half]
+        comm.Sendrecv(vector[:half], peer, recvbuf=received[:half], source=peer)
+        vector[half:] += received[:half]
         seconds.append(clock() - start)
     return float(np.median(seconds[skip:]))
 
@@ -129,9 +137,8 @@ def osu(tool: str, ranks: int, *options: str, timeout: float = 300) -> str:
         return f"{tool}: this job's ranks are taken; start it by itself, as in `srun -n {ranks} {tool}`."
     program, launcher = shutil.which(tool), shutil.which("mpiexec")
     if not (program and launcher):
-        return (
-            f"{tool if not program else 'mpiexec'} is not in the PATH, so there is no {tool} to compare with."
-        )
+        missing = "mpiexec" if program else tool
+        return f"{missing} is not in the PATH, so there is no {tool} to compare with."
     try:
         done = subprocess.run(
             [launcher, "-n", str(ranks), program, *options],
@@ -161,10 +168,15 @@ class HeldUp:
     """A virtual communicator whose sends take 1 ms more: the `first` ones, and later every ninth."""
 
     def __init__(self, comm, first: int):
-        self.comm, self.rank, self.size, self.first, self.sent = comm, comm.rank, comm.size, first, 0
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.first = first
+        self.sent = 0
 
     def __getattr__(self, name: str):
         if name in ("Send", "Isend"):
             self.sent += 1
-            self.comm.compute(1e-3 if self.sent <= self.first or self.sent % 9 == 0 else 0)
+            late = self.sent <= self.first or self.sent % 9 == 0
+            self.comm.compute(1e-3 if late else 0)
         return getattr(self.comm, name)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labkit.timing.reading import digits, human, time_unit
+
 FEWEST = 5  # with fewer runs the quartiles are single runs, not a range
 WIDEST = 0.25  # (q3 - q1) / median above which a median is not quoted
 TICKS = 20  # a call shorter than this many ticks of its clock is known to 5 % at best
@@ -112,31 +114,23 @@ class Ratio(_Spread):
         return self._quoted(f"{digits(self.median)} times (middle half {low} to {high}, {pairs} pairs)")
 
     def _doubt(self) -> str:
-        coarse = (part for part in (self.a, self.b) if part.median < TICKS * part.resolution)
-        return next((part._doubt() for part in coarse), "") or super()._doubt()
+        for part in (self.a, self.b):
+            if part.median < TICKS * part.resolution:
+                return part._doubt()
+        return super()._doubt()
 
 
-def human(seconds: float) -> str:
-    """A time to read: "12.3 ms", "830 µs", "45.0 ns", "2.35 s"."""
-    unit, factor = time_unit(seconds)
-    return f"{digits(seconds * factor)} {unit}"
+def quartiles(value) -> tuple[float, float, float]:
+    """(median, q1, q3) of a Measurement, of several samples, or of one number (then all three are equal)."""
+    if hasattr(value, "q1") and hasattr(value, "median"):
+        return value.median, value.q1, value.q3
+    low, middle, high = np.percentile(np.atleast_1d(np.asarray(value, dtype=float)), (25, 50, 75))
+    return float(middle), float(low), float(high)
 
 
-def digits(value: float) -> str:
-    """Three digits that matter and no exponent: 12.3, 830, 0.0456."""
-    if value == 0 or not np.isfinite(value):
-        return f"{value:g}"
-    size = abs(float(f"{value:.3g}"))  # 99.96 is written 100
-    places = max(0, 2 - int(np.floor(np.log10(size))))
-    return f"{value:.{places}f}"
-
-
-def time_unit(seconds: float) -> tuple[str, float]:
-    """The unit a time reads well in, and the factor from seconds to it."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if abs(seconds) * factor >= 0.9995:
-            return unit, factor
-    return "ns", 1e9
+def samples_of(value) -> np.ndarray:
+    """The samples of a Measurement, or the numbers given, as a float array."""
+    return np.atleast_1d(np.asarray(getattr(value, "samples", value), dtype=float))
 
 
 def _drift(samples: np.ndarray) -> float:
@@ -153,16 +147,3 @@ def _drift(samples: np.ndarray) -> float:
 
 def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
-
-
-def quartiles(value) -> tuple[float, float, float]:
-    """(median, q1, q3) of a Measurement, of several samples, or of one number (then all three are equal)."""
-    if hasattr(value, "q1") and hasattr(value, "median"):
-        return value.median, value.q1, value.q3
-    low, middle, high = np.percentile(np.atleast_1d(np.asarray(value, dtype=float)), (25, 50, 75))
-    return float(middle), float(low), float(high)
-
-
-def samples_of(value) -> np.ndarray:
-    """The samples of a Measurement, or the numbers given, as a float array."""
-    return np.atleast_1d(np.asarray(getattr(value, "samples", value), dtype=float))

@@ -1,4 +1,4 @@
-"""The only way the labs time: warm-up, device synchronise, barrier, slowest rank, median, quartiles, verdict.
+"""Timing as all labs do it: warm-up, device synchronise, barrier, slowest rank, median, quartiles, verdict.
 
 Lab 01 builds the idea by hand. A number from here is never one run and never a bare mean: it is the median of
 several runs with the range of their middle half, and a sentence when that range is too wide to quote.
@@ -7,7 +7,7 @@ several runs with the range of their middle half, and a sentence when that range
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import repeat as forever
@@ -16,11 +16,9 @@ from time import perf_counter_ns
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.timing.measurement import FEWEST, Measurement, Ratio, human
+from labkit.timing.measurement import FEWEST, Measurement, Ratio
 
-__all__ = ["Measurement", "Ratio", "clock_resolution", "device_sync", "human", "in_turns", "measure", "ratio"]
-
-_EVENT_RESOLUTION = 0.5e-6  # seconds, as CUDA's documentation of cudaEventElapsedTime gives it
+EVENT_RESOLUTION = 0.5e-6  # seconds, as CUDA's documentation of cudaEventElapsedTime gives it
 
 
 def measure(
@@ -45,36 +43,22 @@ def measure(
     return _measure([call], repeat, warmup, comm, device, seconds, batch)[0]
 
 
-def ratio(
-    a: Callable[[], object],
-    b: Callable[[], object],
-    *,
-    repeat: int = 20,
-    warmup: int = 3,
-    comm=None,
-    device: str | None = None,
-    seconds: float | None = None,
-    batch: int = 1,
-) -> Ratio:
+def ratio(a: Callable[[], object], b: Callable[[], object], **options) -> Ratio:
     """Time `a()` beside `b()` in the order a b b a a b b a …, so that noise and drift hit both.
 
-    Options as in `measure`.
+    Options (repeat, warmup, comm, device, seconds, batch) and what they are if not given: as in `measure`.
     """
-    return Ratio(*_measure([a, b], repeat, warmup, comm, device, seconds, batch))
+    return Ratio(*_measure([a, b], **_as_in_measure(options, "ratio")))
 
 
 def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, Measurement]:
     """Time several calls in the order a b c c b a a b c …, so that noise and drift hit all (lab 24).
 
-    calls: name -> call. Options as in `measure`. Returns name -> Measurement.
+    calls: name -> call. Returns name -> Measurement. Options (repeat, warmup, comm, device, seconds, batch)
+    and what they are if not given: as in `measure`.
     """
-    given = {"repeat": 20, "warmup": 3, "comm": None, "device": None, "seconds": None, "batch": 1}
-    unknown = set(options) - set(given)
-    if unknown:
-        raise LabError(
-            f"timing.in_turns has no option {', '.join(sorted(unknown))}; it has {', '.join(given)}."
-        )
-    return dict(zip(calls, _measure(list(calls.values()), **{**given, **options}), strict=True))
+    measurements = _measure(list(calls.values()), **_as_in_measure(options, "in_turns"))
+    return dict(zip(calls, measurements, strict=True))
 
 
 def device_sync(device: str | None) -> None:
@@ -97,7 +81,31 @@ def clock_resolution() -> float:
     return smallest * 1e-9
 
 
-def _measure(calls, repeat, warmup, comm, device, seconds, batch) -> list[Measurement]:
+@contextmanager
+def no_garbage_collection():
+    """While the block runs, no collection falls into a sample."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _as_in_measure(options: dict, name: str) -> dict:
+    """All options of `measure`: those given, the others as there."""
+    known = measure.__kwdefaults__
+    unknown = set(options) - set(known)
+    if unknown:
+        raise LabError(
+            f"timing.{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(known)}."
+        )
+    return {**known, **options}
+
+
+def _measure(calls: Sequence[Callable], repeat, warmup, comm, device, seconds, batch) -> list[Measurement]:
+    """The Measurement of each call; the calls take turns. Options as in `measure`."""
     for name, value, least in (("repeat", repeat, 1), ("warmup", warmup, 0), ("batch", batch, 1)):
         if value < least:
             raise LabError(f"timing: {name}={value} makes no measurement; give {least} or more.")
@@ -110,7 +118,7 @@ def _measure(calls, repeat, warmup, comm, device, seconds, batch) -> list[Measur
     device_sync(device)
     with no_garbage_collection():
         nanoseconds = _slowest(_collect(samplers, repeat, seconds, comm), comm)
-    resolution = (_EVENT_RESOLUTION if with_events else clock_resolution()) / batch
+    resolution = (EVENT_RESOLUTION if with_events else clock_resolution()) / batch
     return [Measurement(column * 1e-9 / batch, resolution) for column in nanoseconds.T]
 
 
@@ -125,10 +133,10 @@ def _collect(samplers: list, repeat: int, seconds: float | None, comm) -> list[l
     while len(rows) < limit:
         for turn in range(len(rows), limit):
             row = [0.0] * len(samplers)
-            for place, sample in orders[turn % 2]:
+            for column, sample in orders[turn % 2]:
                 if barrier:
                     barrier()
-                row[place] = sample()
+                row[column] = sample()
             rows.append(row)
         if limit < repeat:
             # The ranks agree on what still fits: one that stopped alone would leave the others at a barrier.
@@ -188,26 +196,14 @@ def _batched(call, batch: int):
 
 def _slowest(values, comm) -> np.ndarray:
     """Element by element the largest value over the ranks of `comm`."""
-    mine = np.array(values, dtype=float)
+    own = np.array(values, dtype=float)
     if comm is None:
-        return mine
+        return own
     from mpi4py import MPI
 
-    slowest = np.empty_like(mine)
-    comm.Allreduce(mine, slowest, op=MPI.MAX)
+    slowest = np.empty_like(own)
+    comm.Allreduce(own, slowest, op=MPI.MAX)
     return slowest
-
-
-@contextmanager
-def no_garbage_collection():
-    """While the block runs, no collection falls into a sample."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _is_cuda(device) -> bool:

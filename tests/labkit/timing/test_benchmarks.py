@@ -1,22 +1,14 @@
-"""labkit.benchmarks and labkit.regimes: who plays, other tools' output, two lines through measured times."""
+"""timing.benchmarks: which ranks play, what they measure, and other tools' output."""
 
 from __future__ import annotations
 
 import stat
 import time
 
-import numpy as np
 import pytest
 from labkit import launch, world
 from labkit.errors import LabError
-from labkit.scaling import fit_alpha_beta
 from labkit.timing import benchmarks
-from support.lab22 import TwoLines, two_lines
-
-
-def by_labkit(sizes, seconds):
-    line = fit_alpha_beta(sizes, seconds)
-    return line.alpha, line.beta
 
 
 @pytest.mark.parametrize(
@@ -126,57 +118,3 @@ def test_tables_look_like_the_osu_benchmarks(capsys):
         "1                     1.50",
         "1048576              80.25",
     ]
-
-
-SIZES = [0, *(1 << power for power in range(25))]
-MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above=1e-10)
-
-
-@pytest.mark.parametrize("eager", [256, 8192, 1 << 17])
-def test_two_lines_are_found_again(eager):
-    made = MADE._replace(eager=eager)
-    found = two_lines({n: made.time(n) for n in SIZES}, by_labkit)
-    assert found.eager == eager
-    np.testing.assert_allclose(found[1:], made[1:], rtol=1e-6)
-
-
-def test_two_lines_bear_noise():
-    random = np.random.default_rng(0)
-    found = two_lines({n: MADE.time(n) * random.uniform(0.95, 1.05) for n in SIZES}, by_labkit)
-    assert found.eager == 8192
-    assert found.alpha_above == pytest.approx(6e-6, rel=0.1)
-
-
-def test_the_memory_at_the_right_end_is_not_taken_for_a_step():
-    bent = {n: MADE.time(n) * (0.6 if 1 << 21 < n < 1 << 24 else 1) for n in SIZES}
-    assert two_lines(bent, by_labkit).eager == 8192
-
-
-def test_too_few_sizes_for_two_lines():
-    with pytest.raises(LabError, match="Two lines need"):
-        two_lines({n: MADE.time(n) for n in (1, 2, 4, 8, 16)}, by_labkit)
-
-
-def test_numbers_for_the_virtual_machine():
-    times = {n: MADE.time(n) for n in SIZES}
-    numbers = MADE.numbers(times, busy=1e-6, step=3e-6)
-    assert numbers == pytest.approx(
-        {
-            "alpha": 2e-6,
-            "bandwidth": 1e10,
-            "eager": 8192,
-            "handshake": 4e-6,
-            "busy": 1e-6,
-            "step": 3e-6,
-        }
-    )
-    cached = {n: t / 2 if n in (1 << 22, 1 << 23) else t for n, t in times.items()}
-    assert MADE.numbers(cached, 1e-6, 3e-6)["bandwidth"] == pytest.approx(1e10), (
-        "a few in the cache do not count"
-    )
-
-
-def test_a_line_that_falls_has_no_bandwidth():
-    falls = MADE._replace(beta_above=-1e-12)
-    assert falls.numbers({1: 1e-6}, 1e-6, 3e-6)["bandwidth"] == float("inf")
-    assert str(falls) == "2.00 µs + n / 5.00 GB/s up to 8192 bytes, 6.00 µs above"

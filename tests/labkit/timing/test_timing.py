@@ -12,9 +12,9 @@ import types
 
 import numpy as np
 import pytest
+from labkit import timing
 from labkit.errors import LabError
-from labkit.timing import timer
-from labkit.timing.measurement import Measurement
+from labkit.timing import Measurement, timer
 
 
 def nothing():
@@ -41,7 +41,7 @@ def clock(monkeypatch):
 
 def test_a_sample_is_the_time_of_the_call(clock):
     durations = iter([9e6, 9e6, 9e6, 1e6, 2e6, 3e6, 4e6, 5e6])  # three warm-up runs, five that count
-    found = timer.measure(lambda: clock.spend(next(durations)), repeat=5)
+    found = timing.measure(lambda: clock.spend(next(durations)), repeat=5)
     assert found.samples == pytest.approx([0.001, 0.002, 0.003, 0.004, 0.005])
     assert (found.q1, found.median, found.q3) == pytest.approx((0.002, 0.003, 0.004))
     assert found.spread == pytest.approx(2 / 3)
@@ -50,16 +50,16 @@ def test_a_sample_is_the_time_of_the_call(clock):
 
 def test_batch_counts_calls_and_keeps_seconds_per_call(clock):
     calls = []
-    found = timer.measure(lambda: (calls.append(1), clock.spend(1e4)), repeat=5, warmup=2, batch=7)
+    found = timing.measure(lambda: (calls.append(1), clock.spend(1e4)), repeat=5, warmup=2, batch=7)
     assert len(calls) == 2 + 5 * 7
     assert found.samples == pytest.approx([1e-5] * 5)
     assert found.resolution == pytest.approx(1e-9 / 7)
 
 
 def test_seconds_stops_early_but_not_before_five(clock):
-    soon = timer.measure(lambda: clock.spend(1e9), repeat=100, seconds=0.5)
-    later = timer.measure(lambda: clock.spend(1e7), repeat=100, seconds=0.5)
-    never = timer.measure(lambda: clock.spend(1e3), repeat=100, seconds=0.5)
+    soon = timing.measure(lambda: clock.spend(1e9), repeat=100, seconds=0.5)
+    later = timing.measure(lambda: clock.spend(1e7), repeat=100, seconds=0.5)
+    never = timing.measure(lambda: clock.spend(1e3), repeat=100, seconds=0.5)
     assert len(soon.samples) == 5
     assert 45 <= len(later.samples) <= 50
     assert len(never.samples) == 100
@@ -67,15 +67,15 @@ def test_seconds_stops_early_but_not_before_five(clock):
 
 def test_garbage_collection_is_off_while_timing_and_as_before_after():
     seen = []
-    timer.measure(lambda: seen.append(gc.isenabled()), repeat=5, warmup=0)
+    timing.measure(lambda: seen.append(gc.isenabled()), repeat=5, warmup=0)
     assert seen == [False] * 5
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError):
-        timer.measure(lambda: 1 / 0, warmup=0)
+        timing.measure(lambda: 1 / 0, warmup=0)
     assert gc.isenabled()
     gc.disable()
     try:
-        timer.measure(nothing, repeat=5)
+        timing.measure(nothing, repeat=5)
         assert not gc.isenabled()
     finally:
         gc.enable()
@@ -83,7 +83,7 @@ def test_garbage_collection_is_off_while_timing_and_as_before_after():
 
 def test_ratio_takes_turns():
     order = []
-    timer.ratio(lambda: order.append("a"), lambda: order.append("b"), repeat=4, warmup=0)
+    timing.ratio(lambda: order.append("a"), lambda: order.append("b"), repeat=4, warmup=0)
     assert "".join(order) == "abbaabba"
 
 
@@ -91,7 +91,7 @@ def test_ratio_is_steady_where_the_machine_drifts(clock):
     def slower_and_slower(work):
         clock.spend(work * (1 + clock.now / 2e7))
 
-    found = timer.ratio(lambda: slower_and_slower(2e5), lambda: slower_and_slower(1e5), repeat=40)
+    found = timing.ratio(lambda: slower_and_slower(2e5), lambda: slower_and_slower(1e5), repeat=40)
     assert not found.a.steady
     assert not found.b.steady
     assert found.median == pytest.approx(2, rel=0.02)
@@ -100,8 +100,24 @@ def test_ratio_is_steady_where_the_machine_drifts(clock):
 
 
 def test_ratio_of_sleeps():
-    found = timer.ratio(lambda: time.sleep(0.02), lambda: time.sleep(0.01), repeat=7, warmup=1)
+    found = timing.ratio(lambda: time.sleep(0.02), lambda: time.sleep(0.01), repeat=7, warmup=1)
     assert 1.2 < found.median < 2.8
+
+
+def test_several_calls_take_turns_and_keep_their_names():
+    order = []
+    calls = {name: lambda name=name: order.append(name) for name in "abc"}
+    found = timing.in_turns(calls, repeat=6, warmup=1)
+    assert "".join(order) == "abc" + "abccba" * 3
+    assert list(found) == list("abc")
+    assert {len(measurement.samples) for measurement in found.values()} == {6}
+
+
+def test_an_option_that_measure_does_not_have_is_refused():
+    with pytest.raises(LabError, match="timing.in_turns has no option turns"):
+        timing.in_turns({"a": nothing}, turns=3)
+    with pytest.raises(LabError, match="timing.ratio has no option turns"):
+        timing.ratio(nothing, nothing, turns=3)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +140,7 @@ def test_what_is_not_quoted(samples, says):
 
 def test_a_noisy_call_is_not_quoted():
     turns = iter([0.0005, 0.02] * 10)  # by turns: the last runs are as long as the first
-    found = timer.measure(lambda: time.sleep(next(turns)), repeat=20, warmup=0)
+    found = timing.measure(lambda: time.sleep(next(turns)), repeat=20, warmup=0)
     assert not found.steady
     assert "something else is running" in found.verdict
 
@@ -134,7 +150,7 @@ def test_a_quiet_call_is_quoted():
     found = Measurement(samples, resolution=5e-8)
     assert found.steady
     assert found.verdict == "steady"
-    assert str(found) == f"{timer.human(found.median)} (middle half 12.2 to 12.3 ms, 20 runs)"
+    assert str(found) == f"{timing.human(found.median)} (middle half 12.2 to 12.3 ms, 20 runs)"
 
 
 def test_noise_alone_is_seldom_taken_for_drift():
@@ -144,11 +160,11 @@ def test_noise_alone_is_seldom_taken_for_drift():
 
 
 def test_a_call_shorter_than_the_clocks_step_is_sent_to_a_batch():
-    single = timer.measure(nothing, repeat=200)
-    many = timer.measure(nothing, repeat=20, batch=2000)
+    single = timing.measure(nothing, repeat=200)
+    many = timing.measure(nothing, repeat=20, batch=2000)
     assert "batch=" in single.verdict
     assert "ticks" not in many.verdict
-    both = timer.ratio(nothing, nothing, repeat=200)
+    both = timing.ratio(nothing, nothing, repeat=200)
     assert "batch=" in both.verdict
 
 
@@ -167,31 +183,31 @@ def test_the_harness_costs_little():
 
     def harness():
         begin = time.perf_counter_ns()
-        timer.measure(nothing, repeat=count, warmup=0)
+        timing.measure(nothing, repeat=count, warmup=0)
         return time.perf_counter_ns() - begin
 
-    timer.measure(nothing)
+    timing.measure(nothing)
     assert min(harness() for _ in range(5)) < 15 * min(bare() for _ in range(5))
 
 
 def test_what_the_harness_adds_to_a_sample_is_a_clock_reading():
-    readings = timer.measure(time.perf_counter_ns, repeat=20, batch=1000).median
-    sample = timer.measure(nothing, repeat=2000).median
-    assert sample < 10 * (readings + timer.clock_resolution())
+    readings = timing.measure(time.perf_counter_ns, repeat=20, batch=1000).median
+    sample = timing.measure(nothing, repeat=2000).median
+    assert sample < 10 * (readings + timing.clock_resolution())
 
 
 @pytest.mark.parametrize("wrong", [{"repeat": 0}, {"warmup": -1}, {"batch": 0}])
 def test_numbers_that_measure_nothing_are_refused(wrong):
     with pytest.raises(LabError, match="makes no measurement"):
-        timer.measure(nothing, **wrong)
+        timing.measure(nothing, **wrong)
 
 
 def test_a_measurement_travels():
-    found = timer.measure(nothing, repeat=5)
+    found = timing.measure(nothing, repeat=5)
     again = pickle.loads(pickle.dumps(found))
     assert np.array_equal(again.samples, found.samples)
     assert str(again) == str(found)
-    pair = pickle.loads(pickle.dumps(timer.ratio(nothing, nothing, repeat=5)))
+    pair = pickle.loads(pickle.dumps(timing.ratio(nothing, nothing, repeat=5)))
     assert len(pair.samples) == 5
 
 
@@ -208,7 +224,7 @@ def test_a_measurement_travels():
     ],
 )
 def test_times_to_read(seconds, text):
-    assert timer.human(seconds) == text
+    assert timing.human(seconds) == text
 
 
 class FakeTorch(types.SimpleNamespace):
@@ -244,15 +260,15 @@ class FakeComm:
     def Barrier(self):
         self.log.append("barrier")
 
-    def Allreduce(self, mine, slowest, op):
+    def Allreduce(self, own, slowest, op):
         self.log.append(op)
-        slowest[:] = mine * 2
+        slowest[:] = own * 2
 
 
 def test_cuda_events_stand_around_the_call(monkeypatch):
     torch = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    found = timer.measure(lambda: torch.log.append("call"), device="cuda:0", repeat=5, warmup=1)
+    found = timing.measure(lambda: torch.log.append("call"), device="cuda:0", repeat=5, warmup=1)
     assert torch.log == ["call", "synchronize"] + ["record", "call", "record", "synchronize"] * 5
     assert found.samples == pytest.approx([0.002] * 5)
     assert found.resolution == pytest.approx(0.5e-6)
@@ -263,7 +279,7 @@ def test_with_ranks_a_device_is_synchronised_and_the_clock_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=types.SimpleNamespace(MAX="max")))
     comm = FakeComm(torch.log)
-    timer.measure(lambda: torch.log.append("call"), device="cuda:0", comm=comm, repeat=2, warmup=0)
+    timing.measure(lambda: torch.log.append("call"), device="cuda:0", comm=comm, repeat=2, warmup=0)
     assert torch.log == ["synchronize", *["barrier", "synchronize", "call", "synchronize"] * 2, "max"]
 
 
@@ -276,20 +292,3 @@ def test_timing_imports_no_framework():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("", "")
-
-
-# timing.in_turns: many calls beside each other, as timing.ratio does with two.
-
-
-def test_several_calls_take_turns_and_keep_their_names():
-    order = []
-    calls = {name: lambda name=name: order.append(name) for name in "abc"}
-    found = timer.in_turns(calls, repeat=6, warmup=1)
-    assert "".join(order) == "abc" + "abccba" * 3
-    assert list(found) == list("abc")
-    assert {len(one.samples) for one in found.values()} == {6}
-
-
-def test_an_option_that_measure_does_not_have_is_refused():
-    with pytest.raises(LabError, match="no option turns"):
-        timer.in_turns({"a": dict}, turns=3)

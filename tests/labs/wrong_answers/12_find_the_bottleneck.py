@@ -44,7 +44,7 @@ WRONG = [
           "lambda: layer(images)", "lambda: layer(images).sum()", "more than the layer: sum"),
     Wrong("12.2", "the notebook's size, not n",
           ["a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)", "return 2 * n**3"],
-          ["a, b = torch.randn(2, rows, rows, device=device)", "return 2 * rows**3"], "are both n x n"),
+          ["a, b = torch.randn(2, rows, rows, device=device)", "return 2 * rows**3"], "Are both n x n"),
     Wrong("12.2", "matrices in the host's memory",
           "torch.randn(n, n, device=device), torch.randn(n, n, device=device)",
           "torch.randn(n, n), torch.randn(n, n)", "matrix_peak leaves `device` out"),

@@ -14,7 +14,7 @@ from importlib import metadata
 
 from labkit import paths, world
 
-# name in the record: distributions that may bring it, first one found counts
+# Name in the record: distributions that may bring it; the first one that is there counts.
 _DISTRIBUTIONS = {
     "torch": ("torch",),
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow_cpu"),
@@ -91,17 +91,15 @@ def git(folder: str) -> dict:
     return {"revision": revision, "changed": None if status is None else bool(status)}
 
 
-def _git(folder: str, *words: str) -> str | None:
+def _git(folder: str, *arguments: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None
-    environment = {
-        **os.environ,
-        "GIT_OPTIONAL_LOCKS": "0",
-    }  # reading must not get in the way of the user's own git
+    # Reading must not get in the way of the user's own git.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            [program, "-C", folder, *words], capture_output=True, text=True, timeout=10, env=environment
+            [program, "-C", folder, *arguments], capture_output=True, text=True, timeout=10, env=environment
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

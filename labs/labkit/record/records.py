@@ -1,4 +1,4 @@
-"""One JSON line per result, with where it came from; safe with many writers and with a writer that is killed.
+"""Results of the labs: one JSON line each, with where it came from.
 
 Every lab that measures adds records; labs 50 and 80 only read them.
 """
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit import lab as _lab
 from labkit import paths, world
 from labkit.errors import LabError
-from labkit.record import jsonl
+from labkit.lab import current
+from labkit.record import jsonl, provenance
 from labkit.timing import Measurement, Ratio
 
-_OWN = ("lab", "utc")  # names a caller may not use
+RESERVED = ("lab", "utc")  # names of fields that a caller may not use
 
 
 def add(result: str, *, unit: str | None = None, **fields) -> dict:
@@ -24,20 +24,18 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
     result: what was measured, "step" or "allreduce". unit: of the value ("images/s"). fields: the value and
     what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really did the work.
     A field `seconds=Measurement` becomes `seconds` (its median), `seconds_q1`, `seconds_q3`, `seconds_runs`
-    and `seconds_steady`. Where it ran, versions and the git revision are added (see labkit.provenance); a
-    field of the same name (`ranks=8`, `device="cuda:0"`) takes their place.
+    and `seconds_steady`. Where it ran, versions and the git revision are added (see
+    labkit.record.provenance); a field of the same name (`ranks=8`, `device="cuda:0"`) takes their place.
     """
-    stem = _lab.current()
+    stem = current()
     if not stem:
         raise LabError('record.add needs to know the lab: call lab.start("NN_name") first.')
-    for name in _OWN:
+    for name in RESERVED:
         if name in fields:
             raise LabError(f"record.add writes `{name}` itself; choose another name for yours.")
-    from labkit.record import provenance
-
     plain: dict = {}
     for name, value in fields.items():
-        plain.update(_plain_field(name, value))
+        plain |= _plain_field(name, value)
     if unit is None and any(isinstance(value, Measurement) for value in fields.values()):
         unit = "s"
     entry = {"lab": stem, "result": result, "unit": unit, **provenance.here(), **plain}
@@ -51,7 +49,7 @@ def load(lab: str | None = None, result: str | None = None):
 
     A line that is not a record is skipped with a warning that names file and line.
     """
-    stem = lab or _lab.current()
+    stem = lab or current()
     if not stem:
         raise LabError('record.load needs a lab: record.load("50_strong_and_weak_scaling").')
     return _frame(path(stem), result, f"No records of {stem} yet: run its Measure cells first.")
@@ -68,14 +66,19 @@ def path(lab: str) -> Path:
     return paths.home() / "records" / f"{lab}.jsonl"
 
 
+def entries(file: Path) -> list[dict]:
+    """The records in a file, oldest first; [] where there is no file."""
+    return jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
+
+
 def _frame(file: Path, result: str | None, when_empty: str):
     import pandas
 
-    found = entries(file)
-    if not found:
+    records = entries(file)
+    if not records:
         print(when_empty)
         return pandas.DataFrame(columns=["lab", "result", "unit", "utc"])
-    frame = pandas.DataFrame(found)
+    frame = pandas.DataFrame(records)
     if result is None:
         return frame
     chosen = frame[frame["result"] == result].reset_index(drop=True)
@@ -85,16 +88,11 @@ def _frame(file: Path, result: str | None, when_empty: str):
     return chosen.dropna(axis="columns", how="all")
 
 
-def entries(file: Path) -> list[dict]:
-    """The records in a file, oldest first; [] where there is no file."""
-    return jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
-
-
 def _plain_field(name: str, value) -> dict:
     if isinstance(value, Measurement | Ratio):
         quartiles = {"": value.median, "_q1": value.q1, "_q3": value.q3}
-        kept = {f"{name}{end}": _plain(name, number) for end, number in quartiles.items()}
-        return {**kept, f"{name}_runs": len(value.samples), f"{name}_steady": value.steady}
+        numbers = {f"{name}{end}": _plain(name, number) for end, number in quartiles.items()}
+        return {**numbers, f"{name}_runs": len(value.samples), f"{name}_steady": value.steady}
     return {name: _plain(name, value)}
 
 

@@ -13,8 +13,9 @@
 # %%
 from functools import partial
 
+import numpy as np
 import pandas as pd
-from labkit import check, cluster, hint, home, lab, launch, predict, world
+from labkit import check, cluster, expect, hint, home, lab, launch, predict, world
 from support import lab44
 from support.lab44 import PHASES
 
@@ -73,7 +74,9 @@ lab44.show_lines(first, "a")
 # %%
 def phases(lines):
     """lines: (when [µs], tensor, kind, name) in order. Returns {tensor: {phase: µs}}, also phases of 0 µs."""
-    table, begun, ended = {}, {}, {}
+    table = {}
+    begun = {}
+    ended = {}
     ### BEGIN SOLUTION
     for when, tensor, kind, name in lines:
         if kind in ("B", "E"):
@@ -93,7 +96,8 @@ def phases(lines):
 
 def late(lines):
     """Returns {rank: µs that all waited for it alone}, for ranks that were last in some negotiation."""
-    waited, ticks = {}, {}
+    waited = {}
+    ticks = {}
     ### BEGIN SOLUTION
     for when, tensor, kind, name in lines:
         if kind == "X":
@@ -108,8 +112,25 @@ def late(lines):
 
 
 # %%
+# What is asked: µs by tensor and phase, and µs by late rank, of timelines made up, and of real ranks.
 with check("44.1"):
-    lab44.expect_reading(phases, late, events)
+    for name, right in lab44.MADE_UP.items():
+        timeline = lab44.made_up(name)
+        expect.equal(phases(timeline), right.phases, f'phases(lab44.made_up("{name}"))')
+        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `phases` got")
+        expect.equal(
+            late(timeline),
+            right.late,
+            f'late(lab44.made_up("{name}"))',
+            slips={"a rank is a number here, not a word": {str(rank): us for rank, us in right.late.items()}},
+        )
+    alone = late(lab44.one_rank_alone())
+    expect(not any(alone.values()), f"late, of one rank alone: it waits for nobody, but you charge {alone}.")
+    for name in ("late", "always the same"):  # timelines of real ranks
+        timeline = lab44.lines(events[name])
+        expect.equal(phases(timeline), lab44.spent(events[name]), f'phases(lab44.lines(events["{name}"]))')
+
+# %%
 print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
 print(f"µs waited for one rank: {late(first)}. Rank {ranks // 2} was 50000 late, in 2 steps of 3 tensors.")
 print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
@@ -129,7 +150,7 @@ print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 ste
 #   at most the limit. Else the message is closed, before this one.
 #
 # The limit is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node;
-# `-(-a // b) * b` rounds a up. 1 and 10 lines.
+# `-(-a // b) * b` rounds a up. 1 and 12 lines.
 #
 # <details><summary>Hint 1: what to keep, and how to close</summary>
 #
@@ -138,8 +159,9 @@ print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 ste
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for i, one in enumerate(rest):` `if one.dtype == first.dtype and size + one.bytes <= limit:` append, add to
-# size. Else `skipped += one.bytes`; `if size + skipped > limit:` close; else `left.append(one)`.
+# `for i, tensor in enumerate(rest):` `if tensor.dtype == first.dtype and size + tensor.bytes <= limit:`
+# append, add to size. Else `skipped += tensor.bytes`; `if size + skipped > limit:` close; else
+# `left.append(tensor)`.
 # </details>
 
 
@@ -161,25 +183,39 @@ def fuse(ready, limit):
         first, *rest = left
         message, left = [first], []
         ### BEGIN SOLUTION
-        size, skipped = first.bytes, 0
-        for i, one in enumerate(rest):
-            if one.dtype == first.dtype and size + one.bytes <= limit:
-                message.append(one)
-                size += one.bytes
+        size = first.bytes
+        skipped = 0
+        for i, tensor in enumerate(rest):
+            if tensor.dtype == first.dtype and size + tensor.bytes <= limit:
+                message.append(tensor)
+                size += tensor.bytes
                 continue
-            skipped += one.bytes
+            skipped += tensor.bytes
             if size + skipped > limit:
                 left += rest[i:]
                 break
-            left.append(one)
+            left.append(tensor)
         ### END SOLUTION
         messages.append(message)
     return messages
 
 
 # %%
+# What is asked: the limit in bytes, and who travels with whom, of tensors made up, and of real ranks.
 with check("44.2"):
-    lab44.expect_fused(rounded, fuse, events, on_node)
+    for threshold, ranks_on_node, limit in lab44.LIMITS:
+        what = f"Limit for {threshold} bytes, {ranks_on_node} ranks on a node"
+        expect.equal(rounded(threshold, ranks_on_node), limit, what)
+    for text, limit, want, why in lab44.FUSED:
+        ready = lab44.patient(text)  # tensors that stop a loop without end
+        messages = lab44.names(fuse(ready, limit))  # "a b|c": a and b together, then c
+        expect.equal(messages, want, f"Messages of '{text}', limit {limit}", because=why)
+        expect.unchanged(lab44.tensors(text), ready, "The list of tensors that `fuse` got")
+    for threshold, want in lab44.travelled(events).items():  # seven tensors on real ranks
+        messages = lab44.names(fuse(lab44.SEVEN, rounded(threshold, on_node)))
+        expect.equal(messages, want, f"Messages of the seven tensors, real ranks, threshold {threshold}")
+
+# %%
 none, some, _, most = lab44.show_travelled(events)
 predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
 
@@ -197,13 +233,13 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 #
 # <details><summary>Hint 1: one look</summary>
 #
-# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(one.bytes for one in message))` for each
-# message of `fuse([one for one in left if one.ready <= look], limit)`.
+# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(tensor.bytes for tensor in message))` for
+# each message of `fuse([tensor for tensor in left if tensor.ready <= look], limit)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# While something is left: one look; `left = [one for one in left if one.ready > look]`; `end = now`; then
-# `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
+# While something is left: one look; `left = [tensor for tensor in left if tensor.ready > look]`; `end = now`;
+# then `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
 # </details>
 
 
@@ -213,15 +249,16 @@ predict("44.3", ms_1=75, ms_20=90, ms_100=165)
 
 def step_time(gradients, limit, cycle, seconds):
     """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
-    left, now, calls = sorted(gradients, key=lambda one: one.ready), 0.0, 0
+    left = sorted(gradients, key=lambda tensor: tensor.ready)
+    now, calls = 0.0, 0
     ### BEGIN SOLUTION
     while left:
         look = now
         now += seconds(0)
-        for message in fuse([one for one in left if one.ready <= look], limit):
-            now += seconds(sum(one.bytes for one in message))
+        for message in fuse([tensor for tensor in left if tensor.ready <= look], limit):
+            now += seconds(sum(tensor.bytes for tensor in message))
             calls += 1
-        left = [one for one in left if one.ready > look]
+        left = [tensor for tensor in left if tensor.ready > look]
         end = now
         now = max(now, look + cycle)
     return end, calls
@@ -229,8 +266,15 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
+# What is asked: when a step ends, and with how many messages; a case says its gradients, cycle and link.
 with check("44.3"):
-    lab44.expect_step_time(step_time)
+    for case in lab44.STEPS:
+        gradients = case.tensors()
+        got = step_time(gradients, case.limit, case.cycle, case.link())
+        expect.equal(np.size(got), 2, f"{case}: values that `step_time` returns (end, messages)")
+        expect.close(got[0], case.end, f"{case}: end of the step", rtol=1e-9, because=case.why)
+        expect.equal(got[1], case.messages, f"{case}: messages", because=case.why)
+        expect.unchanged(case.tensors(), gradients, "The list of gradients that `step_time` got")
 
 # %%
 net, ms = lab44.show_predicted(step_time, layers, backward, *slow_link)
@@ -257,8 +301,8 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `known = [one for one in step if cache.get(one.name) == one]`; `new`: the others. Given any places, for each
-# of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
+# `known = [tensor for tensor in step if cache.get(tensor.name) == tensor]`; `new`: the others. Given any
+# places, for each of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
 # </details>
 
 
@@ -268,24 +312,37 @@ predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 def asked(steps, places):
     """steps: lists of Tensors. Returns for each step about how many of them rank 0 asks rank by rank."""
-    cache, counts = {}, []
+    cache = {}
+    counts = []
     ### BEGIN SOLUTION
     for step in steps:
-        known = [one for one in step if cache.get(one.name) == one]
-        new = [one for one in step if one not in known]
-        for one in known + new if places else []:
-            cache.pop(one.name, None)
+        known = [tensor for tensor in step if cache.get(tensor.name) == tensor]
+        new = [tensor for tensor in step if tensor not in known]
+        for tensor in known + new if places else []:
+            cache.pop(tensor.name, None)
             if len(cache) >= places:
                 cache.pop(next(iter(cache)))
-            cache[one.name] = one
+            cache[tensor.name] = tensor
         counts.append(len(new))
     ### END SOLUTION
     return counts
 
 
 # %%
+# What is asked: for each step how many tensors are asked about, in steps made up, and on real ranks.
 with check("44.4"):
-    truth = lab44.expect_asked(asked, events)
+    for texts, places, want, why in lab44.ASKED:
+        steps = [lab44.tensors(text) for text in texts]
+        counts = asked(steps, places)
+        expect.equal(counts, want, f"Steps {' | '.join(texts)}, {places} places", because=why)
+        unchanged = [lab44.tensors(text) for text in texts]
+        expect.unchanged(unchanged, steps, "The list of steps that `asked` got")
+    truth = lab44.asked_about(events)  # way -> counts, as real ranks asked
+    for name, (places, steps) in lab44.CACHED.items():
+        what = f"Tensors asked about, by step, real ranks, '{name}'"
+        expect.equal(asked(steps, places), truth[name], what)
+
+# %%
 print(*truth.items(), sep="\n")
 total = [sum(truth[name]) for name in ("always the same", "a metric without a name", "no cache")]
 predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_without_cache=total[2])

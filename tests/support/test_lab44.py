@@ -1,11 +1,11 @@
-"""labkit.fusion without ranks: lines read back, what was asked, a wrong use. Lab 44 checks the rest."""
+"""support.lab44 without ranks: lines read back, what was asked, loops stopped; the lab checks the rest."""
 
 from __future__ import annotations
 
 import pytest
 from labkit.errors import LabError
 from support import lab44
-from support.lab44 import Line, Tensor
+from support.lab44 import Line, Tensor, timeline
 
 
 def row(number: int, name: str) -> dict:
@@ -38,13 +38,13 @@ EVENTS = [
 
 
 def test_lines_name_tensors_and_leave_names_of_rows_out():
-    found = lab44.lines(EVENTS)
-    assert found[:3] == [
+    read = lab44.lines(EVENTS)
+    assert read[:3] == [
         Line(1, "", "i", "CYCLE_START"),
         Line(100, "a", "B", "NEGOTIATE_ALLREDUCE"),
         Line(100, "a", "X", "0"),
     ]
-    assert len(found) == 1 + 8 + 6 + 6
+    assert len(read) == 1 + 8 + 6 + 6
 
 
 def test_spent_adds_up_all_steps():
@@ -52,15 +52,15 @@ def test_spent_adds_up_all_steps():
 
 
 def test_sent_and_asked_follow_the_steps():
-    assert lab44.sent(EVENTS, 2) == [["a"], ["b"]]
+    assert timeline.sent(EVENTS, 2) == [["a"], ["b"]]
     a, b = lab44.tensors("a:4 b:4")
-    assert lab44.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
-    assert lab44.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
+    assert timeline.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
+    assert timeline.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
 
 
 def test_tensors_and_stories_are_read():
     assert lab44.tensors("a:40 b:8:float64") == [Tensor("a", 40), Tensor("b", 8, "float64")]
-    assert lab44.story("1 - i CYCLE_START\n2 a E -") == [
+    assert timeline.story("1 - i CYCLE_START\n2 a E -") == [
         Line(1, "", "i", "CYCLE_START"),
         Line(2, "a", "E", ""),
     ]
@@ -97,20 +97,31 @@ def test_a_made_up_timeline_has_a_name():
         lab44.made_up("a")
 
 
-def without_end(ready, limit):
-    while ready:
-        limit += ready[0].bytes
+def test_one_rank_alone_waits_for_nobody():
+    assert [line.kind for line in lab44.one_rank_alone()] == ["B", "X", "E"]
 
 
 def test_loops_without_end_are_stopped():
+    ready = lab44.patient("a:40 b:40")
+    assert ready == lab44.tensors("a:40 b:40")
     with pytest.raises(LabError, match="fuse does not end"):
-        lab44.expect_fused(
-            lambda threshold, ranks: -(-threshold // 512 // ranks) * 512 * ranks, without_end, {}, 1
-        )
+        sum(ready[0].bytes for _ in range(10_000))
+    seconds = lab44.STEPS[0].link()
+    assert seconds(100) == 2
     with pytest.raises(LabError, match="step_time does not end"):
-        lab44.expect_step_time(lambda gradients, limit, cycle, seconds: [*iter(lambda: seconds(0), None)])
+        sum(seconds(100) for _ in range(10_000))
 
 
-def test_a_wrong_answer_hears_why():
-    with pytest.raises(LabError, match=r"expected 2 at \[0\], got 0. Known after the first step."):
-        lab44.expect_asked(lambda steps, places: [0] * len(steps), {})
+def test_messages_as_text():
+    a, b, c = lab44.tensors("a:4 b:4 c:4")
+    assert lab44.names([[a, b], [c]]) == "a b|c"
+    assert lab44.names([]) == ""
+    assert lab44.names(None) is None
+    with pytest.raises(LabError, match="a list of the Tensors themselves"):
+        lab44.names([["a", "b"]])
+
+
+def test_a_case_of_a_step_says_itself():
+    case = lab44.STEPS[0]
+    assert str(case) == "'a:100:0' (bytes, ready at), limit 1000, a look every 10 s, 1 s + n / 100"
+    assert case.tensors() == [Tensor("a", 100, ready=0.0)]

@@ -1,13 +1,19 @@
-"""What the checks of lab 44 try, made up: tensors, steps, timelines. Part of labkit.fusion."""
+"""What the checks of lab 44 try, made up: tensors, steps, timelines, with right answers and reasons."""
 
 from __future__ import annotations
 
-from labkit.errors import LabError
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
 
-from support.lab44.timeline import Line, story
+from labkit.errors import CheckFailed, LabError
+
+from support.lab44.timeline import Line, Tensor, story
+
+MOST_CALLS = 2000  # after which a loop over five tensors cannot be about to end
 
 # Tensors that are ready, the largest sum of bytes that may travel together, what does, and why.
-CASES = (
+FUSED = (
     ("a:40 b:40 c:40", 80, "a b|c", "80 bytes are within 80, 120 are not."),
     ("a:40 b:40 c:40", 79, "a|b|c", "No two are within 79."),
     ("a:40 b:40 c:40", 120, "a b c", "All three are within 120."),
@@ -30,7 +36,7 @@ CASES = (
 )
 
 # Threshold, ranks of a node, limit.
-ROUNDED = (
+LIMITS = (
     (0, 4, 0),
     (1, 1, 512),
     (512, 1, 512),
@@ -40,49 +46,73 @@ ROUNDED = (
     (128 << 20, 4, 128 << 20),
 )
 
-# "name:bytes:ready at", limit, s between looks, s of a message, bytes per s, (end, messages), and why.
+
+class Step(NamedTuple):
+    """A step whose time is known.
+
+    gradients: "name:bytes:ready at [s]" each. limit: bytes. cycle: seconds between looks. alpha, rate: a
+    message of n bytes takes alpha + n / rate seconds. end [s], messages: the answer, and why it is so.
+    """
+
+    gradients: str
+    limit: int
+    cycle: float
+    alpha: float
+    rate: float
+    end: float
+    messages: int
+    why: str
+
+    def __str__(self) -> str:
+        given = f"'{self.gradients}' (bytes, ready at), limit {self.limit}, a look every {self.cycle} s"
+        return f"{given}, {self.alpha} s + n / {self.rate}"
+
+    def tensors(self) -> list[Tensor]:
+        parts = [part.split(":") for part in self.gradients.split()]
+        return [Tensor(name, int(size), ready=float(ready)) for name, size, ready in parts]
+
+    def link(self) -> Callable[[int], float]:
+        """seconds(bytes) of a message; it stops who sends without end."""
+        calls = count()
+
+        def seconds(n: int) -> float:
+            if next(calls) > MOST_CALLS:
+                raise CheckFailed(
+                    "step_time does not end. Does time pass, and does what was sent leave `left`?"
+                )
+            return self.alpha + n / self.rate
+
+        return seconds
+
+
 STEPS = (
-    (
-        "a:100:0",
-        1000,
-        10,
-        1,
-        100,
-        (3, 1),
-        "Look 0 to 1, a 1 to 3. That ends the step: no look more.",
-    ),
-    ("a:100:2", 1000, 10, 1, 100, (13, 1), "Looks begin at 0 and 10; the second takes a."),
-    ("a:100:0 b:100:0", 199, 10, 1, 100, (5, 2), "Look 0 to 1, then two messages of 2 s each."),
-    ("a:100:0 b:100:0", 200, 10, 1, 100, (4, 1), "Look 0 to 1, then one message of 3 s."),
-    ("a:300:0 b:100:2 c:100:3", 1000, 1, 1, 100, (9, 2), "Looks begin at 0 and, a being sent, at 5."),
-    (
-        "a:100:0 b:100:5",
-        1000,
-        4,
-        1,
-        20,
-        (14, 2),
-        "Looks begin at 0 and, a being sent, at 7: not at 8.",
-    ),
-    (
+    Step("a:100:0", 1000, 10, 1, 100, 3, 1, "Look 0 to 1, a 1 to 3. That ends the step: no look more."),
+    Step("a:100:2", 1000, 10, 1, 100, 13, 1, "Looks begin at 0 and 10; the second takes a."),
+    Step("a:100:0 b:100:0", 199, 10, 1, 100, 5, 2, "Look 0 to 1, then two messages of 2 s each."),
+    Step("a:100:0 b:100:0", 200, 10, 1, 100, 4, 1, "Look 0 to 1, then one message of 3 s."),
+    Step("a:300:0 b:100:2 c:100:3", 1000, 1, 1, 100, 9, 2, "Looks begin at 0 and, a being sent, at 5."),
+    Step("a:100:0 b:100:5", 1000, 4, 1, 20, 14, 2, "Looks begin at 0 and, a being sent, at 7: not at 8."),
+    Step(
         "a:500:0 b:100:5 c:100:10.5",
         1000,
         4,
         1,
         100,
-        (14, 3),
+        14,
+        3,
         "Looks begin at 0, at 7 and at 11: 4 after the look before, late or not.",
     ),
-    ("a:100:0.5", 1000, 1, 1, 100, (4, 1), "a was not ready when the look at 0 began: the next takes it."),
-    ("a:100:2", 1000, 1, 3, 100, (10, 1), "A look takes 3 s, if it finds something or not: at 0, at 3."),
-    ("b:100:2 a:100:0", 1000, 5, 1, 100, (8, 2), "Looks begin at 0, for a, and at 5, for b."),
-    (
+    Step("a:100:0.5", 1000, 1, 1, 100, 4, 1, "a was not ready when the look at 0 began: the next takes it."),
+    Step("a:100:2", 1000, 1, 3, 100, 10, 1, "A look takes 3 s, if it finds something or not: at 0, at 3."),
+    Step("b:100:2 a:100:0", 1000, 5, 1, 100, 8, 2, "Looks begin at 0, for a, and at 5, for b."),
+    Step(
         "a:100:0 b:100:4 c:100:9 d:300:20",
         1000,
         4,
         0.5,
         200,
-        (22.5, 4),
+        22.5,
+        4,
         "Looks begin at 0, 4, 8, 12, 16, 20; those at 8 and 16 find nothing.",
     ),
 )
@@ -106,9 +136,17 @@ ASKED = (
     (("a:4 m1:4", "a:4 m2:4", "a:4 m3:4"), 10, [2, 1, 1], "A new name each time."),
 )
 
-# As Horovod writes it: lines, phases, and what was waited for by rank.
-STORIES = {
-    "a and b, then c": (
+
+class MadeUp(NamedTuple):
+    """A timeline as Horovod writes it. text: its lines. phases [us], late [us]: the right readings."""
+
+    text: str
+    phases: dict[str, dict[str, int]]
+    late: dict[int, int]
+
+
+MADE_UP = {
+    "a and b, then c": MadeUp(
         """
 0 - i CYCLE_START
 5 a B NEGOTIATE_ALLREDUCE
@@ -155,7 +193,7 @@ STORIES = {
         },
         {1: 1981, 2: 3},
     ),
-    "a twice, then known": (
+    "a twice, then known": MadeUp(
         """
 0 a B NEGOTIATE_ALLREDUCE
 1 a X 1
@@ -188,15 +226,14 @@ STORIES = {
     ),
 }
 
-ALONE = """
-0 a B NEGOTIATE_ALLREDUCE
-1 a X 0
-9 a E -
-"""
-
 
 def made_up(name: str) -> list[Line]:
-    """The lines of a made-up timeline, by the name in a check's sentence."""
-    if name not in STORIES:
-        raise LabError(f"No made-up timeline is called {name!r}. There are: {', '.join(STORIES)}.")
-    return story(STORIES[name][0])
+    """The lines of a made-up timeline, by its name."""
+    if name not in MADE_UP:
+        raise LabError(f"No made-up timeline is called {name!r}. There are: {', '.join(MADE_UP)}.")
+    return story(MADE_UP[name].text)
+
+
+def one_rank_alone() -> list[Line]:
+    """The lines of one negotiation in which rank 0 has nobody to wait for."""
+    return story("0 a B NEGOTIATE_ALLREDUCE\n1 a X 0\n9 a E -")

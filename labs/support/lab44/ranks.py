@@ -1,4 +1,4 @@
-"""Horovod with its knobs set, on real ranks. Behind labkit.fusion.
+"""Horovod with its knobs set, on real ranks: timelines of a few steps, and steps that are timed.
 
 `timelines` hands groups of tensors to Horovod in one moment, so that what is ready together is certain.
 `measure` hands each over when it is ready, as a backward pass does. Both start and end Horovod once for each
@@ -90,26 +90,27 @@ def _timeline(comm, file: Path, way: Way) -> list[dict] | None:
                 time.sleep(way.late[1])
             handles = []
             for group, members in _groups(step).items():
-                for place, one in enumerate(members, start=1):
-                    names[f"grouped_allreduce.{group}_{place}of{len(members)}"] = one.name
-                handles.append(hvd.grouped_allreduce_async([one.zeros() for one in members], name=group))
+                for place, tensor in enumerate(members, start=1):
+                    names[f"grouped_allreduce.{group}_{place}of{len(members)}"] = tensor.name
+                values = [tensor.zeros() for tensor in members]
+                handles.append(hvd.grouped_allreduce_async(values, name=group))
             if way.gather:
                 handles.append(hvd.allgather_async(step[0].zeros(), name="gathered"))
             for handle in handles:
                 hvd.synchronize(handle)
         hvd.stop_timeline()  # returns when all is written
         hvd.shutdown()  # and so these processes may start Horovod again in another way
-    return _ours(timeline.read(file), names) if comm.rank == 0 else None
+    return _renamed(timeline.read(file), names) if comm.rank == 0 else None
 
 
 def _groups(step: Sequence[Tensor]) -> dict[str, list[Tensor]]:
     groups: dict[str, list[Tensor]] = {}
-    for one in step:
-        groups.setdefault(one.name if " " in one.name else "net", []).append(one)
+    for tensor in step:
+        groups.setdefault(tensor.name if " " in tensor.name else "net", []).append(tensor)
     return groups
 
 
-def _ours(events: list[dict], names: Mapping[str, str]) -> list[dict]:
+def _renamed(events: list[dict], names: Mapping[str, str]) -> list[dict]:
     """The events with our own names for the tensors of a group, which Horovod numbers."""
     for event in events:
         if event["ph"] == "M" and "name" in event["args"]:
@@ -128,33 +129,39 @@ def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> tu
     """
     cycles = {name: way for name, way in ways.items() if CYCLE in way[0]}
     if len(cycles) > 1:
-        raise LabError("fusion.measure: one way may set HOROVOD_CYCLE_TIME. Start the ranks again for more.")
+        raise LabError("lab44.measure: one way may set HOROVOD_CYCLE_TIME. Start the ranks again for more.")
     os.environ.pop(CYCLE, None)
     link = {size: _allreduce(comm, size) for size in (64, 1 << 12, 1 << 16, 1 << 20)}
-    found: dict[str, list] = {name: [] for name in ways}
-    for name, way in [pair for pair in ways.items() if pair[0] not in cycles] * rounds:
-        found[name].append(_steps(comm, *way, repeat))
+    parts: dict[str, list[Measurement]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            if name not in cycles:
+                parts[name].append(_steps(comm, *way, repeat))
     for name, way in cycles.items():
-        found[name].append(_steps(comm, *way, rounds * repeat))
+        parts[name].append(_steps(comm, *way, rounds * repeat))
     return link, {
-        name: Measurement(np.concatenate([one.samples for one in parts]), parts[0].resolution)
-        for name, parts in found.items()
+        name: Measurement(np.concatenate([turn.samples for turn in turns]), turns[0].resolution)
+        for name, turns in parts.items()
     }
 
 
 def _allreduce(comm, size: int) -> Measurement:
-    mine = np.zeros(size // 4, dtype=np.float32)
-    total = np.empty_like(mine)
-    return timing.measure(lambda: comm.Allreduce(mine, total), comm=comm)
+    own = np.zeros(size // 4, dtype=np.float32)
+    total = np.empty_like(own)
+    return timing.measure(lambda: comm.Allreduce(own, total), comm=comm)
 
 
-def _steps(comm, variables: Mapping[str, str], tensors: Sequence[Tensor], named: bool, repeat: int):
+def _steps(
+    comm, variables: Mapping[str, str], tensors: Sequence[Tensor], named: bool, repeat: int
+) -> Measurement:
     import horovod.torch as hvd
 
-    pairs = [(one, one.zeros()) for one in sorted(tensors, key=lambda one: one.ready)]
+    in_order = sorted(tensors, key=lambda tensor: tensor.ready)
+    pairs = [(tensor, tensor.zeros()) for tensor in in_order]
 
     def step() -> None:
-        begun, handles = time.perf_counter(), []
+        begun = time.perf_counter()
+        handles = []
         for tensor, values in pairs:
             time.sleep(max(0.0, begun + tensor.ready - time.perf_counter()))
             name = tensor.name if named else None
@@ -164,6 +171,6 @@ def _steps(comm, variables: Mapping[str, str], tensors: Sequence[Tensor], named:
 
     with launch.environment({**KNOBS, **variables}):
         hvd.init()
-        took = timing.measure(step, repeat=repeat, comm=comm)
+        seconds = timing.measure(step, repeat=repeat, comm=comm)
         hvd.shutdown()
-    return took
+    return seconds

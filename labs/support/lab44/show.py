@@ -1,4 +1,4 @@
-"""A net's steps with the knobs turned: what is timed, recorded and drawn. Part of labkit.fusion."""
+"""A net's steps with the knobs turned: what is timed, recorded and drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.lab44.ranks import CYCLE, HIERARCHICAL
 from support.lab44.timeline import Line, Tensor, lines
 
 MOST = 128 << 20  # bytes, Horovod's own threshold
-LIMITS = {"threshold 0": 0, "threshold 128 KiB": 128 << 10, "threshold 128 MiB": MOST}
+THRESHOLDS = {"threshold 0": 0, "threshold 128 KiB": 128 << 10, "threshold 128 MiB": MOST}
 SMALL = [Tensor(f"small {i}", 256) for i in range(60)]
 
 
@@ -20,17 +20,17 @@ def net(layers: int, backward: float) -> list[Tensor]:
     `backward` seconds."""
     if layers < 1 or backward < 0:
         raise LabError(f"A net of {layers} layers within {backward} s: give 1 layer or more, 0 s or more.")
-    found = []
+    tensors = []
     for layer in range(layers):
         ready = backward * (layer + 1) / layers
-        found += [Tensor(f"weight {layer}", 64 << 10, ready=ready)]
-        found += [Tensor(f"bias {layer}", 256, ready=ready)]
-    return found
+        tensors.append(Tensor(f"weight {layer}", 64 << 10, ready=ready))
+        tensors.append(Tensor(f"bias {layer}", 256, ready=ready))
+    return tensors
 
 
 def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
     """Ways for `measure`: thresholds, a long cycle [ms], and 60 small tensors with and without the cache."""
-    ways = {name: ({"HOROVOD_FUSION_THRESHOLD": str(n)}, gradients, True) for name, n in LIMITS.items()}
+    ways = {name: ({"HOROVOD_FUSION_THRESHOLD": str(n)}, gradients, True) for name, n in THRESHOLDS.items()}
     ways |= {"60 known": ({}, SMALL, True), "60 asked": ({"HOROVOD_CACHE_CAPACITY": "0"}, SMALL, True)}
     ways |= {"60 without names": ({}, SMALL, False)}
     return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
@@ -49,14 +49,15 @@ def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, 
     import pandas
     from labkit import record, scaling
 
-    fit, rows = scaling.fit_alpha_beta(link), []
+    fit = scaling.fit_alpha_beta(link)
+    rows = []
     # On a machine with other work the fit may leave nothing for the bytes: then what the longest message got.
     longest = max(link)
     bandwidth = float(fit.bandwidth if fit.beta > 0 else longest / link[longest].median)
     for name, time in times.items():
         variables, gradients, _ = ways[name]
         cycle = float(variables.get(CYCLE, 1)) / 1e3
-        limit = rounded(LIMITS.get(name, MOST), ranks_on_node)
+        limit = rounded(THRESHOLDS.get(name, MOST), ranks_on_node)
         end, calls = step_time(gradients, limit, cycle, fit.time)
         nodes = ranks // ranks_on_node
         what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
@@ -72,13 +73,13 @@ def show(frame, whose: str) -> None:
     if frame.empty:
         return
     last = frame.groupby("way", sort=False).last()
-    one = last.iloc[0]
-    print(f"{whose}: {one.ranks} ranks, nodes: {one.nodes}; MPI's allreduce of n bytes takes", end=" ")
-    print(f"{1e6 * one.alpha:.0f} µs + n / {one.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
+    first = last.iloc[0]
+    print(f"{whose}: {first.ranks} ranks, nodes: {first.nodes}; MPI's allreduce of n bytes takes", end=" ")
+    print(f"{1e6 * first.alpha:.0f} µs + n / {first.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
     print(", ".join(f"{name}: {calls}" for name, calls in last.messages.astype(int).items()))
     parts = [(1e3 * last[column]).to_dict() for column in ("predicted", "seconds")]
-    where = f"on {one.nodes} node{'s' if one.nodes > 1 else ''}"
-    name = f"step on {one.nodes} nodes"  # of the picture's file
+    where = f"on {first.nodes} node{'s' if first.nodes > 1 else ''}"
+    name = f"step on {first.nodes} nodes"  # of the picture's file
     plots.compare(*parts, unit="ms", title=f"A step {where}, predicted and measured", name=name)
 
 
@@ -106,10 +107,10 @@ def show_job(job) -> None:
 
 def show_travelled(events) -> list[int]:
     """Prints what real ranks sent together; returns the numbers of messages."""
-    sent = travelled(events)
-    for threshold, calls in sent.items():
-        print(f"threshold {threshold}: {' | '.join(map(' '.join, calls))}")
-    return [len(calls) for calls in sent.values()]
+    messages = {threshold: text.split("|") for threshold, text in travelled(events).items()}
+    for threshold, calls in messages.items():
+        print(f"threshold {threshold}: {' | '.join(calls)}")
+    return [len(calls) for calls in messages.values()]
 
 
 def show_predicted(step_time: Callable, layers: int, backward: float, alpha: float, rate: float):
@@ -123,21 +124,22 @@ def show_predicted(step_time: Callable, layers: int, backward: float, alpha: flo
         raise LabError(
             f"slow_link: {alpha} s a message and {rate} bytes/s: give 0 s or more, above 0 bytes/s."
         )
-    gradients, sizes = net(layers, backward), [*(256 << i for i in range(0, 14, 2)), MOST]
-    found = {
+    gradients = net(layers, backward)
+    sizes = [*(256 << i for i in range(0, 14, 2)), MOST]
+    times = {
         ms: [1e3 * step_time(gradients, n, ms / 1e3, lambda n: alpha + n / rate)[0] for n in sizes]
         for ms in (1, 5, 20, 100)
     }
-    curves = {f"look every {ms} ms": (sizes, times) for ms, times in found.items()}
+    curves = {f"look every {ms} ms": (sizes, row) for ms, row in times.items()}
     axis = {"xlabel": "fusion threshold (bytes)", "ylabel": "time of a step (ms)", "logx": True}
     plots.lines(curves, **axis, title="Predicted: a step over the slow link")
-    return gradients, {ms: times[-1] for ms, times in found.items()}
+    return gradients, {ms: row[-1] for ms, row in times.items()}
 
 
-def show_lines(found: Sequence[Line], tensor: str) -> None:
+def show_lines(timeline: Sequence[Line], tensor: str) -> None:
     """Prints how many looks there were, and the lines of this tensor's first request."""
-    print(f"{sum(line.kind == 'i' for line in found)} looks (CYCLE_START), and of tensor {tensor}:")
-    mine = [line for line in found if line.tensor == tensor]
-    begun = [place for place, line in enumerate(mine) if line.name.startswith("NEGOTIATE_")]
-    for line in mine[: begun[1] if len(begun) > 1 else None]:
+    print(f"{sum(line.kind == 'i' for line in timeline)} looks (CYCLE_START), and of tensor {tensor}:")
+    own = [line for line in timeline if line.tensor == tensor]
+    begun = [place for place, line in enumerate(own) if line.name.startswith("NEGOTIATE_")]
+    for line in own[: begun[1] if len(begun) > 1 else None]:
         print(f"{line.when:9d} µs  {line.kind}  {line.name}")

@@ -1,4 +1,4 @@
-"""Tensors, and lines of a Horovod timeline. Part of labkit.fusion."""
+"""Tensors, and what can be read from the timeline that Horovod writes about them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ class Line(NamedTuple):
 
 def lines(events: Sequence[dict]) -> list[Line]:
     """The lines that tell what happened; an end has no name, a look ("CYCLE_START") no tensor."""
-    names = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and "name" in e["args"]}
+    headers = [event for event in events if event["ph"] == "M" and "name" in event["args"]]
+    names = {event["pid"]: event["args"]["name"] for event in headers}
     return [
-        Line(e["ts"], names.get(e.get("pid"), ""), e["ph"], e.get("name", ""))
-        for e in events
-        if e["ph"] != "M"
+        Line(event["ts"], names.get(event.get("pid"), ""), event["ph"], event.get("name", ""))
+        for event in events
+        if event["ph"] != "M"
     ]
 
 
@@ -59,13 +60,13 @@ def spent(events: list[dict]) -> dict[str, dict[str, int]]:
     """{tensor: {phase: us}}, over all steps of the timeline."""
     table: dict[str, dict[str, int]] = {}
     over: dict[str, float] = {}
-    for one in timeline.activities(events):
-        mine = table.setdefault(one.tensor, dict.fromkeys((*PHASES.values(), "queue"), 0))
-        if one.name in PHASES:
-            mine[PHASES[one.name]] += round(1e6 * one.seconds)
-        if one.name == "ALLREDUCE":
-            mine["queue"] += round(1e6 * (one.start - over[one.tensor]))
-        over[one.tensor] = one.start + one.seconds
+    for activity in timeline.activities(events):
+        phases = table.setdefault(activity.tensor, dict.fromkeys((*PHASES.values(), "queue"), 0))
+        if activity.name in PHASES:
+            phases[PHASES[activity.name]] += round(1e6 * activity.seconds)
+        if activity.name == "ALLREDUCE":
+            phases["queue"] += round(1e6 * (activity.start - over[activity.tensor]))
+        over[activity.tensor] = activity.start + activity.seconds
     return table
 
 
@@ -81,13 +82,17 @@ def sent(events: list[dict], first: int) -> list[list[str]]:
 
 def asked_in(events: list[dict], steps: Sequence[Sequence]) -> list[int]:
     """For each step: of how many tensors rank 0 noted, rank by rank, who had them ready."""
-    counts, asked, ended = [], set(), 0
+    counts: list[int] = []
+    asked = set()
+    ended = 0
     for event in events:
         if event["ph"] == "X":
             asked.add(event["pid"])
         ended += "shape" in event.get("args", {})
         if len(counts) < len(steps) and ended == len(steps[len(counts)]):
-            counts, asked, ended = [*counts, len(asked)], set(), 0
+            counts.append(len(asked))
+            asked.clear()
+            ended = 0
     return counts
 
 

@@ -31,23 +31,23 @@ REPLY = """        if comm.rank == 0:
 FIT = """    columns = np.stack([1 / seconds, sizes / seconds], axis=1)
     alpha, beta = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)[0]
 """
-TIMED = "        if one >= skip:\n            seconds.append((clock() - start) / 2)"
+TIMED = "        if turn >= skip:\n            seconds.append((clock() - start) / 2)"
 
 # fmt: off
 WRONG = [
     Wrong("22.1", "the whole round trip",
           "seconds.append((clock() - start) / 2)", "seconds.append(clock() - start)",
-          "you say 2, which is there and back"),
-    Wrong("22.1", "no warm-up", ["range(skip + rounds)", "        if one >= skip:\n            seconds"],
+          "(100.00%). You say 2, which is there and back"),
+    Wrong("22.1", "no warm-up", ["range(skip + rounds)", "        if turn >= skip:\n            seconds"],
           ["range(rounds)", "        if True:\n            seconds"], "one of those 10 is among your values"),
     Wrong("22.1", "the warm-up counts too",
-          "        if one >= skip:\n            seconds", "        if True:\n            seconds",
+          "        if turn >= skip:\n            seconds", "        if True:\n            seconds",
           "the number of values, with rounds=40 and skip=10: expected 40, got 50"),
     Wrong("22.1", "only the first round left out",
-          ["range(skip + rounds)", "if one >= skip:"], ["range(1 + rounds)", "if one >= 1:"],
+          ["range(skip + rounds)", "if turn >= skip:"], ["range(1 + rounds)", "if turn >= 1:"],
           "one of those 10 is among your values"),
     Wrong("22.1", "one warm-up round too few left out",
-          ["range(skip + rounds)", "if one >= skip:"], ["range(skip + rounds - 1)", "if one >= skip - 1:"],
+          ["range(skip + rounds)", "if turn >= skip:"], ["range(skip + rounds - 1)", "if turn >= skip - 1:"],
           "one of those 10 is among your values"),
     Wrong("22.1", "the mean, which interruptions move", "np.median(seconds)", "np.mean(seconds)",
           "some later ones are held up by 1 ms: your latency in seconds"),
@@ -61,7 +61,7 @@ WRONG = [
           "your number, beside your values' median"),
     Wrong("22.1", "an exchange, both send at once", TRIP + TIMED, """\
         comm.Sendrecv(ball, dest=1 - comm.rank, recvbuf=ball.copy(), source=1 - comm.rank)
-        if one >= skip:
+        if turn >= skip:
             seconds.append(clock() - start)""", "both send at once"),
     Wrong("22.1", "microseconds",
           "np.median(seconds)", "np.median(seconds) * 1e6", "your latency in seconds: expected 1e-06, got 1"),
@@ -115,7 +115,7 @@ WRONG = [
     Wrong("22.2", "all receives into one row",
           "comm.Irecv(row, source=0) for row in inbox", "comm.Irecv(inbox[0], source=0) for _ in inbox",
           "Wait for that request first"),
-    Wrong("22.2", "no warm-up", ["range(skip + rounds)", "        if one >= skip:\n            rates"],
+    Wrong("22.2", "no warm-up", ["range(skip + rounds)", "        if turn >= skip:\n            rates"],
           ["range(rounds)", "        if True:\n            rates"], "A warm-up round is among your values"),
     Wrong("22.2", "the receiver does not wait",
           "        for request in requests:\n            request.Wait()\n",

@@ -1,4 +1,4 @@
-"""Two lines α + nβ: short messages, which MPI sends eagerly, and long ones, by rendezvous. Lab 22."""
+"""Two lines α + nβ: one for short messages, which MPI sends eagerly, one for long ones, by rendezvous."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class TwoLines(NamedTuple):
         line would follow those that happen to fit a cache. busy: from one short message to the next where
         many are in flight, LogGP's gap. step: a collective's with 1 KiB (benchmarks.step).
         """
-        long = [
-            n / (t - self.alpha_above)
-            for n, t in times.items()
-            if n > self.eager and t > 2 * self.alpha_above
+        rates = [
+            nbytes / (seconds - self.alpha_above)
+            for nbytes, seconds in times.items()
+            if nbytes > self.eager and seconds > 2 * self.alpha_above
         ]
         endless = 1 / self.beta_above if self.beta_above > 0 else float("inf")
         return {
             "alpha": self.alpha,
-            "bandwidth": float(np.median(long)) if long else endless,
+            "bandwidth": float(np.median(rates)) if rates else endless,
             "eager": self.eager,
             "handshake": max(0.0, self.alpha_above - self.alpha),
             "busy": busy,
@@ -50,10 +50,9 @@ class TwoLines(NamedTuple):
         }
 
     def __str__(self) -> str:
-        lines = [
-            human(a) + (f" + n / {digits(1e-9 / b)} GB/s" if b > 0 else "") for a, b in (self[1:3], self[3:])
-        ]
-        return f"{lines[0]} up to {self.eager} bytes, {lines[1]} above"
+        below = _line(self.alpha, self.beta)
+        above = _line(self.alpha_above, self.beta_above)
+        return f"{below} up to {self.eager} bytes, {above} above"
 
 
 def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
@@ -63,15 +62,22 @@ def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
     libraries change from eager messages to rendezvous, and in the times of up to 2 MiB: beyond, caches and
     memory bend the line.
     """
-    sizes, seconds = (np.array(one, float) for one in zip(*times.items(), strict=True))
-    sizes, seconds = sizes[sizes <= MOST], seconds[sizes <= MOST]
-    found = []
+    sizes = np.array([nbytes for nbytes in times if nbytes <= MOST], float)
+    seconds = np.array([times[nbytes] for nbytes in times if nbytes <= MOST], float)
+    candidates = []
     for cut in range(3, len(sizes) - 2):
         if 256 <= sizes[cut - 1] <= 1 << 17:
-            ends = [fit(sizes[part], seconds[part])[:2] for part in (slice(cut), slice(cut, None))]
-            lines = TwoLines(int(sizes[cut - 1]), *(float(number) for pair in ends for number in pair))
+            below = fit(sizes[:cut], seconds[:cut])[:2]
+            above = fit(sizes[cut:], seconds[cut:])[:2]
+            lines = TwoLines(int(sizes[cut - 1]), *map(float, below), *map(float, above))
             model = np.array([lines.time(nbytes) for nbytes in sizes])
-            found.append((float(np.sum((model / seconds - 1) ** 2)), lines))
-    if not found:
+            error = float(np.sum((model / seconds - 1) ** 2))
+            candidates.append((error, lines))
+    if not candidates:
         raise LabError("Two lines need three sizes of up to some 256 bytes, and three above.")
-    return min(found)[1]
+    return min(candidates)[1]
+
+
+def _line(alpha: float, beta: float) -> str:
+    """A line as one reads it; without its bandwidth where it falls."""
+    return human(alpha) + (f" + n / {digits(1e-9 / beta)} GB/s" if beta > 0 else "")

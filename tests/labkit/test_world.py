@@ -154,7 +154,7 @@ def test_describe(env):
 
 def test_device_follows_the_local_rank(env):
     env(HYDRA)
-    assert world_place.device() in ("cpu", f"cuda:{1 % max(1, world_place._gpus())}")
+    assert world_place.device() in ("cpu", f"cuda:{1 % max(1, world_place.gpu_count())}")
 
 
 def test_importing_world_is_light():

@@ -9,12 +9,17 @@ import numpy as np
 
 from labkit.errors import CheckFailed, LabError
 
-count = 0  # expectations looked at so far in this process; a check compares before and after
+_count = 0
+
+
+def looked_at() -> int:
+    """How many expectations this process has looked at so far; a check compares before and after."""
+    return _count
 
 
 def _looked() -> None:
-    global count
-    count += 1
+    global _count
+    _count += 1
 
 
 def plain(value):
@@ -39,7 +44,7 @@ def show(value, most: int = 80) -> str:
     if isinstance(value, numbers.Real):
         return f"{float(value):.6g}"
     if isinstance(value, np.ndarray) and value.ndim:
-        first = ", ".join(show(one) for one in value.ravel()[:4])
+        first = ", ".join(show(item) for item in value.ravel()[:4])
         return f"an array of shape {value.shape} [{first}{', …' if value.size > 4 else ''}]"
     text = repr(value)
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -166,13 +171,13 @@ def _first_difference(got, want, where: str = "") -> str | None:
     elif isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(want):
             return f"expected {len(want)} values{at}, got {len(got)}."
-        pairs = [(f"[{index}]", one, other) for index, (one, other) in enumerate(zip(got, want, strict=True))]
+        pairs = [(f"[{index}]", got[index], want[index]) for index in range(len(want))]
     elif isinstance(want, np.ndarray) or isinstance(got, np.ndarray):
         return _array_difference(np.asarray(got), np.asarray(want), at)
     else:
         return None if got == want else f"expected {show(want)}{at}, got {show(got)}."
-    for step, one, other in pairs:
-        difference = _first_difference(one, other, where + step)
+    for step, its, wanted in pairs:
+        difference = _first_difference(its, wanted, where + step)
         if difference:
             return difference
     return None
@@ -203,11 +208,11 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
         for key in want:
             _close(got[key], want[key], f"{what} [{key!r}]", rtol, atol)
         return
-    if isinstance(want, (list, tuple)) and any(np.ndim(plain(one)) for one in want):
+    if isinstance(want, (list, tuple)) and any(np.ndim(plain(item)) for item in want):
         if not isinstance(got, (list, tuple)) or len(got) != len(want):
             raise CheckFailed(f"{what}: expected {len(want)} arrays, got {show(got)}.")
-        for index, (one, other) in enumerate(zip(got, want, strict=True)):
-            _close(one, other, f"{what} [{index}]", rtol, atol)
+        for index, (its, wanted) in enumerate(zip(got, want, strict=True)):
+            _close(its, wanted, f"{what} [{index}]", rtol, atol)
         return
     try:
         got, want = np.asarray(got, dtype=float), np.asarray(want, dtype=float)

@@ -17,22 +17,25 @@ def exercise(number: str) -> Exercise:
     if not isinstance(number, str):
         raise LabError(f'An exercise\'s number is written in quotes, such as "23.1"; this is {number!r}.')
     stem = lab.current() or _stem_of(number)
-    known = {one.number: one for folder in ("solutions", "labs") for one in _read(folder, stem)}
+    known = {}
+    for folder in ("solutions", "labs"):
+        known |= {listed.number: listed for listed in _read(folder, stem)}
     if number not in known:
-        listed = ", ".join(sorted(known, key=lambda one: [int(part) for part in one.split(".")]))
+        numbers = sorted(known, key=lambda text: [int(part) for part in text.split(".")])
         raise LabError(
-            f"There is no exercise {number!r} in lab {stem}. Its exercises are {listed or 'none'}."
+            f"There is no exercise {number!r} in lab {stem}. "
+            f"Its exercises are {', '.join(numbers) or 'none'}."
         )
     return known[number]
 
 
 def _stem_of(number: str) -> str:
-    found = sorted((paths.root() / "solutions").glob(f"{number.split('.')[0]}_*.py"))
-    if not found:
+    labs = sorted((paths.root() / "solutions").glob(f"{number.split('.')[0]}_*.py"))
+    if not labs:
         raise LabError(
             f"There is no lab for exercise {number!r}. A number such as 23.1 means lab 23, exercise 1."
         )
-    return found[0].stem
+    return labs[0].stem
 
 
 def _read(folder: str, stem: str) -> list[Exercise]:
@@ -47,15 +50,15 @@ def way_out(number: str) -> str:
 
 def hint(number: str) -> None:
     """Show the next hint of an exercise, one more at every call."""
-    one = exercise(number)
+    chosen = exercise(number)
     shown = progress.entry(number)["hints"]
     if not world.is_root():
         return
-    if shown >= len(one.hints):
+    if shown >= len(chosen.hints):
         print(f"No more hints for {number}. {way_out(number)}")
         return
-    title, text = one.hints[shown]
-    _display(f"**{title}** ({shown + 1} of {len(one.hints)})\n\n{text}")
+    title, text = chosen.hints[shown]
+    _display(f"**{title}** ({shown + 1} of {len(chosen.hints)})\n\n{text}")
     progress.update(number, lambda entry: entry.update(hints=max(entry["hints"], shown + 1)))
 
 

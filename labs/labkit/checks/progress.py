@@ -67,7 +67,7 @@ def _locked(target: Path) -> Iterator[None]:
 def _load(target: Path) -> dict[str, dict]:
     try:
         stored = json.loads(target.read_text(encoding="utf-8"))["exercises"]
-        if not all(isinstance(one, dict) for one in stored.values()):
+        if not all(isinstance(kept, dict) for kept in stored.values()):
             raise ValueError("not a table of exercises")
         return stored
     except FileNotFoundError:

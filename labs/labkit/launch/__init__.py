@@ -9,7 +9,9 @@ For the kit's other parts:
 
     environment         environment variables for the time of a block
     my_cores            what this rank may compute on
-    mpiexec, flavor     the MPI launcher that is here, and whose options it takes
+    mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
+    launcher_options    that launcher's options for so many ranks, here or over a batch job's nodes
+    run_to_end          a command in the foreground: signals passed on, and nothing left of it
     THREAD_VARIABLES    what sets the number of threads of the libraries
     reserve_port        a free port that stays reserved
     Frame, innermost    lines of a stack, and the learner's innermost one
@@ -21,10 +23,11 @@ For the kit's other parts:
     die_with_parent     end this process when its parent does
 """
 
+from labkit.launch.command import run_to_end
 from labkit.launch.diagnosis import Frame, describe, innermost, is_learners, raised, ranks_text, stack
 from labkit.launch.excepthook import print_lab_errors_plainly
 from labkit.launch.notes import leave_stack
-from labkit.launch.plans import THREAD_VARIABLES, flavor, mpiexec, plan, reserve_port
+from labkit.launch.plans import THREAD_VARIABLES, flavor, launcher_options, mpiexec, plan, reserve_port
 from labkit.launch.process import environment, my_cores
 from labkit.launch.runs import ranks_here, run
 from labkit.launch.supervisor import die_with_parent
@@ -37,6 +40,7 @@ __all__ = [
     "environment",
     "flavor",
     "innermost",
+    "launcher_options",
     "is_learners",
     "leave_stack",
     "mpiexec",
@@ -48,5 +52,6 @@ __all__ = [
     "ranks_text",
     "reserve_port",
     "run",
+    "run_to_end",
     "stack",
 ]

@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from labkit import world
 from labkit.errors import NotHere
@@ -47,11 +48,54 @@ def mpiexec() -> str:
     )
 
 
+class _Options(NamedTuple):
+    """What one kind of launcher has to be told, as words with {ranks}, {nodes}, {each}, {hostfile}.
+
+    HOSTS stands for "localhost", once for each rank.
+    """
+
+    job: str  # {ranks} ranks over the {nodes} nodes of a batch job, {each} on a node
+    plain: str = ""  # so many ranks, placed as the launcher likes (for those that `mpiexec` finds)
+    local: str = ""  # so many ranks on this host, whatever job this process belongs to
+    export: str = ""  # for each variable {name} that ranks need and would not get by themselves
+    gpus: str = ""  # in a job with GPUs
+
+
+# The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun: srun(1);
+# "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all from the job.
+_OPTIONS = {
+    "hydra": _Options(
+        job="-n {ranks} -ppn {each}",
+        plain="-n {ranks}",
+        local="-launcher fork -hosts localhost -n {ranks}",
+    ),
+    "openmpi": _Options(
+        job="-n {ranks} --map-by ppr:{each}:node",
+        plain="-n {ranks} --oversubscribe",
+        local="-n {ranks} --oversubscribe --host localhost:{ranks}",
+        export="-x {name}",
+    ),
+    "mpirun_rsh": _Options(
+        job="-np {ranks} -hostfile {hostfile}",
+        plain="-export-all -np {ranks} HOSTS",
+        local="-export-all -np {ranks} HOSTS",
+        export="{name}={value}",
+    ),
+    "srun": _Options(
+        # Ranks fill node after node, as the table in a job's output says. One that fails ends all.
+        job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
+        gpus="--gpu-bind=none",  # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
+    ),
+    "ibrun": _Options(job=""),
+}
+
+
 @lru_cache
 def flavor(launcher: str) -> str:
-    """Whose options `launcher` takes: "hydra" (MPICH, MVAPICH, Intel MPI), "openmpi" or "mpirun_rsh"."""
-    if Path(launcher).name == "mpirun_rsh":
-        return "mpirun_rsh"
+    """Whose options `launcher` takes: "hydra", "openmpi", "mpirun_rsh", "srun" or "ibrun"."""
+    name = Path(launcher).name
+    if name in ("mpirun_rsh", "srun", "ibrun"):
+        return name
     done = subprocess.run(
         [launcher, "--version"],
         capture_output=True,
@@ -64,19 +108,38 @@ def flavor(launcher: str) -> str:
     return "openmpi" if "Open MPI" in text or "OpenRTE" in text or "PRRTE" in text else "hydra"
 
 
+def launcher_options(
+    launcher: str, where: str, variables: Mapping[str, str] | None = None, **sizes: object
+) -> list[str]:
+    """The options for `launcher`, to stand between it and the command of one rank.
+
+    where: "plain" (placed as the launcher likes) and "local" (on this host), which need ranks=…; "job" (over
+    the nodes of a batch job), which needs ranks, nodes, each (ranks of a node) and hostfile (a line a rank).
+    variables: those that ranks need, for a launcher that does not pass the environment on.
+    gpus=…: how many a node of the job has.
+    """
+    options = _OPTIONS[flavor(launcher)]
+    words = getattr(options, where).split()
+    if sizes.get("gpus"):
+        words += options.gpus.split()
+    filled: list[str] = []
+    for word in words:
+        filled += ["localhost"] * int(str(sizes["ranks"])) if word == "HOSTS" else [word.format(**sizes)]
+    for name, value in (variables or {}).items():
+        # mpirun_rsh cannot pass a value with a space in it.
+        if "{value}" in options.export and any(letter.isspace() for letter in value):
+            continue
+        filled += [word.format(name=name, value=value) for word in options.export.split()]
+    return filled
+
+
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
     """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
     launcher = mpiexec()
-    kind = flavor(launcher)
-    worker = [sys.executable, _WORKER, folder]
-    if kind == "openmpi":
-        options = ["-n", str(ranks), "--oversubscribe", "--host", f"localhost:{ranks}"]
-        extra = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return [[[launcher, *options, *worker], {**env, **extra}]]
-    if kind == "mpirun_rsh":
-        return [[[launcher, "-export-all", "-np", str(ranks), *["localhost"] * ranks, *worker], env]]
-    options = ["-launcher", "fork", "-hosts", "localhost", "-n", str(ranks)]
-    return [[[launcher, *options, *worker], env]]
+    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, _WORKER, folder]
+    if flavor(launcher) == "openmpi":
+        env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return [[command, env]]
 
 
 def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:

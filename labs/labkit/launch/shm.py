@@ -17,7 +17,7 @@ _MPICH = ("mpich_",)
 _ANY_MPI = (*_MPICH, "sm_segment.", "vader_segment.")  # Open MPI 5 and 4 leave theirs as well
 
 
-def _mapped(pid: str, prefixes: tuple[str, ...] = _MPICH) -> set[str]:
+def mapped(pid: str, prefixes: tuple[str, ...] = _MPICH) -> set[str]:
     """The files of MPI that the process has mapped and that still have a name."""
     top, gone = f"{_FOLDER}/", " (deleted)"
     try:
@@ -34,7 +34,7 @@ def unlink_own() -> None:
     Call it when all ranks of this host have come out of MPI_Init: from then on nobody opens the files by
     name.
     """
-    for path in _mapped("self"):
+    for path in mapped("self"):
         _unlink(path)
 
 
@@ -53,7 +53,7 @@ def _unmapped() -> set[str]:
     if own:
         for pid in _names("/proc"):
             if pid.isdigit():
-                own -= _mapped(pid, _ANY_MPI)
+                own -= mapped(pid, _ANY_MPI)
     return own
 
 

@@ -26,7 +26,7 @@ ALONE = Place(None, 0, 1, 0, 1)
 
 # What launchers leave in the environment of their processes. A trailing * stands for any ending.
 _LAUNCHER_VARIABLES = (
-    ("LABKIT_RUN", "LABKIT_RANK", "LABKIT_SIZE", "LABKIT_LAB"),
+    ("LABKIT_RUN", "LABKIT_RANK", "LABKIT_SIZE"),
     ("MV2_COMM_WORLD_*", "MPISPAWN_*", "MPIRUN_*"),
     ("OMPI_COMM_*", "OMPI_UNIVERSE_SIZE", "OMPI_APP_*", "OMPI_FILE_*", "OMPI_MCA_ess*", "OMPI_MCA_orte_*"),
     ("OMPI_MCA_mpi_oversubscribe", "OMPI_ARGV", "OMPI_COMMAND", "PMIX_*", "PRTE_*"),

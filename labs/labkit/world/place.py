@@ -13,10 +13,10 @@ from labkit.world.launchers import ALONE, Place
 
 def _place() -> Place:
     env = os.environ
-    if (
-        "LABKIT_RANK" in env
-    ):  # started by labkit.launch on this host; it may have set a launcher's variables too
-        rank, size = int(env["LABKIT_RANK"]), int(env["LABKIT_SIZE"])
+    # Started by labkit.launch on this host? It may have set a launcher's variables too.
+    if "LABKIT_RANK" in env:
+        rank = int(env["LABKIT_RANK"])
+        size = int(env["LABKIT_SIZE"])
         return Place("labkit", rank, size, rank, size)
     # A kernel may run inside a Slurm job (JupyterHub on a cluster), but it is one process with a person
     # before it.
@@ -24,6 +24,7 @@ def _place() -> Place:
 
 
 def in_kernel() -> bool:
+    """Whether this process is a Jupyter kernel."""
     app = sys.modules.get("ipykernel.kernelapp")  # imported is not running: ask for the instance
     return app is not None and app.IPKernelApp.initialized()
 
@@ -64,7 +65,7 @@ def cores() -> int:
     return cpus.usable()
 
 
-def _gpus() -> int:
+def gpu_count() -> int:
     """CUDA devices PyTorch sees. Its import takes seconds, so it is asked only where there is a driver."""
     if not any(Path("/dev").glob("nvidia[0-9]*")) and "torch" not in sys.modules:
         return 0
@@ -77,16 +78,17 @@ def _gpus() -> int:
 
 def device() -> str:
     """The device of this rank in PyTorch's words: "cuda:<local rank modulo devices>", or "cpu"."""
-    count = _gpus()
+    count = gpu_count()
     return f"cuda:{local_rank() % count}" if count else "cpu"
 
 
 def describe() -> str:
     """One line: "alone on node7, 8 cores, cpu" or "rank 0 of 4 under mpiexec on node7, 8 cores, cuda:0"."""
     place = _place()
-    who = f"rank {place.rank} of {place.size} under {place.launcher}" if place.launcher else "alone"
-    many = cores()
-    return f"{who} on {socket.gethostname()}, {many} core{'s' * (many != 1)}, {device()}"
+    process = f"rank {place.rank} of {place.size} under {place.launcher}" if place.launcher else "alone"
+    count = cores()
+    noun = "core" if count == 1 else "cores"
+    return f"{process} on {socket.gethostname()}, {count} {noun}, {device()}"
 
 
 def clean_env() -> dict[str, str]:

@@ -82,7 +82,7 @@ elif scene == "all ranks":
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
 elif scene == "shared memory":
-    show(runs.run(lambda comm: sorted(shm._mapped("self")), ranks=2))
+    show(runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2))
 elif scene == "threads":
     show(runs.run(lambda: os.environ["OMP_NUM_THREADS"], threads=5))
 elif scene == "fair threads":

@@ -60,7 +60,7 @@ def test_the_starter_of_ranks_without_mpi_is_killed(running, nothing_left, contr
     assert until(lambda: not marked(nothing_left))
 
 
-@pytest.mark.parametrize("victim", ["_supervise.py", "mpiexec", "hydra_pmi_proxy"])
+@pytest.mark.parametrize("victim", ["supervisor.py", "mpiexec", "hydra_pmi_proxy"])
 def test_a_process_between_is_killed(running, nothing_left, victim):  # noqa: F811
     job = running()
     child(job, victim).kill()
@@ -69,7 +69,7 @@ def test_a_process_between_is_killed(running, nothing_left, victim):  # noqa: F8
 
 
 def kill_starter_and_supervisor(job: subprocess.Popen) -> None:
-    supervisor = child(job, "_supervise.py")
+    supervisor = child(job, "supervisor.py")
     folder = supervisor.cmdline()[-1]
     supervisor.kill()
     job.kill()

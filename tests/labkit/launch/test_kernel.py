@@ -176,7 +176,7 @@ def end_by_killing_the_supervisor() -> None:
         [sys.executable, JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     job.stdout.readline()
-    child(job, "_supervise.py").kill()
+    child(job, "supervisor.py").kill()
     assert job.wait(60) == 1
     job.stdout.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import statistics
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import time
 
 import pytest
-from labkit import launch, errors, lab, world
+from labkit import errors, lab, launch, world
 from labkit.launch import plans
 
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
@@ -70,10 +71,12 @@ def test_output_is_prefixed_and_complete(capfd):
 def test_output_streams_while_ranks_run(monkeypatch):
     seen = {}
 
-    def note(line):
-        seen[line] = time.monotonic()
+    class Screen(io.StringIO):
+        def write(self, text):
+            seen.setdefault(text, time.monotonic())
+            return len(text)
 
-    monkeypatch.setattr(launch_runs, "_print", note)
+    monkeypatch.setattr(sys, "stdout", Screen())
 
     def slow():
         print("first")
@@ -126,7 +129,7 @@ def test_a_slurm_allocation_around_the_notebook_is_not_used(monkeypatch):
 
 
 def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
-    monkeypatch.setattr(lab, "_current", "00_check_environment")
+    monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
 
     def look():
         return [os.environ[name] for name in (*plans.THREAD_VARIABLES, "SECRET")], lab.current()

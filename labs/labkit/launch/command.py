@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from labkit.launch import supervisor
+import psutil
 
 _POLL = 0.25  # seconds
 
@@ -40,7 +40,7 @@ def run_to_end(
 
     When SIGTERM comes it is passed on; so is Ctrl-C, unless the terminal has sent it to the command as well.
     From then on, or once `timeout` seconds have passed and SIGTERM was sent, the command has `patience`
-    seconds to end; then it is killed with all processes below it. tick: called a few times a second.
+    seconds to end; then it is killed. So are the processes that were below it when it was told to end. tick: called a few times a second.
     hear(line): called on a thread of its own for each line that the command writes on stderr.
     options: those of subprocess.Popen, such as env, cwd, stdout and start_new_session.
     """
@@ -52,11 +52,11 @@ def run_to_end(
         listener = threading.Thread(target=_listen, args=(process.stderr, hear), daemon=True)
         if hear:
             listener.start()
+        below: list[psutil.Process] = []
         try:
-            cause = _wait(process, noted, timeout, patience, tick)
+            cause = _wait(process, noted, timeout, patience, tick, below)
         finally:
-            if process.poll() is None:
-                _kill(process)
+            _kill_what_is_left(process, below)
         if hear:
             listener.join(2.0)  # what a killed command's children still hold open is not waited for
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
@@ -69,8 +69,12 @@ def _wait(
     timeout: float | None,
     patience: float,
     tick: Callable[[], None] | None,
+    below: list[psutil.Process],
 ) -> str:
-    """Wait until it has ended or lost all patience; the cause as in Ended."""
+    """Wait until it has ended or lost all patience; the cause as in Ended.
+
+    below: takes the processes below it at the moment at which it is told to end.
+    """
     begin = time.monotonic()
     cause, told_at = "", 0.0
     while True:
@@ -80,9 +84,11 @@ def _wait(
         now = time.monotonic()
         if not cause and noted:
             cause, told_at = signal.Signals(noted[0]).name, now
+            below += _below(process)
             _pass_on(process, noted[0])
         elif not cause and timeout is not None and now > begin + timeout:
             cause, told_at = "timeout", now
+            below += _below(process)
             process.terminate()
         elif cause and now > told_at + patience:
             return cause
@@ -97,14 +103,22 @@ def _pass_on(process: subprocess.Popen, number: int) -> None:
             process.send_signal(number)
 
 
-def _kill(process: subprocess.Popen) -> None:
-    """Kill the command and every process below it."""
-    below = supervisor.descendants(process.pid)
-    process.kill()
-    process.wait()
-    for pid in below:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+def _below(process: subprocess.Popen) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _kill_what_is_left(process: subprocess.Popen, below: list[psutil.Process]) -> None:
+    """Kill the command, and every process that is or was below it."""
+    if process.poll() is None:
+        below += _below(process)
+        process.kill()
+        process.wait()
+    for left in below:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            left.kill()  # psutil knows a process from a later one of the same number
 
 
 def _listen(stream, hear: Callable[[bytes], None]) -> None:

@@ -3,10 +3,10 @@
 from labkit.virtual.buffers import Vector, vector
 from labkit.virtual.catalogue import machine, machines
 from labkit.virtual.cluster import Cluster
-from labkit.virtual.machine import Link, Machine, ideal
+from labkit.virtual.loggp import Link, Machine, ideal
 from labkit.virtual.run import Run, by_rank
+from labkit.virtual.sweep import trials
 from labkit.virtual.trace import spans
-from labkit.virtual.trials import trials
 
 __all__ = [
     "Cluster",

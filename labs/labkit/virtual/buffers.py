@@ -1,14 +1,81 @@
-"""Buffer arguments of MPI calls: the flat array behind each, and the bytes that it counts as."""
+"""Buffers of MPI calls: the flat array behind each argument, and the bytes that it counts as.
+
+    Vector, vector           an array that stands for a larger one
+    Packed, pack             an object as it travels
+    array, box, scale        the buffer of a Send or Recv
+    as_array, receiving, …   those of a collective
+    Parts                    one array as blocks by rank
+
+Where functions take `call` and `name`, these say in sentences which argument of which call is wrong.
+"""
 
 from __future__ import annotations
 
 import pickle
-import sys
 
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.virtual import engine, explain
+from labkit.virtual import engine, explain, mpi
+
+_extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (see `pack`)
+
+
+class Vector(np.ndarray):
+    """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in additions.
+
+    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale. Arithmetic
+    charges the rank that does it the machine's γ (seconds per byte reduced, of the result).
+    """
+
+    scale = 1.0
+
+    def __array_finalize__(self, source):
+        self.scale = getattr(source, "scale", 1.0)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        plain = [np.asarray(value) if isinstance(value, Vector) else value for value in inputs]
+        if out is not None:
+            kwargs["out"] = tuple(np.asarray(array) for array in out)
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        lane = engine.current
+        if lane is not None and isinstance(result, np.ndarray):
+            gamma = lane.engine.gamma
+            if gamma:
+                lane.spend(result.nbytes * self.scale * gamma, "reduce")
+        if out is not None:
+            return out[0]
+        return self._like(result)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return self._like(super().__array_function__(function, types, args, kwargs))
+
+    def _like(self, result):
+        """A plain array as a Vector of this one's scale: np.concatenate and its like make plain ones."""
+        if type(result) is np.ndarray:
+            result = result.view(Vector)
+            result.scale = self.scale
+        return result
+
+    def __reduce__(self):
+        global _extra
+        _extra += self.nbytes * (self.scale - 1)
+        make, arguments, state = super().__reduce__()
+        return make, arguments, (state, self.scale)
+
+    def __setstate__(self, state):
+        plain, self.scale = state
+        super().__setstate__(plain)
+
+
+def vector(values, stands_for: float | None = None) -> Vector:
+    """`values` (array or list) as a Vector. stands_for: the bytes that it counts as, its own if None."""
+    vector_ = np.array(values).view(Vector)
+    if stands_for is not None:
+        if not stands_for > 0 or vector_.nbytes == 0:
+            raise LabError(f"A vector of {vector_.nbytes} bytes cannot stand for {stands_for!r} bytes.")
+        vector_.scale = stands_for / vector_.nbytes
+    return vector_
 
 
 class Packed(bytes):
@@ -18,12 +85,13 @@ class Packed(bytes):
 
 
 def pack(obj: object) -> bytes:
-    """An object as it travels."""
-    extra = 0.0
+    """An object as it travels: pickled; a Packed if there are Vectors in it."""
+    global _extra
+    _extra = 0.0  # each Vector adds to it while it is pickled
     data = pickle.dumps(obj, 5)
-    if extra:
+    if _extra:
         data = Packed(data)
-        data.stands_for = len(data) + extra
+        data.stands_for = len(data) + _extra
     return data
 
 
@@ -34,7 +102,7 @@ def array(buf) -> np.ndarray:
     """
     count = None
     if isinstance(buf, list | tuple) and buf and isinstance(buf[0], np.ndarray):
-        numbers = [one for one in buf[1:] if isinstance(one, int)]
+        numbers = [entry for entry in buf[1:] if isinstance(entry, int)]
         count = numbers[0] if numbers else None
         buf = buf[0]
     if isinstance(buf, bytes | bytearray | memoryview):
@@ -64,13 +132,9 @@ def scale(buf) -> float:
     return buf.scale if isinstance(buf, Vector) else 1
 
 
-# The arrays of collective calls: what a buffer argument means, and what is wrong with it.
-
-
 def in_place(buf: object) -> bool:
     """Is it MPI.IN_PLACE?"""
-    mpi = sys.modules.get("mpi4py.MPI")
-    return mpi is not None and isinstance(buf, type(mpi.IN_PLACE))
+    return mpi.loaded() is not None and isinstance(buf, type(mpi.loaded().IN_PLACE))
 
 
 def as_array(buf: object, call: str, name: str) -> np.ndarray:
@@ -81,7 +145,7 @@ def as_array(buf: object, call: str, name: str) -> np.ndarray:
     if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and not buf.dtype.hasobject:
         return buf
     flat, rest = _split(buf, call, name)
-    numbers = [one for one in rest if isinstance(one, int | np.integer)]
+    numbers = [entry for entry in rest if isinstance(entry, int | np.integer)]
     if not numbers:
         return flat
     if numbers[0] > flat.size:
@@ -92,20 +156,25 @@ def as_array(buf: object, call: str, name: str) -> np.ndarray:
 def parts(buf: object, size: int, call: str, name: str) -> tuple[np.ndarray, list[int], list[int]]:
     """(flat array, counts, offsets) of [array, counts], [array, (counts, offsets)]; a type may follow."""
     flat, rest = _split(buf, call, name)
-    rest = [one for one in rest if isinstance(one, list | tuple | np.ndarray)]
-    if rest and isinstance(rest[0], tuple) and len(rest[0]) == 2 and not np.isscalar(rest[0][0]):
-        rest = list(rest[0])
-    counts = [int(one) for one in rest[0]] if rest else [flat.size // size] * size
-    offsets = rest[1] if len(rest) > 1 and rest[1] is not None else [sum(counts[:i]) for i in range(size)]
-    offsets = [int(one) for one in offsets]
-    ends = [begin + many for begin, many in zip(offsets, counts, strict=True)]
+    lists = [entry for entry in rest if isinstance(entry, list | tuple | np.ndarray)]
+    if lists and isinstance(lists[0], tuple) and len(lists[0]) == 2 and not np.isscalar(lists[0][0]):
+        lists = list(lists[0])
+    counts = [int(count) for count in lists[0]] if lists else [flat.size // size] * size
+    if len(lists) > 1 and lists[1] is not None:
+        offsets = [int(offset) for offset in lists[1]]
+    else:
+        offsets = [sum(counts[:i]) for i in range(size)]
+    ends = [begin + count for begin, count in zip(offsets, counts, strict=True)]
     if len(counts) != size or max(ends) > flat.size:
         raise ValueError(f"{call}: {name} needs {size} counts whose parts lie inside its {flat.size} values.")
     return flat, counts, offsets
 
 
 def _split(buf: object, call: str, name: str) -> tuple[np.ndarray, list]:
-    data, rest = (buf[0], list(buf[1:])) if isinstance(buf, list | tuple) and buf else (buf, [])
+    """(flat array, what else is in the list) of a buffer argument."""
+    data, rest = buf, []
+    if isinstance(buf, list | tuple) and buf:
+        data, rest = buf[0], list(buf[1:])
     if isinstance(data, bytearray | memoryview):
         data = np.frombuffer(data, np.uint8)
     if not isinstance(data, np.ndarray) or data.dtype.hasobject:
@@ -115,8 +184,8 @@ def _split(buf: object, call: str, name: str) -> tuple[np.ndarray, list]:
         )
     if not (data.flags.c_contiguous or data.flags.f_contiguous):
         raise explain.not_contiguous(data)
-    for one in rest:
-        width = _width(one)
+    for entry in rest:
+        width = _width(entry)
         if width is not None and width != data.itemsize:
             raise explain.MPIError(
                 f"{call}: {name} is an array of {data.dtype}, {data.itemsize} bytes a value, and the MPI "
@@ -127,8 +196,8 @@ def _split(buf: object, call: str, name: str) -> tuple[np.ndarray, list]:
 
 def _width(kind: object) -> int | None:
     """Bytes of a value of an MPI type; None before MPI is initialized: it would not answer."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    known = mpi is not None and isinstance(kind, mpi.Datatype) and mpi.Is_initialized()
+    MPI = mpi.loaded()
+    known = MPI is not None and isinstance(kind, MPI.Datatype) and MPI.Is_initialized()
     return kind.Get_size() if known else None
 
 
@@ -203,11 +272,13 @@ class Parts:
     """One array as blocks by rank: parts[r] is rank r's, in place. Equal ones, or by counts and offsets."""
 
     def __init__(self, flat: np.ndarray, counts: list[int], offsets: list[int] | None = None):
-        self.flat, self.counts, self.offsets = flat, counts, offsets
+        self.flat = flat
+        self.counts = counts
+        self.offsets = offsets
         if offsets is None:
             self.offsets = [0]
-            for many in counts[:-1]:
-                self.offsets.append(self.offsets[-1] + many)
+            for count in counts[:-1]:
+                self.offsets.append(self.offsets[-1] + count)
 
     @classmethod
     def equal(cls, flat: np.ndarray, size: int) -> Parts:
@@ -220,66 +291,3 @@ class Parts:
 
     def __setitem__(self, rank: int, data: np.ndarray) -> None:
         put(self[rank], data)
-
-
-# Arrays that stand for larger ones, and whose additions take virtual time.
-
-
-extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (buffers.pack)
-
-
-class Vector(np.ndarray):
-    """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in additions.
-
-    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale. Arithmetic
-    charges the rank that does it the machine's γ (seconds per byte reduced, of the result).
-    """
-
-    scale = 1.0
-
-    def __array_finalize__(self, source):
-        self.scale = getattr(source, "scale", 1.0)
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        plain = [np.asarray(one) if isinstance(one, Vector) else one for one in inputs]
-        if out is not None:
-            kwargs["out"] = tuple(np.asarray(one) for one in out)
-        result = getattr(ufunc, method)(*plain, **kwargs)
-        lane = engine.current
-        if lane is not None and isinstance(result, np.ndarray):
-            gamma = lane.engine.gamma
-            if gamma:
-                lane.spend(result.nbytes * self.scale * gamma, "reduce")
-        if out is not None:
-            return out[0]
-        return self._like(result)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return self._like(super().__array_function__(function, types, args, kwargs))
-
-    def _like(self, result):
-        """A plain array as a Vector of this one's scale: np.concatenate and its like make plain ones."""
-        if type(result) is np.ndarray:
-            result = result.view(Vector)
-            result.scale = self.scale
-        return result
-
-    def __reduce__(self):
-        global extra
-        extra += self.nbytes * (self.scale - 1)
-        make, arguments, state = super().__reduce__()
-        return make, arguments, (state, self.scale)
-
-    def __setstate__(self, state):
-        array, self.scale = state
-        super().__setstate__(array)
-
-
-def vector(values, stands_for: float | None = None) -> Vector:
-    """`values` (array or list) as a Vector. stands_for: the bytes that it counts as, its own if None."""
-    made = np.array(values).view(Vector)
-    if stands_for is not None:
-        if not stands_for > 0 or made.nbytes == 0:
-            raise LabError(f"A vector of {made.nbytes} bytes cannot stand for {stands_for!r} bytes.")
-        made.scale = stands_for / made.nbytes
-    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labkit.errors import LabError
-from labkit.virtual.machine import Link, Machine, ideal
+from labkit.virtual.loggp import Link, Machine, ideal
 
 
 def machine(name: str) -> Machine:

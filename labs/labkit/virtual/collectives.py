@@ -1,5 +1,9 @@
 """The collectives of a virtual communicator: mpi4py's names, arguments and meaning.
 
+    Collectives          what Comm inherits: the upper-case ones, on arrays, and the two below
+    ObjectCollectives    the lower-case ones, on objects: pickled, and combined in order of rank
+    Nonblocking          Iallreduce, Ireduce, Ibcast, Ibarrier: they go on while the program computes
+
 They are made of messages (`algorithms`), which cost what the program's own would, and are counted with them.
 They travel in a context of their own, so that no Recv of the program ever takes one.
 """
@@ -11,11 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit.virtual import algorithms, buffers, explain, matching
-from labkit.virtual.algorithms import Arrays, Objects, for_arrays, operation
+from labkit.virtual.algorithms import Arrays, Objects, Operation, for_arrays, operation
 from labkit.virtual.buffers import Parts
 from labkit.virtual.requests import Request
-
-# The lower-case collectives, on objects: pickled, and combined in order of rank.
 
 
 class ObjectCollectives:
@@ -67,7 +69,8 @@ class ObjectCollectives:
 
     def alltoall(self, sendobj) -> list:
         """The s-th of rank r's list becomes the r-th of rank s's. Pairwise."""
-        give, take = self._one_each(sendobj, "alltoall"), [None] * self.size
+        give = self._one_each(sendobj, "alltoall")
+        take = [None] * self.size
         algorithms.pairwise_alltoall(self._enter(Objects, "alltoall"), give, take)
         return take
 
@@ -76,9 +79,6 @@ class ObjectCollectives:
         if len(held) != self.size:
             raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
         return held
-
-
-# Iallreduce, Ireduce, Ibcast, Ibarrier: collectives that go on while the program computes.
 
 
 class CollectiveRequest(Request):
@@ -90,49 +90,51 @@ class CollectiveRequest(Request):
 
     def __init__(self, comm, entered: matching.Call, program: Callable, data=None, into=None):
         """program(wire) does it, on copies. data: must not change before Wait. into: the array to fill."""
-        front = comm._sibling(comm._context)
-        front._collective = entered
+        front = comm.sibling(comm.context)
+        front.collective = entered
         super().__init__(front, entered.name, None)
         self._data = None if data is None else np.asarray(data)
-        self._was = None if data is None else self._data.tobytes()
-        self._buffer = None if into is None else np.asarray(into)
+        self._before = None if data is None else self._data.tobytes()
         self._until: float | None = None
-        self._joins = None
-        explain.poison(self._buffer)
-        inner = comm._sibling(comm._context + 1)
-        inner._collective, inner._mark, inner._pending = entered, self._mark, ()
-        state, wire = comm._lane.state, Arrays(inner, entered)
-        inner._lane = comm._lane.engine.start(state, lambda: program(wire), comm._lane.now, self._done)
-        self._remember()
+        self._waiter = None
+        self.buffer = None if into is None else np.asarray(into)
+        explain.poison(self.buffer)
+        inner = comm.sibling(comm.context + 1)
+        inner.collective = entered
+        inner.mark = self.mark
+        inner.pending = ()
+        wire = Arrays(inner, entered)
+        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._done)
+        self.remember()
 
-    def told(self) -> str:
-        return self._call
+    def description(self) -> str:
+        return self.call
 
     def _done(self, lane, result) -> None:
-        self._until, self._value = lane.now, result
-        if self._joins is not None:
-            self._joins.wake(lane.now)
+        self._until = lane.now
+        self._value = result
+        if self._waiter is not None:
+            self._waiter.wake(lane.now)
 
-    def _when(self) -> float | None:
+    def when(self) -> float | None:
         return self._until
 
-    def _watch(self, waiter) -> None:
-        self._joins = waiter
+    def watch(self, waiter) -> None:
+        self._waiter = waiter
 
-    def _waits(self, call: str) -> tuple:
-        return f"{call} of an {self._call}", self._comm, "with", None
+    def waits(self, call: str) -> tuple:
+        return f"{call} of an {self.call}", self.comm, "with", None
 
-    def _finish(self, status) -> None:
-        lane = self._comm._lane
+    def finish(self, status) -> None:
+        lane = self.comm.lane
         if self._until is None:
-            self._block(lane)
+            self.block(lane)
         lane.now = max(lane.now, self._until)
-        if self._was is not None and self._data.tobytes() != self._was:
+        if self._before is not None and self._data.tobytes() != self._before:
             explain.changed_before_wait(self)
-        if self._buffer is not None:
-            self._buffer[...] = np.asarray(self._value)
-        if status is not None:
-            self._comm._nothing(status)
+        if self.buffer is not None:
+            self.buffer[...] = np.asarray(self._value)
+        self.comm.leave_empty(status)
 
 
 class Nonblocking:
@@ -145,16 +147,19 @@ class Nonblocking:
     def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
         """The root's array, into everybody's. As Bcast."""
         self._check_root({"root": root})
-        mine = self.rank == root
-        data = buffers.as_array(buf, "Ibcast", "buf") if mine else buffers.receiving(buf, "Ibcast", "buf")
-        self._unused(data if mine else None, None if mine else data)
+        if self.rank == root:
+            data = buffers.as_array(buf, "Ibcast", "buf")
+            give, into, work = data, None, buffers.own(data)
+        else:
+            data = buffers.receiving(buf, "Ibcast", "buf")
+            give, into, work = None, data, buffers.room(data)
+        self._unused(give, into)
         entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
-        work = buffers.own(data) if mine else buffers.room(data)
 
         def program(wire: Arrays) -> np.ndarray:
             return algorithms.bcast(wire, work, root)
 
-        return CollectiveRequest(self, entered, program, data if mine else None, None if mine else data)
+        return CollectiveRequest(self, entered, program, give, into)
 
     def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
         """All ranks' arrays combined, into everybody's. As Allreduce."""
@@ -173,12 +178,7 @@ class Nonblocking:
     def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
         """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
         self._check_root({"root": root})
-        into = buffers.receiving(recvbuf, "Ireduce") if self.rank == root else None
-        data = (
-            buffers.as_array(sendbuf, "Ireduce", "sendbuf")
-            if into is None
-            else buffers.pair(sendbuf, into, "Ireduce")
-        )
+        data, into = self._reduced("Ireduce", sendbuf, recvbuf, root)
         op = for_arrays(op, "Ireduce")
         self._unused(data, into)
         entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
@@ -193,6 +193,8 @@ class Nonblocking:
 class Collectives(ObjectCollectives, Nonblocking):
     """The upper-case ones. Buffers: arrays, [array, MPI.FLOAT], MPI.IN_PLACE. op: the sum if None."""
 
+    _inner = None  # see `inside`
+
     def Barrier(self) -> None:
         """Return when all ranks have called it. Dissemination."""
         algorithms.barrier(self._enter(Arrays, "Barrier"))
@@ -200,18 +202,17 @@ class Collectives(ObjectCollectives, Nonblocking):
     def Bcast(self, buf, root: int = 0) -> None:
         """The root's array, into everybody's. Binomial tree."""
         data = buffers.as_array(buf, "Bcast", "buf")
-        if self.rank != root:
+        if self.rank == root:
+            self._unused(data, None)
+        else:
             data = buffers.receiving(buf, "Bcast", "buf")
-        self._unused(data if self.rank == root else None, data if self.rank != root else None)
+            self._unused(None, data)
         w = self._enter(Arrays, "Bcast", data, root=root, count=data.size, dtype=data.dtype)
         algorithms.bcast(w, data, root)
 
     def Reduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> None:
         """All ranks' arrays combined, into the root's recvbuf. Binomial tree."""
-        into = buffers.receiving(recvbuf, "Reduce") if self.rank == root else None
-        data = buffers.as_array(sendbuf, "Reduce", "sendbuf") if into is None else None
-        if into is not None:
-            data = buffers.pair(sendbuf, into, "Reduce")
+        data, into = self._reduced("Reduce", sendbuf, recvbuf, root)
         op = for_arrays(op, "Reduce")
         self._unused(data, into)
         w = self._enter(Arrays, "Reduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
@@ -231,10 +232,12 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined; rank r gets the r-th of `size` equal blocks. Pairwise."""
-        call, into = "Reduce_scatter_block", buffers.receiving(recvbuf, "Reduce_scatter_block")
+        call = "Reduce_scatter_block"
+        into = buffers.receiving(recvbuf, call)
         part = into.size
         if buffers.in_place(sendbuf):
-            data, part = into, into.size // self.size
+            data = into
+            part = into.size // self.size
         else:
             data = buffers.as_array(sendbuf, call, "sendbuf")
             buffers.apart(data, into, call)
@@ -246,14 +249,15 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=None) -> None:
         """The same in blocks of recvcounts[r] values; as many as recvbuf holds if None. Pairwise."""
-        call, into = "Reduce_scatter", buffers.receiving(recvbuf, "Reduce_scatter")
+        call = "Reduce_scatter"
+        into = buffers.receiving(recvbuf, call)
         op = for_arrays(op, call)
-        counts = None if recvcounts is None else [int(one) for one in recvcounts]
+        counts = None if recvcounts is None else [int(count) for count in recvcounts]
         terms = {"dtype": into.dtype, "op": op.name, "counts": counts and tuple(counts)}
         w = self._enter(Arrays, call, into.size, **terms)
         if counts is None:
-            counts = matching.agree(w.comm, w.comm._collective)
-            counts = [counts[rank] for rank in range(self.size)]
+            sizes = matching.agree(w.comm, w.call)
+            counts = [sizes[rank] for rank in range(self.size)]
         data = into
         if not buffers.in_place(sendbuf):
             data = buffers.as_array(sendbuf, call, "sendbuf")
@@ -268,17 +272,19 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Allgather(self, sendbuf, recvbuf) -> None:
         """All ranks' arrays one behind the other, on every rank. Ring."""
-        call, into = "Allgather", buffers.receiving(recvbuf, "Allgather")
-        self._allgather(call, sendbuf, Parts.equal(into, self.size), True)
+        into = buffers.receiving(recvbuf, "Allgather")
+        self._allgather("Allgather", sendbuf, Parts.equal(into, self.size), equal=True)
 
     def Allgatherv(self, sendbuf, recvbuf) -> None:
         """The same with [array, counts] as recvbuf: blocks of different lengths. Ring."""
         parts = Parts(*buffers.parts(recvbuf, self.size, "Allgatherv", "recvbuf"))
-        self._allgather("Allgatherv", sendbuf, parts, False)
+        self._allgather("Allgatherv", sendbuf, parts, equal=False)
 
     def Gather(self, sendbuf, recvbuf, root: int = 0) -> None:
         """All ranks' arrays one behind the other, in the root's recvbuf. Binomial tree."""
-        call, into, data = "Gather", None, sendbuf
+        call = "Gather"
+        into = None
+        data = sendbuf
         if self.rank == root:
             into = buffers.receiving(recvbuf, call)
             if buffers.in_place(sendbuf):
@@ -298,7 +304,8 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Scatter(self, sendbuf, recvbuf, root: int = 0) -> None:
         """Rank r gets the r-th of `size` equal blocks of the root's sendbuf. Binomial tree."""
-        call, data = "Scatter", None
+        call = "Scatter"
+        data = None
         keep = self.rank == root and buffers.in_place(recvbuf)
         if self.rank == root:
             data = buffers.as_array(sendbuf, call, "the root's sendbuf")
@@ -331,7 +338,23 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     # -- how
 
-    def _combine(self, call: str, sendbuf, recvbuf, op):
+    def inside(self, entered: matching.Call):
+        """This communicator in the context of its collectives, for messages of the call `entered`."""
+        if self._inner is None:
+            self._inner = self.sibling(self.context + 1)
+            self._inner.pending = ()  # `_unused` has looked at the arguments
+        self._inner.collective = entered
+        return self._inner
+
+    def _reduced(self, call: str, sendbuf, recvbuf, root: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """(what this rank sends, what it fills: at the root only) of a reduction to one rank."""
+        if self.rank != root:
+            return buffers.as_array(sendbuf, call, "sendbuf"), None
+        into = buffers.receiving(recvbuf, call)
+        return buffers.pair(sendbuf, into, call), into
+
+    def _combine(self, call: str, sendbuf, recvbuf, op) -> tuple[Arrays, np.ndarray, np.ndarray, Operation]:
+        """(wire, what this rank fills, what it sends, the operation) of a reduction to all ranks."""
         into = buffers.receiving(recvbuf, call)
         data = buffers.pair(sendbuf, into, call)
         op = for_arrays(op, call)
@@ -340,30 +363,31 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def _reduce_scatter(self, w: Arrays, data, into, counts: list[int], op) -> None:
         work = buffers.own(data)
-        if not op.commutative:
-            work = algorithms.recursive_doubling(w, work, op)
-            mine = Parts(work, counts)[self.rank]
+        if op.commutative:
+            block = algorithms.pairwise_reduce_scatter(w, Parts(work, counts), op)
         else:
-            mine = algorithms.pairwise_reduce_scatter(w, Parts(work, counts), op)
-        buffers.put(into[: mine.size], mine)
+            block = Parts(algorithms.recursive_doubling(w, work, op), counts)[self.rank]
+        buffers.put(into[: block.size], block)
 
     def _allgather(self, call: str, sendbuf, parts: Parts, equal: bool) -> None:
-        into, mine = parts.flat, parts[self.rank]
-        data = mine
+        """equal: all blocks have one length, which is asked of all ranks; else the counts are."""
+        into = parts.flat
+        own = parts[self.rank]
+        data = own
         if not buffers.in_place(sendbuf):
             data = buffers.as_array(sendbuf, call, "sendbuf")
             buffers.apart(data, into, call)
         if equal:
             buffers.whole(data.size, self.size, into, call, "recvbuf")
-        elif data.size != mine.size:
+        elif data.size != own.size:
             raise ValueError(
-                f"{call}: rank {self.rank} sends {data.size} values, but its count is {mine.size}."
+                f"{call}: rank {self.rank} sends {data.size} values, but its count is {own.size}."
             )
         self._unused(data, into)
-        count = {"count": data.size} if equal else {"counts": tuple(parts.counts)}
-        w = self._enter(Arrays, call, dtype=into.dtype, **count)
+        terms = {"count": data.size} if equal else {"counts": tuple(parts.counts)}
+        w = self._enter(Arrays, call, dtype=into.dtype, **terms)
         parts = Parts(buffers.like(into, data), parts.counts, parts.offsets)  # passed on, it counts as much
-        if data is not mine:
+        if data is not own:
             parts[self.rank] = data
         algorithms.ring_allgather(w, parts)
 
@@ -371,16 +395,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         """A wire for one blocking collective, after a look at whether the other ranks call the same."""
         self._check_root(terms)
         entered = matching.enter(self, call, value, **terms)
-        return wire(self._inside(entered), entered)
-
-    def _inside(self, entered: matching.Call):
-        """This communicator in the context of its collectives, for messages of the call `entered`."""
-        inner = self.__dict__.get("_inner")
-        if inner is None:
-            inner = self._inner = self._sibling(self._context + 1)
-            inner._pending = ()  # `_unused` has looked at the arguments
-        inner._collective = entered
-        return inner
+        return wire(self.inside(entered), entered)
 
     def _check_root(self, terms: dict) -> None:
         root = terms.get("root", 0)
@@ -389,7 +404,7 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def _unused(self, data, into) -> None:
         """An error where an argument is the buffer of a request that is not over."""
-        pending = self._lane.state.pending
+        pending = self.state.pending
         if pending and data is not None:
             explain.look_for_use_before_wait(pending, data, "sends")
         if pending and into is not None:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from labkit import record
 from labkit.errors import LabError
 from labkit.timing import digits, human
-from labkit.virtual.machine import Link, Machine
+from labkit.virtual.loggp import Link, Machine
 
 LAB = "22_latency_and_bandwidth"
 INSIDE, BETWEEN = "inside a node", "between nodes"

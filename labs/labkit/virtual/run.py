@@ -200,22 +200,21 @@ class by_rank:
         self.values = values
 
 
-def check(arguments: list, size: int) -> None:
+def check_arguments(arguments: list, size: int) -> None:
     """An error where a by_rank does not hold one value for each of `size` ranks."""
-    for one in arguments:
-        if isinstance(one, by_rank) and len(one.values) != size:
-            count = len(one.values)
-            raise LabError(
-                f"by_rank holds {count} value{'s' * (count != 1)}, but the cluster has {size} ranks."
-            )
+    for argument in arguments:
+        if isinstance(argument, by_rank) and len(argument.values) != size:
+            count = len(argument.values)
+            values = "1 value" if count == 1 else f"{count} values"
+            raise LabError(f"by_rank holds {values}, but the cluster has {size} ranks.")
 
 
-def own(args: tuple, kwargs: dict, rank: int) -> tuple[list, dict]:
-    """Rank `rank`'s copies. What cannot change is not copied: numbers, text, read-only arrays."""
-    mine = [_pick(one, rank) for one in args]
-    more = {name: _pick(one, rank) for name, one in kwargs.items()}
+def copies(args: tuple, kwargs: dict, rank: int) -> tuple[list, dict]:
+    """Rank `rank`'s own arguments. What cannot change is not copied: numbers, text, read-only arrays."""
     kept: dict[int, object] = {}  # id -> copy: an array that was given twice stays one array
-    return [_copy(one, kept) for one in mine], {name: _copy(one, kept) for name, one in more.items()}
+    own_args = [_copy(_pick(value, rank), kept) for value in args]
+    own_kwargs = {name: _copy(_pick(value, rank), kept) for name, value in kwargs.items()}
+    return own_args, own_kwargs
 
 
 def _pick(value: object, rank: int) -> object:

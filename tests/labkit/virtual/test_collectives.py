@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from labkit import launch, virtual
 from labkit.scaling import costs
 
+from tests.labkit.virtual import collective_programs as programs
+
 mpi4py.rc.initialize = False  # its constants are all that this process needs of it
 
 ALPHA, BANDWIDTH, REDUCE = 2e-6, 1e9, 4e9

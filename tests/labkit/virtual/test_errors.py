@@ -169,7 +169,7 @@ def test_unsolved_exercises_and_checks_keep_their_sentence():
     assert str(error) == "Exercise 20.1: write your code here"
     assert isinstance(error, LabError)
     assert str(told(checked)) == "the sum is wrong"
-    assert exercise._sentence("20.1", error)
+    assert exercise.sentence("20.1", error)
 
 
 def test_interrupts_pass_and_exits_are_told():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from labkit import check, virtual
 from labkit.errors import CheckFailed, LabError
-from labkit.virtual.trials import lengths_for, vectors
+from labkit.virtual.sweep import lengths_for, vectors
 from mpi4py import MPI
 
 from tests.labkit.virtual import algorithms

@@ -8,9 +8,9 @@ from functools import wraps
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.virtual.cluster import Cluster, by_rank
-from labkit.virtual.machine import Machine
-from labkit.virtual.run import Run
+from labkit.virtual.cluster import Cluster
+from labkit.virtual.loggp import Machine
+from labkit.virtual.run import Run, by_rank
 
 
 def trials(

@@ -162,21 +162,3 @@ def show(title: str, names: str | Sequence[str], rows: Mapping[int, object]) -> 
     print(f"# {title}\n# Size  " + "".join(f"{name:>18}" for name in names))
     for nbytes, values in rows.items():
         print(f"{nbytes:<8}" + "".join(f"{value:>18.2f}" for value in np.atleast_1d(values)))
-
-
-class HeldUp:
-    """A virtual communicator whose sends take 1 ms more: the `first` ones, and later every ninth."""
-
-    def __init__(self, comm, first: int):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
-        self.first = first
-        self.sent = 0
-
-    def __getattr__(self, name: str):
-        if name in ("Send", "Isend"):
-            self.sent += 1
-            late = self.sent <= self.first or self.sent % 9 == 0
-            self.comm.compute(1e-3 if late else 0)
-        return getattr(self.comm, name)

@@ -31,7 +31,8 @@ DOWN = """        comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], s
 BACK = """    for partner, keep, give in reversed(trail):
         comm.Sendrecv(vector[keep], dest=partner, recvbuf=vector[give], source=partner)"""
 HALVING = f"""    for distance in reversed(doublings(len(seats))):
-        partner, middle = seats[me ^ distance], (low + high) // 2
+        partner = seats[me ^ distance]
+        middle = (low + high) // 2
         keep, give = slice(low, middle), slice(middle, high)
         if me & distance:
             keep, give = give, keep
@@ -87,10 +88,10 @@ WRONG = [
           "        # Across ranks: both send the sum so far, both add what comes.\n" + SWAP,
           """\
         if distance == 1:
-            mine = vector.copy()
+            own = vector.copy()
             for other in range(1, len(seats)):
                 partner = seats[me ^ other]
-                comm.Sendrecv(mine, dest=partner, recvbuf=box, source=partner)
+                comm.Sendrecv(own, dest=partner, recvbuf=box, source=partner)
                 vector += box
 """, "each rank sent 3.00 vectors; recursive doubling sends 2.00"),
     Wrong("24.1", "MPI's own allreduce",

@@ -13,7 +13,6 @@ RETURN = "    return a + b\n"
 CHECK = '\n\n# %%\nwith check("90.1")'
 HEADING, PRINT = "### Exercise 90.2 · Scale a list", 'print("length is", length, name)'
 MAIN = 'if __name__ == "__main__":\n    print()'
-LONG = "# - Sums.\n" + "#\n" * 320 + "# end"
 
 # What is replaced, by what, the text at the line that is named, what is said.
 WRONG_SOURCES = [
@@ -76,7 +75,7 @@ WRONG_SOURCES = [
         "# ---",
         "no header above it",
     ),
-    ("# - Sums.", LONG, "# end", "a lab has at most 320 lines"),
+    (", hint,", ",", ("from labkit import check, expect, lab", "x")[0], "a failed check recommends hint"),
 ]
 
 

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         stems = stems or labfile.stems(root)
         if not stems:
             raise LabError("There are no labs in solutions/.")
-        out = _fresh(options.out or root / "report")
+        out = fresh_folder(options.out or root / "report")
         try:
             return _tour(root, out, stems, options.small)
         finally:
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fresh(out: Path) -> Path:
+def fresh_folder(out: Path) -> Path:
     """The empty report folder. An earlier report is replaced; another folder is refused unless empty."""
     out = out.resolve()
     if out.exists() and any(out.iterdir()):

@@ -13,7 +13,7 @@ from authoring.tour import html
 from authoring.tour.run import FAILED, RAN, SKIPPED, Outcome
 
 _ROWS = 12  # records of one kind shown in the table
-# What every record carries (labkit.provenance): said once for the machine, not in each row.
+# What every record carries (labkit.record): said once for the machine, not in each row.
 _PROVENANCE = {
     "lab", "result", "unit", "utc", "host", "cpu", "cores", "device", "launcher", "python", "torch",
     "tensorflow", "horovod", "mpi4py", "mpi", "revision", "changed",
@@ -33,10 +33,10 @@ _HIGHLIGHTS = (
 
 def summary(outcomes: list[Outcome], seconds: float) -> str:
     """ "9 of 10 labs ran in 7 min 12 s; failed: 40_horovod_pytorch." """
-    ran = [one for one in outcomes if one.status == RAN]
+    ran = [outcome for outcome in outcomes if outcome.status == RAN]
     text = f"{len(ran)} of {len(outcomes)} labs ran in {duration(seconds)}"
     for status in (FAILED, SKIPPED):
-        stems = [one.stem for one in outcomes if one.status == status]
+        stems = [outcome.stem for outcome in outcomes if outcome.status == status]
         text += f"; {status}: {', '.join(stems)}" if stems else ""
     return text + "."
 
@@ -58,12 +58,12 @@ def write(
     template = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
     ).get_template("tour.html.j2")
-    labs = [_lab(root, out, one) for one in outcomes]
+    labs = [_lab(root, out, outcome) for outcome in outcomes]
     page = template.render(
         when=f"{datetime.now():%Y-%m-%d %H:%M}",
         host=report["machine"]["host"],
         summary=summary(outcomes, seconds),
-        failed=any(one.status == FAILED for one in outcomes),
+        failed=any(outcome.status == FAILED for outcome in outcomes),
         small=small,
         highlights=_highlights(report),
         facts=doctor.rows(report),
@@ -105,24 +105,23 @@ def tables(file: Path) -> list[dict]:
         kinds.setdefault(title, []).append(entry)
     made = []
     for title, entries in kinds.items():
-        head = [
-            name for name in dict.fromkeys(name for one in entries for name in one) if _shown(name, entries)
-        ]
-        rows = [[_cell(one, name) for name in head] for one in entries[:_ROWS]]
+        names = dict.fromkeys(name for entry in entries for name in entry)
+        head = [name for name in names if _shown(name, entries)]
+        rows = [[_cell(entry, name) for name in head] for entry in entries[:_ROWS]]
         made.append({"title": title, "head": head, "rows": rows, "more": max(0, len(entries) - _ROWS)})
     return made
 
 
 def _entries(file: Path) -> list[dict]:
-    found = record.entries(file)
-    return [json.loads(line) for line in dict.fromkeys(json.dumps(one) for one in found)]
+    lines = dict.fromkeys(json.dumps(entry) for entry in record.entries(file))
+    return [json.loads(line) for line in lines]
 
 
 def _shown(name: str, entries: list[dict]) -> bool:
     if name in _PROVENANCE or name.endswith(("_q1", "_q3", "_runs", "_steady")):
         return False
     # One process everywhere is not worth a column.
-    return name != "ranks" or any(one.get("ranks") != 1 for one in entries)
+    return name != "ranks" or any(entry.get("ranks") != 1 for entry in entries)
 
 
 def _cell(entry: dict, name: str) -> str:
@@ -139,6 +138,6 @@ def _number(value) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else str(value)
     if isinstance(value, list):
-        short = len(value) <= 6 and all(isinstance(one, int | float | str) for one in value)
+        short = len(value) <= 6 and all(isinstance(item, int | float | str) for item in value)
         return ", ".join(map(_number, value)) if short else f"{len(value)} values"
     return str(value)

@@ -41,7 +41,7 @@ class Outcome:
 
 def small_parameters(root: Path, stem: str) -> dict:
     """The parameters of test runs: SMALL in tests/labs/wrong_answers/STEM.py; {} where there are none."""
-    path = root / "tests" / "wrong_answers" / f"{stem}.py"
+    path = root / "tests/labs/wrong_answers" / f"{stem}.py"
     if not path.exists():
         return {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -72,7 +72,8 @@ def run(
         outcome.status, outcome.sentence = SKIPPED, f"It needs more than there is here. {lacks}"
         return outcome
     job = _write_job(root, out, stem, notebook, outcome.title, small_parameters(root, stem) if small else {})
-    executed, log = Path(json.loads(job.read_text())["out"]), out / "work" / f"{stem}.log"
+    executed = Path(json.loads(job.read_text())["out"])
+    log = out / "work" / f"{stem}.log"
     with open(log, "w") as sink:
         process = subprocess.Popen(
             [sys.executable, "-m", "authoring.tour.lab", str(job)],
@@ -88,22 +89,20 @@ def run(
             end(process)
     outcome.seconds = time.monotonic() - begin
     if code is None:
-        outcome.status, outcome.sentence = (
-            FAILED,
-            f"It took longer than the {head.minutes} minutes of its header.",
-        )
+        outcome.status = FAILED
+        outcome.sentence = f"It took longer than the {head.minutes} minutes of its header."
     elif code:
-        said = html.failure(executed) if code == 1 else None
-        outcome.status, outcome.sentence = FAILED, said or _last_line(log)
+        outcome.status = FAILED
+        failure = html.failure(executed) if code == 1 else None
+        outcome.sentence = failure or _last_line(log)
     return outcome
 
 
 def _write_job(root: Path, out: Path, stem: str, notebook: str, title: str, parameters: dict) -> Path:
     work, executed = out / "work", out / "notebooks"
-    # A notebook in a folder named solutions is a solved one: it leaves the learner's progress alone.
-    (work / "solutions").mkdir(parents=True, exist_ok=True)
+    work.mkdir(exist_ok=True)
     executed.mkdir(exist_ok=True)
-    made = work / "solutions" / f"{stem}.ipynb"
+    made = work / f"{stem}.ipynb"
     made.write_text(notebook, encoding="utf-8")
     job = work / f"{stem}.json"
     content = {
@@ -152,11 +151,12 @@ def end(process: subprocess.Popen, patience: float = 15.0) -> None:
         process.kill()
     process.wait()
     # The kernel goes next. What launch started ends by itself then; whatever is left after a while is killed.
-    for one in [child for child in below if _is_kernel(child)]:
-        one.kill()
+    for child in below:
+        if _is_kernel(child):
+            child.kill()
     _, alive = psutil.wait_procs(below, timeout=patience if below else 0)
-    for one in alive:
-        one.kill()
+    for child in alive:
+        child.kill()
     psutil.wait_procs(alive, timeout=5)
 
 

@@ -141,14 +141,14 @@ def wait_for(condition, seconds: float) -> None:
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(LabError, match="holds something else than an earlier report"):
-        conduct._fresh(tmp_path)
+        conduct.fresh_folder(tmp_path)
     assert (tmp_path / "thesis.tex").exists()
 
 
 def test_an_earlier_report_is_replaced(tmp_path):
-    out = conduct._fresh(tmp_path / "report")
+    out = conduct.fresh_folder(tmp_path / "report")
     (out / "old.html").touch()
-    assert not (conduct._fresh(out) / "old.html").exists()
+    assert not (conduct.fresh_folder(out) / "old.html").exists()
     assert (out / "home").is_dir()
 
 

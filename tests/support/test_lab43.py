@@ -1,4 +1,7 @@
-"""nccl_log on real excerpts (their sources stand in them) and on lines in NCCL's own printf formats."""
+"""Lab 43: the reader of NCCL's logs, ranks without a GPU, and allreduces that know nodes.
+
+Logs: real excerpts (their sources stand in them), and lines in NCCL's own printf formats.
+"""
 
 from __future__ import annotations
 
@@ -137,8 +140,8 @@ def test_problems_in_plain_words():
     duplicate = READ["duplicate_gpu"].problems()
     assert "Ranks 2 and 0 took the same GPU (PCI bus 1000)" in duplicate[0]
     assert len(duplicate) == 3
-    assert any("/dev/shm" in one for one in READ["2.18.3_socket_shm"].problems())
-    assert any("error of the system" in one for one in READ["2.18.3_socket_shm"].problems())
+    assert any("/dev/shm" in problem for problem in READ["2.18.3_socket_shm"].problems())
+    assert any("error of the system" in problem for problem in READ["2.18.3_socket_shm"].problems())
     assert "--gpu-bind=none" in READ["2.12.12_hidden_gpus"].problems()[0]
     assert len(READ["2.12.12_hidden_gpus"].problems()) == 1  # both ranks said the same
     assert "unspecified launch failure" in READ["2.30.7_mnnvl"].problems()[0]
@@ -261,7 +264,7 @@ def test_names_of_algorithms():
     assert nccl_lines.named("17", nccl_lines.ALGORITHMS) == "17"
 
 
-# nccl_run where there is no GPU.
+# Ranks where there is no GPU.
 
 
 def test_without_gpus_it_says_why_nothing_runs(monkeypatch):
@@ -272,7 +275,7 @@ def test_without_gpus_it_says_why_nothing_runs(monkeypatch):
     assert "make submit LAB=43" in text
 
 
-# across_nodes: the sum is right for every way, and its counts are those of the formulas in lab 43.
+# Allreduces that know nodes: the sum is right for every way, and its counts are those of the lab's formulas.
 
 
 @pytest.mark.parametrize("way", allreduces.WAYS)
@@ -282,9 +285,9 @@ def test_every_rank_holds_the_sum(way, nodes, g):
         vectors = [np.arange(length, dtype=float) + 10 * rank for rank in range(nodes * g)]
         buffers = [vector.copy() for vector in vectors]
 
-        def program(comm, mine):
-            allreduces.allreduce(comm, mine, way, g)
-            return mine
+        def program(comm, vector):
+            allreduces.allreduce(comm, vector, way, g)
+            return vector
 
         cluster = virtual.Cluster(nodes, ranks_per_node=g)
         cluster.run(program, virtual.by_rank(buffers)).expect_results(sum(vectors))

@@ -1,4 +1,4 @@
-"""Allreduces that know nodes, as NCCL and Horovod have them, to be run on the virtual cluster. For lab 43.
+"""Allreduces that know nodes, as NCCL and Horovod have them, to be run on the virtual cluster.
 
 - "ring": one flat ring in the order of the nodes (NCCL's Ring).
 - "tree": a chain in each node, a binary tree of the nodes' first ranks, up and down (NCCL's Tree, but whole
@@ -36,7 +36,9 @@ def allreduce(comm, vector, way: str, g: int, wait: float = 0.0) -> None:
 
 
 def _chain_and_tree(inside, across, vector) -> None:
-    me, last = inside.rank, inside.size - 1
+    """Up the chain of a node to its first rank, a tree of these, and down the chain again."""
+    me = inside.rank
+    last = inside.size - 1
     if me < last:
         box = np.empty_like(vector)
         inside.Recv(box, source=me + 1)
@@ -62,10 +64,11 @@ def run(way: str, nodes: int, g: int, nbytes: float, machine=None, copy: float =
 def leaving(way: str, nodes: int, g: int) -> tuple[float, float, int]:
     """(vectors, messages, rounds): what leaves the busiest node in a virtual run, and its rounds."""
     done = run(way, nodes, g, 1.0)
-    out = np.zeros((nodes, 2))
-    for (source, _), pair in done.node_links.items():
-        out[source] += pair
-    return float(out[:, 1].max()), float(out[:, 0].max()), max(done.steps)
+    messages, vectors = np.zeros(nodes), np.zeros(nodes)
+    for (source, _), (count, nbytes) in done.node_links.items():
+        messages[source] += count
+        vectors[source] += nbytes
+    return float(vectors.max()), float(messages.max()), max(done.steps)
 
 
 def gains(nodes: int, machine: str, lengths, copy: float) -> dict[str, dict[float, float]]:

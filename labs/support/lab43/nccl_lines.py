@@ -61,8 +61,9 @@ def messages(line: str):
         yield head, line[head.end() : following.start() if following else None].rstrip()
 
 
-def named(word: str, names: tuple[str, ...]) -> str:
+def named(text: str, names: tuple[str, ...]) -> str:
     """An algorithm or a protocol by its name, from its number ("1") or from any writing of it ("RING")."""
-    if word.isdigit():
-        return names[int(word)] if int(word) < len(names) else word
-    return {name.lower(): name for name in names}.get(word.lower().replace("_", ""), word)
+    if text.isdigit():
+        return names[int(text)] if int(text) < len(names) else text
+    by_lower_case = {name.lower(): name for name in names}
+    return by_lower_case.get(text.lower().replace("_", ""), text)

@@ -1,13 +1,14 @@
-"""Read what NCCL prints with NCCL_DEBUG=INFO: network, transports, rings, trees, choices, errors (lab 43).
+"""Read what NCCL prints with NCCL_DEBUG=INFO: network, transports, rings, trees, choices, errors.
 
-    log = nccl_log.read("nccl.node1.4711.log", "nccl.node2.815.log")  # or one file of all ranks, or a folder
+    log = read("nccl.node1.4711.log", "nccl.node2.815.log")  # or one file of all ranks, or a folder
     print(log.summary());  log.transports();  log.gdrdma;  log.missing();  log.choices
 
-NCCL 2.10 to 2.30 (see _nccl_lines). Labels, times and lines that are not NCCL's are passed over.
+NCCL 2.10 to 2.30 (see nccl_lines). Labels, times and lines that are not NCCL's are passed over.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +51,11 @@ class Link(NamedTuple):
         return "SHM" if self.transport == "SHM" else "/".join(self.via.split("/")[:2])
 
     @property
+    def short_kind(self) -> str:
+        """The transport, and whether the network card reads the GPU's memory: "P2P", "NET", "NET+GDRDMA"."""
+        return f"{self.transport}+GDRDMA" if self.gdrdma else self.transport
+
+    @property
     def gdrdma(self) -> bool:
         """Whether the network card reads or writes the GPU's memory itself."""
         return self.transport == "NET" and "/GDRDMA" in self.via
@@ -90,28 +96,32 @@ class Log:
 
     def transports(self, short: bool = False) -> dict[tuple[int, int], set[str]]:
         """(source, dest) -> connections: {"P2P/CUMEM"}, {"NET/IB"}; short: {"P2P"}, {"NET+GDRDMA"}."""
-        found: dict[tuple[int, int], set[str]] = {}
+        pairs: dict[tuple[int, int], set[str]] = {}
         for link in self.links:
-            kind = link.transport + "+GDRDMA" * link.gdrdma if short else link.kind
-            found.setdefault((link.source, link.dest), set()).add(kind)
-        return found
+            kind = link.short_kind if short else link.kind
+            pairs.setdefault((link.source, link.dest), set()).add(kind)
+        return pairs
 
     @property
     def gdrdma(self) -> str | None:
         """GPUDirect RDMA on "all", "some" or "none" of the connections over the network; None: none seen."""
         used = {link.gdrdma for link in self.links if link.transport == "NET"}
-        return None if not used else "some" if len(used) > 1 else "all" if used == {True} else "none"
+        if not used:
+            return None
+        if len(used) > 1:
+            return "some"
+        return "all" if True in used else "none"
 
     def chosen(self, function: str | None = None) -> dict[int, str]:
         """bytes -> "Tree/LL", algorithm and protocol, by size; of one function, "AllReduce", or of all."""
-        calls = [one for one in self.choices if function in (None, one.function)]
-        return {
-            one.bytes: f"{one.algorithm}/{one.protocol}" for one in sorted(calls, key=lambda one: one.bytes)
-        }
+        choices = [choice for choice in self.choices if function in (None, choice.function)]
+        choices.sort(key=lambda choice: choice.bytes)
+        return {choice.bytes: f"{choice.algorithm}/{choice.protocol}" for choice in choices}
 
     def missing(self) -> list[int]:
         """Ranks that have not told that their initialisation is complete; [] if the log names no ranks."""
-        return [r for r in range(self.size or 0) if r not in self.ranks or not self.ranks[r].complete]
+        complete = {number for number, rank in self.ranks.items() if rank.complete}
+        return [number for number in range(self.size or 0) if number not in complete]
 
     def problems(self) -> list[str]:
         """Each warning or error once, in plain words."""
@@ -119,16 +129,14 @@ class Log:
 
     def summary(self) -> str:
         """The log in a few lines."""
-        kinds = {kind for found in self.transports().values() for kind in found}
-        counted = [f"{kind} {sum(kind in f for f in self.transports().values())}" for kind in sorted(kinds)]
-        silent, gdrdma = self.missing(), self.gdrdma and f"GPUDirect RDMA on {self.gdrdma} of them"
+        pairs = Counter(kind for kinds in self.transports().values() for kind in kinds)
         parts = {
             "version": self.version,
             "network": ", ".join([*self.networks, *self.devices]),
-            "pairs of ranks": ", ".join(counted),
-            "over the network": gdrdma,
+            "pairs of ranks": ", ".join(f"{kind} {count}" for kind, count in sorted(pairs.items())),
+            "over the network": self.gdrdma and f"GPUDirect RDMA on {self.gdrdma} of them",
             "channels": self.channels,
-            "ranks": self.size and f"{self.size}, complete: {self.size - len(silent)}",
+            "ranks": self.size and f"{self.size}, complete: {self.size - len(self.missing())}",
             "chosen": ", ".join(dict.fromkeys(self.chosen().values())),
             "problems": " ".join(self.problems()),
         }
@@ -142,7 +150,7 @@ def read(*paths: str | Path) -> Log:
     """
     files = [file for path in paths for file in _files(Path(path))]
     if not files:
-        raise LabError("nccl_log.read wants at least one file: NCCL's output with NCCL_DEBUG=INFO.")
+        raise LabError("lab43.read wants at least one file: NCCL's output with NCCL_DEBUG=INFO.")
     return parse("\n".join(_text(file) for file in files), " and ".join(str(path) for path in paths))
 
 
@@ -172,7 +180,7 @@ def parse(text: str, named: str = "This text") -> Log:
 
 
 def examples() -> list[str]:
-    """Names of the real logs that come with labkit; the first lines of each tell its source."""
+    """Names of the real logs that come with the kit; the first lines of each tell its source."""
     return sorted(path.stem for path in EXAMPLES.glob("*.log"))
 
 

@@ -67,6 +67,7 @@ def of_error(line: str) -> str | None:
 
 def _first(table, text: str) -> str | None:
     for pattern, sentence in table:
-        if found := re.search(pattern, text):
-            return sentence.format(*found.groups())
+        match = re.search(pattern, text)
+        if match:
+            return sentence.format(*match.groups())
     return None

@@ -1,4 +1,4 @@
-"""Horovod's allreduce on GPUs, and what NCCL writes about it: for lab 43, where there are GPUs."""
+"""Horovod's allreduce on real ranks with GPUs, and what NCCL writes about it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from labkit import cluster, launch, record
+
+from support.lab43 import nccl_log
 
 Chooser = Callable[[int, Sequence[int]], int]
 
@@ -17,22 +21,20 @@ def report(choose: Chooser, sizes: Sequence[float], timeout: float = 120) -> str
     """
     import horovod.torch as hvd
     import torch
-    from labkit import cluster, launch, record
-
-    from support.lab43 import nccl_log
 
     gpus = torch.cuda.device_count()
     if not (gpus and hvd.nccl_built()):
-        site, built = cluster.here() or "…", bool(hvd.nccl_built())
+        built = bool(hvd.nccl_built())
+        site = cluster.here() or "…"
         return (
             f"GPUs here: {gpus}. Horovod built with NCCL: {built}. It does not run. On a cluster with "
             f"both, a job does it: make submit LAB=43 NODES=2 SITE={site}"
         )
     ranks = launch.ranks_here(min(gpus, 4))
-    log = nccl_log.parse("\n".join(launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout)))
-    record.add(
-        "nccl", ranks_used=ranks, version=log.version, gdrdma=log.gdrdma, chosen=str(log.chosen("AllReduce"))
-    )
+    texts = launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout)
+    log = nccl_log.parse("\n".join(texts))
+    chosen = str(log.chosen("AllReduce"))
+    record.add("nccl", ranks_used=ranks, version=log.version, gdrdma=log.gdrdma, chosen=chosen)
     return f"NCCL with {ranks} rank(s):\n{log.summary()}"
 
 

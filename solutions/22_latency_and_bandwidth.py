@@ -317,7 +317,7 @@ with check("22.4"):
         case = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
         expect.close(us, mean * 1e6, f"{case} µs")
         expect.close(algbw, 0.1 / mean, f"{case} algbw in GB/s, of 10^9 bytes")
-        expect.close(busbw, scaling.busbw(0.1, mean, p), f"{case} busbw in GB/s")
+        expect.close(busbw, scaling.costs.busbw(0.1, mean, p), f"{case} busbw in GB/s")
 
 
 # %%

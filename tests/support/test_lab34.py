@@ -1,11 +1,13 @@
-"""labkit.large_batch: the gradient against PyTorch's, trainings, times, and answers written in other ways."""
+"""support.lab34: trainings, times, the cases of its checks, and answers written in other ways."""
 
 from functools import partial
 
 import numpy as np
 import pytest
-from labkit.errors import CheckFailed
-from support.lab34 import training
+from labkit import expect, nets, virtual
+from labkit.errors import CheckFailed, LabError
+from support import lab34
+from support.lab34 import times, training
 
 
 def sgd(weights, gradients, state, rate):
@@ -51,56 +53,89 @@ def rate(step, batch, base, power, warm_up, epochs, images=1536, base_batch=32):
     return peak * np.cos(np.pi / 2 * after / ((epochs - warm_up) * per_epoch)) ** 2
 
 
+def test_right_rates_written_in_another_way():
+    for schedule in lab34.SCHEDULES:
+        for step in schedule.steps():
+            want = schedule.rate(step)
+            assert rate(step, *schedule) == pytest.approx(want, rel=1e-9)
+    assert all(not np.isclose(wrong, 0.0125) for wrong in schedule.slips(0).values() if wrong != want)
+
+
+@pytest.mark.parametrize(("steps", "update"), [(lab34.lars_steps, lars), (lab34.lamb_steps, lamb)])
+def test_right_optimizers_written_in_another_way(steps, update):
+    for case in steps():
+        for got, want in zip(case.walk(update), case.want, strict=True):
+            expect.close(got, want, case.what, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [lab34.lars_steps, lab34.lamb_steps])
+def test_each_mistake_of_an_optimizer_shows_in_some_step(steps):
+    named = set()
+    for case in steps():
+        for step, want in enumerate(case.want):
+            for sentence, wrong in case.slips(step).items():
+                if not all(np.allclose(*pair, rtol=1e-6) for pair in zip(wrong, want, strict=True)):
+                    named.add(sentence)
+    assert named == set(steps()[0].slips(0))
+
+
+def test_a_walk_keeps_the_gradients():
+    def spoils(weights, gradients, state, rate, **options):
+        gradients[0] += 1
+
+    with pytest.raises(CheckFailed, match="The list of gradients was changed"):
+        lab34.lars_steps()[0].walk(spoils)
+
+
 def in_one(comm, weights, images, labels, update, state, rate):
-    found = training.gradient(weights, images, labels)
-    total = comm.allreduce(training.join(found)) / comm.size
-    update(weights, training.cut(total, weights), state, rate=rate)
+    gradient = nets.gradient(weights, images, labels)
+    total = comm.allreduce(nets.join(gradient)) / comm.size
+    update(weights, nets.cut(total, weights), state, rate=rate)
 
 
-def test_right_answers_written_in_other_ways_pass():
-    training.expect_rate(rate)
-    training.expect_lars(lars)
-    training.expect_lamb(lamb)
-    for p in (1, 2, 3):
-        training.expect_parallel(in_one, {"LARS": lars, "LAMB": lamb}, p)
+def late(comm, weights, images, labels, update, state, rate):
+    update(weights, nets.gradient(weights, images, labels), state, rate)
+    for w in weights:
+        w[...] = comm.allreduce(w) / comm.size
 
 
-def test_update_after_which_weights_are_averaged_is_told_apart():
-    def late(comm, weights, images, labels, update, state, rate):
-        update(weights, training.gradient(weights, images, labels), state, rate)
-        for w in weights:
-            w[...] = comm.allreduce(w) / comm.size
-
-    training.expect_parallel(late, {"SGD": sgd}, 1)
-    with pytest.raises(CheckFailed, match="own gradient"):
-        training.expect_parallel(late, {"SGD": sgd}, 2)
-
-
-def test_gradient_is_pytorchs():
-    torch = pytest.importorskip("torch")
-    images, labels, *_ = training.digits()
-    weights = [torch.tensor(one, requires_grad=True) for one in training.start_weights(3)]
-    values = torch.tensor(images[:32])
-    for matrix, bias in zip(weights[::2], weights[1::2], strict=True):
-        values = values.relu() @ matrix + bias
-    torch.nn.functional.cross_entropy(values, torch.tensor(labels[:32])).backward()
-    mine = training.gradient(training.start_weights(3), images[:32], labels[:32])
-    for one, other in zip(mine, weights, strict=True):
-        np.testing.assert_allclose(one, other.grad.numpy(), atol=1e-6)
+@pytest.mark.parametrize("p", [1, 3])
+def test_three_steps_on_ranks_are_those_of_one_process(p):
+    for step, like in ((in_one, True), (late, p == 1)):
+        ranks = virtual.Cluster(nodes=p).run(lab34.three_steps, step, sgd).results
+        for alone, gradient, weights in zip(
+            lab34.one_process(sgd, p), ranks[-1].gradients, ranks[-1].weights, strict=True
+        ):
+            assert np.allclose(gradient[0], alone.gradient[0], atol=1e-10) == like
+            assert np.allclose(weights[0], alone.after[0], atol=1e-6), "SGD may average afterwards"
+            assert np.allclose(sum(own[0] for own in alone.own) / p, alone.gradient[0])
+        assert len(ranks[0].calls) == 3 * (1 if step is in_one else len(lab34.start_weights()))
 
 
-def test_join_and_cut():
-    weights = training.start_weights()
-    again = training.cut(training.join(weights), weights)
-    assert all(np.array_equal(one, other) for one, other in zip(weights, again, strict=True))
-    assert sum(one.size for one in weights) == 17_290
+def test_update_gets_the_rate_and_a_list():
+    def scaled(comm, weights, images, labels, update, state, rate):
+        update(weights, nets.gradient(weights, images, labels), state, 2 * rate)
+
+    def joined(comm, weights, images, labels, update, state, rate):
+        update(weights, nets.join(nets.gradient(weights, images, labels)), state, rate)
+
+    for step, sentence in (
+        (scaled, "the schedule has scaled it"),
+        (joined, "update takes a list of 10 arrays"),
+    ):
+        with pytest.raises(LabError, match=sentence):
+            virtual.Cluster(nodes=1).run(lab34.three_steps, step, sgd)
+
+
+def test_the_net():
+    assert sum(w.size for w in lab34.start_weights()) == 17_290
 
 
 def test_sweep_trains_and_survives_a_rate_that_is_too_high():
-    found = training.sweep(
+    trained = training.sweep(
         {"good": (sgd, lambda *_: 0.05), "high": (sgd, lambda *_: 1e6)}, (64,), (0,), 3, 80
     )
-    good, high = found["good"][64][0], found["high"][64][0]
+    good, high = trained["good"][64][0], trained["high"][64][0]
     assert good.right > 85 > 30 > high.right
     assert high.epochs_to_goal is None
     assert 0 < good.epochs_to_goal <= 3
@@ -108,18 +143,18 @@ def test_sweep_trains_and_survives_a_rate_that_is_too_high():
 
 
 def test_times():
-    assert training.allreduce_seconds(1, "h100_ndr") == 0
-    few, many = (training.allreduce_seconds(p, "h100_ndr") for p in (2, 48))
+    assert times.allreduce_seconds(1, "h100_ndr") == 0
+    few, many = (times.allreduce_seconds(p, "h100_ndr") for p in (2, 48))
     assert 0 < few < many
     reached, never = training.Trained(99.0, 2.0), training.Trained(50.0, None)
-    found = {
+    trained = {
         "one": {32: [reached] * 3, 64: [reached, reached, never]},
         "other": {32: [never, never, reached]},
     }
-    times = training.times_to_goal(found, {"one": 1e-3, "other": 1e-3}, 32, "h100_ndr")
-    assert times["one"][32] == (pytest.approx(0.048), pytest.approx(0.096))
-    epoch, goals = training.speed_ups(times, "one")
+    to_goal = lab34.times_to_goal(trained, {"one": 1e-3, "other": 1e-3}, 32, "h100_ndr")
+    assert to_goal["one"][32] == (pytest.approx(0.048), pytest.approx(0.096))
+    epoch, goals = lab34.speed_ups(to_goal, "one")
     assert epoch[32] == goals["one"][32] == 1 < epoch[64] < 2
     assert goals["one"][64] == pytest.approx(epoch[64])
     assert "other" not in goals
-    assert set(training.step_times({"SGD": partial(sgd)}, 8)) == {"SGD"}
+    assert set(lab34.step_times({"SGD": partial(sgd)}, 8)) == {"SGD"}

@@ -1,4 +1,4 @@
-"""A net that large batches are hard for, its training in NumPy, and what steps would take on GPUs. Lab 34.
+"""A net that large batches are hard for, and its training in NumPy.
 
 An update(weights, gradients, state, rate) moves a list of arrays in place: matrices (inputs, outputs) and
 biases in turn. Its state has t, the step's number 1, 2, …, and lists m and v of arrays like the weights, 0 at
@@ -34,7 +34,7 @@ def start_weights(seed: int = 0) -> list[np.ndarray]:
 
 def fresh_state(weights: list[np.ndarray]) -> SimpleNamespace:
     """What an update may remember, before the first step."""
-    return SimpleNamespace(t=0, m=[0 * one for one in weights], v=[0 * one for one in weights])
+    return SimpleNamespace(t=0, m=[0 * w for w in weights], v=[0 * w for w in weights])
 
 
 @cache
@@ -51,7 +51,8 @@ def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, go
     """
     images, labels, test_images, test_labels = digits()
     weights = start_weights(seed)
-    state, reached = fresh_state(weights), None
+    state = fresh_state(weights)
+    reached = None
     order = [rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch, seed)]
     per_epoch = len(order) // epochs
     right = 0.0
@@ -70,18 +71,19 @@ def train(update: Callable, rates: tuple, batch: int, epochs: int, seed: int, go
 
 def sweep(ways: Mapping, batches: Iterable[int], seeds: Iterable[int], epochs: int, goal: float) -> dict:
     """way -> {batch: [a Trained for each seed]}. ways: name -> (update, rate(step, batch))."""
-    batches, seeds = list(batches), list(seeds)
+    batches = list(batches)
+    seeds = list(seeds)
     if not batches or not all(1 <= batch <= data.TRAIN_IMAGES for batch in batches):
         raise LabError(f"batches must be some numbers from 1 to {data.TRAIN_IMAGES}, not {batches}.")
     if epochs < 1:
         raise LabError(f"epochs must be at least 1, not {epochs}.")
     if not seeds:
         raise LabError("seeds must hold one number or more: there is a training for each.")
-    found: dict = {}
+    trained: dict = {}
     for name, (update, rate) in ways.items():
-        found[name] = {}
+        trained[name] = {}
         for batch in batches:
             total = epochs * (data.TRAIN_IMAGES // batch)
             rates = tuple(float(rate(step, batch)) for step in range(total))
-            found[name][batch] = [train(update, rates, batch, epochs, seed, goal) for seed in seeds]
-    return found
+            trained[name][batch] = [train(update, rates, batch, epochs, seed, goal) for seed in seeds]
+    return trained

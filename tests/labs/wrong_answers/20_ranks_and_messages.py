@@ -8,7 +8,7 @@ START = """    if comm.rank == 0:
         comm.send(0, dest=right)
         return comm.recv(source=left)
 """
-SENDRECV = "comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)"
+SENDRECV = "comm.Sendrecv(own, dest=right, recvbuf=theirs, source=left)"
 WAIT = """    for request in pending:
         request.Wait()
 """
@@ -35,25 +35,26 @@ WRONG = [
     Wrong("20.1", "array call for an object",
           "comm.send(0, dest=right)", "comm.Send(0, dest=right)", "rank 0 failed: TypeError"),
     Wrong("20.2", "everyone sends first",
-          SENDRECV, "comm.Send(mine, dest=right)\n    comm.Recv(theirs, source=left)",
-          "of shift_right: comm.Send(mine, dest=right)"),
+          SENDRECV, "comm.Send(own, dest=right)\n    comm.Recv(theirs, source=left)",
+          "of shift_right: comm.Send(own, dest=right)"),
     Wrong("20.2", "everyone receives first",
-          SENDRECV, "comm.Recv(theirs, source=left)\n    comm.Send(mine, dest=right)",
+          SENDRECV, "comm.Recv(theirs, source=left)\n    comm.Send(own, dest=right)",
           "of shift_right: comm.Recv(theirs, source=left)"),
     Wrong("20.2", "even and odd take turns, and a rank alone sends to nobody who listens", SENDRECV, """\
 if comm.rank % 2 == 0:
-        comm.Send(mine, dest=right)
+        comm.Send(own, dest=right)
         comm.Recv(theirs, source=left)
     else:
         comm.Recv(theirs, source=left)
-        comm.Send(mine, dest=right)""", "rank 0 waits in line 7 of shift_right: comm.Send(mine, dest=right)"),
+        comm.Send(own, dest=right)""", "rank 0 waits in line 7 of shift_right: comm.Send(own, dest=right)"),
     Wrong("20.2", "wrong neighbour",
           "dest=right, recvbuf=theirs, source=left", "dest=left, recvbuf=theirs, source=right",
           "what came from the left"),
-    Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=mine", "`mine` was changed"),
-    Wrong("20.2", "returns what it sent", "return theirs", "return mine", "what came from the left"),
+    Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=own",
+          "`own` was changed; it belongs to the caller. Receive into another array"),
+    Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
     Wrong("20.2", "buffer of another dtype",
-          "np.empty_like(mine)", "np.empty(len(mine), np.int32)", "truncated"),
+          "np.empty_like(own)", "np.empty(len(own), np.int32)", "truncated"),
     Wrong("20.3", "halo read before Wait", WAIT + EDGES, EDGES + WAIT, "used only after its Wait?"),
     Wrong("20.3", "no Wait at all", WAIT, "", "used only after its Wait?"),
     Wrong("20.3", "waits for the sends alone", "in pending:", "in pending[2:]:", "used only after its Wait?"),
@@ -63,8 +64,8 @@ if comm.rank % 2 == 0:
           "is each halo the right one"),
     Wrong("20.3", "one buffer for both halos",
           "comm.Irecv(below, source=down)", "comm.Irecv(above, source=down)", "is each halo the right one"),
-    Wrong("20.3", "works in place, on rows that are being sent",
-          "new = np.empty_like(strip)", "new = strip", "`strip` was changed while being sent"),
+    Wrong("20.3", "works in place, on rows that are being sent", "new = np.empty_like(strip)", "new = strip",
+          "`strip` was changed; it belongs to the caller. While it is sent, write to `new`"),
     Wrong("20.3", "blocking calls: nothing is computed meanwhile",
           "pending = [comm.Irecv(above, source=up), comm.Irecv(below, source=down)]\n"
           "    pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]\n",

@@ -89,7 +89,7 @@ whole = np.empty_like(vector)
     Wrong("21.3", "the sum is a new array, not the vector's chunk",
           "chunks[comm.rank] += box", "chunks[comm.rank] = chunks[comm.rank] + box",
           "5 ranks, root 0, 8 values: on rank"),
-    Wrong("21.4", "sum for mean", "mean / comm.size", "mean", "the mean: 7 of 7 values are off"),
+    Wrong("21.4", "sum for mean", "mean / comm.size", "mean", "This is the sum over the ranks, not the mean"),
     Wrong("21.4", "only rank 0 gets it",
           "comm.Allreduce(gradient, mean)", "comm.Reduce(gradient, mean, root=0)",
           "the mean: 7 of 7 values are off"),

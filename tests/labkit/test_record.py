@@ -301,3 +301,22 @@ def test_the_loaded_mpi_library_is_named():
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "(installed)" not in done.stdout
+
+
+def test_records_of_one_kind_come_from_all_labs_oldest_first(monkeypatch):
+    first = record.add("link", bandwidth=1)
+    record.add("other", value=0)
+    monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
+    second = record.add("link", bandwidth=2)
+    assert record.of_kind("link") == [first, second]
+    assert record.of_kind("nothing") == []
+
+
+def test_the_kits_records_of_one_kind(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    assert record.of_kind("link", reference=True) == []
+    folder = tmp_path / "solutions" / "results"
+    folder.mkdir(parents=True)
+    (folder / "22_x.jsonl").write_text('{"result": "link", "alpha": 1}\n{"result": "step"}\n')
+    assert record.of_kind("link", reference=True) == [{"result": "link", "alpha": 1}]
+    assert record.of_kind("link") == []

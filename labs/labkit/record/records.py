@@ -61,6 +61,15 @@ def reference(lab: str, result: str | None = None):
     return _frame(file, result, f"The kit has no reference results for {lab}.")
 
 
+def of_kind(result: str, reference: bool = False) -> list[dict]:
+    """The records of one kind of result from all labs, oldest first: this learner's, or the kit's own."""
+    folder = paths.root() / "solutions" / "results" if reference else paths.home() / "records"
+    records = []
+    for file in sorted(folder.glob("*.jsonl")):
+        records += [entry for entry in entries(file) if entry["result"] == result]
+    return sorted(records, key=lambda entry: str(entry.get("utc")))
+
+
 def path(lab: str) -> Path:
     """The file that holds this learner's records of `lab`."""
     return paths.home() / "records" / f"{lab}.jsonl"

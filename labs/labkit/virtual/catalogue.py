@@ -1,15 +1,21 @@
-"""Machines by name; their numbers, and the source of each, are in machines_data."""
+"""Machines by name: `machine("dgx1")`. Their numbers, and for each of them its source.
+
+A source that begins with "estimate:" is none: it says what the number was guessed from. "computed:" is
+arithmetic on published numbers, "left out:" marks what the model could charge and does not. All else was
+published.
+"""
 
 from __future__ import annotations
 
 from labkit.errors import LabError
+from labkit.virtual import here
 from labkit.virtual.loggp import Link, Machine, ideal
 
 
 def machine(name: str) -> Machine:
-    """The machine of that name: see `machines()`. "here" is this one, as lab 22 measured it."""
+    """The machine of that name: see `machines()`. "here" is this one, as it was measured."""
     if name == "here":
-        return _here()
+        return here.machine()
     if name not in KNOWN:
         names = ", ".join(machines())
         raise LabError(f"There is no machine {name!r}. There are {names}; or make one: virtual.Machine(…).")
@@ -21,31 +27,18 @@ def machines() -> list[str]:
     return [*KNOWN, "here"]
 
 
-def choose(machine_: Machine | str | None) -> Machine:
+def choose(argument: Machine | str | None) -> Machine:
     """A Machine from what an argument may be: one, the name of one, or None for the ideal one."""
-    if machine_ is None:
+    if argument is None:
         return ideal()
-    if isinstance(machine_, str):
-        return machine(machine_)
-    if not isinstance(machine_, Machine):
-        raise LabError(f"machine is a virtual.Machine or a name, not {type(machine_).__name__}.")
-    return machine_
+    if isinstance(argument, str):
+        return machine(argument)
+    if not isinstance(argument, Machine):
+        raise LabError(f"machine is a virtual.Machine or a name, not {type(argument).__name__}.")
+    return argument
 
 
-def _here() -> Machine:
-    from labkit.virtual import here
-
-    return here.machine()
-
-
-# The numbers of the named machines, and for each of them its source.
-#
-# A source that begins with "estimate:" is none: it says what the number was guessed from. "computed:" is
-# arithmetic on published numbers, "left out:" marks what the model could charge and does not. All else was
-# published.
-
-
-_US, _GB, _KIB = 1e-6, 1e9, 1024
+_US, _GB, _KIB = 1e-6, 1e9, 1024  # the units of the numbers below
 
 _NCCL = "NCCL, src/graph/tuning.cc, hardware latency of one ring step, protocol Simple: "
 _NVLINK = "NVIDIA, NVLink page: P100 20 GB/s, V100 25 GB/s per link and direction"
@@ -63,6 +56,7 @@ _OSU_OLD = (
 )
 _MVAPICH = "MVAPICH2 2.3.7 user guide, MV2_IBA_EAGER_THRESHOLD: 12 KB for ConnectX"
 _TCP = "computed: 1448 of every 1538 bytes on an Ethernet wire are data (TCP over IPv4, frames of 1500 bytes)"
+_GUESSED_NODE = "estimate: a common node of its time"
 _DUPLEX = "both directions at once: IEEE 802.3 full duplex, InfiniBand Architecture Specification"
 _TWO_WAYS = "computed: a request and an answer, two latencies between nodes"
 
@@ -80,8 +74,6 @@ def _machine(name: str, inside: tuple, between: tuple, more: dict, sources: dict
     more = {"handshake": 2 * links[1].latency, **more}
     return Machine(name, *links, **more, sources={**_ALWAYS, **sources})
 
-
-_GUESSED_NODE = "estimate: a common node of its time"
 
 _LAPTOP = _machine(
     "laptop",
@@ -225,4 +217,5 @@ _H100 = _machine(
     },
 )
 
-KNOWN = {one.name: one for one in (_LAPTOP, _ETHERNET, _ROCE, _K80_FDR, _K80_EDR, _DGX, _SUMMIT_NODE, _H100)}
+_ALL = (_LAPTOP, _ETHERNET, _ROCE, _K80_FDR, _K80_EDR, _DGX, _SUMMIT_NODE, _H100)
+KNOWN = {known.name: known for known in _ALL}

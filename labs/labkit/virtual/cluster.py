@@ -13,7 +13,7 @@ from labkit.virtual.comm import Comm
 from labkit.virtual.engine import Engine
 from labkit.virtual.loggp import Machine
 from labkit.virtual.requests import Request
-from labkit.virtual.run import Run, check_arguments, copies
+from labkit.virtual.run import Run, check_arguments, copies, counted
 from labkit.virtual.transport import Transport
 
 
@@ -42,8 +42,7 @@ class Cluster:
         return cluster
 
     def __repr__(self) -> str:
-        nodes = f"{self.nodes} node{'s' * (self.nodes > 1)} of {self.machine.name}"
-        return f"<{nodes}, {self.size} rank{'s' * (self.size > 1)}>"
+        return f"<{counted(self.nodes, 'node')} of {self.machine.name}, {counted(self.size, 'rank')}>"
 
     def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
         """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.

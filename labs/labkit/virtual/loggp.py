@@ -1,5 +1,9 @@
 """What a message costs: links, machines, and where their numbers come from. LogGP, as the labs use it.
 
+    Link       latency, bandwidth, overhead and gap of one way
+    Machine    nodes, the links inside and between them, their network cards
+    ideal      the machine of the closed forms
+
 A message of n bytes (Alexandrov et al., LogGP, SPAA 1995, without the difference of one byte):
 
     the sender is busy for `overhead`; the bytes leave through its port or its node's network card for
@@ -95,27 +99,28 @@ class Machine:
 
     def but(self, **changes) -> Machine:
         """This machine with other numbers: `machine.but(nics=4)`, `machine.but(between=Link(…))`."""
-        unknown = sorted(set(changes) - {one.name for one in fields(self)})
+        names = [part.name for part in fields(self)]
+        unknown = sorted(set(changes) - set(names))
         if unknown:
-            names = ", ".join(one.name for one in fields(self))
-            raise LabError(f"A machine has no {unknown[0]}. It has {names}.")
-        kept = {name: text for name, text in self.sources.items() if name.split(".")[0] not in changes}
-        return replace(self, **{"sources": kept, **changes})
+            raise LabError(f"A machine has no {unknown[0]}. It has {', '.join(names)}.")
+        sources = {name: text for name, text in self.sources.items() if name.split(".")[0] not in changes}
+        return replace(self, **{"sources": sources, **changes})
 
     def numbers(self) -> dict[str, object]:
         """Name -> value of every number of this machine, as `sources` names them."""
-        found = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
+        numbers = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
             if isinstance(value, Link):
-                found |= {f"{one.name}.{part.name}": getattr(value, part.name) for part in fields(value)}
-            elif one.name not in ("name", "sources"):
-                found[one.name] = value
-        return found
+                for number in fields(value):
+                    numbers[f"{part.name}.{number.name}"] = getattr(value, number.name)
+            elif part.name not in ("name", "sources"):
+                numbers[part.name] = value
+        return numbers
 
     def __str__(self) -> str:
         """A small table of the numbers; where each comes from is in `sources`."""
-        rows = [(name, _said(name, value), self._kind(name)) for name, value in self.numbers().items()]
+        rows = [(name, _with_unit(name, value), self._kind(name)) for name, value in self.numbers().items()]
         rows = [row for row in rows if row[2] != "left out"]
         lines = [f"  {name:<18}{value:>11}  {kind}".rstrip() for name, value, kind in rows]
         return "\n".join([self.name, *lines])
@@ -124,7 +129,9 @@ class Machine:
         """Of where a number comes from: published, computed, estimate, left out; "" where nobody said."""
         text = self.sources.get(name) or self.sources.get(name.split(".")[0], "")
         kind = text.split(":")[0]
-        return kind if kind in ("computed", "estimate", "left out", "measured") else "published" * bool(text)
+        if kind in ("computed", "estimate", "left out", "measured"):
+            return kind
+        return "published" if text else ""
 
 
 def ideal(alpha: float = 1e-6, bandwidth: float = 1e9, reduce: float = float("inf")) -> Machine:
@@ -137,8 +144,8 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
-def _said(name: str, value) -> str:
-    """A number with its unit: `4.06 µs`, `11.5 GB/s`, `12 KiB`."""
+def _with_unit(name: str, value) -> str:
+    """`4.06 µs`, `11.5 GB/s`, `12 KiB`."""
     part = name.split(".")[-1]
     if part in ("latency", "overhead", "gap", "handshake"):
         return human(value) if value else "0 s"

@@ -10,7 +10,7 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.virtual.cluster import Cluster
 from labkit.virtual.loggp import Machine
-from labkit.virtual.run import Run, by_rank
+from labkit.virtual.run import Run, by_rank, counted
 
 
 def trials(
@@ -34,10 +34,10 @@ def trials(
     runs = {}
     for p in ranks:
         for length in lengths_for(p) if lengths is None else lengths:
-            given = vectors(p, length)
-            run = _try(fn, Cluster.of(p, ranks_per_node, machine), given, args)
-            run.where += f" and {length} value{'s' * (length != 1)}"
-            run.expect_results(want([one.copy() for one in given]), what)
+            inputs = vectors(p, length)
+            run = _run(fn, Cluster.of(p, ranks_per_node, machine), inputs, args)
+            run.where += f" and {counted(length, 'value')}"
+            run.expect_results(want([vector.copy() for vector in inputs]), what)
             runs[p, length] = run
     return runs
 
@@ -52,16 +52,17 @@ def vectors(p: int, length: int) -> list[np.ndarray]:
     return list(np.random.default_rng([p, length]).integers(1, 1000, (p, length)).astype(np.float64))
 
 
-def _try(fn: Callable, cluster: Cluster, given: list[np.ndarray], args: tuple) -> Run:
+def _run(fn: Callable, cluster: Cluster, inputs: list[np.ndarray], args: tuple) -> Run:
+    """One run; an error names ranks and values. What fn returns counts, else the vector."""
+
     @wraps(fn)
     def program(comm, vector, *more):
         result = fn(comm, vector, *more)
         return vector if result is None else result
 
     try:
-        return cluster.run(program, by_rank(given), *args)
+        return cluster.run(program, by_rank(inputs), *args)
     except LabError as error:
-        length = len(given[0])
-        values = f"{length} value{'s' * (length != 1)}"
-        error.args = (f"With {cluster.size} rank{'s' * (cluster.size > 1)} and {values}: {error}",)
+        size = f"{counted(cluster.size, 'rank')} and {counted(len(inputs[0]), 'value')}"
+        error.args = (f"With {size}: {error}",)
         raise

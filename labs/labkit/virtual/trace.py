@@ -34,29 +34,31 @@ def spans(run) -> list[list[Span]]:
         raise LabError(
             "This run kept no trace: run it with trace=True, as in cluster.run(fn, …, trace=True)."
         )
-    found: list[list[Span]] = [[] for _ in range(run.ranks)]
-    ends: list[dict[float, int]] = [{} for _ in range(run.ranks)]  # when a wait ended -> for whom it was
+    by_rank: list[list[Span]] = [[] for _ in range(run.ranks)]
+    waits: list[dict[float, int]] = [{} for _ in range(run.ranks)]  # when a wait ended -> for whom it was
     for rank, kind, start, end, peer, size in run.trace:
         if kind == "wait":
-            ends[rank][end] = peer
+            waits[rank][end] = peer
         elif end > start or kind == "send":
-            found[rank].append(Span(kind, start, end, peer, size))
-    for rank, mine in enumerate(found):
-        mine += _waits(mine, run.times[rank], ends[rank])
-        mine.sort(key=lambda span: (span.start, span.end))
-    return found
+            by_rank[rank].append(Span(kind, start, end, peer, size))
+    for rank, of_rank in enumerate(by_rank):
+        of_rank += _gaps(of_rank, run.times[rank], waits[rank])
+        of_rank.sort(key=lambda span: (span.start, span.end))
+    return by_rank
 
 
-def _waits(mine: list[Span], end: float, ends: dict[float, int]) -> list[Span]:
-    """The gaps between what a rank computes and adds up, from 0 to its end, cut where a wait ended."""
-    found, now, stops = [], 0.0, sorted(ends)
-    for span in [*sorted((one for one in mine if one.kind in BUSY), key=lambda one: one.start), None]:
-        until = end if span is None else span.start
-        if until > now:
-            cuts = [now, *stops[bisect_right(stops, now) : bisect_left(stops, until)], until]
-            found += [Span("wait", start, stop, ends.get(stop, -1)) for start, stop in pairwise(cuts)]
-        now = max(now, until if span is None else span.end)
-    return found
+def _gaps(of_rank: list[Span], end: float, waits: dict[float, int]) -> list[Span]:
+    """The waits between what a rank computes and adds up, from 0 to `end`, cut where a wait ended."""
+    stops = sorted(waits)
+    busy = sorted((span for span in of_rank if span.kind in BUSY), key=lambda span: span.start)
+    gaps = []
+    now = 0.0
+    for span in [*busy, Span("end", end, end)]:
+        if span.start > now:
+            cuts = [now, *stops[bisect_right(stops, now) : bisect_left(stops, span.start)], span.start]
+            gaps += [Span("wait", start, stop, waits.get(stop, -1)) for start, stop in pairwise(cuts)]
+        now = max(now, span.end)
+    return gaps
 
 
 def save(run, path: str | Path) -> Path:

@@ -12,8 +12,9 @@ from labkit.virtual import here
 
 from tests.figures import virtual_here
 
+LAB = "22_latency_and_bandwidth"
 LINK = {
-    "lab": here.LAB,
+    "lab": LAB,
     "result": "link",
     "where": "inside a node",
     "host": "node7",
@@ -25,7 +26,7 @@ LINK = {
     "handshake": 4e-6,
     "busy": 1e-6,
 }
-ADDITION = {"lab": here.LAB, "result": "addition", "speed": 25e9}
+ADDITION = {"lab": LAB, "result": "addition", "speed": 25e9}
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def folders(tmp_path, monkeypatch):
     """The learner's records file and the kit's, both not there yet."""
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(paths, "root", lambda: tmp_path / "kit")
-    own, kit = record.path(here.LAB), tmp_path / "kit/solutions/results" / f"{here.LAB}.jsonl"
+    own, kit = record.path(LAB), tmp_path / "kit/solutions/results" / f"{LAB}.jsonl"
     for file in (own, kit):
         file.parent.mkdir(parents=True)
     return own, kit
@@ -59,6 +60,16 @@ def test_the_newest_record_counts(folders):
     write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": 5e9}, {**ADDITION, "speed": 30e9})
     machine = here.machine()
     assert (machine.inside.bandwidth, machine.reduce) == (5e9, 30e9)
+
+
+def test_any_lab_may_have_measured_it(folders):
+    later = {"lab": "99_elsewhere", "utc": "2026-11-22T10:00:00"}
+    write(folders[0], LINK, ADDITION)
+    write(folders[0].with_name("99_elsewhere.jsonl"), {**LINK, **later, "bandwidth": 5e9})
+    machine = here.machine()
+    assert machine.inside.bandwidth == 5e9
+    assert "your own records of lab 99, inside a node" in machine.sources["inside"]
+    assert "your own records of lab 22, a += b" in machine.sources["reduce"]
 
 
 def test_inside_and_between_nodes_are_two_links(folders):
@@ -96,9 +107,8 @@ def test_without_own_records_the_kits_are_taken_and_said(folders):
 
 
 def test_none_at_all_is_a_sentence(folders, capsys):
-    with pytest.raises(
-        LabError, match="your own records are not there yet, and the kit's reference records have no"
-    ):
+    lack = r"records have no usable α and β \(result `link`\)"
+    with pytest.raises(LabError, match=f"your own {lack}, and the kit's reference {lack}"):
         here.machine()
     with pytest.raises(LabError, match="Solve and run lab 22, or choose another machine"):
         virtual.machine("here")

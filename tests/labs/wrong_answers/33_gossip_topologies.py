@@ -8,15 +8,15 @@ WEIGHT = "W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))"
 REST = "        W[i, i] = 1 - W[i].sum()"
 POST = """    requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]
     requests += [comm.Isend(vector, dest=other) for other in neighbours]
-    for one in requests:
-        one.Wait()
+    for request in requests:
+        request.Wait()
     vector *= weights[comm.rank]
     for other, box in boxes.items():
         vector += weights[other] * box"""
 MIX = """    vector *= weights[comm.rank]
     for other, box in boxes.items():
         vector += weights[other] * box"""
-STEP = """        gradient = gradient_at(parameters, mine)
+STEP = """        gradient = gradient_at(parameters, share)
         # Across ranks: only neighbours talk.
         gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])
         parameters -= learning_rate * gradient
@@ -54,8 +54,8 @@ WRONG = [
         comm.Recv(box, source=other)
 """ + MIX, "deadlock"),
     Wrong("33.2", "mixes before the old vector has left",
-          "    for one in requests:\n        one.Wait()\n" + MIX,
-          MIX + "\n    for one in requests:\n        one.Wait()", "before its Wait"),
+          "    for request in requests:\n        request.Wait()\n" + MIX,
+          MIX + "\n    for request in requests:\n        request.Wait()", "before its Wait"),
     Wrong("33.2", "a plain mean instead of the weights",
           MIX, "    vector[:] = (vector + sum(boxes.values())) / (1 + len(boxes))",
           "wheel of 5, 80 values, 1 steps, against W @ X"),
@@ -63,7 +63,7 @@ WRONG = [
           "    vector *= weights[comm.rank]\n", "", "ring of 4, 64 values, 1 steps, against W @ X"),
     Wrong("33.2", "a new array: the caller's vector stays",
           "vector *= weights[comm.rank]", "vector = vector * weights[comm.rank]",
-          "no rank's vector has changed"),
+          "No rank's vector has changed. Mix in place"),
     Wrong("33.2", "a weight by place in the list, not by rank", MIX, """\
     vector *= weights[comm.rank]
     for place, box in enumerate(boxes.values()):
@@ -74,8 +74,8 @@ WRONG = [
     everybody = [np.empty_like(vector) for _ in range(comm.size)]
     requests = [comm.Irecv(everybody[other], source=other) for other in range(comm.size)]
     requests += [comm.Isend(vector, dest=other) for other in range(comm.size)]
-    for one in requests:
-        one.Wait()
+    for request in requests:
+        request.Wait()
     vector[:] = sum(weights[other] * everybody[other] for other in range(comm.size))""",
           "messages; it should be"),
     Wrong("33.2", "boxes of float64 for vectors of float32",
@@ -83,17 +83,17 @@ WRONG = [
     Wrong("33.3", "gradients are mixed, not parameters",
           "gossip(comm, parameters, neighbours", "gossip(comm, gradient, neighbours", "1 steps: rank"),
     Wrong("33.3", "the step comes before the mixing", STEP,
-          "        parameters -= learning_rate * gradient_at(parameters, mine)\n"
+          "        parameters -= learning_rate * gradient_at(parameters, share)\n"
           "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n",
           "1 steps: rank"),
     Wrong("33.3", "the gradient of the mixed parameters", STEP,
           "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n"
-          "        parameters -= learning_rate * gradient_at(parameters, mine)\n",
+          "        parameters -= learning_rate * gradient_at(parameters, share)\n",
           "2 steps: rank"),
     Wrong("33.3", "nobody talks",
           "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n", "", "2 steps: rank"),
     Wrong("33.3", "the gradient of the whole batch on every rank",
-          "gradient_at(parameters, mine)", "gradient_at(parameters, rows)", "1 steps: rank"),
+          "gradient_at(parameters, share)", "gradient_at(parameters, rows)", "1 steps: rank"),
     Wrong("33.3", "rank 0's weights on all ranks",
           "neighbours[comm.rank], W[comm.rank]", "neighbours[comm.rank], W[0]", "1 steps: rank"),
 ]

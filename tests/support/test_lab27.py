@@ -1,4 +1,4 @@
-"""Devices: what a stand-in's copies cost, when their bytes move, what is refused; a GPU if there is one."""
+"""Lab 27: what a stand-in's copies cost, when their bytes move, what is refused; a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 from labkit import launch, virtual, world
-from labkit.errors import CheckFailed, LabError
+from labkit.errors import LabError
 from support import lab27
-from support.lab27.emulated import Memory, Pinned, _sleep
+from support.lab27.emulated import Memory, sleep
+from support.lab27.host import Pinned
 
 HAS_GPU = world.device().startswith("cuda")
 every_device = pytest.mark.parametrize(
@@ -41,7 +42,8 @@ def in_halves(comm, device, out, into, outbox, inbox, dest, source):
 
 def on_clock():
     """A stand-in on a clock of its own, and the list of how long it paused."""
-    now, pauses = [0.0], []
+    now = [0.0]
+    pauses = []
 
     def pause(seconds):
         pauses.append(seconds)
@@ -138,7 +140,7 @@ def test_real_mpi_refuses_a_stand_ins_memory():
 @pytest.mark.parametrize("seconds", [5e-5, 3e-3])
 def test_a_pause_is_never_short(seconds):
     start = time.perf_counter()
-    _sleep(seconds)
+    sleep(seconds)
     assert time.perf_counter() - start >= seconds
 
 
@@ -155,10 +157,22 @@ def test_ask_mpi():
         assert built is False
 
 
-def test_trials_take_a_right_way():
-    runs = lab27.trials(staged, [1, 100], ranks=[1, 3])
-    assert [run.ranks for run in runs] == [1, 1, 3, 3]
-    assert runs[1].time == pytest.approx(2 * (1e-5 + 1e-7) + 2e-6 + 1e-7)
+def test_a_trial_tells_what_a_way_did_and_what_it_may_cost():
+    trial = lab27.trial(staged, 3, 100)
+    assert (trial.ranks, trial.chunks) == (3, 1)
+    for rank, received in enumerate(trial.received):
+        np.testing.assert_array_equal(received, lab27.sent_by((rank - 1) % 3, 100))
+    assert (trial.copies(0, "to host"), trial.copies(2, "to device")) == (1, 1)
+    assert trial.time == pytest.approx(2 * (1e-5 + 1e-7) + 2e-6 + 1e-7)
+    assert trial.overlapped == pytest.approx(trial.time)
+    assert trial.longest == pytest.approx(1.02 * trial.time)
+
+
+def test_chunks_in_turns_take_longer_than_a_good_pipeline():
+    trial = lab27.trial(in_halves, 2, 1000, 100)
+    assert trial.chunks == 10
+    assert trial.time == pytest.approx(trial.in_turns)
+    assert trial.overlapped < trial.longest < trial.in_turns
 
 
 def lazy(comm, device, out, into, outbox, inbox, dest, source):
@@ -167,32 +181,26 @@ def lazy(comm, device, out, into, outbox, inbox, dest, source):
     device.to_device(into, inbox).wait()
 
 
-def twice(comm, device, out, into, outbox, inbox, dest, source):
-    staged(comm, device, out, into, outbox, inbox, dest, source)
+def forgetful(comm, device, out, into, outbox, inbox, dest, source):
     device.to_host(outbox, out).wait()
-
-
-def all_of_it_thrice(comm, device, out, into, outbox, inbox, dest, source):
-    staged(comm, device, out, into, outbox, inbox, dest, source)
     comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)
 
 
-@pytest.mark.parametrize(
-    ("way", "chunk", "says"),
-    [
-        (lazy, None, "rubbish of a pinned buffer"),
-        (twice, None, "the number of copies to host: expected 1, got 2"),
-        (all_of_it_thrice, None, "the messages that rank 0 sent: expected 1, got 2"),
-        (in_halves, 100, "in turns"),
-    ],
-)
-def test_trials_refuse(way, chunk, says):
-    with pytest.raises(CheckFailed, match=says):
-        lab27.trials(way, [1000], chunk, ranks=[2])
+@pytest.mark.parametrize(("way", "rubbish"), [(lazy, lab27.UNUSED), (forgetful, lab27.EMPTY)])
+def test_what_nobody_filled_shows(way, rubbish):
+    for received in lab27.trial(way, 2, 1000).received:
+        assert (received == rubbish).all()
 
 
-def test_on_ranks_and_race():
-    launch.run(lab27.on_ranks, staged, 1001, None, 1e-5, 1e9, ranks=3)
+def test_a_message_as_one_reads_it():
+    assert lab27.message(10, None) == "10 bytes"
+    assert lab27.message(10, 3) == "10 bytes in chunks of 3"
+
+
+def test_exchange_and_race_on_real_ranks():
+    received = launch.run(lab27.exchange, staged, 1001, None, 1e-5, 1e9, ranks=3)
+    for rank in range(3):
+        np.testing.assert_array_equal(received[rank], lab27.sent_by((rank - 1) % 3, 1001))
     ways = {"one piece": (staged, None), "chunks": (in_halves, 50), **lab27.STEPS}
     rows, name = launch.run(lab27.race, [100], ways, 1e-5, 1e9, seconds=0.1, ranks=2)[0]
     assert set(rows["inside a node"]) == set(ways)
@@ -200,8 +208,8 @@ def test_on_ranks_and_race():
 
 
 def test_busy():
-    [run] = lab27.trials(staged, [1000], ranks=[2], trace=True)
-    rows = lab27.busy(run, "x")
+    trial = lab27.trial(staged, 2, 1000, trace=True)
+    rows = lab27.busy(trial, "x")
     assert list(rows) == ["to host, x", "message, x", "to device, x"]
     assert [len(spans) for spans in rows.values()] == [1, 1, 1]
     assert rows["to host, x"][0] == pytest.approx((0, 1.1e-5))

@@ -1,10 +1,11 @@
-"""An NVIDIA GPU as a device of lab 27, through PyTorch."""
+"""An NVIDIA GPU as a device, through PyTorch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from support.lab27.emulated import Copy, Pinned, refuse
+from support.lab27.emulated import EMPTY
+from support.lab27.host import Copy, Pinned, refuse
 
 
 class Cuda:
@@ -13,13 +14,15 @@ class Cuda:
     def __init__(self, name: str):
         import torch
 
-        self._torch, self._device = torch, torch.device(name)
+        self._torch = torch
+        self._device = torch.device(name)
         torch.cuda.set_device(self._device)  # MPI libraries look at the current device, too
-        self._up, self._down = (torch.cuda.Stream(self._device) for _ in range(2))
+        self._up = torch.cuda.Stream(self._device)
+        self._down = torch.cuda.Stream(self._device)
         self.name = f"{name} ({torch.cuda.get_device_name(self._device)})"
 
     def empty(self, nbytes: int):
-        return self._torch.full((nbytes,), 0xEE, dtype=self._torch.uint8, device=self._device)
+        return self._torch.full((nbytes,), EMPTY, dtype=self._torch.uint8, device=self._device)
 
     def array(self, values: np.ndarray):
         return self._torch.from_numpy(np.array(values, np.uint8)).to(self._device)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 import numpy as np
 from labkit.errors import LabError
 from labkit.timing import human
+
+from support.lab27.host import Copy, Pinned, refuse
+
+# Bytes that stand for rubbish.
+EMPTY = 0xEE  # in device memory that nobody filled
+UNUSED = 0xDD  # in a pinned buffer that nobody filled
+CLOSED = "This is device memory: neither the host nor its MPI can read it. Copy it to pinned memory first."
 
 
 class Memory:
@@ -26,16 +32,13 @@ class Memory:
         return len(self._values)
 
     def __array__(self, *_, **__):
-        raise LabError(_CLOSED)
+        raise LabError(CLOSED)
 
     def __dlpack__(self, **_):
-        raise LabError(_CLOSED)
+        raise LabError(CLOSED)
 
     def __dlpack_device__(self):  # what mpi4py asks first of memory that is not the host's
-        raise LabError(_CLOSED)
-
-
-_CLOSED = "This is device memory: neither the host nor its MPI can read it. Copy it to pinned memory first."
+        raise LabError(CLOSED)
 
 
 class StandIn:
@@ -50,16 +53,18 @@ class StandIn:
     def __init__(self, latency: float, rate: float, clock=time.perf_counter, pause=None):
         if not (latency >= 0 and rate > 0):
             raise LabError(f"A device copies after 0 s or more, at above 0 bytes/s, not {latency}, {rate}.")
-        self.latency, self.rate = latency, rate
+        self.latency = latency
+        self.rate = rate
         self.name = f"stand-in, {rate / 1e9:g} GB/s after {human(latency)}"
-        self._clock, self._pause = clock, pause or _sleep
+        self._clock = clock
+        self._pause = pause or sleep
         self._queue: dict[str, list] = {"to host": [], "to device": []}
         self._free = dict.fromkeys(self._queue, 0.0)
         self.log: list[tuple[str, int, float, float]] = []
 
     def empty(self, nbytes: int) -> Memory:
         """Device memory of nbytes; what is in it is rubbish."""
-        return Memory(np.full(nbytes, 0xEE, np.uint8))
+        return Memory(np.full(nbytes, EMPTY, np.uint8))
 
     def array(self, values: np.ndarray) -> Memory:
         """Device memory with these bytes in it, outside of all timing."""
@@ -71,7 +76,7 @@ class StandIn:
 
     def pinned(self, *shape: int) -> Pinned:
         """A buffer of the host for copies, full of rubbish. Slow to get: once, not for each message."""
-        return np.full(shape, 0xDD, np.uint8).view(Pinned)
+        return np.full(shape, UNUSED, np.uint8).view(Pinned)
 
     def to_host(self, host: Pinned, memory: Memory) -> Copy:
         """Start to copy device memory into a host buffer of the same length."""
@@ -97,45 +102,21 @@ class StandIn:
 
     def _wait(self, engine: str, job: tuple) -> None:
         queue = self._queue[engine]
-        while any(one is job for one in queue):  # an engine keeps the order: the copies before it come first
+        while any(
+            queued is job for queued in queue
+        ):  # an engine keeps the order: copies before it come first
             into, source, _ = queue.pop(0)
             into[...] = source
-        left = job[2] - self._clock()
+        _, _, end = job
+        left = end - self._clock()
         if left > 0:
             self._pause(left)
 
 
-def _sleep(seconds: float) -> None:
+def sleep(seconds: float) -> None:
     """Asleep, so that other ranks have the core; the last 0.1 ms awake, as nobody is woken on time."""
     end = time.perf_counter() + seconds
     if seconds > 2e-4:
         time.sleep(seconds - 1e-4)
     while time.perf_counter() < end:
         os.sched_yield()
-
-
-# What all devices share: pinned memory of the host, copies under way, what they refuse.
-
-
-class Pinned(np.ndarray):
-    """Page-locked memory of the host: the only memory that a device's engines reach by themselves."""
-
-
-class Copy:
-    """A copy under way. It is over when `wait()` has returned; before that, leave both its ends alone."""
-
-    def __init__(self, wait: Callable[[], None]):
-        self.wait = wait
-
-
-def refuse(host, memory, kind: type, call: str) -> None:
-    if not isinstance(host, Pinned) or not isinstance(memory, kind):
-        got = " and ".join(type(one).__name__ for one in (host, memory))
-        raise LabError(
-            f"device.{call}: `host` is pinned memory from device.pinned, `memory` the device's; not {got}."
-        )
-    if len(host) != len(memory):
-        raise LabError(
-            f"device.{call}: the host's buffer has {len(host)} bytes, the device's memory {len(memory)}. "
-            "Slice the longer one."
-        )

@@ -46,6 +46,14 @@ WRONG = [
     Wrong("27.1", "memory that is not pinned",
           "device.to_host(outbox, out).wait()", "device.to_host(np.empty(len(out), np.uint8), out).wait()",
           "pinned memory from device.pinned"),
+    Wrong("27.1", "copies to the host twice",
+          "device.to_host(outbox, out).wait()",
+          "device.to_host(outbox, out).wait()\n    device.to_host(outbox, out).wait()",
+          "the number of copies to host: expected 1, got 2"),
+    Wrong("27.1", "sends twice",
+          "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n",
+          "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n" * 2,
+          "the messages that rank 0 sent: expected 1, got 2"),
     Wrong("27.2", "waits for each chunk to come before it copies the next", LATE, """\
         coming.Wait()
         if i + 1 < len(pieces):
@@ -98,9 +106,10 @@ WRONG = [
           "    return False", "    return built is True", "Intel(R) MPI"),
     Wrong("27.4", "the number of chunks, not their bytes",
           "round(sqrt(nbytes * start / rest))", "round(sqrt(nbytes * rest / start))", "is best"),
-    Wrong("27.4", "all three steps in r", "for _, each in steps) - slow", "for _, each in steps)", "is best"),
+    Wrong("27.4", "all three steps in r",
+          "for _, per_byte in steps) - slow", "for _, per_byte in steps)", "is best"),
     Wrong("27.4", "the slowest step in r",
-          "rest = sum(each for _, each in steps) - slow", "rest = slow", "is best"),
+          "rest = sum(per_byte for _, per_byte in steps) - slow", "rest = slow", "is best"),
     Wrong("27.4", "no root", "sqrt(nbytes * start / rest)", "nbytes * start / rest", "is best"),
     Wrong("27.4", "not a whole number",
           "round(sqrt(nbytes * start / rest))", "sqrt(nbytes * start / rest)", "a whole number"),

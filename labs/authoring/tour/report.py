@@ -75,7 +75,7 @@ def write(
 
 def _highlights(report: dict) -> list[tuple[str, str]]:
     values = [(label, report[key.split(".")[0]][key.split(".")[1]]) for key, label in _HIGHLIGHTS]
-    made = [(label, doctor.words(value)) for label, value in values if value is not None]
+    made = [(label, doctor.readable(value)) for label, value in values if value is not None]
     mpi = report["mpi"]
     return [*made, ("MPI", f"{mpi['family'] or ''} {mpi['version']}".strip())] if mpi["version"] else made
 

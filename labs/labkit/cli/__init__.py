@@ -1,5 +1,10 @@
-"""The learner's verbs: `python -m labkit run|submit|results|scaling|trace|doctor|progress`."""
+"""The learner's commands: `python -m labkit VERB …`, which the Makefile calls.
 
-from labkit.cli.main import main
+| name | what it is |
+|---|---|
+| `main` | runs one verb: run, submit, results, scaling, trace, progress, doctor |
+"""
+
+from labkit.cli.verbs import main
 
 __all__ = ["main"]

@@ -6,7 +6,11 @@ import argparse
 import sys
 from datetime import datetime
 
+from labkit import labfile, paths
+from labkit.cli.settings import add_set
 from labkit.errors import LabError, NotHere
+
+_COLOURS = {"completed": "green", "running": "cyan", "pending": "yellow", "unknown": "dim"}
 
 
 def add_verbs(verbs) -> None:
@@ -28,18 +32,6 @@ def add_verbs(verbs) -> None:
     scaling.set_defaults(call=_scaling)
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
-    """--set NAME=VALUE …, once or more often."""
-    parser.add_argument(
-        "--set",
-        nargs="*",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="other values of parameters",
-    )
-
-
 def _job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
     parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
@@ -55,8 +47,6 @@ def _count(name: str, text: str) -> int:
 
 
 def _options(options: argparse.Namespace) -> dict:
-    from labkit import labfile
-
     settings = dict(labfile.read_setting(text) for text in options.set)
     return {
         "ranks_per_node": options.ranks and _count("RANKS", options.ranks),
@@ -75,20 +65,19 @@ def _submit(options: argparse.Namespace) -> int:
 
 
 def _announce(job) -> None:
-    from labkit.cluster import shown
-
-    print(f"Submitted {job}. It prints to {shown(job.file)}; `make results` shows how it stands.", flush=True)
+    file = paths.paths.shown(job.file)
+    print(f"Submitted {job}. It prints to {file}; `make results` shows how it stands.", flush=True)
 
 
 def _wait(jobs: list) -> int:
     """Wait for each job in turn and show what it printed. 130 after Ctrl-C."""
-    from labkit.cluster import StoppedWaiting
+    from labkit import cluster
 
     status = 0
     for job in jobs:
         try:
             job.wait(timeout=None)
-        except StoppedWaiting as stopped:
+        except cluster.StoppedWaiting as stopped:
             print(stopped, file=sys.stderr)
             return 130
         except LabError as error:
@@ -129,16 +118,14 @@ def _results(options: argparse.Namespace) -> int:
     if not jobs:
         print("No batch jobs yet. `make submit LAB=40 NODES=2` submits one.")
         return 0
-    show(jobs)
+    _show(jobs)
     return 0
 
 
-def show(jobs: list) -> None:
+def _show(jobs: list) -> None:
     """A table of jobs, the newest last."""
     from rich.console import Console
     from rich.table import Table
-
-    from labkit.cluster import shown
 
     table = Table(title="Your batch jobs")
     for name in ("Job", "Lab", "Site", "Nodes × ranks", "State", "Submitted", "Records"):
@@ -152,7 +139,7 @@ def show(jobs: list) -> None:
         records = str(len(job.entries()) or "")
         lab = f"{job.lab[:2]}{' solved' if job.solved else ''}"
         table.add_row(
-            job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records, shown(job.file)
+            job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records, paths.shown(job.file)
         )
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
@@ -169,11 +156,9 @@ def _state(job, silent: dict[str, str]) -> str:
         return "not known"
     try:
         status = job.status()
-    except (cluster.NoAnswer, NotHere) as error:
+    except (cluster.slurm.NoAnswer, NotHere) as error:
         silent[place] = str(error)
         return "not known"
     word = status.state.replace("_", " ")
-    colour = {"completed": "green", "running": "cyan", "pending": "yellow", "unknown": "dim"}.get(
-        status.state, "red"
-    )
-    return f"[{colour}]{word}[/]" + (f", {cluster.why(status)}" if status.waits else "")
+    why = f", {cluster.why(status)}" if status.waits else ""
+    return f"[{_COLOURS.get(status.state, 'red')}]{word}[/]{why}"

@@ -2,72 +2,60 @@
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from labkit import copies, labfile, launch, paths, world
+from labkit.cli.settings import add_set
 from labkit.errors import LabError
+
+PATIENCE = 10.0  # seconds that mpiexec gets to end its ranks itself
+
+
+def add_verb(verbs) -> None:
+    """Add `run` to labkit's parser."""
+    parser = verbs.add_parser("run", help="run a lab's script")
+    parser.add_argument("lab", help="number or stem")
+    parser.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
+    add_set(parser)
+    parser.add_argument("--solved", action="store_true", help="the solved lab")
+    parser.set_defaults(call=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    return run(options.lab, ranks=options.np, settings=options.set, solved=options.solved)
 
 
 def run(lab: str, ranks: int = 1, settings: Sequence[str] = (), solved: bool = False) -> int:
     """Run the learner's script (or the solved one) on that many ranks. Returns its exit status.
 
-    A solved run keeps its progress and records apart, in home()/solved.
+    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130.
     """
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
     stem = labfile.find(lab)
     path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
     if not path.exists():
-        raise LabError(f"{path.relative_to(paths.root())} is missing: `make labs` writes it.")
+        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
     env = dict(os.environ)
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
-    # Ranks share the cores: more threads than cores only get into each other's way.
-    for name in launch.THREAD_VARIABLES if ranks > 1 else ():
-        env.setdefault(name, str(max(1, world.cores() // ranks)))
+    if ranks > 1:
+        # Ranks share the cores: more threads than cores only get into each other's way.
+        for name in launch.THREAD_VARIABLES:
+            env.setdefault(name, str(max(1, world.cores() // ranks)))
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:
-        return _run([*launcher(ranks), sys.executable, str(script)], env)
+        command = [*_launcher(ranks), sys.executable, str(script)]
+        ended = launch.run_to_end(command, env=env, cwd=paths.root(), patience=PATIENCE)
+    return 130 if ended.cause == "SIGINT" else ended.status
 
 
-def launcher(ranks: int) -> list[str]:
+def _launcher(ranks: int) -> list[str]:
     """The command that starts so many ranks here; [] for one rank, which is plain Python."""
     if ranks == 1:
         return []
-    command = launch.mpiexec()
-    kind = launch.flavor(command)
-    if kind == "mpirun_rsh":
-        return [command, "-export-all", "-np", str(ranks), *["localhost"] * ranks]
-    if kind == "openmpi":
-        return [command, "-n", str(ranks), "--oversubscribe"]
-    return [command, "-n", str(ranks)]
-
-
-def _run(command: list[str], env: dict[str, str]) -> int:
-    # mpiexec ends its ranks itself when it is told to end, so it gets the chance before it is killed.
-    process = subprocess.Popen(command, env=env, cwd=paths.root())
-    try:
-        with _passing_on(process, signal.SIGTERM):
-            return process.wait()
-    except KeyboardInterrupt:  # the terminal has sent Ctrl-C to the children as well
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.wait(10)
-        return 130
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-@contextlib.contextmanager
-def _passing_on(process: subprocess.Popen, number: int) -> Iterator[None]:
-    before = signal.signal(number, lambda *_: process.send_signal(number))
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
+    mpiexec = launch.mpiexec()
+    return [mpiexec, *launch.launcher_options(mpiexec, "plain", ranks=ranks)]

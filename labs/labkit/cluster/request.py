@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from labkit import labfile, paths, world
 from labkit.cluster import job as cluster_job
@@ -34,9 +33,8 @@ class Request:
 
     stem: str
     site: str
-    where: Path | None  # the folder of Slurm's commands; None: in PATH
+    client: slurm.Client
     options: tuple[str, ...]
-    env: Mapping[str, str]
     settings: Mapping[str, object]
     solved: bool
 
@@ -62,39 +60,41 @@ class Request:
         if site is None:
             _no_site()
         known = sites.load(site)
-        where = slurm.commands(site)
+        env = environment(os.environ, known, site, text, solved)
+        client = slurm.at(site)
         options = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
-        _enough_nodes(nodes, known, options, where)
+        _check_nodes(nodes, known, options, client)
         if ranks_per_node is not None:
             options.append(f"--ntasks-per-node={ranks_per_node}")
-        env = environment(os.environ, known, site, text, solved)
-        return cls(stem, site, where, tuple(options), env, dict(settings), solved)
+        return cls(stem, site, slurm.Client(client.folder, env), tuple(options), dict(settings), solved)
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
-        home, learners = paths.home().resolve(), slurm.learners_home()
+        home = paths.home().resolve()
+        learners = slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
         # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is overwritten.
         name = f"{self.stem}-%j-{datetime.now():%Y%m%d-%H%M%S}.out"
         pattern = f"{str(home / 'jobs').replace('%', '%%')}/{name}"
-        asked = [*self.options, f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
-        script = f"slurm/{self.stem}.sbatch"
+        named = [f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
         submitted = cluster_job.now()
-        with (
-            _signals_held()
-        ):  # Ctrl-C must not come between Slurm's taking the job and its being written down
-            said = slurm.call(
-                "sbatch", "--parsable", "--export=ALL", *asked, script,
-                where=self.where, env=self.env, cwd=paths.root(),
-            )  # fmt: skip
-            number = slurm.job_number(said)
+        with _interrupts_held():  # no Ctrl-C between Slurm's taking the job and its being written down
+            number = self.client.submit("--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch")
+            folder = self.client.folder
             job = Job(
-                number=number, lab=self.stem, site=self.site, nodes=nodes, ranks=None, submitted=submitted,
+                number=number,
+                lab=self.stem,
+                site=self.site,
+                nodes=nodes,
+                ranks=None,
+                submitted=submitted,
                 file=str(home / "jobs" / name.replace("%j", number)),
                 home=str(learners / "solved" if self.solved else learners),
-                settings=dict(self.settings), solved=self.solved, study=study,
-                commands=str(self.where) if self.where else None,
-            )  # fmt: skip
+                settings=dict(self.settings),
+                solved=self.solved,
+                study=study,
+                commands=str(folder) if folder else None,
+            )
             try:
                 job.ranks = job.status().ranks
             finally:
@@ -106,7 +106,7 @@ def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str
     """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
     path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
     if not path.exists():
-        raise LabError(f"{path.relative_to(paths.root())} is missing: `make labs` writes it.")
+        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
     if settings:
         labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
     return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())
@@ -128,52 +128,56 @@ def environment(
 ) -> dict[str, str]:
     """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh reads."""
     kept = {name: own[name] for name in _FOR_CLIENTS if name in own}
-    env = {name: value for name, value in world.clean(own).items() if name not in _NOT_FOR_JOBS}
-    before = own.get("SITE")
-    if (
-        before != site and before in sites.names()
-    ):  # what `source` of that site's file left is not for this one
-        left = sites.load(before, {name: own[name] for name in ("PATH", "HOME") if name in own})
-        env = {name: value for name, value in env.items() if name == "PATH" or left.get(name) != value}
+    env = world.clean(sites.without_other_site(site, own))
+    env = {name: value for name, value in env.items() if name not in _NOT_FOR_JOBS}
     if env.get("MPLBACKEND", "").startswith("module:"):  # a notebook's; in a job there is none
         del env["MPLBACKEND"]
     env = {name: value for name, value in env.items() if value or not name.startswith("SBATCH_")}
     env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(slurm.learners_home())}
-    return env | ({"SET": settings} if settings else {}) | ({"SOLVED": "1"} if solved else {})
+    if settings:
+        env["SET"] = settings
+    if solved:
+        env["SOLVED"] = "1"
+    return env
 
 
 def _no_site() -> None:
     """Nobody said which site this is: is there a Slurm at all?"""
-    slurm.partitions(slurm.commands(None))  # NotHere says how to come by one
+    slurm.at(None).partitions()  # NotHere says how to come by one
     names = ", ".join(sites.names()) or "none"
     raise LabError(f"Say which site this is: SITE=name. These are known: {names}. `make site` writes one.")
 
 
-def _enough_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], where: Path | None) -> None:
-    """Slurm itself lets a job with too many nodes wait for ever."""
-    there = slurm.partitions(where)
-    wanted = partition_names(known, options)
-    fitting = [one for one in there if one.name in wanted] if wanted else there[:1]
+def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], client: slurm.Client) -> None:
+    """LabError for too many nodes: Slurm itself lets such a job wait for ever."""
+    partitions = client.partitions()
+    names = partition_names(known, options)
+    if names:
+        fitting = [partition for partition in partitions if partition.name in names]
+    else:
+        fitting = [partition for partition in partitions if partition.default] or partitions[:1]
     if not fitting:
         return  # a partition that sinfo does not show: sbatch knows more
-    largest = max(fitting, key=lambda one: one.nodes)
-    if nodes > largest.nodes:
-        more = " `make tabletop-down`, then `make tabletop NODES=…` starts a larger one." if where else ""
-        many = f"{largest.nodes} node{'s' * (largest.nodes != 1)}"
+    widest = max(fitting, key=lambda partition: partition.largest)
+    if nodes > widest.largest:
+        more = ""
+        if client.folder is not None:  # a tabletop
+            more = " `make tabletop-down`, then `make tabletop NODES=…` starts a larger one."
+        count = "1 node" if widest.largest == 1 else f"{widest.largest} nodes"
         raise LabError(
-            f"A job in partition {largest.name} can have {many}, so NODES={nodes} will not start.{more}"
+            f"A job in partition {widest.name} can have {count}, so NODES={nodes} will not start.{more}"
         )
 
 
 def partition_names(known: Mapping[str, str], options: Sequence[str]) -> list[str]:
     """The partitions that a job will ask for; [] for the default one."""
-    found = re.search(r"(?:^|\0)(?:--partition(?:=|\0)|-p\0?)([^\0]+)", "\0".join(options))
-    named = found[1] if found else known.get("SBATCH_PARTITION") or os.environ.get("SBATCH_PARTITION", "")
+    match = re.search(r"(?:^|\0)(?:--partition(?:=|\0)|-p\0?)([^\0]+)", "\0".join(options))
+    named = match[1] if match else known.get("SBATCH_PARTITION") or os.environ.get("SBATCH_PARTITION", "")
     return [name for name in named.split(",") if name]
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
+def _interrupts_held() -> Iterator[None]:
     """Ctrl-C waits until the end of this block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

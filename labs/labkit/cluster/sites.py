@@ -10,14 +10,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labkit import paths
+from labkit.cluster import slurm
 from labkit.errors import LabError
 
 LAUNCHERS = ("srun", "mpirun_rsh", "mpiexec", "mpirun", "ibrun")
-FLAVORS = ("mpich", "mvapich2", "mvapich2-gdr", "mvapich-plus", "cray-mpich", "openmpi", "intelmpi")
 GPU_FORMS = ("gpus-per-node", "gres", "none")
+# LABKIT_MPI, and the families that the library itself may then name (see labkit.doctor.identify).
+FLAVORS = {
+    "mpich": ("MPICH",),
+    "mvapich2": ("MVAPICH2", "MVAPICH2-GDR"),
+    "mvapich2-gdr": ("MVAPICH2-GDR",),
+    "mvapich-plus": ("MVAPICH-Plus", "MVAPICH"),
+    "cray-mpich": ("Cray MPICH",),
+    "openmpi": ("Open MPI",),
+    "intelmpi": ("Intel MPI",),
+}
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=|:\s+\$\{(\w+):?=")
+
+
+def here() -> str | None:
+    """The site we are at: $SITE, else "tabletop" when one runs on this machine, else None."""
+    return os.environ.get("SITE") or ("tabletop" if slurm.tabletop() else None)
 
 
 def names() -> list[str]:
@@ -27,13 +42,13 @@ def names() -> list[str]:
 
 def path(name: str) -> Path:
     """The file of a site. LabError that names the known sites when there is none."""
-    found = _folder() / f"{name}.sh"
-    if not _NAME.fullmatch(name) or name == "template" or not found.is_file():
+    file = _folder() / f"{name}.sh"
+    if not _NAME.fullmatch(name) or name == "template" or not file.is_file():
         raise LabError(
             f"There is no site {name!r}. These are known: {', '.join(names()) or 'none'}. "
             "`make site` asks a few questions and writes one."
         )
-    return found
+    return file
 
 
 def load(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -44,28 +59,29 @@ def load(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     another site's file left there is not taken for the user's own.
     """
     file = path(name)
-    start = _own(name, os.environ if environ is None else environ)
+    start = without_other_site(name, os.environ if environ is None else environ)
     return {key: value for key, value in _sourced(file, start).items() if value}
 
 
 def environment(name: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """A whole environment for sbatch: the user's, without what another site's file left there, and load()."""
-    start = _own(name, os.environ if environ is None else environ)
+    start = without_other_site(name, os.environ if environ is None else environ)
     return {**start, **load(name, start)}
 
 
 def assigned(text: str) -> list[str]:
     """The variables that the text of a site file assigns, in order of appearance."""
-    found = []
+    variables = []
     for line in text.splitlines():
         if line.lstrip().startswith("#"):
             continue
         words = [line] if re.match(r"\s*:\s", line) else _words(line)
-        found += [match[1] or match[2] for word in words if (match := _ASSIGNED.match(word))]
-    return list(dict.fromkeys(found))
+        matches = [_ASSIGNED.match(word) for word in words]
+        variables += [match[1] or match[2] for match in matches if match]
+    return list(dict.fromkeys(variables))
 
 
-def _own(name: str, environ: Mapping[str, str]) -> dict[str, str]:
+def without_other_site(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without the values that the file of another site, named by $SITE, has set there."""
     before = environ.get("SITE", "")
     if before == name or before not in names():
@@ -98,16 +114,12 @@ def _sourced(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise LabError(
-            f"{_shown(file)} does not end within 60 s. A site file only sets variables; "
+            f"{paths.shown(file)} does not end within 60 s. A site file only sets variables; "
             "modules go into LABKIT_MODULES."
         ) from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise LabError(f"bash cannot read {_shown(file)}: {said[0]}")
+        complaint = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise LabError(f"bash cannot read {paths.shown(file)}: {complaint[0]}")
     pairs = (pair.partition("=") for pair in done.stdout.decode(errors="replace").split("\0"))
     values = {key: value for key, _, value in pairs}
     return {key: values[key] for key in wanted if key in values}
-
-
-def _shown(file: Path) -> str:
-    return str(file.relative_to(paths.root()))

@@ -1,4 +1,12 @@
-"""Slurm's commands: found, called with a time limit, and understood. What goes wrong becomes one sentence."""
+"""The client of Slurm's commands: found, called with a time limit, and understood.
+
+    client = slurm.at("tabletop")      # NotHere where there are no such commands
+    client.partitions()
+    client.call("scancel", "17")
+
+A command that does not succeed raises NoSlurm, NoAnswer or Refused, all of them `Failed`: one sentence, and
+in `.reason` the few words of it that another sentence can take up.
+"""
 
 from __future__ import annotations
 
@@ -15,46 +23,159 @@ from labkit.errors import LabError, NotHere
 
 QUERY_SECONDS = 30  # squeue itself gives up after 20 s without an answer
 SUBMIT_SECONDS = 90
+PING_SECONDS = 10
 
 NO_SLURM = (
     "There is no Slurm here. `make tabletop` starts one on this machine (then SITE=tabletop); "
     "on a cluster, do this on its login node."
 )
-_NOT_SET_UP = ("Could not establish a configuration source", "is not running. Start it")
+_NO_CONFIGURATION = "Could not establish a configuration source"
+_TABLETOP_IS_DOWN = "is not running. Start it"
 _NO_ANSWER = ("Unable to contact slurm controller", "timed out", "connect failure", "Connection refused")
 # What the user's own settings would make of the columns that are read here.
 _FORMATS = re.compile(r"(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
+_PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
 
 
-class NoAnswer(LabError):
+class Failed(LabError):
+    """A command of Slurm's did not do what it was asked for. `.reason`: why, in the fewest words."""
+
+    def __init__(self, sentence: str, reason: str):
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class NoSlurm(Failed, NotHere):
+    """Slurm's commands are not here, or belong to no cluster."""
+
+
+class NoAnswer(Failed):
     """Slurm's controller does not answer now; it may a moment later."""
 
 
-class Refused(LabError):
-    """Slurm answered, and said no. `.said` is its own sentence."""
-
-    def __init__(self, text: str, said: str):
-        super().__init__(text)
-        self.said = said
+class Refused(Failed):
+    """Slurm answered, and said no."""
 
 
 class Partition(NamedTuple):
-    """A partition's name, and the most nodes that a job may have there."""
+    """A partition. `largest`: the most nodes that one job may have there. `gpus`: of its best node."""
 
     name: str
+    default: bool
     nodes: int
+    largest: int
+    gpus: int
 
 
-def commands(site: str | None) -> Path | None:
-    """The folder of Slurm's commands for a site; None: those in PATH. NotHere when there are none."""
+class Client:
+    """Slurm's commands in a folder (None: in the PATH), called in an environment (None: this process's)."""
+
+    def __init__(self, folder: Path | None = None, env: Mapping[str, str] | None = None):
+        self.folder, self.env = folder, env
+
+    def call(self, command: str, *arguments: str, limit: float | None = None) -> str:
+        """What the command printed. Raises Failed when it did not succeed within `limit` seconds."""
+        return self._run(command, arguments, limit).stdout
+
+    def ask(self, command: str, *arguments: str) -> str:
+        """As `call`, for what is only nice to know: "" where the command does not succeed."""
+        try:
+            return self.call(command, *arguments)
+        except Failed:
+            return ""
+
+    def version(self) -> str:
+        """Such as "22.05.8". Raises Failed where there is no Slurm, or its controller does not answer."""
+        version = self.call("sinfo", "--version").split()[-1]  # "slurm 23.11.4", "slurm-wlm 22.05.8"
+        try:
+            answer = self.call("scontrol", "ping", limit=PING_SECONDS)
+        except Failed as failed:
+            raise NoAnswer(str(failed), f"Slurm's controller: {failed.reason}") from None
+        if " is UP" not in answer:
+            why = shortest_reason(answer) or "the controller does not answer"
+            raise NoAnswer(f"Slurm's controller does not answer: {why}.", f"Slurm's controller: {why}")
+        return version
+
+    def partitions(self) -> list[Partition]:
+        """All partitions, in sinfo's order."""
+        return parse_partitions(self.call("sinfo", "-h", "-a", "-o", "%P|%D|%s|%G"))
+
+    def features(self, partition: str) -> set[str]:
+        """The features that a constraint may name; partition: "" for all of them."""
+        chosen = ["-p", partition] if partition else []
+        names = re.split(r"[,\s]+", self.ask("sinfo", "-h", *chosen, "-o", "%f"))
+        return {name for name in names if name and name != "(null)"}
+
+    def accounts(self, user: str) -> dict[str, set[str]] | None:
+        """Account -> its QOS names for this user; None where there is no accounting database to ask."""
+        try:
+            text = self.call("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account,qos")
+        except Failed:
+            return None
+        accounts: dict[str, set[str]] = {}
+        for line in text.splitlines():
+            account, _, qos = line.partition("|")
+            if account:
+                accounts.setdefault(account, set()).update(filter(None, qos.split(",")))
+        return accounts
+
+    def mpi_plugins(self) -> list[str]:
+        """What `srun --mpi=list` offers: none, pmi2, pmix, …; [] if it does not say."""
+        try:
+            done = self._run("srun", ["--mpi=list"])
+        except Failed:
+            return []
+        return parse_plugins(done.stdout or done.stderr)
+
+    def submit(self, *arguments: str) -> str:
+        """Hand a batch script to Slurm; the job's number. `arguments`: sbatch's options, then the script."""
+        return job_number(self.call("sbatch", "--parsable", *arguments))
+
+    def job(self, number: str, limit: float | None = None) -> dict[str, str]:
+        """The fields of `scontrol show job`. Raises Refused for a job that the controller has forgotten."""
+        return parse_job(self.call("scontrol", "-o", "show", "job", number, limit=limit))
+
+    def _run(self, command: str, arguments, limit: float | None = None) -> subprocess.CompletedProcess[str]:
+        env = os.environ if self.env is None else self.env
+        env = {name: value for name, value in env.items() if not _FORMATS.fullmatch(name)}
+        env["SLURM_TIME_FORMAT"] = "standard"
+        limit = limit or (SUBMIT_SECONDS if command == "sbatch" else QUERY_SECONDS)
+        program = str(self.folder / command) if self.folder else shutil.which(command, path=env.get("PATH"))
+        if program is None:
+            raise NoSlurm(NO_SLURM, f"there is no {command} here")
+        try:
+            done = subprocess.run(
+                [program, *arguments], env=env, cwd=paths.root(), stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, errors="replace", timeout=limit, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise NoAnswer(
+                f"Slurm does not answer: `{command}` said nothing for {limit:g} s.",
+                f"{command} gave no answer within {limit:g} s",
+            ) from None
+        except OSError as error:
+            sentence = f"`{command}` cannot be started ({error.strerror})"
+            raise NoSlurm(f"{sentence}.", sentence) from error
+        if done.returncode:
+            raise _failure(command, done.stderr.strip() or done.stdout.strip(), done.returncode)
+        return done
+
+
+def at(site: str | None, env: Mapping[str, str] | None = None) -> Client:
+    """The client for a site; None: for the commands in the PATH. NoSlurm when there are none.
+
+    env: the environment in which they are called, by default this process's.
+    """
     if site == "tabletop":
         folder = tabletop()
         if folder is None:
-            raise NotHere("No tabletop cluster runs here. `make tabletop` starts one.")
-        return folder
-    if shutil.which("sbatch") is None:
-        raise NotHere(NO_SLURM)
-    return None
+            raise NoSlurm(
+                "No tabletop cluster runs here. `make tabletop` starts one.", "no tabletop cluster runs here"
+            )
+        return Client(folder, env)
+    if shutil.which("sbatch", path=None if env is None else env.get("PATH")) is None:
+        raise NoSlurm(NO_SLURM, "there is no sbatch here")
+    return Client(None, env)
 
 
 def learners_home() -> Path:
@@ -65,12 +186,11 @@ def learners_home() -> Path:
 
 def tabletop() -> Path | None:
     """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table", else any."""
+    holders = sorted(learners_home().glob("tabletop/*/holder"), key=lambda file: file.parent.name != "table")
     sourced = shutil.which("sbatch")
-    states = sorted(learners_home().glob("tabletop/*/holder"), key=lambda path: path.parent.name != "table")
-    for holder in ([Path(sourced).parents[1] / "holder"] if sourced else []) + states:
-        if _holds(holder):
-            return holder.parent / "bin"
-    return None
+    if sourced:
+        holders.insert(0, Path(sourced).parents[1] / "holder")
+    return next((holder.parent / "bin" for holder in holders if _holds(holder)), None)
 
 
 def _holds(holder: Path) -> bool:
@@ -82,166 +202,75 @@ def _holds(holder: Path) -> bool:
         return False
 
 
-def call(name: str, *words: str, where: Path | None, env: Mapping[str, str] | None = None, cwd=None) -> str:
-    """What the command printed. NotHere, NoAnswer or Refused when it did not succeed.
-
-    where: the folder of the commands, see `commands`.
-    """
-    seconds = SUBMIT_SECONDS if name == "sbatch" else QUERY_SECONDS
-    environ = {key: value for key, value in (env or os.environ).items() if not _FORMATS.fullmatch(key)}
-    environ["SLURM_TIME_FORMAT"] = "standard"
-    program = str(where / name) if where else shutil.which(name)
-    if program is None:
-        raise NotHere(NO_SLURM)
-    try:
-        done = subprocess.run(
-            [program, *words], env=environ, cwd=cwd, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise NoAnswer(f"Slurm does not answer: `{name}` said nothing for {seconds} s.") from None
-    except OSError as error:
-        raise NotHere(f"`{name}` cannot be started ({error.strerror}).") from error
-    if done.returncode:
-        raise _refusal(name, done.stderr.strip() or done.stdout.strip(), done.returncode)
-    return done.stdout
+def _failure(command: str, output: str, status: int) -> Failed:
+    """What a command that ended with `status` means by what it printed."""
+    lines = [re.sub(r"^\w+: (error|fatal): ", "", line) for line in output.splitlines() if line.strip()]
+    message = " ".join(dict.fromkeys(lines)) or f"nothing, but status {status}"
+    reason = shortest_reason(output) or f"{command} failed"
+    if _NO_CONFIGURATION in message:
+        return NoSlurm(NO_SLURM, reason)
+    if _TABLETOP_IS_DOWN in message:
+        return NoSlurm(lines[-1], reason)
+    if any(sign in message for sign in _NO_ANSWER):
+        return NoAnswer(f"Slurm's controller does not answer; `{command}` says: {lines[-1]}", reason)
+    return Refused(f"`{command}` says: {message}", reason)
 
 
-def _refusal(name: str, text: str, status: int) -> LabError:
-    lines = [re.sub(r"^\w+: (error|fatal): ", "", line) for line in text.splitlines() if line.strip()]
-    said = " ".join(dict.fromkeys(lines)) or f"nothing, but status {status}"
-    if _NOT_SET_UP[0] in said:
-        return NotHere(NO_SLURM)
-    if _NOT_SET_UP[1] in said:
-        return NotHere(lines[-1])
-    if any(words in said for words in _NO_ANSWER):
-        return NoAnswer(f"Slurm's controller does not answer; `{name}` says: {lines[-1]}")
-    return Refused(f"`{name}` says: {said}", said)
-
-
-def partitions(where: Path | None) -> list[Partition]:
-    """All partitions, the default one first; [] where sinfo shows none."""
-    return parse_partitions(call("sinfo", "-h", "-a", "-o", "%P|%D|%s", where=where))
+def shortest_reason(output: str) -> str:
+    """The line of a command's complaint that says most, without its "sbatch: error: "."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"error|fatal|invalid|failure", line, re.IGNORECASE)]
+    return _PREFIX.sub("", (telling or lines or [""])[-1])
 
 
 def parse_partitions(text: str) -> list[Partition]:
-    """sinfo's lines "name|nodes|sizes": a star marks the default, "1-infinite" or "4" the sizes allowed."""
-    nodes: dict[str, int] = {}
-    most: dict[str, float] = {}
+    """sinfo's lines "name|nodes|sizes|resources", several for a partition whose nodes differ.
+
+    A star marks the default partition; "1-infinite" or "4" are the sizes of a job that it takes.
+    """
+    partitions: dict[str, Partition] = {}
     for line in text.splitlines():
-        name, count, sizes = line.rsplit("|", 2)
-        nodes[name] = nodes.get(name, 0) + int(count)
+        name, count, sizes, resources = line.split("|", 3)
+        default = name.endswith("*")
+        name = name.rstrip("*").strip()
+        before = partitions.get(name, Partition(name, default, 0, 0, 0))
+        nodes = before.nodes + int(count)
         largest = sizes.rpartition("-")[2]
-        most[name] = int(largest) if largest.isdigit() else float("inf")
-    order = sorted(nodes, key=lambda name: not name.endswith("*"))
-    return [Partition(name.rstrip("*"), int(min(nodes[name], most[name]))) for name in order]
+        partitions[name] = Partition(
+            name,
+            default,
+            nodes,
+            min(nodes, int(largest)) if largest.isdigit() else nodes,
+            max(before.gpus, gpu_count(resources)),
+        )
+    return list(partitions.values())
+
+
+def gpu_count(resources: str) -> int:
+    """GPUs in a node's list of resources: gpu:4, gpu:a100:4(S:0-1), gpu:a100:2,gpu:h100:2 -> 4."""
+    # gpu:TYPE:N, gpu:N, or gpu alone, which is one
+    counts = re.findall(r"(?:^|,)gpu(?=[:,(]|$)(?::[^:,(]*[^:,(\d][^:,(]*)?(?::(\d+))?", resources)
+    return sum(int(count or 1) for count in counts)
+
+
+def parse_plugins(text: str) -> list[str]:
+    """The names in what `srun --mpi=list` prints; older versions put "srun: " before each line."""
+    candidates = re.split(r"[\s,]+", re.sub(r"^srun: ", "", text, flags=re.MULTILINE))
+    prose = ("plugin", "types", "are", "specific", "versions", "available")
+    names = [name for name in candidates if re.fullmatch(r"[a-z][a-z0-9_]*", name) and name not in prose]
+    return list(dict.fromkeys(names))
+
+
+def parse_job(text: str) -> dict[str, str]:
+    """The fields of one line of `scontrol -o show job`; a value may hold spaces, as a path may."""
+    pairs = re.findall(r"(?:^|(?<= ))([A-Z][\w/:]*)=(.*?)(?= [A-Z][\w/:]*=|\s*$)", text.splitlines()[0])
+    return dict(pairs)
 
 
 def job_number(text: str) -> str:
     """The number in what `sbatch --parsable` printed, below whatever greeting a site prints first."""
     for line in reversed(text.splitlines()):
-        found = re.fullmatch(r"(\d+)(;\S+)?", line.strip()) or re.search(r"Submitted batch job (\d+)", line)
-        if found:
-            return found[1]
+        match = re.fullmatch(r"(\d+)(;\S+)?", line.strip()) or re.search(r"Submitted batch job (\d+)", line)
+        if match:
+            return match[1]
     raise LabError(f"sbatch did not name the job's number; it said: {text.strip() or 'nothing'}.")
-
-
-# Asks Slurm's own tools: which partitions, features, accounts, MPI plugins. Nothing here submits a job.
-
-
-_PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
-
-
-class Answer(NamedTuple):
-    """What a tool said: `ok` is exit status 0; `text` its output; `reason` the line that says why not."""
-
-    ok: bool
-    text: str
-    reason: str
-
-
-def ask(env: Mapping[str, str], *command: str, limit: float = 30.0) -> Answer:
-    """Run a tool of the environment's PATH in the checkout, `limit` seconds at most."""
-    tool = shutil.which(command[0], path=env.get("PATH"))
-    if tool is None:
-        return Answer(False, "", f"there is no {command[0]} here")
-    try:
-        done = subprocess.run(
-            [tool, *command[1:]], env=dict(env), cwd=paths.root(), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", timeout=limit, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Answer(False, "", f"{command[0]} gave no answer within {limit:g} s")
-    if done.returncode:
-        return Answer(False, done.stdout, reason(done.stderr or done.stdout) or f"{command[0]} failed")
-    return Answer(True, done.stdout or done.stderr, "")
-
-
-def reason(text: str) -> str:
-    """The line of a tool's complaint that says most, without its "sbatch: error: "."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"error|fatal|invalid|failure", line, re.IGNORECASE)]
-    return _PREFIX.sub("", (telling or lines or [""])[-1])
-
-
-def version(env: Mapping[str, str]) -> Answer:
-    """`.text` such as "22.05.8", if Slurm's client is here and its controller answers."""
-    client = ask(env, "sinfo", "--version")
-    if not client.ok:
-        return client
-    ping = ask(env, "scontrol", "ping", limit=10.0)
-    if not ping.ok or " is UP" not in ping.text:
-        why = ping.reason or reason(ping.text) or "the controller does not answer"
-        return Answer(False, "", f"Slurm's controller: {why}")
-    return Answer(True, client.text.split()[-1], "")  # "slurm 23.11.4", Debian's "slurm-wlm 22.05.8"
-
-
-def ask_partitions(env: Mapping[str, str]) -> dict[str, tuple[bool, int, int]]:
-    """Partition -> (the default?, nodes, GPUs of a node), in sinfo's order; {} if sinfo does not say."""
-    found: dict[str, tuple[bool, int, int]] = {}
-    for line in ask(env, "sinfo", "-h", "-o", "%P|%D|%G").text.splitlines():
-        name, nodes, gres = (line.split("|") + ["", ""])[:3]
-        default, name = name.endswith("*"), name.rstrip("*").strip()
-        _, before, gpus = found.get(name, (False, 0, 0))
-        found[name] = (default, before + int(nodes or 0), max(gpus, gpu_count(gres)))
-    return found
-
-
-def gpu_count(gres: str) -> int:
-    """GPUs in a node's list of resources: gpu:4, gpu:a100:4(S:0-1), gpu:a100:2,gpu:h100:2 -> 4."""
-    # gpu:TYPE:N, gpu:N, or gpu alone, which is one
-    counts = re.findall(r"(?:^|,)gpu(?=[:,(]|$)(?::[^:,(]*[^:,(\d][^:,(]*)?(?::(\d+))?", gres)
-    return sum(int(count or 1) for count in counts)
-
-
-def features(env: Mapping[str, str], partition: str) -> set[str]:
-    """The features that a constraint may name."""
-    where = ["-p", partition] if partition else []
-    words = re.split(r"[,\s]+", ask(env, "sinfo", "-h", *where, "-o", "%f").text)
-    return {word for word in words if word and word != "(null)"}
-
-
-def accounts(env: Mapping[str, str], user: str) -> dict[str, set[str]] | None:
-    """Account -> its QOS names for this user; None where there is no accounting database to ask."""
-    answer = ask(env, "sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account,qos")
-    if not answer.ok:
-        return None
-    found: dict[str, set[str]] = {}
-    for line in answer.text.splitlines():
-        account, _, qos = line.partition("|")
-        if account:
-            found.setdefault(account, set()).update(filter(None, qos.split(",")))
-    return found
-
-
-def mpi_plugins(env: Mapping[str, str]) -> list[str]:
-    """What `srun --mpi=list` offers: none, pmi2, pmix, …; [] if it does not say."""
-    return parse_plugins(ask(env, "srun", "--mpi=list").text)
-
-
-def parse_plugins(text: str) -> list[str]:
-    """The names in what srun prints, one a line; older versions put "srun: " before each line."""
-    words = re.split(r"[\s,]+", re.sub(r"^srun: ", "", text, flags=re.MULTILINE))
-    talk = ("plugin", "types", "are", "specific", "versions", "available")
-    named = [word for word in words if re.fullmatch(r"[a-z][a-z0-9_]*", word) and word not in talk]
-    return list(dict.fromkeys(named))

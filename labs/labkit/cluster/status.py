@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from labkit.cluster import slurm
 
@@ -70,31 +69,25 @@ class Status:
         return self.state == "pending"
 
 
-def ask(number: str, where: Path | None, token: str, since: datetime) -> Status:
+def ask(number: str, client: slurm.Client, token: str, since: datetime) -> Status:
     """The status of a job that was submitted at `since`; `token` stands in the name of its output.
 
     A number is given anew when a cluster starts afresh: another job of the same number is not taken for it.
     UNKNOWN where the controller has forgotten it and nobody keeps accounts.
     """
     try:
-        fields = parse_job(slurm.call("scontrol", "-o", "show", "job", number, where=where))
+        fields = client.job(number)
         if token in fields.get("StdOut", ""):
             return from_scontrol(fields)
     except slurm.Refused as refused:
-        if "Invalid job id" not in refused.said:
+        if "Invalid job id" not in str(refused):
             raise
     columns = "State,ExitCode,Elapsed,NodeList,Submit"
     try:
-        text = slurm.call("sacct", "-X", "-n", "-P", "-j", number, "-o", columns, where=where)
+        text = client.call("sacct", "-X", "-n", "-P", "-j", number, "-o", columns)
     except slurm.Refused:
         return Status(UNKNOWN)
     return parse_accounting(text, since)
-
-
-def parse_job(text: str) -> dict[str, str]:
-    """The fields of one line of `scontrol -o show job`; a value may hold spaces, as a path may."""
-    pairs = re.findall(r"(?:^|(?<= ))([A-Z][\w/:]*)=(.*?)(?= [A-Z][\w/:]*=|\s*$)", text.splitlines()[0])
-    return dict(pairs)
 
 
 def from_scontrol(fields: dict[str, str]) -> Status:
@@ -124,11 +117,10 @@ def parse_accounting(text: str, since: datetime) -> Status:
     return Status(_state(state), seconds=_seconds(elapsed), exit=_exit(code), hosts=_hosts(hosts))
 
 
-def place(number: str, where: Path | None, partition: str | None = None) -> tuple[int, int] | None:
+def place(number: str, client: slurm.Client, partition: str = "") -> tuple[int, int] | None:
     """(place, of how many) among the jobs that wait, as far as Slurm shows other people's jobs."""
     chosen = ["-p", partition] if partition else []
-    text = slurm.call("squeue", "-h", "-t", "PD", "--sort=-p,i", "-o", "%i", *chosen, where=where)
-    numbers = text.split()
+    numbers = client.call("squeue", "-h", "-t", "PD", "--sort=-p,i", "-o", "%i", *chosen).split()
     return (numbers.index(number) + 1, len(numbers)) if number in numbers else None
 
 
@@ -158,7 +150,7 @@ def _when(start: datetime, now: datetime) -> str:
     if minutes < 1:
         return "within a minute"
     if minutes < 90:
-        return f"in about {minutes} minute{'s' * (minutes != 1)}"
+        return "in about 1 minute" if minutes == 1 else f"in about {minutes} minutes"
     same_day = start.date() == now.date()
     return f"at {start:%H:%M}" if same_day else f"on {start:%Y-%m-%d at %H:%M}"
 
@@ -176,17 +168,20 @@ def _time(text: str) -> datetime | None:
 
 def _seconds(text: str) -> int | None:
     """Seconds of "1-02:03:04" or "00:00:34"."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if not match:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _exit(text: str) -> int | None:
     """Exit status of "3:0"; 128 and more when a signal ended it, as a shell says it."""
-    found = re.fullmatch(r"(\d+):(\d+)", text)
-    return None if not found else int(found[1]) or (128 + int(found[2]) if found[2] != "0" else 0)
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if not match:
+        return None
+    status, signal = int(match[1]), int(match[2])
+    return 128 + signal if status == 0 and signal else status
 
 
 def _hosts(text: str) -> str:
@@ -194,5 +189,5 @@ def _hosts(text: str) -> str:
 
 
 def _first_number(text: str) -> int | None:
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else None

@@ -9,8 +9,9 @@ RUNS, REDUCED, NEEDS = "runs here", "runs reduced", "needs"
 
 def lacking(header: Header, report: dict) -> tuple[list[str], list[str]]:
     """Sentences on what is missing altogether, and on what has a lesser stand-in here."""
-    missing = [sentence for need in header.needs if (sentence := _missing(need, header, report))]
-    return missing, [sentence for need in header.needs if (sentence := _reduced(need, report))]
+    missing = [_missing(need, header, report) for need in header.needs]
+    reduced = [_reduced(need, report) for need in header.needs]
+    return list(filter(None, missing)), list(filter(None, reduced))
 
 
 def judge(header: Header, report: dict) -> tuple[str, str]:
@@ -25,11 +26,15 @@ def judge(header: Header, report: dict) -> tuple[str, str]:
     if header.ranks > cores:
         return (
             RUNS,
-            f"{header.ranks} ranks share {cores} core{'s' * (cores != 1)}: right, but slower than apart.",
+            f"{header.ranks} ranks share {_counted(cores, 'core')}: right, but slower than apart.",
         )
     if gpus and ("torch" in header.needs or "horovod" in header.needs):
-        return RUNS, f"On {gpus} GPU{'s' * (gpus != 1)}."
-    return RUNS, f"On {cores} core{'s' * (cores != 1)}."
+        return RUNS, f"On {_counted(gpus, 'GPU')}."
+    return RUNS, f"On {_counted(cores, 'core')}."
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _missing(need: str, header: Header, report: dict) -> str | None:

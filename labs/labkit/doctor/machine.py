@@ -16,9 +16,12 @@ import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
-from labkit import lab, record, world
+from labkit import noise, record, world
 from labkit.doctor import facts as doctor_facts
+from labkit.doctor import mpi as doctor_mpi
+from labkit.errors import NotHere
 
 PROBES = ("numpy", "torch", "tensorflow", "mpi", "mpi_init", "gpu", "nccl")
 
@@ -37,7 +40,7 @@ def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
             reason = _wait(process, deadline, limit)
             out.seek(0)
             err.seek(0)
-            findings.update(_read(out.read()))
+            findings.update(parse_findings(out.read()))
             if reason:
                 lines = [line for line in err.read().splitlines() if line.strip()]
                 reasons[name] = lines[-1].strip() if lines and reason == "failed" else reason
@@ -51,7 +54,7 @@ def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
 
 def _start(name: str):
     # No launcher's variables: an MPI_Init in there must not join the job that the doctor itself runs in.
-    env = {**lab.SETTINGS, **world.clean_env()}
+    env = {**noise.SETTINGS, **world.clean_env()}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
     out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
     command = [sys.executable, "-m", "labkit.doctor.probe", name]
@@ -79,13 +82,43 @@ def _end(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def _read(text: str) -> dict:
+def parse_findings(text: str) -> dict:
+    """Key -> value of the lines that a probe printed; a line cut off by a crash is left out."""
     findings = {}
     for line in text.splitlines():
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut off by a crash
-            found = json.loads(line)
-            findings[found["key"]] = found["value"]
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            finding = json.loads(line)
+            findings[finding["key"]] = finding["value"]
     return findings
+
+
+class Mpi(NamedTuple):
+    """An MPI library: its family and version (None: not known), its own first words, its files."""
+
+    family: str | None
+    version: str | None
+    banner: str
+    files: list[str]
+
+
+def which_mpi(limit: float = 20.0) -> Mpi:
+    """The MPI that a rank would load here, asked in a process of its own. NotHere with the reason if none."""
+    findings, reasons = collect(start(("mpi",)), limit)
+    if "mpi.all" not in findings:
+        raise NotHere(reasons.get("mpi", "no answer"))
+    return _described(findings["mpi.all"], findings.get("mpi.mpiname") or "", findings["mpi.files"])
+
+
+def loaded_mpi_described() -> Mpi:
+    """The MPI that mpi4py has loaded in this process; it need not run yet."""
+    from mpi4py import MPI
+
+    return _described(MPI.Get_library_version(), tool("mpiname", "-a") or "", doctor_mpi.loaded_mpi())
+
+
+def _described(text: str, mpiname: str, files: list[str]) -> Mpi:
+    family, version = doctor_mpi.identify(text, mpiname)
+    return Mpi(family, version, doctor_mpi.banner(text), files)
 
 
 def tool(*command: str, limit: float = 5.0) -> str | None:
@@ -144,23 +177,29 @@ def machine(report: dict) -> None:
 
 def network(report: dict, sys_root: Path = Path("/sys"), dev: Path = Path("/dev")) -> None:
     """InfiniBand ports, the kernel module of GPUDirect RDMA, GDRCopy: all to be seen in files."""
-    ports = []
-    for port in sorted(sys_root.glob("class/infiniband/*/ports/*")):
-        facts = [read(port / name) or "?" for name in ("link_layer", "state", "rate")]
-        state = facts[1].split(":")[-1].strip()  # "4: ACTIVE"
-        ports.append(f"{port.parts[-3]} port {port.name}: {facts[0]}, {state}, {facts[2]}")
-    doctor_facts.put(report, "network.infiniband", ports or None)
+    doctor_facts.put(report, "network.infiniband", infiniband_ports(sys_root) or None)
     # The places where NCCL looks, too.
     modules = {
         "nvidia_peermem": sys_root / "module/nvidia_peermem/version",
         "nv_peer_mem": sys_root / "kernel/mm/memory_peers/nv_mem/version",
         "nv_peer_mem (nc)": sys_root / "kernel/mm/memory_peers/nv_mem_nc/version",
     }
-    found = [f"{name} {read(path)}" for name, path in modules.items() if path.exists()]
-    doctor_facts.put(report, "network.gpudirect_rdma", found[0] if found else None)
-    driver, library = (dev / "gdrdrv").exists(), _library("libgdrapi.so")
-    parts = (["driver /dev/gdrdrv"] if driver else []) + ([f"library {library}"] if library else [])
-    doctor_facts.put(report, "network.gdrcopy", ", ".join(parts) or None)
+    loaded = [f"{name} {read(path)}" for name, path in modules.items() if path.exists()]
+    doctor_facts.put(report, "network.gpudirect_rdma", loaded[0] if loaded else None)
+    driver = "driver /dev/gdrdrv" if (dev / "gdrdrv").exists() else ""
+    library = _library("libgdrapi.so")
+    parts = [driver, f"library {library}" if library else ""]
+    doctor_facts.put(report, "network.gdrcopy", ", ".join(filter(None, parts)) or None)
+
+
+def infiniband_ports(sys_root: Path = Path("/sys")) -> list[str]:
+    """Such as "mlx5_0 port 1: InfiniBand, ACTIVE, 200 Gb/sec (4X HDR)"."""
+    ports = []
+    for port in sorted(sys_root.glob("class/infiniband/*/ports/*")):
+        layer, state, rate = (read(port / name) or "?" for name in ("link_layer", "state", "rate"))
+        state = state.split(":")[-1].strip()  # "4: ACTIVE"
+        ports.append(f"{port.parts[-3]} port {port.name}: {layer}, {state}, {rate}")
+    return ports
 
 
 def slurm(report: dict) -> None:
@@ -179,8 +218,8 @@ def toolkit() -> str | None:
     """The CUDA toolkit's version by its compiler, from the PATH or $CUDA_HOME."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     text = tool("nvcc", "--version") or tool(f"{home}/bin/nvcc", "--version") or ""
-    found = re.search(r"release ([\d.]+)", text)
-    return found[1] if found else None
+    match = re.search(r"release ([\d.]+)", text)
+    return match[1] if match else None
 
 
 def _library(name: str) -> str | None:

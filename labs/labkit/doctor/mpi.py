@@ -1,4 +1,4 @@
-"""Which MPI is it, and would it take GPU memory? Pure functions on what the probes found.
+"""Which MPI is it, and does it take GPU memory?
 
 The name of the library file does not tell: MVAPICH2, MPICH and Intel MPI are all libmpi.so.12. The text of
 MPI_Get_library_version does, if the families are tried from the most to the least special.
@@ -6,8 +6,16 @@ MPI_Get_library_version does, if the families are tried from the most to the lea
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
+
+# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for C++ and
+# Fortran (libmpicxx, libmpi_mpifh) do not count.
+_LIBRARY = re.compile(r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*")
+_SUPPORT_CUDA = 0  # MPIX_GPU_SUPPORT_CUDA
 
 # (family, pattern in the text). Order matters: MVAPICH2 contains MVAPICH, Cray's text contains MPICH.
 FAMILIES = (
@@ -37,12 +45,12 @@ SWITCHES = {
 def identify(text: str, mpiname: str = "") -> tuple[str | None, str | None]:
     """(family, version) from MPI_Get_library_version's text and, for MVAPICH2, what `mpiname -a` prints."""
     for family, pattern in FAMILIES:
-        found = re.search(pattern, text, re.MULTILINE)
-        if not found:
+        match = re.search(pattern, text, re.MULTILINE)
+        if not match:
             continue
         if family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname:
             family = "MVAPICH2-GDR"
-        return family, next(group for group in found.groups() if group)
+        return family, next(group for group in match.groups() if group)
     return None, None
 
 
@@ -64,23 +72,60 @@ def switch(family: str | None, environment: Mapping[str, str]) -> tuple[bool, st
     return default, f"{names[0]} is not set: {'on' if default else 'off'}"
 
 
+def loaded_mpi(maps: str | Path = "/proc/self/maps") -> list[str]:
+    """The MPI libraries that this process has loaded, by their real paths; [] where no system tells."""
+    try:
+        lines = Path(maps).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    files = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    return sorted({os.path.realpath(file) for file in files if _LIBRARY.fullmatch(os.path.basename(file))})
+
+
+def takes_gpu_memory(library=None) -> bool | None:
+    """What an MPI says of itself: does it take CUDA memory? None where it has no such function.
+
+    library: its ctypes.CDLL; by default the one that this process has loaded. MPI has to run (MVAPICH2
+    answers before it does). Where both functions exist MPIX_GPU_query_support is asked, and nothing else: in
+    some old MPICHs the other one, MPIX_Query_cuda_support, ends the program.
+    """
+    if library is None:
+        files = loaded_mpi()
+        if not files:
+            return None
+        library = ctypes.CDLL(files[0])
+    if hasattr(library, "MPIX_GPU_query_support"):
+        supported = ctypes.c_int(0)
+        library.MPIX_GPU_query_support(_SUPPORT_CUDA, ctypes.byref(supported))
+        return bool(supported.value)
+    if hasattr(library, "MPIX_Query_cuda_support"):
+        return bool(library.MPIX_Query_cuda_support())
+    return None
+
+
 def advice(report: dict, environment: Mapping[str, str]) -> list[str]:
     """Sentences on what will go wrong with this MPI, most important first."""
-    mpi, said = report["mpi"], []
+    mpi = report["mpi"]
+    sentences = []
     files = mpi["files"] or []
     if len(files) > 1:
-        said.append(
+        sentences.append(
             f"Two MPI libraries meet in one process: {' and '.join(files)}. Horovod and mpi4py must "
             "use the same one: put one MPI's lib folder first in LD_LIBRARY_PATH, or build again with "
             "`make setup` and MPI_HOME."
         )
     if mpi["threads"] not in (None, "MPI_THREAD_MULTIPLE"):
-        cure = ""
-        if (mpi["family"] or "").startswith("MVAPICH2"):
-            cure = " MV2_ENABLE_AFFINITY=0 cures it; then bind the ranks with srun or numactl."
-        said.append(f"MPI allows {mpi['threads']} only, but Horovod wants MPI_THREAD_MULTIPLE.{cure}")
+        sentences.append(thread_advice(mpi["family"], mpi["threads"]))
     state = switch(mpi["family"], environment)
     if mpi["cuda_built"] and report["gpu"]["devices"] and state and not state[0]:
         name = SWITCHES[mpi["family"]][0][0]
-        said.append(f"This MPI was built for GPU memory, but that is switched off: set {name}=1.")
-    return said
+        sentences.append(f"This MPI was built for GPU memory, but that is switched off: set {name}=1.")
+    return sentences
+
+
+def thread_advice(family: str | None, level: str) -> str:
+    """What a thread level below MPI_THREAD_MULTIPLE means for Horovod, and the cure."""
+    cure = ""
+    if (family or "").startswith("MVAPICH2"):
+        cure = " MV2_ENABLE_AFFINITY=0 cures it; then bind the ranks with srun or numactl."
+    return f"MPI allows {level} only, but Horovod wants MPI_THREAD_MULTIPLE.{cure}"

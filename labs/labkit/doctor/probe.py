@@ -13,26 +13,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for C++ and
-# Fortran (libmpicxx, libmpi_mpifh) do not count.
-MPI_LIBRARY = re.compile(r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*")
+from labkit.doctor import nvidia
+from labkit.doctor.mpi import loaded_mpi, takes_gpu_memory
 
 
 def say(key: str, value) -> None:
     """Report one finding."""
     print(json.dumps({"key": key, "value": value}), file=_out, flush=True)
-
-
-def loaded_mpi(maps: str = "/proc/self/maps") -> list[str]:
-    """The MPI libraries this process has loaded, by their real paths."""
-    try:
-        paths = {line.split(maxsplit=5)[-1] for line in Path(maps).read_text().splitlines() if "/" in line}
-    except OSError:
-        return []
-    return sorted({os.path.realpath(path) for path in paths if MPI_LIBRARY.fullmatch(os.path.basename(path))})
 
 
 def numpy() -> None:
@@ -42,10 +31,8 @@ def numpy() -> None:
 
     numpy.ones((8, 8)) @ numpy.ones((8, 8))
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    say(
-        "threads.blas",
-        [f"{p['internal_api']} {p['version']}: {p['num_threads']} threads" for p in pools] or None,
-    )
+    texts = [f"{pool['internal_api']} {pool['version']}: {pool['num_threads']} threads" for pool in pools]
+    say("threads.blas", texts or None)
 
 
 def torch() -> None:
@@ -60,8 +47,8 @@ def torch() -> None:
     if torch.cuda.is_available() and torch.distributed.is_nccl_available():
         say("libraries.nccl", ".".join(map(str, torch.cuda.nccl.version())) + " (PyTorch)")
     if torch.backends.mkldnn.is_available():
-        found = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
-        say("onednn.torch", f"{found[1] if found else 'yes'} (PyTorch)")
+        version = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
+        say("onednn.torch", f"{version[1] if version else 'yes'} (PyTorch)")
     _horovod("torch", "mpi_lib_v2")
     _both_mpis()
 
@@ -89,7 +76,7 @@ def mpi() -> None:
     say("mpi.files", loaded_mpi())
     if "MVAPICH2" not in banner:  # the others want to be asked after MPI_Init, see mpi_init
         return
-    say("mpi.cuda_built", _call(ctypes.CDLL(path), "MPIX_Query_cuda_support"))
+    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
     # MVAPICH2-GDR was built from MVAPICH2's source; its tool says which of the two it is.
     done = subprocess.run(["mpiname", "-a"], capture_output=True, text=True, timeout=5, check=False)
     say("mpi.mpiname", done.stdout)
@@ -104,12 +91,7 @@ def mpi_init() -> None:
     names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
     levels = {getattr(MPI, f"THREAD_{name}"): f"MPI_THREAD_{name}" for name in names}
     say("mpi.threads", levels[level])
-    library, flag = ctypes.CDLL(path), ctypes.c_int(0)
-    answer = _call(library, "MPIX_Query_cuda_support")
-    if answer is None and hasattr(library, "MPIX_GPU_query_support"):
-        library.MPIX_GPU_query_support(0, ctypes.byref(flag))  # 0 = MPIX_GPU_SUPPORT_CUDA
-        answer = bool(flag.value)
-    say("mpi.cuda_built", answer)
+    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
     MPI.Finalize()
 
 
@@ -158,14 +140,14 @@ def _call(library: ctypes.CDLL, function: str) -> bool | None:
 
 def gpu() -> None:
     """The NVIDIA GPUs."""
-    gpu_facts(say)
+    nvidia.tell_gpus(say)
 
 
 def nccl() -> None:
     """NCCL as the dynamic linker finds it: what Horovod and nccl-tests would load."""
     number = ctypes.c_int()
     ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number))
-    say("nccl.linker", nccl_version(number.value))
+    say("nccl.linker", nvidia.nccl_version(number.value))
 
 
 PROBES = {probe.__name__: probe for probe in (numpy, torch, tensorflow, mpi, mpi_init, gpu, nccl)}
@@ -178,74 +160,3 @@ if __name__ == "__main__":
         PROBES[sys.argv[1]]()
     except Exception as error:  # the parent reads the reason; a traceback would say no more
         sys.exit(f"{type(error).__name__}: {error}")
-
-
-# The NVIDIA GPUs: by the management library, or by nvidia-smi where its Python package is missing.
-
-
-def gpu_facts(say: Callable) -> None:
-    """Driver, devices and how they are connected; `say(key, value)` takes each finding."""
-    try:
-        import pynvml
-    except ImportError:
-        count = _by_tool(say)
-    else:
-        count = _by_library(say, pynvml)
-    if count > 1:
-        say("gpu.topology", _output("nvidia-smi", "topo", "-m"))
-
-
-def _by_library(say: Callable, nvml) -> int:
-    nvml.nvmlInit()
-    say("gpu.driver", _text(nvml.nvmlSystemGetDriverVersion()))
-    cuda = nvml.nvmlSystemGetCudaDriverVersion()
-    say("libraries.cuda_driver", f"{cuda // 1000}.{cuda % 1000 // 10}")
-    devices = []
-    for index in range(nvml.nvmlDeviceGetCount()):
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30
-        devices.append(_device(_text(nvml.nvmlDeviceGetName(handle)), memory, f"{major}.{minor}"))
-    say("gpu.devices", devices or None)
-    return len(devices)
-
-
-def _by_tool(say: Callable) -> int:
-    fields = "--query-gpu=driver_version,name,memory.total,compute_cap"
-    lines = _output("nvidia-smi", fields, "--format=csv,noheader,nounits").splitlines()
-    rows = [[cell.strip() for cell in line.split(",")] for line in lines]
-    rows = [row for row in rows if len(row) == 4 and row[2].isdigit()]
-    if rows:
-        say("gpu.driver", rows[0][0])
-        say("gpu.devices", [_device(name, int(mib) / 1024, capability) for _, name, mib, capability in rows])
-    found = re.search(r"CUDA Version: ([\d.]+)", _output("nvidia-smi"))
-    say("libraries.cuda_driver", found[1] if found else None)
-    return len(rows)
-
-
-def nccl_version(number: int) -> str:
-    """ncclGetVersion's number in the usual form: 22907 is 2.29.7 (before 2.9: 2804 is 2.8.4)."""
-    major, rest = divmod(number, 10000 if number >= 10000 else 1000)
-    return f"{major}.{rest // 100}.{rest % 100}"
-
-
-def links(topology: str) -> str | None:
-    """`nvidia-smi topo -m` in a few words: "NV18 between 28 pairs"."""
-    rows = [line.split() for line in topology.splitlines() if line.startswith("GPU")]
-    counts: dict[str, int] = {}
-    for i, row in enumerate(rows):
-        for code in row[i + 2 : len(rows) + 1]:
-            counts[code] = counts.get(code, 0) + 1
-    return ", ".join(f"{code} between {n} pair{'s' * (n != 1)}" for code, n in sorted(counts.items())) or None
-
-
-def _device(name: str, memory_gib: float, capability: str) -> dict:
-    return {"name": name, "memory_gib": round(memory_gib, 1), "capability": capability}
-
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-
-
-def _text(value) -> str:
-    return value.decode() if isinstance(value, bytes) else value

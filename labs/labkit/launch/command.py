@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import psutil
-
 _POLL = 0.25  # seconds
 
 
@@ -40,7 +38,9 @@ def run_to_end(
 
     When SIGTERM comes it is passed on; so is Ctrl-C, unless the terminal has sent it to the command as well.
     From then on, or once `timeout` seconds have passed and SIGTERM was sent, the command has `patience`
-    seconds to end; then it is killed. So are the processes that were below it when it was told to end. tick: called a few times a second.
+    seconds to end; then it is killed. So are the processes that were below it when it was told to end.
+
+    tick: called a few times a second.
     hear(line): called on a thread of its own for each line that the command writes on stderr.
     options: those of subprocess.Popen, such as env, cwd, stdout and start_new_session.
     """
@@ -52,7 +52,7 @@ def run_to_end(
         listener = threading.Thread(target=_listen, args=(process.stderr, hear), daemon=True)
         if hear:
             listener.start()
-        below: list[psutil.Process] = []
+        below: list = []
         try:
             cause = _wait(process, noted, timeout, patience, tick, below)
         finally:
@@ -69,11 +69,11 @@ def _wait(
     timeout: float | None,
     patience: float,
     tick: Callable[[], None] | None,
-    below: list[psutil.Process],
+    below: list,
 ) -> str:
     """Wait until it has ended or lost all patience; the cause as in Ended.
 
-    below: takes the processes below it at the moment at which it is told to end.
+    below: takes psutil's processes below it at the moment at which it is told to end.
     """
     begin = time.monotonic()
     cause, told_at = "", 0.0
@@ -103,15 +103,19 @@ def _pass_on(process: subprocess.Popen, number: int) -> None:
             process.send_signal(number)
 
 
-def _below(process: subprocess.Popen) -> list[psutil.Process]:
+def _below(process: subprocess.Popen) -> list:
+    import psutil
+
     try:
         return psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 
 
-def _kill_what_is_left(process: subprocess.Popen, below: list[psutil.Process]) -> None:
-    """Kill the command, and every process that is or was below it."""
+def _kill_what_is_left(process: subprocess.Popen, below: list) -> None:
+    """Kill the command, and every process (of psutil's) that is or was below it."""
+    import psutil
+
     if process.poll() is None:
         below += _below(process)
         process.kill()

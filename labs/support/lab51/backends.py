@@ -9,7 +9,6 @@ The ranks are those of an MPI job, whatever carries the vector: so one file runs
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import threading
@@ -165,7 +164,7 @@ def _mpi_lacks(carrier: str) -> str:
     state = doctor.switch(family, os.environ)
     if state and not state[0]:
         return f"{family} takes GPU memory only when told to: {state[1]}"
-    return "" if mpi_takes_gpu_memory() else f"this {family or 'MPI'} does not take GPU memory"
+    return "" if doctor.takes_gpu_memory() else f"this {family or 'MPI'} does not take GPU memory"
 
 
 def _torch_lacks(carrier: str) -> str:
@@ -229,18 +228,6 @@ def begin(name: str, comm, device: str, meeting: Callable) -> Iterator[Callable]
 def controller_of(carrier: str) -> str:
     """Who brings Horovod's ranks together when its tensors go by `carrier`: Gloo needs Gloo, others MPI."""
     return "gloo" if carrier == "gloo" else "mpi"
-
-
-def mpi_takes_gpu_memory() -> bool:
-    """What the MPI library in this process says of itself (a call that MPICH, MVAPICH and Open MPI have)."""
-    for path in doctor.loaded_mpi():
-        library, flag = ctypes.CDLL(path), ctypes.c_int(0)
-        if hasattr(library, "MPIX_Query_cuda_support"):
-            return bool(library.MPIX_Query_cuda_support())
-        if hasattr(library, "MPIX_GPU_query_support"):
-            library.MPIX_GPU_query_support(0, ctypes.byref(flag))  # 0 = MPIX_GPU_SUPPORT_CUDA
-            return bool(flag.value)
-    return False
 
 
 def _finished(call: Callable, device: str) -> Callable:

@@ -31,7 +31,7 @@ EVENT = {"name": "work", "ph": "X", "ts": 1.0, "dur": 2.0, "pid": 1, "tid": 1}
 def test_what_is_no_trace_gets_a_sentence(tmp_path, text, says, capsys):
     file = tmp_path / "trace.json"
     file.write_text(text)
-    assert main.main(["trace", str(file)]) == 1
+    assert main(["trace", str(file)]) == 1
     assert says in capsys.readouterr().err
 
 
@@ -55,7 +55,7 @@ def test_a_port_in_use_is_said(tmp_path, capsys):
     file = tmp_path / "trace.json"
     file.write_text(json.dumps({"traceEvents": [EVENT]}))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main.main(["trace", str(file), "--port", str(taken.getsockname()[1]), "--no-browser"]) == 1
+        assert main(["trace", str(file), "--port", str(taken.getsockname()[1]), "--no-browser"]) == 1
     assert "in use" in capsys.readouterr().err
 
 

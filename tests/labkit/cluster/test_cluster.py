@@ -8,12 +8,13 @@ import os
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from labkit import cli, paths, record
+from labkit import cli, cluster, paths, record
 from labkit.cluster import job as cluster_job
-from labkit.cluster import jobs, request, sites, slurm
+from labkit.cluster import request, sites, slurm
 from labkit.cluster import status as cluster_status
-from labkit.cluster import study as cluster_study
 from labkit.cluster.job import Job
+from labkit.cluster.slurm import Partition
+from labkit.cluster.studies import Study
 from labkit.errors import LabError, NotHere
 
 from tests.labkit.cluster import job_lab
@@ -35,26 +36,22 @@ FAILED = RUNNING.replace("RUNNING Reason=None", "FAILED Reason=NonZeroExitCode")
 
 
 def status(text):
-    return cluster_status.from_scontrol(cluster_status.parse_job(text))
+    return cluster_status.from_scontrol(slurm.parse_job(text))
 
 
 def test_what_scontrol_says_of_a_job():
-    fields = cluster_status.parse_job(RUNNING)
+    fields = slurm.parse_job(RUNNING)
     assert fields["StdOut"] == "/tmp/o b/ab-1-tok.out"
     assert fields["TRES"] == "cpu=4,node=2,billing=4"
-    one = status(RUNNING)
-    assert (one.state, one.ended, one.waits, one.seconds, one.hosts) == (
-        "running",
-        False,
-        False,
-        2,
-        "node[1-2]",
-    )
-    assert (one.nodes, one.ranks, one.partition) == (2, 4, "tabletop")
-    one = status(WAITING)
-    assert (one.state, one.waits, one.nodes, one.ranks, one.hosts) == ("pending", True, 2, 4, "")
-    one = status(FAILED)
-    assert (one.state, one.ended, one.exit) == ("failed", True, 3)
+    running = status(RUNNING)
+    assert (running.state, running.ended, running.waits) == ("running", False, False)
+    assert (running.seconds, running.hosts) == (2, "node[1-2]")
+    assert (running.nodes, running.ranks, running.partition) == (2, 4, "tabletop")
+    waiting = status(WAITING)
+    assert (waiting.state, waiting.waits) == ("pending", True)
+    assert (waiting.nodes, waiting.ranks, waiting.hosts) == (2, 4, "")
+    failed = status(FAILED)
+    assert (failed.state, failed.ended, failed.exit) == ("failed", True, 3)
     assert status(FAILED.replace("=3:0", "=0:9")).exit == 137
 
 
@@ -95,18 +92,24 @@ def test_when_a_job_is_expected_to_start(start, words):
 
 def test_what_accounting_says_of_a_job():
     since = datetime.fromisoformat("2026-11-21T18:18:20").astimezone()
-    one = cluster_status.parse_accounting(
-        "CANCELLED by 1000|0:15|1-00:00:34|node1|2026-11-21T18:18:25\n", since
-    )
-    assert (one.state, one.exit, one.seconds, one.hosts) == ("cancelled", 143, 86434, "node1")
+    line = "CANCELLED by 1000|0:15|1-00:00:34|node1|2026-11-21T18:18:25\n"
+    cancelled = cluster_status.parse_accounting(line, since)
+    assert (cancelled.state, cancelled.exit) == ("cancelled", 143)
+    assert (cancelled.seconds, cancelled.hosts) == (86434, "node1")
     older = "COMPLETED|0:0|00:00:34|node1|2026-11-20T18:18:25\n"
     assert cluster_status.parse_accounting(older, since).state == "unknown", "an earlier job of that number"
     assert cluster_status.parse_accounting("", since).state == "unknown"
 
 
 def test_sinfo_and_sbatch():
-    text = "small|1|1-infinite\ntabletop*|2|1-infinite\ntabletop*|1|1-infinite\nshort|64|1-4\none|9|1\n"
-    assert slurm.parse_partitions(text) == [("tabletop", 3), ("small", 1), ("short", 4), ("one", 1)]
+    text = "small|1|1-infinite|(null)\ntabletop*|2|1-infinite|gpu:2\ntabletop*|1|1-infinite|gpu:a100:4(S:0)\n"
+    text += "short|64|1-4|(null)\none|9|1|gpu:1,nvme:2\n"
+    assert slurm.parse_partitions(text) == [
+        Partition("small", default=False, nodes=1, largest=1, gpus=0),
+        Partition("tabletop", default=True, nodes=3, largest=3, gpus=4),
+        Partition("short", default=False, nodes=64, largest=4, gpus=0),
+        Partition("one", default=False, nodes=9, largest=1, gpus=1),
+    ]
     assert slurm.job_number("17\n") == slurm.job_number("17;gpu\n") == "17"
     greeting = (
         "-----\n  Welcome to the machine\n-----\nNo reservation for this job\nSubmitted batch job 4711\n"
@@ -141,20 +144,20 @@ def built(checkout, monkeypatch):
 
 
 def test_without_slurm_one_sentence_says_how_to_come_by_one(built, monkeypatch, capsys):
-    assert jobs.here() is None
+    assert cluster.here() is None
     with pytest.raises(NotHere, match="There is no Slurm here. `make tabletop` starts one on this machine"):
-        jobs.submit("91", solved=True)
+        cluster.submit("91", solved=True)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where the commands are installed, no cluster is behind them
     monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
     with pytest.raises(NotHere, match="No tabletop cluster runs here. `make tabletop` starts one."):
-        jobs.submit("91", site="tabletop", solved=True)
+        cluster.submit("91", site="tabletop", solved=True)
     assert cli.main(["submit", "91", "--solved", "--nodes", "two"]) == 1
     assert capsys.readouterr().err == "NODES is a whole number, 1 or more, not 'two'.\n"
     assert cli.main(["results"]) == 0
     assert "No batch jobs yet" in capsys.readouterr().out
     assert cli.main(["scaling", "91"]) == 1
     assert "There is no study of lab 91 yet: make scaling LAB=91" in capsys.readouterr().err
-    assert jobs.sites() == ["perlmutter", "tabletop"]
+    assert sites.names() == ["perlmutter", "tabletop"]
 
 
 def test_a_jobs_environment(checkout, monkeypatch):
@@ -175,8 +178,8 @@ def test_a_jobs_environment(checkout, monkeypatch):
         "PATH": own["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
         "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
     }  # fmt: skip
-    mine = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
-    env = request.environment(mine, sites.load("beta", mine), "beta", "", solved=False)
+    with_account = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
+    env = request.environment(with_account, sites.load("beta", with_account), "beta", "", solved=False)
     assert env["SBATCH_ACCOUNT"] == "me"
     assert "SOLVED" not in env
     assert "SET" not in env
@@ -186,19 +189,21 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
     job_lab.build_in(checkout)
     sent = []
     monkeypatch.setattr(request.Request, "send", lambda self, nodes, study=None: sent.append(self))
-    monkeypatch.setattr(request, "_enough_nodes", lambda *_: None)
-    monkeypatch.setattr(slurm, "commands", lambda site: None)
+    alone = Partition("debug", default=True, nodes=2, largest=2, gpus=0)
+    monkeypatch.setattr(slurm.Client, "partitions", lambda self: [alone])
+    monkeypatch.setattr(slurm, "at", lambda site: slurm.Client())
     learners = paths.home().resolve()
-    for home, said, solved in ((learners, None, False), (learners / "solved", None, True)):
+    for home, variable in ((learners, ""), (learners / "solved", "1")):
         monkeypatch.setenv("LABKIT_HOME", str(home))
-        jobs.submit(job_lab.STEM, site="tabletop", solved=said)
+        monkeypatch.setenv("LABKIT_SOLVED", variable)
+        solved = variable == "1"
+        cluster.submit(job_lab.STEM, site="tabletop")
         assert sent[-1].solved is solved
-        assert ("SOLVED" in sent[-1].env) is solved
-        assert sent[-1].env["LABKIT_HOME"] == str(learners)
+        assert ("SOLVED" in sent[-1].client.env) is solved
+        assert sent[-1].client.env["LABKIT_HOME"] == str(learners)
     holder = learners / "tabletop" / "table" / "holder"
-    monkeypatch.setattr(slurm, "_holds", lambda path: path == holder)
     holder.parent.mkdir(parents=True)
-    holder.touch()
+    holder.write_text(f"{os.getpid()} {os.readlink('/proc/self/ns/net')}\n")
     assert slurm.tabletop() == holder.parent / "bin"  # still as LABKIT_HOME=…/solved
 
 
@@ -221,8 +226,8 @@ def test_a_spoiled_line_among_the_jobs_is_named_and_skipped():
         file.write('{"number": "2", "lab"\n{"number": "3"}\n')
     cluster_job.remember(job("4"))
     with pytest.warns(UserWarning, match="not a job, skipped") as warned:
-        assert [one.number for one in jobs.jobs()] == ["1", "4"]
-    assert [str(one.message).split(": ")[0] for one in warned] == [
+        assert [known.number for known in cluster.jobs()] == ["1", "4"]
+    assert [str(warning.message).split(": ")[0] for warning in warned] == [
         f"{cluster_job.ledger()}:{n}" for n in (2, 3)
     ]
 
@@ -243,7 +248,7 @@ def test_records_of_another_job_of_the_same_number_are_not_mine():
         for index, (number, site, utc) in enumerate(lines)
     ]
     file.write_text("\n".join(texts) + "\n")
-    assert [one["value"] for one in mine.entries()] == [0]
+    assert [entry["value"] for entry in mine.entries()] == [0]
 
 
 def test_the_last_sentence_of_an_output():
@@ -259,7 +264,7 @@ def test_the_last_sentence_of_an_output():
 def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
     lines = [{"result": "sum", "ranks": 2, "seconds": s, "bytes": b} for s, b in ((1.0, 8), (2.0, 64))]
     monkeypatch.setattr(Job, "entries", lambda self: lines)
-    study = cluster_study.Study("91_job", [job()])
+    study = Study("91_job", [job()])
     with pytest.raises(LabError, match=r"2 records of 'sum' on 2 ranks, which differ in `bytes`.*bytes=8\)"):
         study.table("sum")
     assert list(study.table("sum", bytes=64)["seconds"]) == [2.0]
@@ -275,7 +280,7 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
             for name in ("weak", "strong")
         ],
     )
-    frame = cluster_study.Study("91_job", [job("1", ranks=1), job("2", ranks=2)]).table()
+    frame = Study("91_job", [job("1", ranks=1), job("2", ranks=2)]).table()
     assert list(frame["result"]) == ["strong", "strong", "weak", "weak"]
     assert list(frame["efficiency"]) == pytest.approx([1.0, 0.4, 1.0, 0.8])
     assert list(frame["speedup"]) == pytest.approx([1.0, 0.8, 1.0, 1.6])

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from labkit import cli, paths
+from labkit import cli, cluster, paths
 from labkit.cluster import job as cluster_job
-from labkit.cluster import jobs, slurm
+from labkit.cluster import slurm
 from labkit.errors import LabError
 
 from slurm import tabletop
@@ -37,13 +37,13 @@ def _sourced(table, checkout, monkeypatch):
         monkeypatch.setenv(name, value)
     job_lab.build_in(checkout)
     yield
-    for job in jobs.jobs():
+    for job in cluster.jobs():
         if not job.status().ended:
             job.cancel()
 
 
 def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
-    job = jobs.submit(
+    job = cluster.submit(
         "91", nodes=2, ranks_per_node=2, settings={"pause": 1, "note": "two words"}, solved=True
     )
     assert (job.lab, job.site, job.nodes, job.ranks) == (STEM, "tabletop", 2, 4)
@@ -55,10 +55,10 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
     assert set(frame["note"]) == {"two words"}
     assert set(frame["job"]) == {job.number}
     assert set(frame["site"]) == {"tabletop"}
-    again = jobs.jobs(91)[-1]  # as after a restart of the notebook
+    again = cluster.jobs(91)[-1]  # as after a restart of the notebook
     assert again == replace(job, final=again.final)
     assert again.final["state"] == "completed"
-    again_frame, label = jobs.records_or_reference("91", "strong")
+    again_frame, label = cluster.records_or_reference("91", "strong")
     assert label == f"your job {job.number} on tabletop"
     assert again_frame.equals(frame)
     assert job.records("weak").empty
@@ -77,7 +77,7 @@ def test_without_records_the_reference_stands_in_and_says_so(checkout):
         "seconds": 1.0,
     }
     (results / f"{STEM}.jsonl").write_text(json.dumps(line) + "\n")
-    frame, label = jobs.records_or_reference("91", "strong")
+    frame, label = cluster.records_or_reference("91", "strong")
     assert label == "the kit's reference: Xeon, 4 cores, 2026-01-02, not yours"
     assert list(frame["seconds"]) == [1.0]
 
@@ -89,14 +89,14 @@ def test_the_failing_ranks_sentence_is_what_one_reads(capsys):
     assert "First to fail: rank 1 on node" in said.err
     assert "the net is too wide\nAll it printed: " in said.err
     assert "Traceback" not in said.err
-    assert jobs.jobs()[-1].state() == "failed"
+    assert cluster.jobs()[-1].state() == "failed"
     assert Path(said.err.strip().rpartition(" ")[2]).exists()
 
 
 def test_queue_interrupt_and_cancel(capsys):
-    long = jobs.submit("91", nodes=2, ranks_per_node=16, settings={"pause": 300}, solved=True)
+    long = cluster.submit("91", nodes=2, ranks_per_node=16, settings={"pause": 300}, solved=True)
     until(lambda: long.state() == "running")
-    behind = jobs.submit("91", nodes=2, settings={"pause": 300}, solved=True)
+    behind = cluster.submit("91", nodes=2, settings={"pause": 300}, solved=True)
     assert behind.wait(timeout=8) == "pending"
     said = capsys.readouterr().out
     assert "waits for free nodes" in said
@@ -117,15 +117,15 @@ def test_queue_interrupt_and_cancel(capsys):
         job.cancel()
         with pytest.raises(LabError, match="was cancelled"):
             job.wait(60)
-    assert [job.state() for job in jobs.jobs()] == ["cancelled", "cancelled"]
+    assert [job.state() for job in cluster.jobs()] == ["cancelled", "cancelled"]
 
 
 def test_a_study_gives_one_table(capsys):
     with pytest.raises(LabError, match="can have 2 nodes, so NODES=8 will not start"):
-        jobs.study("91", solved=True)
-    assert jobs.jobs() == []
+        cluster.study("91", solved=True)
+    assert cluster.jobs() == []
     assert cli.main(["scaling", "91", "--nodes", "2,1", "--ranks", "2", "--solved", "--wait"]) == 0
-    study = jobs.last_study("91")
+    study = cluster.last_study("91")
     assert [(job.nodes, job.ranks) for job in study] == [(1, 2), (2, 4)]
     frame = study.table("strong")
     assert list(frame["ranks"]) == [2, 4]
@@ -159,13 +159,13 @@ def test_a_study_gives_one_table(capsys):
 )
 def test_what_cannot_be_is_refused_in_one_sentence(arguments, says):
     with pytest.raises(LabError, match=says) as refused:
-        jobs.submit(**{"lab": "91", "solved": True, **arguments})
+        cluster.submit(**{"lab": "91", "solved": True, **arguments})
     assert "\n" not in str(refused.value)
-    assert jobs.jobs() == []
+    assert cluster.jobs() == []
 
 
 def test_a_controller_that_does_not_answer(table, monkeypatch):
-    job = jobs.submit("91", nodes=1, settings={"pause": 60}, solved=True)
+    job = cluster.submit("91", nodes=1, settings={"pause": 60}, solved=True)
     until(lambda: job.state() == "running")
     assert table.inside(["pkill", "-STOP", "-x", "slurmctld"]).returncode == 0
     try:
@@ -175,7 +175,7 @@ def test_a_controller_that_does_not_answer(table, monkeypatch):
             with pytest.raises(LabError, match=r"`scontrol` said nothing for 1 s. It has been so for"):
                 job.wait(30)
             with pytest.raises(LabError, match="Slurm does not answer: `sinfo` said nothing"):
-                jobs.submit("91", nodes=1, solved=True)
+                cluster.submit("91", nodes=1, solved=True)
             assert cli.main(["results"]) == 0
     finally:
         table.inside(["pkill", "-CONT", "-x", "slurmctld"])
@@ -183,7 +183,7 @@ def test_a_controller_that_does_not_answer(table, monkeypatch):
 
 
 def test_a_job_that_slurm_forgot():
-    job = jobs.submit("91", nodes=1, solved=True)
+    job = cluster.submit("91", nodes=1, solved=True)
     job.wait(60)
     lost = replace(job, number="99999", final=None)
     assert lost.state() == "completed", "its output ends with labkit's own last line"
@@ -201,7 +201,7 @@ def test_a_tabletop_that_is_gone(table, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", os.environ["PATH"].replace(f"{table.state}/bin:", ""))
     with tabletop.up("short", nodes=1, home=tmp_path) as other:
         monkeypatch.setenv("PATH", other.env["PATH"])
-        job = jobs.submit("91", nodes=1, settings={"pause": 60}, solved=True)
+        job = cluster.submit("91", nodes=1, settings={"pause": 60}, solved=True)
     with pytest.raises(LabError, match="cannot be followed: The tabletop cluster 'short' is not running"):
         job.wait(5)
     assert job.state() == "unknown"

@@ -5,103 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from labkit import labfile
+from labkit import cli, doctor, labfile
 from labkit.doctor import facts as doctor_facts
-from labkit.doctor import fitness, mpi, probe
-from labkit.doctor import report as doctor_report
+from labkit.doctor import findings
 from labkit.errors import LabError, NotHere
 
-
-def found(**values) -> dict:
-    """A report with these facts: found(mpi_version="5.0.2")."""
-    report = doctor_facts.empty()
-    report["machine"]["cores"] = 4
-    for name, value in values.items():
-        doctor_facts.put(report, name.replace("_", ".", 1), value)
-    return report
-
-
-# --- which MPI is it? (texts as the libraries give them)
-
-TEXTS = {
-    (
-        "MVAPICH2",
-        "2.3.7",
-    ): "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02\nMVAPICH2 Device…",
-    ("MVAPICH2-GDR", "2.3.6"): "MVAPICH2-GDR Version      :\t2.3.6\n",
-    ("MVAPICH", "3.0rc"): "MVAPICH Version        :\t3.0rc\nMVAPICH Release date   :\t",
-    ("MVAPICH", "4.0"): "MVAPICH Version:        4.0\nMVAPICH Release date:   03/06/2025\nABI: 0:0:0",
-    ("MVAPICH-Plus", "5.1.0"): "MVAPICH-Plus Version:   5.1.0\n",
-    (
-        "Cray MPICH",
-        "8.1.25.17",
-    ): "MPI VERSION    : CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)\nMPI BUILD INFO",
-    (
-        "MPICH",
-        "5.0.2",
-    ): "MPICH Version:      5.0.2\nMPICH Release date: Fri Sep 25\nMPICH ABI:          18:2:6",
-    ("Open MPI", "5.0.11"): "Open MPI v5.0.11, package: Open MPI root@host Distribution, ident: 5.0.11",
-    ("Intel MPI", "2021.19"): "Intel(R) MPI Library 2021.19 for Linux* OS",
-    (None, None): "something else",
-}
-
-
-@pytest.mark.parametrize(("expected", "text"), TEXTS.items(), ids=lambda value: str(value)[:20])
-def test_mpi_families_are_told_apart(expected, text):
-    assert mpi.identify(text) == expected
-
-
-def test_mvapich2_gdr_is_told_by_its_tool():
-    text = "MVAPICH2 Version      :\t2.3.7"
-    assert mpi.identify(text, "MVAPICH2-GDR 2.3.7 …") == ("MVAPICH2-GDR", "2.3.7")
-
-
-@pytest.mark.parametrize(
-    ("family", "environment", "on"),
-    [
-        ("MVAPICH2-GDR", {}, False),
-        ("MVAPICH2-GDR", {"MV2_USE_CUDA": "1"}, True),
-        ("MVAPICH-Plus", {}, True),
-        ("MVAPICH-Plus", {"MVP_ENABLE_GPU": "0"}, False),
-        ("Cray MPICH", {}, False),
-        ("Cray MPICH", {"MPICH_GPU_SUPPORT_ENABLED": "1"}, True),
-        ("MPICH", {"MPIR_CVAR_ENABLE_GPU": "0"}, False),
-    ],
-)
-def test_the_switch_for_gpu_memory(family, environment, on):
-    state, sentence = mpi.switch(family, environment)
-    assert state is on
-    assert sentence.endswith("on" if on else "off")
-
-
-def test_two_mpi_libraries_in_one_process_are_seen(tmp_path):
-    maps = tmp_path / "maps"
-    lines = [
-        "/a/libmpi.so.12.1.1",
-        "/a/libmpi.so.12.1.1",
-        "/b/libmpi.so.40",
-        "/a/libmpicxx.so.12",
-        "/a/libm.so.6",
-    ]
-    maps.write_text("".join(f"7f00-7f01 r-xp 00000000 08:01 123   {path}\n" for path in lines))
-    files = probe.loaded_mpi(str(maps))
-    assert files == ["/a/libmpi.so.12.1.1", "/b/libmpi.so.40"]
-    advice = mpi.advice(found(mpi_files=files), {})
-    assert "Two MPI libraries meet in one process: /a/libmpi.so.12.1.1 and /b/libmpi.so.40" in advice[0]
-
-
-def test_advice_for_mvapich2_gdr():
-    report = found(
-        mpi_family="MVAPICH2-GDR",
-        mpi_threads="MPI_THREAD_SINGLE",
-        mpi_cuda_built=True,
-        gpu_devices=[{"name": "A100", "memory_gib": 40.0, "capability": "8.0"}],
-    )
-    threads, cuda = mpi.advice(report, {})
-    assert "MV2_ENABLE_AFFINITY=0" in threads
-    assert "set MV2_USE_CUDA=1" in cuda
-    assert len(mpi.advice(report, {"MV2_USE_CUDA": "1"})) == 1
-
+from tests.labkit.doctor.made_up import report_with
 
 # --- the judgement of labs
 
@@ -110,46 +19,40 @@ GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
 
 
 @pytest.mark.parametrize(
-    ("needs", "ranks", "facts", "status", "words"),
+    ("needs", "ranks", "facts", "status", "sentence"),
     [
-        ("cpu", 1, {}, fitness.RUNS, "On 4 cores"),
-        ("mpi", 4, {}, fitness.NEEDS, "make setup"),
-        ("mpi", 4, HERE, fitness.RUNS, "On 4 cores"),
-        ("mpi", 8, HERE, fitness.RUNS, "8 ranks share 4 cores"),
-        ("horovod, torch", 4, HERE, fitness.NEEDS, "Horovod: `make setup` builds it"),
+        ("cpu", 1, {}, doctor.RUNS, "On 4 cores"),
+        ("mpi", 4, {}, doctor.NEEDS, "make setup"),
+        ("mpi", 4, HERE, doctor.RUNS, "On 4 cores"),
+        ("mpi", 8, HERE, doctor.RUNS, "8 ranks share 4 cores"),
+        ("horovod, torch", 4, HERE, doctor.NEEDS, "Horovod: `make setup` builds it"),
         (
             "horovod, torch",
             4,
             {**HERE, "horovod_frameworks": ["tensorflow"]},
-            fitness.NEEDS,
+            doctor.NEEDS,
             "Horovod for torch",
         ),
-        (
-            "tensorflow",
-            1,
-            {"versions_tensorflow": "2.21"},
-            fitness.NEEDS,
-            "A TensorFlow that can be imported",
-        ),
-        ("slurm", 4, HERE, fitness.NEEDS, "login node"),
-        ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, fitness.RUNS, ""),
-        ("torch, gpu", 1, HERE, fitness.REDUCED, "on the processor"),
-        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, fitness.REDUCED, "built for the processor"),
+        ("tensorflow", 1, {"versions_tensorflow": "2.21"}, doctor.NEEDS, "A TensorFlow that can be imported"),
+        ("slurm", 4, HERE, doctor.NEEDS, "login node"),
+        ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, doctor.RUNS, ""),
+        ("torch, gpu", 1, HERE, doctor.REDUCED, "on the processor"),
+        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, doctor.REDUCED, "built for the processor"),
         (
             "torch, gpu",
             1,
             {**HERE, "gpu_devices": GPU, "libraries_cuda_torch": "13.0"},
-            fitness.RUNS,
+            doctor.RUNS,
             "On 1 GPU",
         ),
-        ("nccl", 2, {"gpu_devices": GPU}, fitness.REDUCED, "no NCCL"),
+        ("nccl", 2, {"gpu_devices": GPU}, doctor.REDUCED, "no NCCL"),
     ],
 )
-def test_what_a_lab_needs(needs, ranks, facts, status, words):
+def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
     header = labfile.Header(tuple(needs.split(", ")), ranks, 30)
-    got, sentence = fitness.judge(header, found(**facts))
-    assert got == status
-    assert words in sentence
+    judged, said = doctor.judge(header, report_with(**facts))
+    assert judged == status
+    assert sentence in said
 
 
 def test_labs_are_read_by_their_header_line(tmp_path):
@@ -162,17 +65,17 @@ def test_labs_are_read_by_their_header_line(tmp_path):
 
 
 def test_require_names_everything_that_is_missing(monkeypatch, capsys):
-    monkeypatch.setattr(
-        doctor_report, "_report", {**found(**HERE), "missing": {}, "advice": [], "labs": {}, "seconds": 1}
-    )
-    doctor_report.require("cpu,mpi,torch")
+    report = {**report_with(**HERE), "missing": {}, "advice": [], "labs": {}, "seconds": 1}
+    for module in (doctor, findings):
+        monkeypatch.setattr(module, "report", lambda **_: report)
+    doctor.require("cpu,mpi,torch")
     with pytest.raises(NotHere, match=r"Missing here: Horovod: .* Slurm: .* No GPU"):
-        doctor_report.require("horovod,mpi,slurm,gpu")
+        doctor.require("horovod,mpi,slurm,gpu")
     with pytest.raises(LabError, match="not 'cuda'"):
-        doctor_report.require("cuda")
-    assert doctor_report.main(["--json", "--require", "mpi"]) == 0
+        doctor.require("cuda")
+    assert cli.main(["doctor", "--json", "--require", "mpi"]) == 0
     assert json.loads(capsys.readouterr().out)["mpi"]["version"] == "5.0.2"
-    assert doctor_report.main(["--json", "--require", "horovod"]) == 1
+    assert cli.main(["doctor", "--json", "--require", "horovod"]) == 1
     assert "Missing here: Horovod" in capsys.readouterr().err
 
 
@@ -181,7 +84,7 @@ def test_require_names_everything_that_is_missing(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def report():
-    return doctor_report.report(fresh=True, limit=120)
+    return doctor.report(fresh=True, limit=120)
 
 
 @pytest.mark.slow
@@ -207,7 +110,7 @@ def test_the_mpi_of_this_machine(report):
 
 @pytest.mark.slow
 def test_the_tables(report, capsys):
-    doctor_report.show()
+    doctor.show()
     text = capsys.readouterr().out
     for label in ("What is here", "cores you may use", "launcher", "Found out in"):
         assert label in text

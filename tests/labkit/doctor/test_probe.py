@@ -6,8 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from labkit.doctor import facts, machine, probe
-from labkit.doctor import report as doctor_report
+from labkit.doctor import facts, machine, nvidia, readable
 
 # --- what can be seen in files, and GPUs
 
@@ -41,13 +40,13 @@ Legend:
 
 
 def test_links_between_gpus():
-    assert probe.links(TOPOLOGY) == "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair"
-    assert probe.links("") is None
+    assert nvidia.links(TOPOLOGY) == "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair"
+    assert nvidia.links("") is None
 
 
 @pytest.mark.parametrize(("number", "version"), [(22907, "2.29.7"), (2804, "2.8.4"), (21805, "2.18.5")])
 def test_nccl_versions(number, version):
-    assert probe.nccl_version(number) == version
+    assert nvidia.nccl_version(number) == version
 
 
 def test_gpus_by_nvidia_smi_where_the_python_package_is_missing(tmp_path, monkeypatch):
@@ -65,16 +64,14 @@ def test_gpus_by_nvidia_smi_where_the_python_package_is_missing(tmp_path, monkey
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    said = {}
-    probe.gpu_facts(said.__setitem__)
-    assert said["gpu.driver"] == "550.54"
-    assert said["libraries.cuda_driver"] == "12.4"
-    assert (
-        said["gpu.devices"]
-        == [{"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}] * 2
-    )
-    assert probe.links(said["gpu.topology"]) == "NV12 between 1 pair"
-    assert doctor_report.words(said["gpu.devices"]) == "2 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
+    findings = {}
+    nvidia.tell_gpus(findings.__setitem__)
+    assert findings["gpu.driver"] == "550.54"
+    assert findings["libraries.cuda_driver"] == "12.4"
+    a100 = {"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}
+    assert findings["gpu.devices"] == [a100, a100]
+    assert nvidia.links(findings["gpu.topology"]) == "NV12 between 1 pair"
+    assert readable(findings["gpu.devices"]) == "2 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
 
 
 # --- probes that misbehave
@@ -106,8 +103,21 @@ def test_probes_may_crash_hang_or_raise(bad_libraries):
     assert "sleep 77" not in running
 
 
+def test_the_probe_of_gpus_runs(tmp_path, monkeypatch):
+    """In its process, with an nvidia-smi that knows one GPU; the Python package is hidden."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho '550.54, NVIDIA H200, 144384, 9.0'\n")
+    tool.chmod(0o755)
+    (tmp_path / "pynvml.py").write_text("raise ImportError('hidden')")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    findings, reasons = machine.collect(machine.start(("gpu",)), limit=60)
+    assert reasons == {}
+    assert [device["name"] for device in findings["gpu.devices"]] == ["NVIDIA H200"]
+
+
 def test_a_line_cut_off_by_a_crash_is_left_out():
-    assert machine._read('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {"a": 1}
+    assert machine.parse_findings('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {"a": 1}
 
 
 def test_missing_tools_are_not_found_rather_than_errors():

@@ -43,12 +43,12 @@ class Study:
         for name, entries in chosen.items():
             is_weak = name.startswith("weak") if weak is None else weak
             times = {entry["ranks"]: entry["seconds"] for _, entry in entries}
-            ideal, gained = scaling.efficiency(times, is_weak), scaling.speedup(times, is_weak)
+            efficiency = scaling.efficiency(times, is_weak)
+            speedup = scaling.speedup(times, is_weak)
             for job, entry in entries:
                 ranks = entry["ranks"]
-                rows.append(
-                    (name, job.nodes, ranks, entry["seconds"], gained[ranks], ideal[ranks], job.number)
-                )
+                measured = ranks, entry["seconds"], speedup[ranks], efficiency[ranks]
+                rows.append((name, job.nodes, *measured, job.number))
         if not rows:
             states = ", ".join(f"{job.number} {job.state()}" for job in self.jobs)
             print(f"No job of this study has such records yet. Jobs: {states}.")
@@ -66,26 +66,26 @@ class Study:
 
     def _largest(self, result: str | None, where: dict) -> dict[str, list[tuple[Job, dict]]]:
         """result -> (job, its record on the most ranks), for jobs that have one."""
-        found: dict[str, list[tuple[Job, dict]]] = {}
+        largest: dict[str, list[tuple[Job, dict]]] = {}
         for job in self.jobs:
             for name, entries in _timed(job, result, where).items():
                 most = max(entry["ranks"] for entry in entries)
-                found.setdefault(name, []).append(
-                    (job, _only([e for e in entries if e["ranks"] == most], name))
-                )
-        return found
+                on_most = [entry for entry in entries if entry["ranks"] == most]
+                largest.setdefault(name, []).append((job, _only(on_most, name)))
+        return largest
 
 
 def _timed(job: Job, result: str | None, where: dict) -> dict[str, list[dict]]:
     """result -> the job's records with seconds and ranks."""
-    found: dict[str, list[dict]] = {}
+    timed: dict[str, list[dict]] = {}
     for entry in job.entries():
-        fits = result in (None, entry["result"]) and all(
-            entry.get(key) == value for key, value in where.items()
-        )
-        if fits and isinstance(entry.get("seconds"), int | float) and isinstance(entry.get("ranks"), int):
-            found.setdefault(entry["result"], []).append(entry)
-    return found
+        if result not in (None, entry["result"]):
+            continue
+        if any(entry.get(key) != value for key, value in where.items()):
+            continue
+        if isinstance(entry.get("seconds"), int | float) and isinstance(entry.get("ranks"), int):
+            timed.setdefault(entry["result"], []).append(entry)
+    return timed
 
 
 def _only(entries: list[dict], result: str) -> dict:

@@ -148,11 +148,13 @@ class Nonblocking:
         """The root's array, into everybody's. As Bcast."""
         self._check_root({"root": root})
         if self.rank == root:
-            data = buffers.as_array(buf, "Ibcast", "buf")
-            give, into, work = data, None, buffers.own(data)
+            data = give = buffers.as_array(buf, "Ibcast", "buf")
+            into = None
+            work = buffers.own(data)
         else:
-            data = buffers.receiving(buf, "Ibcast", "buf")
-            give, into, work = None, data, buffers.room(data)
+            data = into = buffers.receiving(buf, "Ibcast", "buf")
+            give = None
+            work = buffers.room(data)
         self._unused(give, into)
         entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
 

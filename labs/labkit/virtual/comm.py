@@ -133,7 +133,8 @@ class Comm(Collectives, Groups):
     def take(self, receive: Receive, status):
         """The end of a receive: its data goes where it belongs, an object is returned."""
         message = self.transport.finish(self.lane, receive)
-        data, into = message[5], receive.into
+        data = message[5]
+        into = receive.into
         if status is not None:
             fill_status(status, self._sender(receive.channel), message[0], message[4])
         if data is None or put(into, data):
@@ -194,7 +195,8 @@ class Comm(Collectives, Groups):
 
     def _recv(self, buf, source, tag, status, call: str, base: int | None = None):
         """Receive into an array, or an object (buf is _OBJECT), which is returned."""
-        lane, state, into = self.lane, self.state, buf
+        lane = self.lane
+        into = buf
         if type(buf) is not np.ndarray or buf.ndim != 1 or not buf.flags.carray or buf.dtype.hasobject:
             into = None if buf is _OBJECT else box(buf)
         try:
@@ -207,7 +209,7 @@ class Comm(Collectives, Groups):
         if self.pending and into is not None:
             explain.look_for_use_before_wait(self.pending, into, "receives into")
         if base is None:
-            base = state.round
+            base = self.state.round
         if not self.transport.receive(lane, lane, into, channel, wanted, self.context, base):
             lane.waits = (call, self, "from", source, tag)
             lane.engine.next(lane)

@@ -103,7 +103,7 @@ def line(mark: tuple | None) -> str:
 
 def line_of(frame) -> str:
     """The same of the learner's innermost line in a chain of frames that begins at `frame`."""
-    own = launch.innermost([launch.Frame(*one) for one in launch.stack(frame)])
+    own = launch.innermost([launch.Frame(*entry) for entry in launch.stack(frame)])
     return own.stuck_place() if own else ""
 
 

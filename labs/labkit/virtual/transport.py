@@ -82,7 +82,9 @@ class Transport:
 
     def transfer(self, channel: Channel, size: float, ready: float) -> tuple[float, float]:
         """Take the wires for `size` bytes from `ready` on. Returns when the last has left, and arrived."""
-        out, into, latency = channel.out, channel.into, channel.latency
+        out = channel.out
+        into = channel.into
+        latency = channel.latency
         start = ready if ready > out.free else out.free
         if into.free - latency > start:
             start = into.free - latency
@@ -104,7 +106,8 @@ class Transport:
         """
         if lane.now > self.engine.time:
             lane.sync()
-        source, dest = channel.source, channel.dest
+        source = channel.source
+        dest = channel.dest
         lane.now = ready = lane.now + channel.overhead
         turn = source.last_send + 1
         if turn <= source.round:
@@ -148,8 +151,12 @@ class Transport:
         """
         if lane.now > lane.engine.time:
             lane.sync()
-        receive.into, receive.base, receive.tag, receive.channel = into, base, tag, channel
-        receive.context, receive.posted = context, lane.now
+        receive.into = into
+        receive.base = base
+        receive.tag = tag
+        receive.channel = channel
+        receive.context = context
+        receive.posted = lane.now
         state = lane.state
         if channel is None or state.careful:
             arrival = self.take_arrived(lane, channel, tag, context)
@@ -164,11 +171,13 @@ class Transport:
                 message = _first_message(channel.mail, tag)
             if message is not None:
                 if message[6] is None:
-                    receive.message, receive.arrive = message, message[1]
+                    receive.message = message
+                    receive.arrive = message[1]
                 else:
                     self._meet(channel, message, receive)
                 return True
-        receive.message, receive.waiter = None, lane if receive is lane else None
+        receive.message = None
+        receive.waiter = lane if receive is lane else None
         self.order += 1
         receive.order = self.order
         (state.wild if channel is None else channel.posted).append(receive)
@@ -176,8 +185,10 @@ class Transport:
 
     def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
         """Message and receive have met: a rendezvous now moves its bytes, a waiting rank goes on."""
-        receive.message, receive.channel = message, channel
-        arrive, departure = message[1], message[6]
+        receive.message = message
+        receive.channel = channel
+        arrive = message[1]
+        departure = message[6]
         if departure is not None:
             both = departure.ready if departure.ready > receive.posted else receive.posted
             departure.done, arrive = self.transfer(channel, message[3], both + self.handshake)
@@ -191,8 +202,10 @@ class Transport:
 
     def finish(self, lane: Lane, receive: Receive) -> tuple:
         """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
-        message, state = receive.message, lane.state
-        arrive, now = receive.arrive, lane.now
+        message = receive.message
+        state = lane.state
+        arrive = receive.arrive
+        now = lane.now
         lane.now = (arrive if arrive > now else now) + receive.channel.overhead
         turn = (state.last_recv if state.last_recv > receive.base else receive.base) + 1
         if turn < message[2]:

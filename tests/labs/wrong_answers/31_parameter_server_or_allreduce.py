@@ -15,8 +15,8 @@ SPREAD = """        for worker in range(1, comm.size):
 """
 WORKER = """        comm.Send(gradient, dest=0)
         comm.Recv(parameters, source=0)"""
-WAIT = """        for one in requests:
-            one.Wait()"""
+WAIT = """        for request in requests:
+            request.Wait()"""
 ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"
 CUT = "    total = sum(sizes)\n" + ENDS
 
@@ -25,17 +25,17 @@ WRONG = [
     Wrong("31.1", "a mean over all ranks: the server has no gradient",
           "rate * total / workers", "rate * total / comm.size",
           "a mean over 2 ranks, but 1 bring a gradient"),
-    Wrong("31.1", "sum for mean", "rate * total / workers", "rate * total", "the sum, not the mean"),
+    Wrong("31.1", "sum for mean",
+          "rate * total / workers", "rate * total", "This step took the sum, not the mean"),
     Wrong("31.1", "the server counts its own gradient",
-          "np.zeros_like(parameters), np", "gradient.copy(), np",
-          "2 ranks, 32 values: the parameters on rank 0"),
+          "np.zeros_like(parameters)", "gradient.copy()", "2 ranks, 32 values: the parameters on rank 0"),
     Wrong("31.1", "the parameters are never sent back", SPREAD, "", "comm.Recv(parameters, source=0)"),
     Wrong("31.1", "only one worker gets the parameters",
           SPREAD, "        comm.Send(parameters, dest=1)\n", "rank 2 waits in Recv from rank 0"),
     Wrong("31.1", "the parameters go out before the update", GATHER,
           SPREAD.replace("            # Across ranks: the workers wait for this.\n", "")
           + GATHER + "        parameters -= rate * total / workers\n        return\n",
-          "still the old parameters"),
+          "still has the old parameters"),
     Wrong("31.1", "worker after worker: each is served before the next is heard", GATHER, """\
         for worker in range(1, comm.size):
             comm.Recv(box, source=worker)
@@ -54,7 +54,7 @@ WRONG = [
 """, "3 ranks, 48 values: the parameters on rank 1"),
     Wrong("31.1", "the new parameters go into the gradient",
           "comm.Recv(parameters, source=0)", "comm.Recv(gradient, source=0)",
-          "on rank 1, still the old parameters"),
+          "Rank 1 still has the old parameters"),
     Wrong("31.1", "pull before push: everybody waits",
           WORKER, "        comm.Recv(parameters, source=0)\n        comm.Send(gradient, dest=0)",
           "deadlock: rank 0 waits in Recv"),
@@ -84,7 +84,7 @@ WRONG = [
     Wrong("31.3", "a mean over all ranks", "rate * total / workers", "rate * total / comm.size",
           "a mean over 2 ranks, but 1 bring a gradient"),
     Wrong("31.3", "the whole gradient to every server",
-          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(mine)", "total += box"],
+          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "total += box"],
           ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "total += box[pieces[comm.rank]]"],
           "rank 2 sent 2.00 vectors; it should be 1.00"),
     Wrong("31.3", "one server after the other",
@@ -94,10 +94,10 @@ WRONG = [
            "            comm.Recv(parameters[piece], source=s)"],
           "servers wait for one another"),
     Wrong("31.3", "nobody waits for what comes",
-          "            one.Wait()", "            pass", "were never waited for"),
+          "            request.Wait()", "            pass", "were never waited for"),
     Wrong("31.3", "the piece is a copy: the server's parameters stay old",
-          "mine -= rate * total / workers", "mine = mine - rate * total / workers",
-          "on rank 0, still the old parameters"),
+          "own -= rate * total / workers", "own = own - rate * total / workers",
+          "Rank 0 still has the old parameters"),
     Wrong("31.3", "the workers ask the first server only",
           "[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
           "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),

@@ -105,11 +105,16 @@ tabletop-heal: setup ## mend a node that failed or was slowed: make tabletop-hea
 tabletop-slow: setup ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
 	@$(TABLETOP) slow --node "$(NODE)" --bandwidth "$(BANDWIDTH)" $(TABLE)
 
-test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
-	@$(PY) -m pytest
+# Two tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
+TWO_AT_A_TIME := -n 2 --dist loadgroup
 
-test-fast: setup-tests lint ## the tests that take a moment (under 3 minutes)
-	@$(PY) -m pytest -m "not slow"
+test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
+	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not alone" || status=$$?; \
+	$(PY) -m pytest -m alone || status=$$?; exit $$status
+
+test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
+	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
+	$(PY) -m pytest -m "alone and not slow" || status=$$?; exit $$status
 
 lint: setup
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m authoring labs --check

@@ -21,6 +21,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one of the user's own
 
 TALLY = pytest.StashKey[dict[str, list[int]]]()
+LEFT = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +51,61 @@ def built(checkout) -> Checkout:
 
 def pytest_configure(config):
     config.stash[TALLY] = {}
+    config.stash[LEFT] = []
     # A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """The tests that take longest come first, so that two workers end at about the same time."""
+    for item in items:
+        if item.get_closest_marker("tabletop"):
+            # They look at the machine's mounts and interfaces, so only one of them may run at a time.
+            item.add_marker(pytest.mark.xdist_group("tabletop"))
+    items.sort(key=_turn)
+
+
+def _turn(item) -> int:
+    for turn, mark in enumerate(("tabletop", "slow")):
+        if item.get_closest_marker(mark):
+            return turn
+    return 2
+
+
 @pytest.fixture
 def tally(request) -> dict[str, list[int]]:
     """Stem -> [wrong answers seeded, rejected], for the summary."""
     return request.config.stash[TALLY]
+
+
+def pytest_sessionfinish(session):
+    config = session.config
+    # Where there are workers, each has looked for itself.
+    left = config.stash[LEFT] if _has_workers(config) else left_behind.find()
+    if hasattr(config, "workeroutput"):  # this is a worker
+        config.workeroutput["tally"] = config.stash[TALLY]
+        config.workeroutput["left"] = left
+    elif left:
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        reporter.write_line("")
+        for line in left:
+            reporter.write_line(f"LEFT BEHIND by the tests: {line}", red=True)
+        session.exitstatus = 1
+
+
+def _has_workers(config) -> bool:
+    return config.pluginmanager.has_plugin("dsession")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """A worker has ended: what it found counts here."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[TALLY].update(output.get("tally", {}))
+    node.config.stash[LEFT].extend(output.get("left", []))
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -69,13 +115,3 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(
             f"Wrong answers: {seeded} seeded in {len(counts)} labs, {rejected} rejected."
         )
-
-
-def pytest_sessionfinish(session):
-    left = left_behind.find()
-    if left:
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        reporter.write_line("")
-        for line in left:
-            reporter.write_line(f"LEFT BEHIND by the tests: {line}", red=True)
-        session.exitstatus = 1

@@ -9,7 +9,6 @@ overwritten is set aside first.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import json
 import os
@@ -116,7 +115,8 @@ def sync(stem: str, root: Path) -> str | None:
 
     Raises LabError when both are missing, or when one cannot be read or written.
     """
-    script, book = f"labs/{stem}.py", f"notebooks/{stem}.ipynb"
+    script = f"labs/{stem}.py"
+    book = f"notebooks/{stem}.ipynb"
     there = [name for name in (script, book) if (root / name).exists()]
     if not there:
         raise LabError(f"{script} is missing: `make reset LAB={stem[:2]}` writes it.")
@@ -151,8 +151,8 @@ def _alike(script: str, book: Path) -> bool:
 
 def _read(book: Path) -> dict:
     try:
-        found = json.loads(book.read_text(encoding="utf-8"))
-        return found | {"cells": list(found["cells"])}
+        content = json.loads(book.read_text(encoding="utf-8"))
+        return content | {"cells": list(content["cells"])}
     except (OSError, ValueError, KeyError, TypeError):
         number = book.stem[:2]
         raise LabError(f"{book.name} is no notebook: `make reset LAB={number}` begins it afresh.") from None
@@ -181,31 +181,19 @@ def _script_of(book: Path) -> str | None:
 
 
 def _book_of(script: Path, book: Path) -> str | None:
-    """The notebook with the script's cells; unchanged ones keep their output. None if all are unchanged."""
+    """The notebook with the script's cells, its outputs as jupytext matches them; None if nothing changed."""
     import jupytext
     import nbformat
+    from jupytext.combine import combine_inputs_with_outputs
 
-    new = jupytext.read(script, fmt="py:percent").cells
+    cells = jupytext.read(script, fmt="py:percent")
     if not book.exists():
-        return notebook_text(nbformat.v4.new_notebook(cells=new, metadata=METADATA))
+        return notebook_text(nbformat.v4.new_notebook(cells=cells.cells, metadata=METADATA))
     _read(book)
-    old = nbformat.read(book, as_version=4)
-    before, after = _keys(old.cells), _keys(new)
-    if before == after:
+    kept = nbformat.read(book, as_version=4)
+    if _keys(kept.cells) == _keys(cells.cells):
         return None
-    cells = []
-    for kind, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        cells += old.cells[i:j] if kind == "equal" else _changed(old.cells[i:j], new[k:m])
-    old.cells = cells
-    return notebook_text(old)
-
-
-def _changed(old: list, new: list) -> list:
-    """The new cells, each with the id of the one in whose place it stands; outputs of other text are gone."""
-    for position, cell in enumerate(new):
-        if position < len(old):
-            cell.id = old[position].id
-    return new
+    return notebook_text(combine_inputs_with_outputs(cells, kept, fmt="py:percent"))
 
 
 def _replace(path: Path, text: str) -> None:

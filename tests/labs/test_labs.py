@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from labkit import labfile, paths
 ROOT = paths.root()
 STEMS = labfile.stems()
 SECONDS = 900  # to end a run that hangs; no speed is asserted
-RUNNING: set[subprocess.Popen] = set()
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
@@ -53,47 +50,41 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
         "LABKIT_HOME": str(folder),
         "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in OURS),
     }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **pipes)
-    RUNNING.add(process)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         out, err = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
+    except BaseException:  # it hangs, or the tests are over before their time
         os.killpg(process.pid, signal.SIGTERM)
         out, err = process.communicate()
-        pytest.fail(f"not finished after {SECONDS} s: {' '.join(command)}\n{out[-2000:]}\n{err[-2000:]}")
-    finally:
-        RUNNING.discard(process)
+        print(out[-2000:], err[-2000:])
+        raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def end_all() -> None:
-    """End what `run` has not ended: the tests are over before their time."""
-    for process in list(RUNNING):
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+def printed(cells: list) -> str:
+    """What executed cells printed."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join(output.text for output in outputs if output.output_type == "stream")
 
 
-def papermill(notebook: Path, folder: Path, parameters: dict[str, object]) -> list[str]:
-    """The command that executes a notebook with other parameters, as `make tour` does, into folder."""
-    options = [
-        "--parameters_yaml",
-        json.dumps(parameters),
-        "--execution-timeout",
-        str(SECONDS),
-        "--no-progress-bar",
-    ]
-    files = [str(notebook), str(folder / "out.ipynb"), "--cwd", str(notebook.parent)]
-    return [sys.executable, "-m", "papermill", *files, *options]
+def errors(cells: list) -> list[str]:
+    """The text of each error of executed cells."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return ["\n".join(output.traceback) for output in outputs if output.output_type == "error"]
 
 
-def printed(notebook: Path) -> tuple[str, str]:
-    """What an executed notebook printed, and the text of its errors."""
-    outputs = [
-        output for cell in nbformat.read(notebook, as_version=4).cells for output in cell.get("outputs", [])
-    ]
-    text = "".join(output.text for output in outputs if output.output_type == "stream")
-    return text, "\n".join("\n".join(output.traceback) for output in outputs if output.output_type == "error")
+def tagged(cells: list, tag: str):
+    """The one cell with that tag."""
+    (cell,) = [cell for cell in cells if tag in cell.metadata.get("tags", ())]
+    return cell
 
 
 def test_all_files_are_fresh_and_none_is_an_orphan():
@@ -147,66 +138,37 @@ def test_earlier_labs_exist(stem):
     assert not missing, f"Before: names labs that are not there: {missing}"
 
 
-@pytest.fixture(scope="module")
-def ended(request, tmp_path_factory):
-    """A function(command's name, stem) -> how that run ended, and its folder. All runs of the module are
-    started in the order of their tests, two at a time: most of a run is waiting for one process.
-    """
-    folder, runs = tmp_path_factory.mktemp("runs"), {}
-    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        for test in request.session.items:
-            command = COMMANDS.get(getattr(test, "originalname", ""))
-            if command and test.module is request.module:
-                stem = test.callspec.params["stem"]
-                own = folder / f"{command.__name__}-{stem}"
-                own.mkdir()
-                # The command is made here: in Python 3.11 ast.parse fails when two threads are in it.
-                runs[own.name] = pool.submit(run, command(stem, own), own)
-
-        def result(command: Callable, stem: str) -> tuple[subprocess.CompletedProcess, Path]:
-            name = f"{command.__name__}-{stem}"
-            return runs[name].result(), folder / name
-
-        yield result
-        pool.shutdown(wait=False, cancel_futures=True)
-        end_all()
-
-
-def solved_notebook(stem: str, folder: Path) -> list[str]:
-    return papermill(ROOT / "solutions" / f"{stem}.ipynb", folder, small(stem))
-
-
-def solved_script(stem: str, folder: Path) -> list[str]:
+def solved_script(stem: str) -> list[str]:
     values = [f"{name}={value!r}" for name, value in small(stem).items()]
     ranks = str(generate.load(stem).header.ranks)
     command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
     return [*command, "--set", *values] if values else command
 
 
-def learner(stem: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "tests.labs.learner", stem, str(folder)]
-
-
-def wrong_answers(stem: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "tests.labs.wrong_answers.runner", stem, "--json", str(folder / "json")]
-
-
 @pytest.mark.slow
 @every_lab
-def test_solved_notebook_runs(stem, ended):
-    how, folder = ended(solved_notebook, stem)
-    text, errors = printed(folder / "out.ipynb")
-    assert errors == ""
+def test_a_learner_comes_through(stem, tmp_path):
+    """In one kernel: each stub is refused, the hint that the refusal recommends is shown, the answer passes."""
+    how = run([sys.executable, "-m", "tests.labs.visit", stem, str(tmp_path)], tmp_path)
     assert how.returncode == 0, how.stderr[-3000:]
-    for exercise in generate.load(stem).exercises:
-        assert f"✓ {exercise.number}  {exercise.title}\n" in text
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    text = printed(cells)
     assert "Traceback" not in text
+    for exercise in generate.load(stem).exercises:
+        (refused,) = errors([tagged(cells, f"unsolved-{exercise.number}")])
+        assert refused.startswith(f"✗ {exercise.number}  not solved yet."), refused
+        assert f'hint("{exercise.number}") shows the next hint (1 of {len(exercise.hints)})' in refused
+        (shown,) = tagged(cells, f"hint-{exercise.number}").outputs
+        assert shown.output_type == "display_data", shown
+        assert shown.data["text/markdown"].startswith(f"**{exercise.hints[0][0]}**")
+        assert text.count(f"✓ {exercise.number}  {exercise.title}\n") == 1
+    assert len(errors(cells)) == len(generate.load(stem).exercises)
 
 
 @pytest.mark.slow
 @every_lab
-def test_solved_script_runs_on_its_ranks(stem, ended):
-    how, _ = ended(solved_script, stem)
+def test_solved_script_runs_on_its_ranks(stem, tmp_path):
+    how = run(solved_script(stem), tmp_path)
     assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
     for exercise in generate.load(stem).exercises:
         assert how.stdout.count(f"✓ {exercise.number}  ") == 1, "each check passes, and rank 0 alone says so"
@@ -215,40 +177,12 @@ def test_solved_script_runs_on_its_ranks(stem, ended):
 
 @pytest.mark.slow
 @every_lab
-def test_a_learner_fails_at_the_first_check_and_gets_the_hint_that_it_recommends(stem, ended):
-    exercises = generate.load(stem).exercises
-    how, folder = ended(learner, stem)
-    assert how.returncode == 0, how.stderr[-3000:]
-    text, errors = printed(folder / "out.ipynb")
-    assert "✓" not in text
-    if not exercises:
-        assert errors == ""
-        return
-    first = exercises[0]
-    assert errors.startswith(f"✗ {first.number}  not solved yet."), errors
-    assert f'hint("{first.number}") shows the next hint' in errors
-    asked = nbformat.read(folder / "out.ipynb", as_version=4).cells[-1]
-    assert asked.source == f'hint("{first.number}")'
-    (shown,) = asked.outputs
-    assert shown.output_type == "display_data", shown
-    assert shown.data["text/markdown"].startswith(f"**{first.hints[0][0]}**")
-
-
-@pytest.mark.slow
-@every_lab
-def test_each_wrong_answer_is_rejected(stem, ended, tally):
-    how, folder = ended(wrong_answers, stem)
-    assert (folder / "json").exists(), how.stdout[-2000:] + how.stderr[-3000:]
-    counts = json.loads((folder / "json").read_text(encoding="utf-8"))
+def test_each_wrong_answer_is_rejected(stem, tmp_path, tally):
+    command = [sys.executable, "-m", "tests.labs.wrong_answers.runner", stem]
+    how = run([*command, "--json", str(tmp_path / "json")], tmp_path)
+    assert (tmp_path / "json").exists(), how.stdout[-2000:] + how.stderr[-3000:]
+    counts = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
     tally[stem] = [counts["seeded"], counts["rejected"]]
     assert counts["problems"] == [], how.stdout[-2000:]
     assert how.returncode == 0
     assert counts["rejected"] == counts["seeded"]
-
-
-COMMANDS = {
-    "test_solved_notebook_runs": solved_notebook,
-    "test_solved_script_runs_on_its_ranks": solved_script,
-    "test_a_learner_fails_at_the_first_check_and_gets_the_hint_that_it_recommends": learner,
-    "test_each_wrong_answer_is_rejected": wrong_answers,
-}

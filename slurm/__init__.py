@@ -1,1 +1,1 @@
-"""What runs on a cluster: batch jobs (job), the check of a site (doctor), a cluster on one machine (tabletop)."""
+"""What runs on a cluster: batch jobs (job), the check of a site (doctor), a cluster here (tabletop)."""

@@ -14,10 +14,10 @@ from authoring import generate, learner, skeleton, tour
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["tour"]:
-        return tour.main(words[1:])
-    options = _parser().parse_args(words)
+    verb_and_options = list(sys.argv[1:] if arguments is None else arguments)
+    if verb_and_options[:1] == ["tour"]:
+        return tour.main(verb_and_options[1:])
+    options = _parser().parse_args(verb_and_options)
     try:
         return options.call(options)
     except LabError as error:

@@ -38,7 +38,7 @@ def solved(cell: Cell) -> str:
 
 
 def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
-    exercise = next(one for one in lab.exercises if position in one.answers)
+    exercise = next(candidate for candidate in lab.exercises if position in candidate.answers)
     sentence = f"exercise {exercise.number}: {exercise.title}".replace("\\", "\\\\").replace('"', '\\"')
     stub_line = f'raise NotImplementedError("{sentence}")'
     lines = cell.source.splitlines()
@@ -51,7 +51,7 @@ def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
         raise lab.wrong(cell.line, what) from None
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     for number, line in enumerate(lines, 1):
-        inside = any(one.lineno < number <= one.end_lineno for one in functions)
+        inside = any(function.lineno < number <= function.end_lineno for function in functions)
         if line.strip() == stub_line and not inside:
             raise lab.wrong(
                 cell.line, "an answer stands outside of a function: its stub would fail before it is called."
@@ -61,7 +61,8 @@ def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
 
 def _blocks(lab: Lab, cell: Cell) -> list[tuple[int, int, str]]:
     """(first line, last line, indent) of each answer with its marks, counted from 0 in the cell."""
-    found, opened = [], None
+    blocks = []
+    opened = None
     for number, line in enumerate(cell.source.splitlines()):
         mark, indent = line.strip(), line[: len(line) - len(line.lstrip())]
         if mark not in (BEGIN, END):
@@ -81,11 +82,11 @@ def _blocks(lab: Lab, cell: Cell) -> list[tuple[int, int, str]]:
             raise lab.wrong(cell.line + number, f"`{END}` has another indent than its `{BEGIN}`.")
         if number == opened[0] + 1:
             raise lab.wrong(cell.line + number, "there is no answer between these marks.")
-        found.append((opened[0], number, indent))
+        blocks.append((opened[0], number, indent))
         opened = None
     if opened is not None:
         raise lab.wrong(cell.line + opened[0], f"`{BEGIN}` is never closed by `{END}`.")
-    return found
+    return blocks
 
 
 def _without_predictions(lab: Lab, cell: Cell, text: str) -> str:

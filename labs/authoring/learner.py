@@ -17,9 +17,9 @@ def reset(lab: str, root: Path | None = None) -> None:
     root = root or paths.root()
     stem = labfile.find(lab, root)
     texts = generate.outputs(generate.load(stem, root))
-    mine = [name for name in texts if name.startswith(("labs/", "notebooks/"))]
-    copies.overwrite(root, {name: texts[name] for name in mine})
-    print(f"Lab {stem} is fresh: {', '.join(mine)}")
+    learners = [name for name in texts if name.startswith(("labs/", "notebooks/"))]
+    copies.overwrite(root, {name: texts[name] for name in learners})
+    print(f"Lab {stem} is fresh: {', '.join(learners)}")
 
 
 def solve(lab: str, exercise: str, root: Path | None = None) -> None:
@@ -28,9 +28,9 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
 
     root = root or paths.root()
     source = generate.load(labfile.find(lab, root), root)
-    chosen = next((one for one in source.exercises if one.number == str(exercise)), None)
+    chosen = next((listed for listed in source.exercises if listed.number == str(exercise)), None)
     if chosen is None:
-        numbers = ", ".join(one.number for one in source.exercises)
+        numbers = ", ".join(listed.number for listed in source.exercises)
         raise LabError(f"Lab {source.stem} has no exercise {exercise!r}; it has {numbers}.")
     names = [f"notebooks/{source.stem}.ipynb", f"labs/{source.stem}.py"]
     missing = [name for name in names if not (root / name).exists()]
@@ -52,7 +52,7 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
 
 
 def _lost(name: str, answer: str) -> LabError:
-    functions = ", ".join(f"{one}()" for one in _functions(answer))
+    functions = ", ".join(f"{name}()" for name in _functions(answer))
     number = Path(name).stem[:2]
     return LabError(f"{name} has no cell with {functions}. `make reset LAB={number}` begins it afresh.")
 

@@ -28,24 +28,24 @@ class Source(Protocol):
 
 def collect(lab: Source) -> list[Exercise]:
     """The lab's exercises with the positions of their cells. Raises LabError by file and line."""
-    found: list[Exercise] = []
+    exercises: list[Exercise] = []
     for position, cell in enumerate(lab.cells):
         if cell.kind == "markdown":
-            found += _headings(lab, position, cell)
+            exercises += _headings(lab, position, cell)
             continue
         if is_marked(cell):
-            if not found:
+            if not exercises:
                 raise lab.wrong(cell.line, "an answer stands above the first `### Exercise` heading.")
-            if found[-1].check is not None:
+            if exercises[-1].check is not None:
                 raise lab.wrong(
-                    cell.line, f"an answer stands below the check of exercise {found[-1].number}."
+                    cell.line, f"an answer stands below the check of exercise {exercises[-1].number}."
                 )
-            found[-1].answers.append(position)
+            exercises[-1].answers.append(position)
         for number, line in _checks_in(lab.tree(cell)):
-            _take_check(lab, found, number, position, cell.line + line - 1)
-    for count, exercise in enumerate(found, 1):
+            _take_check(lab, exercises, number, position, cell.line + line - 1)
+    for count, exercise in enumerate(exercises, 1):
         _hold_to_rules(lab, exercise, f"{lab.stem[:2]}.{count}")
-    return found
+    return exercises
 
 
 def is_marked(cell: Cell) -> bool:
@@ -61,13 +61,13 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
             raise lab.wrong(number, f"a heading of an exercise reads `{wanted}`; this is {text!r}.")
         if BEGIN in text or END in text:
             raise lab.wrong(number, "a mark of an answer stands in prose.")
-    found = exercises_in(cell.source)
-    if len(found) > 1:
+    exercises = exercises_in(cell.source)
+    if len(exercises) > 1:
         raise lab.wrong(cell.line, "two exercises share one cell; give each its own.")
-    for exercise in found:
+    for exercise in exercises:
         above = next(count for count, text in enumerate(lines) if HEADING.match(text))
         exercise.cell, exercise.line = position, cell.line + above
-    return found
+    return exercises
 
 
 def _checks_in(tree: ast.Module) -> list[tuple[str, int]]:
@@ -83,11 +83,11 @@ def _is_check(call: ast.expr) -> bool:
     return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
 
 
-def _take_check(lab: Source, found: list[Exercise], number: str, position: int, line: int) -> None:
-    if not found or found[-1].number != number:
-        above = f"exercise {found[-1].number}" if found else "no exercise"
+def _take_check(lab: Source, exercises: list[Exercise], number: str, position: int, line: int) -> None:
+    if not exercises or exercises[-1].number != number:
+        above = f"exercise {exercises[-1].number}" if exercises else "no exercise"
         raise lab.wrong(line, f"check({number!r}) stands under the heading of {above}.")
-    exercise = found[-1]
+    exercise = exercises[-1]
     if exercise.check is not None:
         raise lab.wrong(line, f"exercise {number} has two checks; make it one.")
     if not exercise.answers:

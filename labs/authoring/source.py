@@ -64,16 +64,16 @@ class Lab:
     @cached_property
     def parameters(self) -> dict[str, object]:
         """Name and value of each knob in the cell tagged parameters."""
-        found = [cell for cell in self.cells if "parameters" in cell.tags]
-        if len(found) != 1:
+        cells = [cell for cell in self.cells if "parameters" in cell.tags]
+        if len(cells) != 1:
             raise self.wrong(1, 'a lab has exactly one cell `# %% tags=["parameters"]`.')
         values = {}
-        for node in self.tree(found[0]).body:
+        for node in self.tree(cells[0]).body:
             try:
                 (target,) = node.targets
                 values[target.id] = _literal(node.value)
             except (AttributeError, ValueError):
-                line = found[0].line + node.lineno - 1
+                line = cells[0].line + node.lineno - 1
                 raise self.wrong(line, "a parameter is one line `name = number, word or tuple`.") from None
         return values
 

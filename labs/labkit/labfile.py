@@ -34,15 +34,15 @@ def exercises_in(text: str) -> list[Exercise]:
     prose = "\n".join(re.sub(r"^#( |$)", "", line) for line in lines)
     headings = list(HEADING.finditer(prose))
     ends = [*(heading.start() for heading in headings), len(prose)][1:]
-    found = []
+    exercises = []
     for heading, end in zip(headings, ends, strict=False):
         hints = _HINT.findall(prose[heading.end() : end])
-        found.append(
+        exercises.append(
             Exercise(
                 heading[1], heading[2].strip(), [(title.strip(), body.strip()) for title, _, body in hints]
             )
         )
-    return found
+    return exercises
 
 
 def stems(root: Path | None = None) -> list[str]:
@@ -77,13 +77,13 @@ class Header(NamedTuple):
 def headers(root: Path) -> dict[str, Header]:
     """Stem -> header of every lab of a checkout, in order. A source with a broken header is left out here:
     the generator says what is wrong with it, and the doctor's table must not fail for it."""
-    found = {}
+    known = {}
     for path in sorted((root / "solutions").glob("[0-9][0-9]_*.py")):
         match = _HEADER.search(path.read_text(encoding="utf-8", errors="replace"))
         if match:
             needs = tuple(word.strip() for word in match["needs"].split(","))
-            found[path.stem] = Header(needs, int(match["ranks"]), int(match["minutes"]))
-    return found
+            known[path.stem] = Header(needs, int(match["ranks"]), int(match["minutes"]))
+    return known
 
 
 def read_setting(text: str) -> tuple[str, object]:
@@ -125,7 +125,9 @@ def with_parameters(text: str, values: dict[str, object]) -> str:
 def replaced(text: str, changes: list[tuple[ast.expr, str]]) -> str:
     """The text with other source in place of some of its expressions."""
     lines = text.splitlines()
-    for node, new in sorted(changes, key=lambda one: (one[0].lineno, one[0].col_offset), reverse=True):
+    for node, new in sorted(
+        changes, key=lambda change: (change[0].lineno, change[0].col_offset), reverse=True
+    ):
         # ast counts columns in bytes of UTF-8.
         first, last = lines[node.lineno - 1].encode(), lines[node.end_lineno - 1].encode()
         line = first[: node.col_offset] + new.encode() + last[node.end_col_offset :]

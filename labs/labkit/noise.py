@@ -32,7 +32,7 @@ def silence() -> None:
     warnings.filterwarnings(
         "ignore", category=DeprecationWarning, module=r"(tensorflow|keras|google|horovod)\b.*"
     )
-    if "tensorflow" not in sys.modules and not any(isinstance(one, _Finder) for one in sys.meta_path):
+    if "tensorflow" not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 

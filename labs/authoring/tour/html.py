@@ -94,7 +94,8 @@ def formula(tex: str) -> str:
 
 def pictures(notebook: Path) -> list[tuple[str, str]]:
     """(nearest heading above it, PNG in base64) of every plot in an executed notebook."""
-    heading, found = "", []
+    heading = ""
+    plots = []
     for cell in _cells(notebook):
         if cell["cell_type"] == "markdown":
             titles = re.findall(r"^#{1,6} +(.+)$", _joined(cell["source"]), re.MULTILINE)
@@ -102,8 +103,8 @@ def pictures(notebook: Path) -> list[tuple[str, str]]:
         for output in cell.get("outputs", []):
             png = output.get("data", {}).get("image/png")
             if png:
-                found.append((heading, _joined(png).replace("\n", "")))
-    return found
+                plots.append((heading, _joined(png).replace("\n", "")))
+    return plots
 
 
 def failure(notebook: Path) -> str | None:

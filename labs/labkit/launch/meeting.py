@@ -96,9 +96,8 @@ class _KeyValue(_Job):
 
     def gather(self, payload: bytes, limit: float) -> list[bytes] | None:
         self._turn += 1
-        if (
-            self._turn > 2
-        ):  # all have taken what was put two turns ago, or they would not have reached the last one
+        # All have taken what was put two turns ago, or they would not have reached the last one.
+        if self._turn > 2:
             self._put(f"{self._turn - 2}-{self.rank}", b"")
         return self._all(str(self._turn), payload, limit)
 
@@ -107,18 +106,18 @@ class _KeyValue(_Job):
 
     def _all(self, key: str, payload: bytes, limit: float) -> list[bytes] | None:
         self._put(f"{key}-{self.rank}", payload)
-        found: dict[int, bytes] = {}
+        payloads: dict[int, bytes] = {}
 
         def complete() -> bool:
             for rank in range(self.size):
-                if rank not in found:
+                if rank not in payloads:
                     value = self._get(f"{key}-{rank}")
                     if value is None:
                         return False
-                    found[rank] = value
+                    payloads[rank] = value
             return True
 
-        return [found[rank] for rank in range(self.size)] if _until(complete, limit, 2e-2) else None
+        return [payloads[rank] for rank in range(self.size)] if _until(complete, limit, 2e-2) else None
 
 
 def _torch_job() -> _KeyValue:
@@ -134,8 +133,8 @@ def _torch_job() -> _KeyValue:
         wait_for_workers=False,
         multi_tenant=True,  # rank 0's process may serve the learner's process group at the same address
     )
-    mine = dist.PrefixStore("labkit", store)
-    return _KeyValue(mine.set, lambda key: mine.get(key) if mine.check([key]) else None)
+    own = dist.PrefixStore("labkit", store)
+    return _KeyValue(own.set, lambda key: own.get(key) if own.check([key]) else None)
 
 
 def _horovod_job() -> _KeyValue:

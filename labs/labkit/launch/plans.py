@@ -39,9 +39,9 @@ def mpiexec() -> str:
         if os.access(folder / "mpiexec", os.X_OK):
             return str(folder / "mpiexec")
     for name, path in (("mpirun_rsh", str(folders[-1])), ("mpiexec", None), ("mpirun_rsh", None)):
-        found = shutil.which(name, path=path)
-        if found:
-            return found
+        path_of_launcher = shutil.which(name, path=path)
+        if path_of_launcher:
+            return path_of_launcher
     raise NotHere(
         "No MPI launcher (mpiexec) is here, so several ranks cannot be started. `make setup` installs MPICH "
         "into the environment; on a cluster load the site's MPI module or set MPI_HOME."

@@ -49,21 +49,21 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 
 def _parents() -> dict[int, int]:
     """pid -> parent pid of every process that can be seen."""
-    found = {}
+    parents = {}
     if os.path.isdir("/proc/self"):
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
                     with open(f"/proc/{name}/stat", "rb") as file:
                         # The command stands in parentheses and may hold spaces and parentheses itself.
-                        found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+                        parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
                 except OSError:
                     continue  # it ended meanwhile
     else:
         for line in os.popen("ps -A -o pid= -o ppid="):
             pid, parent = line.split()
-            found[int(pid)] = int(parent)
-    return found
+            parents[int(pid)] = int(parent)
+    return parents
 
 
 def descendants(top: int) -> list[int]:
@@ -71,12 +71,13 @@ def descendants(top: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in _parents().items():
         children.setdefault(parent, []).append(pid)
-    found, open_ = [], [top]
-    while open_:
-        below = children.get(open_.pop(), [])
-        found += below
-        open_ += below
-    return found
+    below: list[int] = []
+    waiting = [top]
+    while waiting:
+        own = children.get(waiting.pop(), [])
+        below += own
+        waiting += own
+    return below
 
 
 def kill_descendants() -> None:

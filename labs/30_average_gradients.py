@@ -38,7 +38,8 @@ def train_alone():
     """One process. Returns the loss of every step."""
     images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
     net = nets.torch_digits(nets.start_weights(seed=0)).to(world.device())
-    optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
             optimizer.zero_grad()
@@ -49,6 +50,7 @@ def train_alone():
     return losses
 
 
+# %%
 def to_vector(tensors):
     """All numbers of the tensors in one flat float32 array."""
     return parameters_to_vector(tensors).detach().cpu().numpy()
@@ -59,7 +61,8 @@ def from_vector(vector, tensors):
     vector_to_parameters(torch.from_numpy(vector).to(world.device()), tensors)
 
 
-ranks, alone = launch.ranks_here(workers), train_alone()
+ranks = launch.ranks_here(workers)
+alone = train_alone()
 print(f"one process on {world.device()}: loss from {alone[0]:.3f} to {alone[-1]:.3f} in {len(alone)} steps")
 
 # %% [markdown]
@@ -95,8 +98,9 @@ with check("30.1"):
     rows = data.batches(1536, batch, epoch=0)[1]
     for size in (1, 2, 4, 8):
         shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
-        lengths, together = [len(share) for share in shares], np.concatenate(shares)
+        lengths = [len(share) for share in shares]
         expect.equal(lengths, [batch // size] * size, f"Images on each of {size} ranks")
+        together = np.concatenate(shares)
         expect(np.isin(together, rows).all(), f"With {size} ranks, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
         expect(not twice, f"With {size} ranks, {twice} images are seen twice, and as many by nobody.")
@@ -125,16 +129,19 @@ def start_equal(comm, net):
 
 
 # %%
-def try_start(comm):
+def changed_by_start(comm):
+    """Names of the weights that are not what rank 0 began with."""
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
     from_vector(to_vector(net.parameters()) + 0.1 * comm.rank, net.parameters())  # biases differ too
-    before = comm.bcast({name: to_vector([one]) for name, one in net.named_parameters()}, root=0)
+    own = {name: to_vector([weight]) for name, weight in net.named_parameters()}
+    before = comm.bcast(own, root=0)
     start_equal(comm, net)
-    return [name for name, w in net.named_parameters() if not np.array_equal(to_vector([w]), before[name])]
+    after = {name: to_vector([weight]) for name, weight in net.named_parameters()}
+    return [name for name in after if not np.array_equal(after[name], before[name])]
 
 
 with check("30.2"):
-    for rank, names in enumerate(launch.run(try_start, ranks=ranks, timeout=patience)):
+    for rank, names in enumerate(launch.run(changed_by_start, ranks=ranks, timeout=patience)):
         expect(not names, f"On rank {rank}, {', '.join(names)} is not what rank 0 began with.")
 
 
@@ -150,7 +157,7 @@ with check("30.2"):
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `mine = to_vector(gradients)`, then as in 21.4 an `Allreduce` into another array, and the mean back with
+# `own = to_vector(gradients)`, then as in 21.4 an `Allreduce` into another array, and the mean back with
 # `from_vector`.
 # </details>
 
@@ -161,30 +168,35 @@ def average_gradients(comm, net):
 
 
 # %%
-def try_average(comm):
-    net, log = nets.torch_digits().to(world.device()), CallLog(comm)
+def expect_average(comm):
+    """Fail unless all gradients are the mean. Returns how many calls of MPI that took."""
+    net = nets.torch_digits().to(world.device())
     for weight in net.parameters():
         weight.grad = torch.rand(weight.shape, generator=torch.Generator().manual_seed(comm.rank)).to(weight)
-    mine = {name: to_vector([one.grad]) for name, one in net.named_parameters()}
+    own = {name: to_vector([weight.grad]) for name, weight in net.named_parameters()}
+    log = CallLog(comm)
     average_gradients(log, net)
     for name, weight in net.named_parameters():
-        got, want = to_vector([weight.grad]), sum(comm.allgather(mine[name])) / comm.size
-        who = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
-        expect(comm.size == 1 or not np.allclose(got, want * comm.size), f"{who}: the sum, not the mean.")
-        expect(comm.size == 1 or not np.array_equal(got, mine[name]), f"{who}: still this rank's own.")
-        expect.close(got, want, who)
+        total = sum(comm.allgather(own[name]))
+        slips = {
+            "This is the sum, not the mean": total,
+            f"The gradient of {name} is still this rank's own": own[name],
+        }
+        subject = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
+        expect.close(to_vector([weight.grad]), total / comm.size, subject, slips=slips)
     return len(log.calls)
 
 
 with check("30.3"):
-    most = max(launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0].values())
+    calls = launch.run(on_every_size, expect_average, ranks=ranks, timeout=patience)[0]
+    most = max(calls.values())
     expect(most <= 1, f"The mean is right, but it took {most} calls of MPI: use one vector for all.")
 
 
 # %% [markdown]
 # ### Exercise 30.4 · The training step
-# The loop of `train_alone`, on every rank with its rows `mine`. Call `average(comm, net)` at the right place.
-# `losses` gets the loss of the *global* batch, the same number on every rank. 6 lines.
+# The loop of `train_alone`, on every rank with its rows `share`. Call `average(comm, net)` at the right
+# place. `losses` gets the loss of the *global* batch, the same number on every rank. 6 lines.
 #
 # <details><summary>Hint 1: where does the average go?</summary>
 #
@@ -192,7 +204,7 @@ with check("30.3"):
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# As in `train_alone`, with `images[mine]`, `labels[mine]`. The loss:
+# As in `train_alone`, with `images[share]`, `labels[share]`. The loss:
 # `comm.allreduce(loss.item()) / comm.size`.
 # </details>
 
@@ -202,10 +214,11 @@ def train(comm, average=average_gradients):
     images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
     start_equal(comm, net)
-    optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
-            mine = my_share(rows, comm.rank, comm.size)
+            share = my_share(rows, comm.rank, comm.size)
             raise NotImplementedError("exercise 30.4: The training step")
     return losses, to_vector(net.parameters())
 
@@ -217,13 +230,16 @@ def watched(comm, average):
 
     def watch(comm, net):
         expect(net[0].weight.grad is not None, "No gradients yet: `backward()` comes before `average`.")
-        mine = [to_vector(net.parameters()), to_vector([weight.grad for weight in net.parameters()])]
-        apart.append([np.linalg.norm(a - b) for a, b in zip(mine, comm.bcast(mine), strict=True)])
+        own = [to_vector(net.parameters()), to_vector([weight.grad for weight in net.parameters()])]
+        of_rank_0 = comm.bcast(own)
+        apart.append([np.linalg.norm(here - there) for here, there in zip(own, of_rank_0, strict=True)])
         average(comm, net)
 
-    return *train(comm, watch), np.array(apart)
+    losses, weights = train(comm, watch)
+    return losses, weights, np.array(apart)
 
 
+# %%
 with check("30.4"):
     expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
     results = launch.run(watched, average_gradients, ranks=ranks, timeout=patience)
@@ -231,8 +247,8 @@ with check("30.4"):
     expect.equal([len(curves[0]), len(apart[0])], [len(alone)] * 2, "Losses, averages: one a step")
     expect.equal(curves, [curves[0]] * ranks, "The losses of all ranks, the same on each: [rank][step]")
     expect.close(curves[0][0], alone[0], "The first loss, before any update, against one process")
-    shared = ranks == 1 or apart[1][0, 1] > 0
-    expect(shared, "All ranks find the same gradient: each works on the whole batch, not on its part.")
+    same = ranks > 1 and apart[1][0, 1] == 0
+    expect(not same, "All ranks find the same gradient: each works on the whole batch, not on its part.")
     expect.close(curves[0][1], alone[1], "The loss after one update (average before it? the rate as it was?)")
     expect.close(curves[0], alone, "The loss of every step against one process")
     for rank in range(ranks):
@@ -251,16 +267,23 @@ predict("30.4", percent_for_average=...)
 
 def step_times(comm):
     """Milliseconds of the two parts of a step."""
-    net, rows = nets.torch_digits().to(world.device()), my_share(np.arange(batch), comm.rank, comm.size)
+    net = nets.torch_digits().to(world.device())
+    rows = my_share(np.arange(batch), comm.rank, comm.size)
     images, labels = (torch.tensor(part[rows], device=world.device()) for part in data.digits()[:2])
     compute = timing.measure(lambda: F.cross_entropy(net(images), labels).backward(), comm=comm)
     average = timing.measure(lambda: average_gradients(comm, net), comm=comm)
     return {"compute": compute.median * 1e3, "average": average.median * 1e3}
 
 
-drift = [apart[:, 0] for _, _, apart in launch.run(watched, lambda comm, net: None, ranks=ranks)]
-far = {f"rank {rank}": distance for rank, distance in enumerate(drift)}
-plots.lines(far, xlabel="step", ylabel="distance of the weights to rank 0's", title="Without the average")
+# %%
+def no_average(comm, net):
+    """In place of average_gradients: every rank goes its own way."""
+
+
+drift = {}
+for rank, (_, _, apart) in enumerate(launch.run(watched, no_average, ranks=ranks)):
+    drift[f"rank {rank}"] = apart[:, 0]
+plots.lines(drift, xlabel="step", ylabel="distance of the weights to rank 0's", title="Without the average")
 # Across ranks: with more ranks than cores, they would wait for a core, not for messages.
 times = launch.run(on_every_size, step_times, ranks=min(ranks, max(2, world.cores())))[0]
 plots.bars({f"p = {size}": times[size] for size in sorted(times)}, title="One step on p ranks")

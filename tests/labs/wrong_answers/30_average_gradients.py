@@ -5,9 +5,9 @@ from tests.labs.wrong_answers import Wrong
 SMALL = {"epochs": 2, "workers": 2, "patience": 15}
 
 BCAST = "comm.Bcast(weights, root=0)"
-ALLREDUCE = """    total = np.empty_like(mine)
+ALLREDUCE = """    total = np.empty_like(own)
     # Across ranks: one sum for all gradients, and everybody gets it.
-    comm.Allreduce(mine, total)
+    comm.Allreduce(own, total)
     from_vector(total / comm.size, gradients)"""
 AVERAGE = """            # Across ranks: the mean of all ranks' gradients, before anybody moves.
             average(comm, net)
@@ -37,23 +37,23 @@ WRONG = [
           "    from_vector(weights, net.parameters())", "", "is not what rank 0 began with"),
     Wrong("30.2", "weights without biases",
           ["to_vector(net.parameters())", "from_vector(weights, net.parameters())"],
-          ["to_vector([one for one in net.parameters() if one.ndim > 1])",
-           "from_vector(weights, [one for one in net.parameters() if one.ndim > 1])"],
+          ["to_vector([weight for weight in net.parameters() if weight.ndim > 1])",
+           "from_vector(weights, [weight for weight in net.parameters() if weight.ndim > 1])"],
           "0.bias, 2.bias, 4.bias is not what rank 0 began with"),
     Wrong("30.2", "the mean of all starts",
           BCAST, "weights = sum(comm.allgather(weights)) / comm.size", "On rank 0, "),
     Wrong("30.2", "only rank 0 calls the broadcast",
           BCAST, "comm.rank == 0 and comm.Bcast(weights, root=0)", "rank 0 waits in line 5 of start_equal"),
-    Wrong("30.3", "sum for mean", "total / comm.size", "total", "the sum, not the mean"),
+    Wrong("30.3", "sum for mean", "total / comm.size", "total", "This is the sum, not the mean"),
     Wrong("30.3", "the mean is never written back",
-          "    from_vector(total / comm.size, gradients)", "", "still this rank's own"),
+          "    from_vector(total / comm.size, gradients)", "", "is still this rank's own"),
     Wrong("30.3", "biases are forgotten",
           "for weight in net.parameters()", "for weight in net.parameters() if weight.ndim > 1",
-          "gradient of 0.bias: still this rank's own"),
+          "The gradient of 0.bias is still this rank's own"),
     Wrong("30.3", "weights are averaged instead of gradients",
           "weight.grad for weight in net.parameters()", "weight for weight in net.parameters()",
-          "still this rank's own"),
-    Wrong("30.3", "one message for each tensor", "    mine = to_vector(gradients)\n" + ALLREDUCE, """\
+          "is still this rank's own"),
+    Wrong("30.3", "one message for each tensor", "    own = to_vector(gradients)\n" + ALLREDUCE, """\
     for gradient in gradients:
         total = np.empty_like(gradient.numpy())
         comm.Allreduce(gradient.numpy(), total)
@@ -72,13 +72,13 @@ WRONG = [
     Wrong("30.4", "the loss of rank 0's part for all",
           LOSS, "comm.bcast(loss.item())", "The first loss, before any update"),
     Wrong("30.4", "every rank works on the whole batch: the right curve, and no time won",
-          ["images[mine]", "labels[mine]"], ["images[rows]", "labels[rows]"],
+          ["images[share]", "labels[share]"], ["images[rows]", "labels[rows]"],
           "All ranks find the same gradient: each works on the whole batch"),
     Wrong("30.4", "the average comes before backward", [AVERAGE, "            loss.backward()\n"],
           ["            optimizer.step()\n", "            average(comm, net)\n            loss.backward()\n"],
           "No gradients yet: `backward()` comes before `average`"),
     Wrong("30.4", "the sum of the images' losses",
-          "labels[mine])", 'labels[mine], reduction="sum")', "The first loss, before any update"),
+          "labels[share])", 'labels[share], reduction="sum")', "The first loss, before any update"),
     Wrong("30.4", "gradients of earlier steps stay",
           "            optimizer.zero_grad()\n", "", "The loss of every step against one process"),
 ]

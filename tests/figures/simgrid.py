@@ -1,6 +1,7 @@
-"""Times of three programs on SimGrid's ideal links, for test_virtual_costs.py. Not run by the tests.
+"""Times of three programs on SimGrid's ideal links, for tests/labkit/virtual/test_costs.py.
 
-With Debian's python3-simgrid: `/usr/bin/python3 tests/labkit/data/record_simgrid.py simgrid.json`.
+Not run by the tests. With Debian's python3-simgrid:
+`/usr/bin/python3 tests/figures/simgrid.py tests/labkit/virtual/simgrid.json`.
 Links: full duplex, one up and one down per host, CM02 model, its corrections for TCP switched off.
 """
 
@@ -53,7 +54,7 @@ def all_to_one(rank, p, nbytes):
         Actor.create(f"from{other}", this_actor.get_host(), lambda other=other: box(other, 0).get())
 
 
-PROGRAMS = {one.__name__: one for one in (ring_allreduce, tree_broadcast, all_to_one)}
+PROGRAMS = {program.__name__: program for program in (ring_allreduce, tree_broadcast, all_to_one)}
 RANKS = {"ring_allreduce": (2, 3, 4, 8, 12, 32), "tree_broadcast": (2, 4, 8, 32), "all_to_one": (2, 3, 8, 32)}
 
 
@@ -69,7 +70,7 @@ def platform(p):
 
 
 def run_one(name, p, nbytes):
-    options = [f"--cfg=network/{one}" for one in IDEAL] + [f"--cfg={one}" for one in PRECISION]
+    options = [f"--cfg=network/{option}" for option in IDEAL] + [f"--cfg={option}" for option in PRECISION]
     engine = Engine(["record", *options])
     engine.load_platform(platform(p))
     for rank in range(p):
@@ -86,13 +87,16 @@ def record(file):
                 command = [sys.executable, __file__, name, str(p), str(nbytes)]  # one engine a process
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
                 runs.append(json.loads(done.stdout.splitlines()[-1]))
-    lines = ",\n".join(f"    {json.dumps(one)}" for one in runs)
-    about = f"SimGrid {simgrid_version}, network model CM02 without TCP corrections; see record_simgrid.py"
+    lines = ",\n".join(f"    {json.dumps(run)}" for run in runs)
+    about = (
+        f"SimGrid {simgrid_version}, network model CM02 without TCP corrections; see tests/figures/simgrid.py"
+    )
     head = f'"about": "{about}",\n  "alpha": {ALPHA},\n  "bandwidth": {BANDWIDTH},'
     file.write_text(f'{{\n  {head}\n  "runs": [\n{lines}\n  ]\n}}\n')
 
 
 if __name__ == "__main__":
-    record(Path(sys.argv[1])) if len(sys.argv) == 2 else run_one(
-        sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    )
+    if len(sys.argv) == 2:
+        record(Path(sys.argv[1]))
+    else:
+        run_one(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

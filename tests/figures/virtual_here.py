@@ -27,8 +27,8 @@ def ring(comm, vector, box):
     chunks, p, me = np.array_split(vector, comm.size), comm.size, comm.rank
     right, left = (me + 1) % p, (me - 1) % p
     for step in range(p - 1):
-        mine, into = chunks[(me - step) % p], chunks[(me - step - 1) % p]
-        comm.Sendrecv(mine, right, 0, box[: into.size], left)
+        own, into = chunks[(me - step) % p], chunks[(me - step - 1) % p]
+        comm.Sendrecv(own, right, 0, box[: into.size], left)
         into += box[: into.size]
     for step in range(p - 1):
         comm.Sendrecv(chunks[(me + 1 - step) % p], right, 0, chunks[(me - step) % p], left)
@@ -138,7 +138,9 @@ def compare(ranks: int, sizes=SIZES, machine=None) -> dict[str, dict[int, float]
     ):
         if part:
             print(f"median error {what}: {np.median([row[n] for row in off.values() for n in part]):.0%}")
-    print(f"median error over all: {np.median([one for row in off.values() for one in row.values()]):.0%}")
+    print(
+        f"median error over all: {np.median([error for row in off.values() for error in row.values()]):.0%}"
+    )
     return off
 
 

@@ -58,18 +58,21 @@ def recursive_doubling_allreduce(comm, vector):
 
 def rabenseifner_allreduce(comm, vector):
     """Halving reduce-scatter, doubling allgather; p a power of two that divides the length."""
-    low, high, box, kept = 0, len(vector), np.empty_like(vector), []
+    box = np.empty_like(vector)
+    own = vector
+    halvings = []  # (partner, own half, the partner's half)
     distance = comm.size // 2
     while distance:
-        partner, middle = comm.rank ^ distance, (low + high) // 2
-        mine, other = ((low, middle), (middle, high))[:: 1 if comm.rank < partner else -1]
-        half = box[: mine[1] - mine[0]]
-        comm.Sendrecv(vector[slice(*other)], dest=partner, recvbuf=half, source=partner)
-        vector[slice(*mine)] += half
-        kept.append((partner, mine, other))
-        (low, high), distance = mine, distance // 2
-    for partner, mine, other in reversed(kept):
-        comm.Sendrecv(vector[slice(*mine)], dest=partner, recvbuf=vector[slice(*other)], source=partner)
+        partner = comm.rank ^ distance
+        own, other = np.split(own, 2)
+        if comm.rank > partner:
+            own, other = other, own
+        comm.Sendrecv(other, dest=partner, recvbuf=box[: len(own)], source=partner)
+        own += box[: len(own)]
+        halvings.append((partner, own, other))
+        distance //= 2
+    for partner, own, other in reversed(halvings):
+        comm.Sendrecv(own, dest=partner, recvbuf=other, source=partner)
 
 
 def _reaches(p):

@@ -34,9 +34,9 @@ def _play(comm, MPI, program: list[tuple]) -> list:
             out.append(_group(comms, here, MPI, step))
         elif here is not None:
             out.append(_step(here, MPI, number, *step))
-    for one in comms[1:]:
-        if one is not None:
-            one.Free()
+    for left in comms[1:]:
+        if left is not None:
+            left.Free()
     return out
 
 
@@ -53,7 +53,7 @@ def _group(comms: list, here, MPI, step: tuple):
     n, rank = here.Get_size(), here.Get_rank()
     if step[0] == "cart":
         made = here.Create_cart([n], [step[5]], reorder=False)
-        told = made.Shift(0, 1), made.Shift(0, -2), made.Get_coords(n - 1), made.Get_cart_rank([0])
+        places = made.Shift(0, 1), made.Shift(0, -2), made.Get_coords(n - 1), made.Get_cart_rank([0])
     else:
         made = {
             "split": lambda: here.Split(rank % (1 + step[1] % 3), -rank if step[5] else rank),
@@ -62,12 +62,12 @@ def _group(comms: list, here, MPI, step: tuple):
             "dup": lambda: here.Dup(),
             "node": lambda: here.Split_type(MPI.COMM_TYPE_SHARED, key=-rank),
         }[step[0]]()
-        told = None
+        places = None
     if made == MPI.COMM_NULL:
         comms.append(None)
         return "no communicator"
     comms.append(made)
-    return made.Get_rank(), made.Get_size(), made.rank, made.size, told
+    return made.Get_rank(), made.Get_size(), made.rank, made.size, places
 
 
 def data(rank: int, number: int, length: int, dtype: str, op: str = "SUM") -> np.ndarray:
@@ -81,30 +81,30 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
     made = functools.partial(data, rank, number, dtype=dtype, op=op)
     op = getattr(MPI, "MAX" if op == "BXOR" and (dtype[0] == "f" or call in OBJECTS) else op)
     at_root = rank == root
-    mine, whole = made(length), made(length * n)
+    own, whole = made(length), made(length * n)
     if call in OBJECTS:
         return _objects(comm, call, root, op, n, rank, number)
     if call in OTHERS:
-        return _others(comm, MPI, call, n, rank, mine, op)
+        return _others(comm, MPI, call, n, rank, own, op)
     into, wide = np.zeros(length, dtype), np.zeros(length * n, dtype)
     if in_place:
-        into, wide = mine.copy(), np.zeros(length * n, dtype)
-        wide[rank * length : (rank + 1) * length] = mine
-    send, here = (MPI.IN_PLACE, MPI.IN_PLACE) if in_place else (mine, whole)
+        into, wide = own.copy(), np.zeros(length * n, dtype)
+        wide[rank * length : (rank + 1) * length] = own
+    send, here = (MPI.IN_PLACE, MPI.IN_PLACE) if in_place else (own, whole)
     if call == "Bcast":
-        comm.Bcast(mine, root=root)
-        return mine.tolist()
+        comm.Bcast(own, root=root)
+        return own.tolist()
     if call == "Ibcast":
-        comm.Ibcast(mine, root).Wait()
-        return mine.tolist()
+        comm.Ibcast(own, root).Wait()
+        return own.tolist()
     if call == "Reduce":
-        comm.Reduce(send if at_root else mine, into if at_root else None, op, root)
+        comm.Reduce(send if at_root else own, into if at_root else None, op, root)
         return into.tolist() if at_root else None
     if call == "Ireduce":
-        comm.Ireduce(send if at_root else mine, into if at_root else None, op, root).Wait()
+        comm.Ireduce(send if at_root else own, into if at_root else None, op, root).Wait()
         return into.tolist() if at_root else None
     if call == "Gather":
-        comm.Gather(send if at_root else mine, wide if at_root else None, root)
+        comm.Gather(send if at_root else own, wide if at_root else None, root)
         return wide.tolist() if at_root else None
     if call == "Scatter":
         comm.Scatter(whole if at_root else None, MPI.IN_PLACE if in_place and at_root else into, root)
@@ -119,7 +119,7 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         comm.Allgather(send, wide)
         return wide.tolist()
     if call == "Allgatherv":
-        counts = [length + one for one in range(n)]
+        counts = [length + more for more in range(n)]
         block = made(counts[rank])
         wide = np.zeros(sum(counts), dtype)
         if in_place:
@@ -134,7 +134,7 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         comm.Reduce_scatter_block(here, whole if in_place else into, op)
         return (whole[:length] if in_place else into).tolist()
     assert call == "Reduce_scatter"
-    counts = [length + one for one in range(n)]
+    counts = [length + more for more in range(n)]
     work, into = made(sum(counts)), np.zeros(counts[rank], dtype)
     if in_place:
         comm.Reduce_scatter(MPI.IN_PLACE, work, counts, op)
@@ -159,22 +159,19 @@ def _objects(comm, call: str, root: int, op, n: int, rank: int, number: int):
     }[call]()
 
 
-def _others(comm, MPI, call: str, n: int, rank: int, mine: np.ndarray, op):
+def _others(comm, MPI, call: str, n: int, rank: int, own: np.ndarray, op):
     if call == "Barrier":
         return comm.Barrier()
     if call == "Ibarrier":
         return comm.Ibarrier().Wait()
     if call == "ring":
-        into = np.empty_like(mine)
-        comm.Sendrecv(mine, (rank + 1) % n, 3, into, (rank - 1) % n, 3)
+        into = np.empty_like(own)
+        comm.Sendrecv(own, (rank + 1) % n, 3, into, (rank - 1) % n, 3)
         return into.tolist()
-    total, first, both = (
-        np.empty_like(mine),
-        mine.copy(),
-        np.empty_like(mine),
-    )  # several at once, ended out of order
-    requests = [comm.Iallreduce(mine, total, op), comm.Ibcast(first, 0), comm.Ibarrier()]
-    comm.Allreduce(mine, both, op)
-    for one in requests[::-1]:
-        one.Wait()
+    total, first, both = np.empty_like(own), own.copy(), np.empty_like(own)
+    # Several at once, ended out of order:
+    requests = [comm.Iallreduce(own, total, op), comm.Ibcast(first, 0), comm.Ibarrier()]
+    comm.Allreduce(own, both, op)
+    for request in requests[::-1]:
+        request.Wait()
     return total.tolist(), first.tolist(), both.tolist()

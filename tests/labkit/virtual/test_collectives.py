@@ -30,9 +30,9 @@ def every_call() -> list[list[tuple]]:
     return calls + [[(call, *kind)] for call in programs.OBJECTS + programs.OTHERS for kind in roots]
 
 
-def random_programs(many: int) -> list[list[tuple]]:
+def random_programs(count: int) -> list[list[tuple]]:
     """The first `many` that hypothesis thinks of: always the same."""
-    found: list[list[tuple]] = []
+    drawn: list[list[tuple]] = []
     step = st.tuples(
         st.sampled_from(programs.ARRAYS + programs.OBJECTS + programs.OTHERS + programs.GROUPS),
         st.integers(0, 7),
@@ -42,19 +42,19 @@ def random_programs(many: int) -> list[list[tuple]]:
         st.booleans(),
     )
 
-    @settings(max_examples=many, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None)
     @given(st.lists(step, min_size=3, max_size=12))
     def collect(program):
-        found.append(program)
+        drawn.append(program)
 
     collect()
-    return found
+    return drawn
 
 
 def same(real: list, virtual_: list, asked: list) -> None:
     for rank, (theirs, ours) in enumerate(zip(real, virtual_, strict=True)):
-        for program, one, other in zip(asked, theirs, ours, strict=True):
-            assert one == other, f"rank {rank}, {program}"
+        for program, real_result, result in zip(asked, theirs, ours, strict=True):
+            assert real_result == result, f"rank {rank}, {program}"
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -112,10 +112,10 @@ def test_buffers_as_mpi4py_takes_them():
         comm.Bcast([long, 4], root=1)
         out.append(long.tolist())
         counts = [2, 0, 3]
-        mine, wide = np.full(counts[rank], rank, "i4"), np.full(9, -1, "i4")
-        comm.Allgatherv(mine, [wide, counts, [6, 0, 1], MPI.INT])
+        own, wide = np.full(counts[rank], rank, "i4"), np.full(9, -1, "i4")
+        comm.Allgatherv(own, [wide, counts, [6, 0, 1], MPI.INT])
         out.append(wide.tolist())
-        comm.Allgatherv([mine, MPI.INT], [wide, (counts, [0, 0, 5])])
+        comm.Allgatherv([own, MPI.INT], [wide, (counts, [0, 0, 5])])
         out.append(wide.tolist())
         return out
 
@@ -198,18 +198,18 @@ def test_costs_where_ranks_are_no_power_of_two(ranks):
 
 @pytest.mark.parametrize("ranks", ALL)
 def test_messages_bytes_and_rounds(ranks):
-    def one(fn, size=0):
+    def run(fn, size=0):
         return virtual.Cluster(ranks).run(fn, np.zeros(size))
 
     steps = (ranks - 1).bit_length()
-    barrier = one(lambda comm, v: comm.Barrier())
+    barrier = run(lambda comm, v: comm.Barrier())
     assert barrier.sent == barrier.received == barrier.steps == [steps] * ranks
     assert sum(barrier.sent_bytes) == 0
-    tree = one(lambda comm, v: comm.Bcast(v), 100)
+    tree = run(lambda comm, v: comm.Bcast(v), 100)
     assert sum(tree.sent) == ranks - 1
     assert max(tree.steps) == steps
     assert tree.received_bytes == [0] + [800] * (ranks - 1)
-    ring = one(lambda comm, v: comm.Allgather(v, np.empty(100 * comm.size)), 100)
+    ring = run(lambda comm, v: comm.Allgather(v, np.empty(100 * comm.size)), 100)
     assert ring.sent == ring.steps == [ranks - 1] * ranks
     assert ring.sent_bytes == [800 * (ranks - 1)] * ranks
     assert all((dest - source) % ranks == 1 for source, dest in ring.links)
@@ -232,7 +232,7 @@ def test_vectors_count_as_what_they_stand_for(call):
 
     machine = virtual.ideal(ALPHA, BANDWIDTH, REDUCE)
     small, big = virtual.vector(np.ones(48), 480e3), np.ones(60_000)
-    runs = [virtual.Cluster(4, machine=machine).run(collective, one) for one in (small, big)]
+    runs = [virtual.Cluster(4, machine=machine).run(collective, vector) for vector in (small, big)]
     assert runs[0].sent_bytes == runs[1].sent_bytes
     assert runs[0].time == pytest.approx(runs[1].time, rel=1e-12)
 

@@ -77,8 +77,7 @@ def test_the_reference_programs_are_right():
     for program in (algorithms.ring_allreduce, algorithms.recursive_doubling_allreduce):
         virtual.trials(program, sum)
     virtual.trials(algorithms.tree_allreduce, sum)
-    for program in (algorithms.rabenseifner_allreduce,):
-        virtual.trials(program, sum, ranks=(1, 2, 4, 8), lengths=(64,))
+    virtual.trials(algorithms.rabenseifner_allreduce, sum, ranks=(1, 2, 4, 8), lengths=(64,))
     for program in (algorithms.tree_broadcast, algorithms.scatter_allgather_broadcast):
         virtual.trials(program, lambda vectors: vectors[0], ranks=(1, 2, 4, 8, 16))
     virtual.trials(algorithms.chain_broadcast, lambda vectors: vectors[0], args=(3,))
@@ -87,10 +86,10 @@ def test_the_reference_programs_are_right():
 
 
 @pytest.mark.parametrize(
-    "one", RECORDED["runs"], ids=lambda one: f"{one['program']}-{one['ranks']}-{one['bytes']}"
+    "recorded", RECORDED["runs"], ids=lambda case: f"{case['program']}-{case['ranks']}-{case['bytes']}"
 )
-def test_simgrid_gives_the_same_time(one):
-    """Recorded once (data/record_simgrid.py). Tolerance 0.01 %: SimGrid's own precision leaves 1e-6."""
+def test_simgrid_gives_the_same_time(recorded):
+    """Recorded once (tests/figures/simgrid.py). Tolerance 0.01 %: SimGrid's own precision leaves 1e-6."""
     machine = virtual.ideal(RECORDED["alpha"], RECORDED["bandwidth"])
 
     def all_to_one(comm, vector):
@@ -100,10 +99,10 @@ def test_simgrid_gives_the_same_time(one):
             comm.Recv(vector, source=other)
 
     programs = {"all_to_one": all_to_one}
-    program = programs.get(one["program"]) or getattr(algorithms, one["program"])
-    vector = virtual.vector(np.ones(one["ranks"] * 4), stands_for=one["bytes"])
-    run = virtual.Cluster(one["ranks"], machine=machine).run(program, vector)
-    assert run.time == pytest.approx(one["seconds"], rel=1e-4)
+    program = programs.get(recorded["program"]) or getattr(algorithms, recorded["program"])
+    vector = virtual.vector(np.ones(recorded["ranks"] * 4), stands_for=recorded["bytes"])
+    run = virtual.Cluster(recorded["ranks"], machine=machine).run(program, vector)
+    assert run.time == pytest.approx(recorded["seconds"], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -184,12 +183,12 @@ def test_overhead_is_paid_on_both_sides():
 
 
 def test_the_gap_limits_the_message_rate():
-    def many(comm):
+    def burst(comm):
         for _ in range(50):
             send(comm, np.zeros(1))
 
     link = virtual.Link(latency=1e-6, bandwidth=1e12, gap=4e-7)
-    assert cluster(inside=link, between=link).run(many).time == pytest.approx(1e-6 + 49 * 4e-7, rel=1e-3)
+    assert cluster(inside=link, between=link).run(burst).time == pytest.approx(1e-6 + 49 * 4e-7, rel=1e-3)
 
 
 def test_additions_of_vectors_take_time_and_those_of_plain_arrays_none():
@@ -198,7 +197,7 @@ def test_additions_of_vectors_take_time_and_those_of_plain_arrays_none():
         vector[: len(vector) // 2] += 1
 
     machine = virtual.ideal(reduce=1e9)
-    times = [virtual.Cluster(1, machine=machine).run(add, one).time for one in (of(1e6), np.zeros(96))]
+    times = [virtual.Cluster(1, machine=machine).run(add, vector).time for vector in (of(1e6), np.zeros(96))]
     assert times == [pytest.approx(1.5e-3), 0]
 
 

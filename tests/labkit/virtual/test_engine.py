@@ -47,7 +47,9 @@ def test_ports_carry_one_message_at_a_time():
         if comm.rank:
             comm.Recv(box, 0)
             return comm.Wtime()
-        return [comm.Send(box, dest) for dest in range(1, comm.size)] and 0
+        for dest in range(1, comm.size):
+            comm.Send(box, dest)
+        return comm.Wtime()
 
     assert run(fan_in, 5).results[0] == pytest.approx(ALPHA + 4 * 1000 / BANDWIDTH)
     assert run(fan_out, 5).results[4] == pytest.approx(ALPHA + 4 * 1000 / BANDWIDTH)
@@ -70,7 +72,7 @@ def test_ranks_of_a_node_share_its_cards():
 def test_a_shared_card_serves_who_asks_first():
     def late(comm):
         if comm.rank < 2:
-            comm.compute(comm.rank == 0 and 5e-6)  # rank 1 sends first, though rank 0 runs first
+            comm.compute(5e-6 if comm.rank == 0 else 0)  # rank 1 sends first, though rank 0 runs first
             comm.Send(np.zeros(10**6, np.uint8), comm.rank + 2)
         else:
             comm.Recv(np.zeros(10**6, np.uint8), comm.rank - 2)
@@ -136,13 +138,13 @@ def test_testall_and_testany_end_what_is_done():
         kind = type(requests[0])
         none = kind.Testany(requests)[1], kind.Testall(requests)
         comm.compute(1.5e-3)
-        one = kind.Testany(requests), kind.Testall(requests)
+        first = kind.Testany(requests), kind.Testall(requests)
         comm.compute(1e-3)
-        return none, one, kind.Testall(requests), kind.waitall(requests)
+        return none, first, kind.Testall(requests), kind.waitall(requests)
 
-    none, one, all_, values = run(several, 3).results[0]
+    none, first, all_, values = run(several, 3).results[0]
     assert none == (False, False)
-    assert one == ((0, True), False)
+    assert first == ((0, True), False)
     assert all_ is True
     assert values == [1, 2]
 
@@ -162,9 +164,9 @@ def busy(comm):
 def test_the_same_input_gives_the_same_run():
     machine = IDEAL.but(eager=4096, nics=2)
     runs = [run(busy, 16, machine=machine, per_node=4, trace=True) for _ in range(3)]
-    for one in runs[1:]:
-        assert one.results == runs[0].results
-        assert (one.times, one.links, one.steps, one.trace) == (
+    for again in runs[1:]:
+        assert again.results == runs[0].results
+        assert (again.times, again.links, again.steps, again.trace) == (
             runs[0].times, runs[0].links, runs[0].steps, runs[0].trace,
         )  # fmt: skip
     assert run(busy, 16, machine=machine, per_node=4).times == runs[0].times
@@ -182,22 +184,22 @@ def test_counters():
             comm.Recv(np.zeros(2), 0)
             comm.Recv(np.zeros(1), 1)
 
-    one = run(some, 3)
-    assert (one.sent, one.sent_bytes) == ([2, 1, 0], [48, 8, 0])
-    assert (one.received, one.received_bytes) == ([0, 1, 2], [0, 32, 24])
-    assert one.links == {(0, 1): (1, 32), (0, 2): (1, 16), (1, 2): (1, 8)}
-    assert one.steps == [2, 2, 3]
+    counted = run(some, 3)
+    assert (counted.sent, counted.sent_bytes) == ([2, 1, 0], [48, 8, 0])
+    assert (counted.received, counted.received_bytes) == ([0, 1, 2], [0, 32, 24])
+    assert counted.links == {(0, 1): (1, 32), (0, 2): (1, 16), (1, 2): (1, 8)}
+    assert counted.steps == [2, 2, 3]
 
 
 def test_thousands_of_messages_may_wait():
-    def flood(comm, many):
+    def flood(comm, count):
         if comm.rank == 0:
-            for i in range(many):
+            for i in range(count):
                 comm.Send(np.full(1, i), 1, tag=i % 3)
             return comm.Send(np.zeros(1), 1, tag=3)
         comm.Recv(np.zeros(1), 0, tag=3)
         box, got = np.zeros(1, int), []
-        for _ in range(many):
+        for _ in range(count):
             comm.Recv(box, 0)
             got.append(int(box[0]))
         return got
@@ -235,7 +237,7 @@ def test_vectors_keep_their_scale_and_cost_gamma():
         box = np.empty_like(parts[0])
         made = [parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector, np.concatenate(parts)]
         made += [np.zeros_like(vector), np.where(vector > 1, vector, 0), pickle.loads(pickle.dumps(vector))]
-        scales = [one.scale for one in made]
+        scales = [vector.scale for vector in made]
         begin = comm.Wtime()
         parts[0] += box
         return scales, comm.Wtime() - begin, type(vector.sum()).__name__
@@ -254,10 +256,10 @@ def test_vectors_count_as_what_they_stand_for():
         comm.Sendrecv(vector, 1 - comm.rank, 0, box, 1 - comm.rank)
         return box
 
-    one = run(swap, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
-    assert one.sent_bytes == [1e6, 1e6]
-    assert one.time == pytest.approx(ALPHA + 1e6 / BANDWIDTH)
-    assert all(np.array_equal(box, [1, 2]) for box in one.results)
+    swapped = run(swap, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
+    assert swapped.sent_bytes == [1e6, 1e6]
+    assert swapped.time == pytest.approx(ALPHA + 1e6 / BANDWIDTH)
+    assert all(np.array_equal(box, [1, 2]) for box in swapped.results)
 
 
 def test_objects_with_vectors_in_them_count_as_much():
@@ -266,6 +268,6 @@ def test_objects_with_vectors_in_them_count_as_much():
             return comm.send({"weights": [vector, vector[:1]]}, 1)
         return comm.recv(source=0)["weights"][1].scale
 
-    one = run(send, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
-    assert one.sent_bytes[0] == pytest.approx(1.5e6, rel=0.001)
-    assert one.results[1] == 5e5 / 8
+    received = run(send, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
+    assert received.sent_bytes[0] == pytest.approx(1.5e6, rel=0.001)
+    assert received.results[1] == 5e5 / 8

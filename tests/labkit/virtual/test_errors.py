@@ -18,10 +18,10 @@ MACHINE = virtual.ideal().but(eager=65536)
 def alive() -> set[greenlet.greenlet]:
     """Greenlets that have not ended. By type: isinstance asks an object for its class, and some then warn."""
     gc.collect()
-    return {one for one in gc.get_objects() if type(one) is greenlet.greenlet and not one.dead}
+    return {thing for thing in gc.get_objects() if type(thing) is greenlet.greenlet and not thing.dead}
 
 
-def told(fn, ranks: int = 2, *args) -> RankFailed:
+def error_of(fn, ranks: int = 2, *args) -> RankFailed:
     """The error of a run; after it no rank is left behind."""
     greenlet.getcurrent()  # this thread's own, made when first asked for
     before = alive()
@@ -37,7 +37,7 @@ def everybody_receives(comm):
 
 
 def test_deadlock_names_the_circle_the_call_and_the_line():
-    error = told(everybody_receives, 3)
+    error = error_of(everybody_receives, 3)
     assert error.kind == "Deadlock"
     assert re.fullmatch(
         r"deadlock: rank 0 waits in Recv from rank 2 "
@@ -51,7 +51,7 @@ def test_deadlock_names_the_circle_the_call_and_the_line():
 
 
 def test_deadlock_of_many_ranks_is_short():
-    error = told(everybody_receives, 1024)
+    error = error_of(everybody_receives, 1024)
     assert len(str(error)) < 400
     assert ", …, rank 1 waits in Recv from rank 0 (the same line)" in str(error)
 
@@ -63,7 +63,7 @@ def test_deadlock_of_long_sends_says_why():
         comm.Recv(box, (comm.rank - 1) % comm.size)
 
     virtual.Cluster(nodes=4, machine=MACHINE).run(everybody_sends, 8192)
-    error = told(everybody_sends, 4, 8193)
+    error = error_of(everybody_sends, 4, 8193)
     assert "rank 0 waits in Send to rank 1" in str(error)
     assert "A Send of more than 65,536 bytes waits until its receive is called." in str(error)
 
@@ -74,8 +74,8 @@ def test_waiting_for_a_rank_that_has_ended():
             comm.recv(source=comm.rank - 1)
             comm.send(0, dest=(comm.rank + 1) % comm.size)
 
-    assert "rank 1 waits in recv from rank 0 (line" in str(told(chain, 4))
-    assert "but rank 0 has ended; ranks 2, 3 wait too, rank 2 in recv from rank 1" in str(told(chain, 4))
+    assert "rank 1 waits in recv from rank 0 (line" in str(error_of(chain, 4))
+    assert "but rank 0 has ended; ranks 2, 3 wait too, rank 2 in recv from rank 1" in str(error_of(chain, 4))
 
 
 def test_waiting_with_the_wrong_tag_names_the_message_that_is_there():
@@ -85,7 +85,7 @@ def test_waiting_with_the_wrong_tag_names_the_message_that_is_there():
         else:
             comm.recv(source=0, tag=5)
 
-    text = str(told(tags))
+    text = str(error_of(tags))
     assert "recv from rank 0 with tag 5" in text
     assert "its message with tag 3 lies there untaken" in text
 
@@ -105,11 +105,11 @@ def test_deadlock_in_wait_from_anyone_and_to_oneself():
     def probe(comm):
         comm.Probe(source=1 - comm.rank)
 
-    assert "rank 0 waits in Wait of an irecv from rank 1" in str(told(wait))
-    assert "rank 0 waits in recv from any rank" in str(told(anyone))
-    assert "but rank 1 has ended" in str(told(anyone))
-    assert "rank 0 waits in Ssend to itself" in str(told(oneself, 1))
-    assert "rank 0 waits in Probe from rank 1" in str(told(probe))
+    assert "rank 0 waits in Wait of an irecv from rank 1" in str(error_of(wait))
+    assert "rank 0 waits in recv from any rank" in str(error_of(anyone))
+    assert "but rank 1 has ended" in str(error_of(anyone))
+    assert "rank 0 waits in Ssend to itself" in str(error_of(oneself, 1))
+    assert "rank 0 waits in Probe from rank 1" in str(error_of(probe))
 
 
 @pytest.mark.slow
@@ -124,8 +124,8 @@ def test_an_endless_loop_of_tests_is_a_deadlock(compute):
         while comm.rank == 0 and not comm.Iprobe(source=1):
             comm.compute(compute)
 
-    assert "rank 0 repeats Test of an irecv from rank 1" in str(told(ask))
-    assert "rank 0 repeats Iprobe from rank 1" in str(told(look))
+    assert "rank 0 repeats Test of an irecv from rank 1" in str(error_of(ask))
+    assert "rank 0 repeats Iprobe from rank 1" in str(error_of(look))
 
 
 def test_a_loop_of_tests_that_ends_is_none():
@@ -148,7 +148,7 @@ def test_an_exception_is_told_as_on_real_ranks():
             raise ValueError("no such thing")
         comm.recv(source=1)
 
-    error = told(broken)
+    error = error_of(broken)
     assert (error.rank, error.kind, error.message) == (1, "ValueError", "no such thing")
     assert re.fullmatch(
         r"rank 1 failed: ValueError: no such thing  "
@@ -164,11 +164,11 @@ def test_unsolved_exercises_and_checks_keep_their_sentence():
     def checked(comm):
         raise CheckFailed("the sum is wrong")
 
-    error = told(unsolved)
+    error = error_of(unsolved)
     assert error.kind == "NotImplementedError"
     assert str(error) == "Exercise 20.1: write your code here"
     assert isinstance(error, LabError)
-    assert str(told(checked)) == "the sum is wrong"
+    assert str(error_of(checked)) == "the sum is wrong"
     assert exercise.sentence("20.1", error)
 
 
@@ -183,7 +183,7 @@ def test_interrupts_pass_and_exits_are_told():
 
     with pytest.raises(KeyboardInterrupt):
         virtual.Cluster(nodes=2).run(interrupted)
-    assert "rank 0 ended itself with sys.exit(3)" in str(told(leaves))
+    assert "rank 0 ended itself with sys.exit(3)" in str(error_of(leaves))
 
 
 def test_ranks_that_will_not_end_are_ended():
@@ -193,7 +193,7 @@ def test_ranks_that_will_not_end_are_ended():
         finally:
             comm.recv(source=0)
 
-    assert told(stubborn).kind == "Deadlock"
+    assert error_of(stubborn).kind == "Deadlock"
 
 
 def test_messages_and_requests_left_over_are_errors():
@@ -207,11 +207,11 @@ def test_messages_and_requests_left_over_are_errors():
         else:
             comm.recv(source=0)
 
-    text = str(told(lost))
+    text = str(error_of(lost))
     assert "rank 0 sent rank 1 16 bytes with tag 7 (line" in text
     assert "comm.Send(np.zeros(2), 1, tag=7)" in text
     assert "nobody received it" in text
-    text = str(told(forgotten))
+    text = str(error_of(forgotten))
     assert "The isend to rank 1 of rank 0 (line" in text
     assert "was never waited for" in text
 
@@ -238,7 +238,7 @@ BOX = np.zeros(2)
     ],
 )
 def test_wrong_arguments_are_told(call, says):
-    assert says in str(told(lambda comm: call(comm)))
+    assert says in str(error_of(lambda comm: call(comm)))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_messages_that_do_not_fit_are_told_by_the_receiver(sent, received, says,
         else:
             comm.Recv(received, 1)
 
-    error = told(pair)
+    error = error_of(pair)
     assert error.rank == 0
     assert says in str(error)
 
@@ -298,9 +298,9 @@ def test_buffers_used_before_wait_are_told():
 
     results = virtual.Cluster(nodes=2).run(sum_too_early).results
     assert all(np.isnan(early) and late == 3 for early, late in results)
-    text = str(told(send_too_early))
+    text = str(error_of(send_too_early))
     assert "sends the buffer of an Irecv that is not over (line" in text
     assert "Wait for that request first" in text
-    text = str(told(change))
+    text = str(error_of(change))
     assert "rank 0 failed: MPIError: The array of an Isend was changed before its Wait (line" in text
-    assert "The array of an Irecv was changed before its Wait" in str(told(write))
+    assert "The array of an Irecv was changed before its Wait" in str(error_of(write))

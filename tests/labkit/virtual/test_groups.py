@@ -19,16 +19,16 @@ def split_inside_split(comm):
     half = comm.Split(2 * rank // n, key=-rank)
     part = half.Split(half.rank % 2, key=0)
     lonely = comm.Split(MPI.UNDEFINED if rank == n - 1 else 7)
-    for one in (half, part, lonely):
-        if one == MPI.COMM_NULL:
-            out.append(bool(one))
+    for group in (half, part, lonely):
+        if group == MPI.COMM_NULL:
+            out.append(bool(group))
             continue
         total = np.empty(3, int)
-        one.Allreduce(np.full(3, rank), total)
+        group.Allreduce(np.full(3, rank), total)
         got = np.empty(1, int)
-        right, left = (one.rank + 1) % one.size, (one.rank - 1) % one.size
-        one.Sendrecv(np.array([rank]), right, 5, got, left, 5)
-        out.append((one.Get_rank(), one.Get_size(), total.tolist(), got.tolist(), one.allgather(rank)))
+        right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+        group.Sendrecv(np.array([rank]), right, 5, got, left, 5)
+        out.append((group.Get_rank(), group.Get_size(), total.tolist(), got.tolist(), group.allgather(rank)))
     half.Free()
     part.Free()
     return out
@@ -69,14 +69,14 @@ def others(comm):
     node = twin.Split_type(MPI.COMM_TYPE_SHARED)
     turned = comm.Split_type(MPI.COMM_TYPE_SHARED, key=-comm.rank)
     nobody = comm.Split_type(MPI.UNDEFINED)
-    mine = [twin.rank, twin.size, node.rank, node.size, turned.allgather(comm.rank), nobody == MPI.COMM_NULL]
+    seen = [twin.rank, twin.size, node.rank, node.size, turned.allgather(comm.rank), nobody == MPI.COMM_NULL]
     if comm.size > 1:
         if comm.rank == 0:  # the same tag to the same rank, each message in its own communicator
             comm.send("comm", 1)
             twin.send("twin", 1)
         elif comm.rank == 1:
-            mine += [twin.recv(), comm.recv()]
-    return mine
+            seen += [twin.recv(), comm.recv()]
+    return seen
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
@@ -117,11 +117,11 @@ def test_random_trees_of_communicators(ranks):
             colors, keys = draw.integers(0, 3, 16), draw.integers(0, 4, 16)
             everyone = here.allgather((int(colors[world]), int(keys[world]), here.rank, world))
             here = here.Split(int(colors[world]), int(keys[world]))
-            mine = sorted(one[1:] for one in everyone if one[0] == colors[world])
-            assert [one[2] for one in mine] == here.allgather(world)
+            part = sorted(member[1:] for member in everyone if member[0] == colors[world])
+            assert [member[2] for member in part] == here.allgather(world)
             total = np.empty(700)
             here.Allreduce(np.full(700, float(world)), total)
-            assert (total == sum(one[2] for one in mine)).all()
+            assert (total == sum(member[2] for member in part)).all()
             path.append(here.size)
         return path
 

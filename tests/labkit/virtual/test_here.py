@@ -202,5 +202,5 @@ def test_the_comparison_runs_on_real_ranks(folders, capsys):
     write(folders[0], LINK, ADDITION)
     off = virtual_here.compare(2, sizes=(1024, 65536))
     assert set(off) == set(virtual_here.WAYS)
-    assert all(np.isfinite(one) for row in off.values() for one in row.values())
+    assert all(np.isfinite(error) for row in off.values() for error in row.values())
     assert "median error over all" in capsys.readouterr().out

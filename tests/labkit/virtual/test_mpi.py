@@ -92,12 +92,14 @@ def play(comm, program):
     def gather(phase, root, counts, how, length):
         """Every rank sends `counts[rank]` objects to the root, which takes them from anyone."""
         if comm.rank != root:
-            many = range(counts[comm.rank % len(counts)])
-            requests = [comm.isend((comm.rank, i, "x" * length), root, i % 2) for i in many]
-            return [request.wait() for request in requests] and None
-        many = sum(counts[rank % len(counts)] for rank in range(comm.size) if rank != root)
+            own = range(counts[comm.rank % len(counts)])
+            requests = [comm.isend((comm.rank, i, "x" * length), root, i % 2) for i in own]
+            for request in requests:
+                request.wait()
+            return None
+        count = sum(counts[rank % len(counts)] for rank in range(comm.size) if rank != root)
         by_sender = {}
-        for _ in range(many):
+        for _ in range(count):
             sender, *rest = receive_objects(phase, MPI.ANY_SOURCE, MPI.ANY_TAG, how)
             by_sender.setdefault(sender, []).append(rest)
         return sorted(by_sender.items())
@@ -108,8 +110,8 @@ def play(comm, program):
         source = source % comm.size if closed else source if 0 <= source < comm.size else MPI.PROC_NULL
         dest = dest % comm.size if closed else dest if 0 <= dest < comm.size else MPI.PROC_NULL
         box, status = np.full(30004, -1.0), Status()
-        mine = data(phase, comm.rank, 0, lengths[comm.rank % len(lengths)])
-        comm.Sendrecv(mine, dest, 3, box, source, MPI.ANY_TAG, status)
+        own = data(phase, comm.rank, 0, lengths[comm.rank % len(lengths)])
+        comm.Sendrecv(own, dest, 3, box, source, MPI.ANY_TAG, status)
         thing = comm.sendrecv((comm.rank, phase), dest, 4, None, source, 4)
         return noted(box, status), thing
 
@@ -268,8 +270,8 @@ def test_rounds_and_messages_are_those_that_lab_21_counts_on_real_ranks():
         for algorithm, cost in zip(ALGORITHMS, costs, strict=True):
             run = virtual.Cluster(nodes=size).run(algorithm, np.arange(2.0 * size))
             assert max(run.steps) == cost.rounds, (algorithm.__name__, size)
-            messages = Counter((one.source, one.dest) for one in cost.messages)
+            messages = Counter((message.source, message.dest) for message in cost.messages)
             values = Counter()
-            for one in cost.messages:
-                values[one.source, one.dest] += one.values
+            for message in cost.messages:
+                values[message.source, message.dest] += message.values
             assert run.links == {pair: (messages[pair], 8 * values[pair]) for pair in messages}

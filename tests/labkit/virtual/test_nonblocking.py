@@ -16,8 +16,8 @@ def test_an_iallreduce_goes_on_beside_the_program():
     n = 8_000_000
     alone = costs.rabenseifner_allreduce_time(n, 4, ALPHA, BETA, GAMMA)
 
-    def beside(comm, seconds, many):
-        vectors = [(np.ones(n // 8), np.empty(n // 8)) for _ in range(many)]
+    def beside(comm, seconds, count):
+        vectors = [(np.ones(n // 8), np.empty(n // 8)) for _ in range(count)]
         requests = [comm.Iallreduce(*pair) for pair in vectors]
         comm.compute(seconds)
         for request in requests:
@@ -68,14 +68,14 @@ def test_test_and_waitall_of_a_collective():
 def test_the_programs_messages_do_not_meet_those_of_collectives(twins):
     def mixed(comm, twins):
         comms = [comm, comm.Dup(), comm.Dup()]
-        one, other = (comms[twin] for twin in twins)
-        mine, got = np.full(8, comm.rank), np.empty(8, int)
+        first, second = (comms[twin] for twin in twins)
+        own, got = np.full(8, comm.rank), np.empty(8, int)
         total = np.empty(8, int)
-        request = one.Irecv(got)  # from any rank, with any tag
-        slow = other.Iallreduce(mine, total)
-        other.Barrier()
-        other.Bcast(np.zeros(8, int), root=2)
-        one.Send(mine, (comm.rank + 1) % comm.size, tag=1)
+        request = first.Irecv(got)  # from any rank, with any tag
+        slow = second.Iallreduce(own, total)
+        second.Barrier()
+        second.Bcast(np.zeros(8, int), root=2)
+        first.Send(own, (comm.rank + 1) % comm.size, tag=1)
         request.Wait()
         slow.Wait()
         return int(got[0]), int(total[0])

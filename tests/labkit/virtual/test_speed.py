@@ -12,24 +12,24 @@ import pytest
 from labkit import virtual
 
 
-def plain_loop(many: int = 200_000) -> float:
+def plain_loop(steps: int = 200_000) -> float:
     """Seconds of a step of a small loop in plain Python."""
     box, begin = {}, time.process_time()
-    for i in range(many):
+    for i in range(steps):
         box[i & 255] = i * 3 % 7
-    return (time.process_time() - begin) / many
+    return (time.process_time() - begin) / steps
 
 
-def shift(comm, many: int) -> None:
+def shift(comm, messages: int) -> None:
     box, other = np.zeros(2), np.zeros(2)
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    for _ in range(many):
+    for _ in range(messages):
         comm.Sendrecv(box, right, recvbuf=other, source=left)
 
 
-def ping_pong(comm, many: int) -> None:
+def ping_pong(comm, messages: int) -> None:
     box = np.zeros(1)
-    for _ in range(many):
+    for _ in range(messages):
         if comm.rank == 0:
             comm.Send(box, 1)
             comm.Recv(box, 1)
@@ -43,12 +43,12 @@ def ring_allreduce(comm, vector) -> None:
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     box = np.empty_like(chunks[0])
     for step in range(comm.size - 1):
-        mine = chunks[(comm.rank - step - 1) % comm.size]
-        comm.Sendrecv(chunks[(comm.rank - step) % comm.size], right, recvbuf=box[: mine.size], source=left)
-        mine += box[: mine.size]
+        own = chunks[(comm.rank - step - 1) % comm.size]
+        comm.Sendrecv(chunks[(comm.rank - step) % comm.size], right, recvbuf=box[: own.size], source=left)
+        own += box[: own.size]
     for step in range(comm.size - 1):
-        mine = chunks[(comm.rank - step) % comm.size]
-        comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], right, recvbuf=mine, source=left)
+        own = chunks[(comm.rank - step) % comm.size]
+        comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], right, recvbuf=own, source=left)
 
 
 def seconds_per_message(fn, ranks: int, *args) -> float:
@@ -82,6 +82,6 @@ def test_a_ring_allreduce_costs_little_more():
 
 @pytest.mark.slow
 def test_many_ranks_slow_a_message_down_no_more_than_fivefold():
-    few = steps_per_message("Sendrecv, 64 ranks", shift, 64, 1000)
-    many = steps_per_message("Sendrecv, 1024 ranks", shift, 1024, 100)
-    assert many < 5 * few
+    some = steps_per_message("Sendrecv, 64 ranks", shift, 64, 1000)
+    thousand = steps_per_message("Sendrecv, 1024 ranks", shift, 1024, 100)
+    assert thousand < 5 * some

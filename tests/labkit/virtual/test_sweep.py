@@ -31,14 +31,16 @@ def test_the_lengths_are_those_that_find_mistakes():
 
 
 def test_the_vectors_differ_by_rank_and_place():
-    given = vectors(8, 1000)
-    assert len(given) == 8
-    assert all(one.dtype == np.float64 and not np.any(one % 1) and one.min() >= 1 for one in given)
-    assert len({tuple(one) for one in given}) == 8
-    total = sum(given)
+    inputs = vectors(8, 1000)
+    assert len(inputs) == 8
+    assert all(
+        vector.dtype == np.float64 and not np.any(vector % 1) and vector.min() >= 1 for vector in inputs
+    )
+    assert len({tuple(vector) for vector in inputs}) == 8
+    total = sum(inputs)
     for shift in (1, -1):
         assert np.mean(np.roll(total, shift) == total) < 0.01
-    assert all(np.array_equal(*pair) for pair in zip(given, vectors(8, 1000), strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(inputs, vectors(8, 1000), strict=True))
 
 
 def test_what_is_returned_counts_else_the_vector():
@@ -49,7 +51,7 @@ def test_what_is_returned_counts_else_the_vector():
         vector += 1
 
     for program in (returns_a_new_one, changes_it):
-        virtual.trials(program, lambda given: [one + 1 for one in given], ranks=(1, 3))
+        virtual.trials(program, lambda inputs: [vector + 1 for vector in inputs], ranks=(1, 3))
 
 
 def test_lengths_arguments_nodes_and_machine():
@@ -58,14 +60,14 @@ def test_lengths_arguments_nodes_and_machine():
         assert comm.Split_type(MPI.COMM_TYPE_SHARED).size <= 2
 
     sizes = {"ranks": (1, 2, 3), "lengths": [5], "args": (2, 3), "ranks_per_node": 2, "machine": "dgx1"}
-    runs = virtual.trials(program, lambda given: [6 * one for one in given], **sizes)
+    runs = virtual.trials(program, lambda inputs: [6 * vector for vector in inputs], **sizes)
     assert list(runs) == [(1, 5), (2, 5), (3, 5)]
     assert runs[3, 5].cluster.nodes == 2
     assert runs[3, 5].cluster.machine.name == "dgx1"
 
 
 def test_some_ranks_may_hold_anything():
-    virtual.trials(algorithms.tree_reduce, lambda given: [sum(given)] + [None] * (len(given) - 1))
+    virtual.trials(algorithms.tree_reduce, lambda inputs: [sum(inputs)] + [None] * (len(inputs) - 1))
 
 
 def off_by_one_neighbour(comm, vector):
@@ -118,7 +120,7 @@ def reduces_in_the_wrong_array(comm, vector):
         (waits_for_ever, "With 1 rank and 16 values: deadlock: rank 0 waits in Recv"),
         (reduces_in_the_wrong_array, "With 2 ranks and 32 values the sum is wrong on every rank"),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_wrong_program_is_told_with_its_size(program, says):
     with pytest.raises((CheckFailed, LabError), match=says):
@@ -135,4 +137,4 @@ def test_a_program_that_is_not_written_yet_says_so_in_a_check():
 
 def test_a_failure_of_the_right_answer_is_not_blamed_on_the_program():
     with pytest.raises(ZeroDivisionError):
-        virtual.trials(algorithms.ring_allreduce, lambda given: 1 / 0)
+        virtual.trials(algorithms.ring_allreduce, lambda inputs: 1 / 0)

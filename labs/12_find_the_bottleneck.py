@@ -151,7 +151,7 @@ def expect_product():
 
 # %%
 def expect_copy():
-    """The timed call copies a dense, filled array of 120,004 bytes; returned are bytes moved over the median."""
+    """The timed call copies a dense, filled array of 120,004 bytes; bytes moved over the median come out."""
     timed = lab12.watch(memory_bandwidth, 120_004, device)
     expect(timed.moved, "The call that you time moves no numbers: a view is not a copy.")
     expect(

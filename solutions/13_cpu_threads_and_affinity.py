@@ -17,7 +17,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, hint, lab, launch, plots, predict, record
+from labkit import check, expect, hint, lab, launch, plots, predict, record
 from support import lab13
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -39,7 +39,7 @@ patience = 120  # seconds after which a run on ranks is given up
 # memory of another *NUMA node* more slowly. Pages lie where the thread ran that first wrote them, so a rank
 # should stay near its data. **Affinity**: the set of cores on which a thread may run, its *mask*, which
 # `os.sched_getaffinity(0)` returns. `os.cpu_count()` counts the cores outside it, too; a container's *quota*
-# of CPU time shows in neither. `affinity.usable()` obeys mask and quota.
+# of CPU time shows in neither. `lab13.usable()` obeys mask and quota.
 
 # %%
 print("Cores", lab13.describe())
@@ -74,8 +74,56 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-with check("13.1"):  # 1 to 12 ranks; 1, 4, 7, 8 cores, numbered from 0, from 8, by twos, on two sockets
-    lab13.expect_cores(cores_of)
+def expect_piece(share, cores, subject):
+    """One rank's share: cores of the mask, at least one, none twice, neighbours."""
+    expect(share, f"{subject} gets no core. Every rank needs one, if need be a shared one.")
+    strange = [core for core in share if core not in cores]
+    expect(not strange, f"{subject} gets core {strange}, not one of these.")
+    places = sorted(cores.index(core) for core in share)
+    expect(len(set(places)) == len(places), f"{subject} gets {share}, one twice.")
+    neighbours = places == list(range(places[0], places[-1] + 1))
+    expect(neighbours, f"{subject} gets {share}. Take neighbours, one piece.")
+
+
+def expect_all_dealt_out(shares, cores, case):
+    """Enough cores for all ranks: each core belongs to one rank, shares are fair, and in the ranks' order."""
+    dealt = [core for share in shares for core in share]
+    unused = [core for core in cores if core not in dealt]
+    expect(not unused, f"{case}: nobody gets core {unused}. Deal out all of them.")
+    twice = sorted({core for core in dealt if dealt.count(core) > 1})
+    expect(not twice, f"{case}: core {twice} belongs to two ranks, and there are enough for all.")
+    lengths = [len(share) for share in shares]
+    fair = max(lengths) - min(lengths) <= 1
+    expect(fair, f"{case}: shares of {lengths} cores. They may differ by one at most.")
+    firsts = [min(share) for share in shares]
+    order = f"{case}: the pieces begin at cores {firsts}. Rank 0 gets the first piece, and so on."
+    expect(firsts == sorted(firsts), order)
+
+
+# %%
+# What is asked, of 1 to 12 ranks and 1 to 8 cores, numbered from 0, from 8, by twos, on two sockets:
+with check("13.1"):
+    for mask, local_size in lab13.trial_masks():
+        cores = sorted(mask)
+        shares = [cores_of(rank, local_size, mask) for rank in range(local_size)]
+        case = f"Cores {cores}, ranks: {local_size}"
+        because = "copy it: sorted(cores)"
+        expect.unchanged(set(cores), mask, "The set of cores that cores_of was given", because=because)
+        for share in shares:
+            expect(np.iterable(share), f"cores_of returned {share}. Return a list of cores.")
+        shares = [[int(core) for core in share] for share in shares]
+        for rank, share in enumerate(shares):
+            expect_piece(share, cores, f"{case}: rank {rank}")
+        if local_size <= len(cores):
+            expect_all_dealt_out(shares, cores, case)
+        else:
+            alone = all(len(share) == 1 for share in shares)
+            expect(alone, f"{case}: more ranks than cores, so one core is a rank's share.")
+            users = [shares.count([core]) for core in cores]
+            fair = max(users) - min(users) <= 1
+            expect(fair, f"{case}: {users} ranks on the cores. These numbers may differ by one at most.")
+
+# %%
 for rank in range(4):
     print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(lab13.usable()))}")
 
@@ -126,9 +174,48 @@ def speedup(serial, parallel, threads):
 
 
 # %%
-with check("13.2"):  # steps of known parts, without a value for one thread too; one with noise
-    lab13.expect_amdahl(amdahl, speedup)
-    predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
+def expect_parts(serial, parallel, threads):
+    """`amdahl` finds the two parts of steps that are made of just these."""
+    seconds = {count: serial + parallel / count for count in threads}
+    parts = amdahl(dict(seconds))
+    expect(np.shape(parts) == (2,), f"amdahl returns two numbers, serial and parallel seconds, not {parts}.")
+    slope, start = np.polyfit(threads, list(seconds.values()), 1)
+    over_threads = "that is a line over the threads. It is straight over x = 1 / threads"
+    whole = serial + parallel
+    slips = {
+        "swapped?": (parallel, serial),
+        "these are shares of the step. Return seconds": (serial / whole, parallel / whole),
+        over_threads: (start, slope),
+        f"{over_threads}, serial comes first": (slope, start),
+    }
+    times = ", ".join(f"{count}: {value:.4g} s" for count, value in seconds.items())
+    what = f"Seconds by threads {times}: serial and parallel part"
+    expect.close(parts, (serial, parallel), what, atol=1e-6, slips=slips)
+
+
+# %%
+# What is asked: the parts of steps with and without a time for one thread; least squares where times
+# are noisy; and the speed-up for seconds, not for shares.
+with check("13.2"):
+    expect_parts(serial=2, parallel=8, threads=[1, 2, 4, 8])
+    expect_parts(serial=0, parallel=6, threads=[1, 2, 3])
+    expect_parts(serial=3, parallel=1, threads=[2, 4])
+    expect_parts(serial=0.5, parallel=40, threads=[1, 7, 28, 56])
+    noisy = {1: 10.5, 2: 5.6, 4: 4.1, 8: 2.9}
+    parts = (1.747826, 8.591304)
+    expect.close(amdahl(noisy), parts, f"Least squares through all points, for {noisy}", rtol=1e-6)
+    gains = {(2, 8, 1): 1, (2, 8, 4): 2.5, (2, 6, 4): 16 / 7, (2, 8, math.inf): 5, (1, 9, 3): 2.5}
+    for (serial, parallel, threads), gain in gains.items():
+        what = f"Speed-up of {serial} s serial and {parallel} s parallel on {threads} threads"
+        slips = {
+            "this is the law for shares of a step. These are seconds": 1 / (serial + parallel / threads),
+            "it comes out as inf / inf. Divide by the threads, never multiply by them": math.nan,
+            "this is upside down. Long over short": 1 / gain,
+        }
+        expect.close(speedup(serial, parallel, threads), gain, what, slips=slips)
+
+# %%
+predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
 for share in (0.5, 0.1, 0.01):
     gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
     print(f"{share:.0%} serial: speed-up {gains} threads")
@@ -137,8 +224,8 @@ for share in (0.5, 0.1, 0.01):
 # ## Threads × processes
 # The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
 # All loops over images then run side by side, and threads wait for each other less. The price: once a step
-# the ranks add up their gradients. MPI's `comm.Allreduce(mine, total)` does it: `total` becomes the sum of
-# all ranks' `mine`, on every rank (lab 21).
+# the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does it: `total` becomes the sum of
+# all ranks' `own`, on every rank (lab 21).
 #
 # ### Predict
 # Images/s of as many ranks as share the cores evenly (at most `workers`), over one with a thread per core?
@@ -164,7 +251,7 @@ predict("13.3", ranks_over_threads=1.2)
 # <details><summary>Hint 3: nearly the answer</summary>
 #
 # `gradients = [weight.grad for weight in net.parameters()]`,
-# `mine = parameters_to_vector(gradients).numpy()`, after `Allreduce` into `total = np.empty_like(mine)`:
+# `own = parameters_to_vector(gradients).numpy()`, after `Allreduce` into `total = np.empty_like(own)`:
 # `vector_to_parameters(torch.from_numpy(total), gradients)`.
 # </details>
 
@@ -183,18 +270,60 @@ def step(comm, net, images, labels, batch):
     net.zero_grad()
     (F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()
     gradients = [weight.grad for weight in net.parameters()]
-    mine = parameters_to_vector(gradients).numpy()
-    total = np.empty_like(mine)
+    own = parameters_to_vector(gradients).numpy()
+    total = np.empty_like(own)
     # Across ranks: one sum for all gradients.
-    comm.Allreduce(mine, total)
+    comm.Allreduce(own, total)
     vector_to_parameters(torch.from_numpy(total), gradients)
     ### END SOLUTION
 
 
 # %%
-with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks against one process
-    lab13.expect_splits(splits)
-    lab13.expect_step(step)
+def expect_splits(cores, most, wanted):
+    """All pairs (processes, threads) that use the cores, in any order. wanted: the processes of each."""
+    case = f"splits({cores}, {most})"
+    pairs = splits(cores, most)
+    expect(pairs is not None, f"{case} returned None. Return a list of pairs.")
+    pairs = list(pairs)
+    for processes, threads in pairs:
+        product = f"{processes} processes of {threads} threads use {processes * threads} cores"
+        expect(processes * threads == cores, f"{case}: {product}. p must divide the cores.")
+        many = f"{processes} processes, but at most {most} are allowed"
+        expect(processes <= most, f"{case}: {many}. Processes come first.")
+    numbers = sorted(int(processes) for processes, _ in pairs)
+    missing = [(processes, cores // processes) for processes in wanted if processes not in numbers]
+    expect(not missing, f"{case}: missing are {missing}.")
+    expect.equal(numbers, wanted, f"{case}: the processes of the pairs")
+
+
+def expect_gradients(ranks):
+    """On so many virtual ranks the gradient of one process that has all 10 images, and the same weights."""
+    trial = lab13.ten_images(step, ranks)
+    for rank, gradient in enumerate(trial.gradients):
+        case = f"10 images, ranks: {ranks}, rank {rank}"
+        changed = f"{case}: the weights changed. Only their .grad may, which an optimizer uses."
+        expect(not trial.moved[rank], changed)
+        complete = len(gradient) == len(trial.right)
+        expect(complete, f"{case}: a gradient is missing. Did you call backward()?")
+        what = f"{case}: gradient of the mean over all 10 images"
+        because = "right on rank 0: every rank needs the sum, use Allreduce" if rank else ""
+        slips = trial.wrong(rank)
+        expect.close(gradient, trial.right, what, rtol=1e-3, atol=1e-5, slips=slips, because=because)
+
+
+# %%
+# What is asked: all splits of 1 to 56 cores; and the gradient of 10 images on 1, 2, 3 and 4 virtual ranks.
+with check("13.3"):
+    expect_splits(1, 4, wanted=[1])
+    expect_splits(7, 4, wanted=[1])
+    expect_splits(2, 4, wanted=[1, 2])
+    expect_splits(4, 4, wanted=[1, 2, 4])
+    expect_splits(8, 4, wanted=[1, 2, 4])
+    expect_splits(6, 6, wanted=[1, 2, 3, 6])
+    expect_splits(12, 8, wanted=[1, 2, 3, 4, 6])
+    expect_splits(56, 64, wanted=[1, 2, 4, 7, 8, 14, 28, 56])
+    for ranks in (1, 2, 3, 4):
+        expect_gradients(ranks)
 
 # %% [markdown]
 # ### Measure
@@ -208,14 +337,17 @@ options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, 
 for policy in lab13.policies(waiting):
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
-    cores, found = launch.run(lab13.grid, step, splits, **options)[0]
-    rates = {cell: [batch / t for t in (all_.median, all_.q3, all_.q1)] for cell, (all_, _) in found.items()}
+    cores, cells = launch.run(lab13.grid, step, splits, **options)[0]
+    rates = {}
+    for cell, (whole, _) in cells.items():
+        rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
     lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
-    for (processes, threads), (whole, mail) in found.items():
+    for (processes, threads), (whole, allreduce) in cells.items():
         cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
-        record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
-        print(f"{processes} × {threads}: {whole}" + f"; allreduce {mail.median:.1e} s" * (processes > 1))
-most = max(p for p, t in found if p * t == cores)
+        record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **cell)
+        mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
+        print(f"{processes} × {threads}: {whole}{mail}")
+most = max(processes for processes, threads in cells if processes * threads == cores)
 print(f"Threads wait: {policy}. Compared: {most} × {cores // most} with 1 × {cores} (ranks × threads)")
 predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
 
@@ -223,14 +355,22 @@ predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates
 # **Explain.** What do your functions say? Does Amdahl's law, from one process's row, ever reach the ranks?
 
 # %%
-alone = {t: whole.median for (p, t), (whole, _) in found.items() if p == 1 and t <= cores}
+alone = {}  # threads: seconds of a step of one process
+for (processes, threads), (whole, _) in cells.items():
+    if processes == 1 and threads <= cores:
+        alone[threads] = whole.median
 if cores > 1:
     serial, parallel = amdahl(alone)
     print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or threads cost)")
-    more, row = sorted({*alone, 2 * cores, 4 * cores}), {t: alone[1] / s for t, s in alone.items()}
-    law = {t: speedup(max(0, serial), max(0, parallel), t) for t in more}
-    split = {cores: alone[1] / found[most, cores // most][0].median}
-    curves = {"one process, threads": row, "ideal": {t: t for t in row}, f"{most} processes": split}
+    row = {threads: alone[1] / seconds for threads, seconds in alone.items()}
+    more = sorted({*alone, 2 * cores, 4 * cores})
+    law = {threads: speedup(max(0, serial), max(0, parallel), threads) for threads in more}
+    split = {cores: alone[1] / cells[most, cores // most][0].median}
+    curves = {
+        "one process, threads": row,
+        "ideal": {threads: threads for threads in row},
+        f"{most} processes": split,
+    }
     plots.lines(curves | {"Amdahl's law": law}, xlabel="threads × processes", ylabel="speed-up",
                 title=f"What threads gain, and what ranks do (wait: {policy})", name="speed-up")  # fmt: skip
 else:
@@ -261,12 +401,12 @@ predict("13.4", one_core=2)
 # `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
 # inherit the mask of their maker. But PyTorch keeps its threads, and a pool of them made **before** (in a
 # first large operation, or even in `torch.set_num_threads`) has the old mask, and works on where you do not
-# want it. So bind before anything else, or move every thread: `affinity.threads()` lists their numbers. Then
+# want it. So bind before anything else, or move every thread: `lab13.threads()` lists their numbers. Then
 # give PyTorch a thread for each core. 3 lines. (macOS binds nothing on request: the check says so.)
 #
 # <details><summary>Hint 1: every thread</summary>
 #
-# A loop over `affinity.threads()`.
+# A loop over `lab13.threads()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -285,12 +425,47 @@ def bind(cores):
 
 
 # %%
-with check("13.4"):  # in this process, after a pool was made (and undone at the end); then on real ranks
-    lab13.expect_bind(bind)
+def expect_moved(cores):
+    """Every thread of this process runs on these cores: those that were there, and those begun after bind."""
+    before = lab13.masks()
+    bind(list(cores))
+    after = lab13.masks()  # thread: the cores on which it may run
+    for thread, mask in after.items():
+        elsewhere = f"thread {thread} ({lab13.origin(thread, before)}) may still run on cores {mask}"
+        cure = "A mask belongs to a thread, and 0 means the calling one alone. Move every thread."
+        expect(set(mask) <= set(cores), f"bind({cores}): {elsewhere}. {cure}")
+    own = after[os.getpid()]
+    expect(own == cores, f"bind({cores}): the main thread may run on {own} alone. Give it all cores.")
+    expect.equal(torch.get_num_threads(), len(cores), f"Torch's threads after bind({cores})")
+    lab13.make_pool()
+    late = {thread: mask for thread, mask in lab13.masks().items() if not set(mask) <= set(cores)}
+    expect(not late, f"Threads begun after bind({cores}) may run elsewhere: {late}.")
+
+
+# %%
+# What is asked: all threads of this process move, those of torch's pool too (undone at the end); and on real
+# ranks all threads stay on their rank's cores, which no other rank has.
+with check("13.4"):
+    with lab13.kept():
+        lab13.make_pool(3)
+        usable = lab13.usable()
+        for cores in ([usable[0]], [usable[-1]], usable):
+            expect_moved(cores)
     bound = launch.run(lab13.ways, cores_of, bind, step, **options)
-    lab13.expect_bound(bound)
-for rank, one in enumerate(bound):
-    print(f"rank {rank}: {len(one['masks'])} threads, all on {one['cores']}, torch uses {one['threads']}")
+    for rank, report in enumerate(bound):
+        inside = all(set(mask) <= set(report["cores"]) for mask in report["masks"].values())
+        elsewhere = f"Rank {rank} has cores {report['cores']}, but some of its threads may run elsewhere."
+        expect(inside, elsewhere)
+        expect.equal(report["threads"], len(report["cores"]), f"Torch's threads on rank {rank}")
+    for host, shares in lab13.shares_by_host(bound).items():
+        dealt = [core for share in shares for core in share]
+        if len(shares) <= len(set(dealt)):
+            expect(len(dealt) == len(set(dealt)), f"Two ranks on {host} share a core: {shares}.")
+
+# %%
+for rank, report in enumerate(bound):
+    count = len(report["masks"])
+    print(f"rank {rank}: {count} threads, all on {report['cores']}, torch uses {report['threads']}")
 
 # %%
 times = bound[0]["times"]

@@ -16,6 +16,10 @@ from labkit.errors import CheckFailed, LabError
 from support import lab12
 from support.lab12.counting import Count
 
+from tests.support.answers import run_check
+
+STEM = "12_find_the_bottleneck"
+
 
 @pytest.mark.parametrize(
     ("call", "moved", "fresh"),
@@ -96,9 +100,9 @@ def test_other_ways_to_measure_the_bandwidth_are_told_rightly(bandwidth):
     assert timed.read == pytest.approx(120_004, rel=0.01)
 
 
-def test_the_roofs_are_measured_by_both():
-    assert all(rate > 0 for rate in lab12.measure_both(other_peak, lab12.own_peak, 64, "cpu"))
-    assert all(rate > 0 for rate in lab12.measure_both(in_place, lab12.own_bandwidth, 4_000_000, "cpu"))
+@pytest.mark.parametrize("bandwidth", [other_bandwidth, in_place, summed])
+def test_other_ways_to_measure_the_roofs_pass(bandwidth):
+    run_check(STEM, "12.2", matrix_peak=other_peak, memory_bandwidth=bandwidth)
 
 
 def same_memory(nbytes, device):
@@ -158,9 +162,8 @@ def warmed_up(layer, images, device):
         return timing.measure(lambda: layer.forward(images), device=device)
 
 
-def test_a_warm_up_before_the_timed_call_is_none_of_its_runs():
-    timed = lab12.watch_layer(warmed_up, "cpu")
-    assert (timed.runs, timed.on_images, timed.recorded, timed.more) == (1, True, False, "")
+def test_a_warm_up_before_the_timed_call_passes():
+    run_check(STEM, "12.3", forward_time=warmed_up)
 
 
 def test_wrong_bytes_of_a_layer_are_told_apart():
@@ -204,19 +207,11 @@ def quick(net, optimizer, ready, labels, rows):
     return loss.item()
 
 
-def test_normalising_the_batch_by_stored_numbers_is_the_same_training():
+def test_normalising_the_batch_by_stored_numbers_passes():
     def prepare(pixels):
         return pixels, pixels.float().mean(), pixels.float().std()
 
-    small, large = (lab12.train_both(slow, prepare, quick, images, 12) for images in (40, 400))
-    for step in small.steps + large.steps:
-        assert step.loss == pytest.approx(step.wanted, rel=3e-5)
-        assert step.moved
-        assert step.difference < 1e-4
-    assert small.moved == large.moved
-    assert small.operators == large.operators
-    assert not small.double
-    assert small.flops <= small.flops_of_slow
+    run_check(STEM, "12.4", slow_step=slow, prepare=prepare, quick_step=quick)
 
 
 def test_a_mean_of_all_pixels_in_each_step_moves_more_bytes():

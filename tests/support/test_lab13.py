@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import torch
 from labkit.errors import LabError, NotHere
-from support.lab13 import affinity, ranks
+from support import lab13
+from support.lab13 import affinity, cases, ranks
+
+from tests.support.answers import run_check
+
+STEM = "13_cpu_threads_and_affinity"
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux binds threads")
 
@@ -17,7 +22,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Li
 @linux
 def test_masks_and_threads_come_back():
     before, count = affinity.masks(), torch.get_num_threads()
-    with ranks.kept():
+    with affinity.kept():
         torch.set_num_threads(3)
         affinity.move(affinity.usable()[:1])
         assert {tuple(cores) for cores in affinity.masks().values()} == {(affinity.usable()[0],)}
@@ -40,13 +45,13 @@ def test_the_machine_in_a_line(tmp_path, monkeypatch):
         (tmp_path / f"node{node}" / "cpulist").write_text(f"{cores}\n")
     for core in range(9):
         (tmp_path / f"siblings{core}").write_text("0,8\n" if core in (0, 8) else f"{core}\n")
-    monkeypatch.setattr(affinity, "_NODES", tmp_path)
-    monkeypatch.setattr(affinity, "_SIBLINGS", str(tmp_path / "siblings{}"))
+    monkeypatch.setattr(affinity, "NODES", tmp_path)
+    monkeypatch.setattr(affinity, "SIBLINGS", str(tmp_path / "siblings{}"))
     monkeypatch.setattr(affinity, "usable", lambda: [0, 1, 2, 4, 8])
     text = affinity.describe()
     assert text.startswith("5 usable: NUMA node 0: 0-2, 8; NUMA node 1: 4.")
     assert "Hardware threads of one core: 0, 8" in text
-    monkeypatch.setattr(affinity, "_NODES", tmp_path / "none")
+    monkeypatch.setattr(affinity, "NODES", tmp_path / "none")
     assert "tells no NUMA nodes" in affinity.describe()
 
 
@@ -96,49 +101,84 @@ def threads_first(cores):
         os.sched_setaffinity(int(name), set(cores))
 
 
+def other_speedup(serial, parallel, threads):
+    return 1 / (serial + parallel / threads) * (serial + parallel)
+
+
+def other_splits(cores, most):
+    return {(p, cores // p) for p in range(most, 0, -1) if not cores % p}
+
+
 def test_other_right_answers_pass():
-    affinity.expect_cores(by_array_split)
-    affinity.expect_amdahl(
-        by_lstsq, lambda serial, parallel, n: 1 / (serial + parallel / n) * (serial + parallel)
-    )
-    affinity.expect_splits(lambda cores, most: {(p, cores // p) for p in range(most, 0, -1) if not cores % p})
-    affinity.expect_step(by_weights)
+    run_check(STEM, "13.1", cores_of=by_array_split)
+    run_check(STEM, "13.2", amdahl=by_lstsq, speedup=other_speedup)
+    run_check(STEM, "13.3", splits=other_splits, step=by_weights)
 
 
 @linux
 def test_another_right_bind_passes():
-    affinity.expect_bind(threads_first)
+    options = {"ranks": 1, "timeout": 60, "width": 4, "batch": 4, "repeat": 5}
+    run_check(
+        STEM,
+        "13.4",
+        bind=threads_first,
+        cores_of=by_array_split,
+        step=by_weights,
+        launch=InPlace,
+        options=options,
+    )
+
+
+class InPlace:
+    """In place of labkit.launch: one rank, in this process."""
+
+    @staticmethod
+    def run(function, *args, ranks, timeout, **options):
+        from mpi4py import MPI
+
+        return [function(MPI.COMM_SELF, *args, **options)]
+
+
+def test_wrong_gradients_are_wrong():
+    for p in (1, 2, 3, 4):
+        trial = lab13.ten_images(by_weights, p)
+        for rank in range(p):
+            assert trial.gradients[rank] == pytest.approx(trial.right, rel=1e-3, abs=1e-5)
+            same = [
+                np.allclose(trial.right, wrong, rtol=1e-3, atol=1e-5) for wrong in trial.wrong(rank).values()
+            ]
+            assert sum(same) == {1: 3, 2: 1, 3: 0, 4: 0}[p]  # equal to what is right, and so never named
 
 
 def test_heat_map_of_one_cell_and_of_many():
-    one = affinity.heat_map({(1, 1): (100.0, 90.0, 110.0)}, cores=1)
+    one = lab13.heat_map({(1, 1): (100.0, 90.0, 110.0)}, cores=1)
     many = {(p, t): (p * t * 10.0, 1.0, 99.0) for p in (1, 2, 4) for t in (1, 2) if p * t < 8}
-    texts = [text.get_text() for text in affinity.heat_map(many, cores=4, name="many").axes[0].texts]
+    texts = [text.get_text() for text in lab13.heat_map(many, cores=4, name="many").axes[0].texts]
     assert sum("best" in text for text in texts) == 2
     assert len(one.axes[0].texts) == 1
 
 
 def test_ways_of_waiting(monkeypatch):
     monkeypatch.setattr(ranks.world, "launcher", lambda: None)
-    assert affinity.policies(("active", "passive")) == ["active", "passive"]
-    assert affinity.policies("passive") == ["passive"]
+    assert ranks.policies(("active", "passive")) == ["active", "passive"]
+    assert ranks.policies("passive") == ["passive"]
     for wrong in ((), ("busy",)):
         with pytest.raises(LabError, match="waiting must hold"):
-            affinity.policies(wrong)
+            ranks.policies(wrong)
     monkeypatch.setattr(ranks.world, "launcher", lambda: "slurm")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    assert affinity.policies(("passive",)) == ["active"]
+    assert ranks.policies(("passive",)) == ["active"]
 
 
 @pytest.mark.parametrize(("width", "images"), [(0, 4), (4, 0), (4, -3), (4, 2.5)])
 def test_sizes_below_one_are_refused(width, images):
     with pytest.raises(LabError, match="whole number of at least 1"):
-        ranks.pictures(width, images)
+        cases.pictures(width, images)
 
 
 @linux
 def test_a_mask_that_the_system_cut_is_noticed():
-    with ranks.kept():
-        mine = sorted(os.sched_getaffinity(0))
-        assert ranks._unbind(mine)
-        assert not ranks._unbind([*mine, (os.cpu_count() or 1) + 500])
+    with affinity.kept():
+        own = sorted(os.sched_getaffinity(0))
+        assert affinity.may_use(own)
+        assert not affinity.may_use([*own, (os.cpu_count() or 1) + 500])

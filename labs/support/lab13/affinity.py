@@ -1,62 +1,145 @@
-"""Threads, cores and ranks: lab 13's tools. On which cores threads may run, and what that does to a step."""
+"""On which cores the threads of this process may run, and how to change that and take it back.
+
+Linux keeps an affinity mask for every *thread*. `os.sched_setaffinity(0, cores)` changes the calling one, and
+threads begun later inherit the mask of the one that begins them (sched_setaffinity(2)).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-from labkit import plots
+from labkit import launch, world
+from labkit.errors import NotHere
 
-from support.lab13.checks import (
-    expect_amdahl,
-    expect_bind,
-    expect_bound,
-    expect_cores,
-    expect_splits,
-    expect_step,
-)
-from support.lab13.ranks import grid, masks, move, place, policies, threads, usable, ways
+NODES = Path("/sys/devices/system/node")
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
-__all__ = ["describe", "grid", "heat_map", "masks", "move", "place", "policies", "threads"]
-__all__ += [
-    "usable",
-    "ways",
-    "expect_amdahl",
-    "expect_bind",
-    "expect_bound",
-    "expect_cores",
-    "expect_splits",
-    "expect_step",
-]
 
-_NODES = Path("/sys/devices/system/node")
-_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+def threads() -> list[int]:
+    """Numbers of this process's threads, as os.sched_setaffinity takes them. Raises NotHere off Linux."""
+    if not _can_bind():
+        raise NotHere(
+            "This system binds no thread to a core on request (macOS decides by itself). 13.4 needs Linux."
+        )
+    return [int(name) for name in os.listdir("/proc/self/task")]
+
+
+def _can_bind() -> bool:
+    return hasattr(os, "sched_setaffinity")
+
+
+def masks() -> dict[int, list[int]]:
+    """Thread -> the cores on which it may run, sorted."""
+    allowed = {}
+    for thread in threads():
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            allowed[thread] = sorted(os.sched_getaffinity(thread))
+    return allowed
+
+
+def usable() -> list[int]:
+    """Cores that this process may use: its affinity, and not more than its cgroup's quota pays for."""
+    cores = launch.my_cores()[1] or range(os.cpu_count() or 1)
+    return list(cores)[: world.cores()]
+
+
+def move(cores: Iterable[int]) -> None:
+    """Let every thread of this process run on `cores` alone. Does nothing where nothing can be bound."""
+    if not _can_bind():
+        return
+    for thread in threads():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cores)
+
+
+def may_use(cores: Iterable[int]) -> bool:
+    """Moves all threads to these cores and tells whether that is allowed: a cgroup may forbid some.
+
+    Linux refuses a mask without one allowed core; of another it drops what is forbidden and says nothing.
+    """
+    try:
+        move(cores)
+    except OSError:
+        return False
+    return not _can_bind() or os.sched_getaffinity(0) == set(cores)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What the block does to this process's masks and to torch's number of threads is undone at its end."""
+    import torch
+
+    count = torch.get_num_threads()
+    before = masks() if _can_bind() else {}
+    try:
+        yield
+    finally:
+        if before:  # threads that the block has begun go where the first one was
+            move(before.get(os.getpid(), usable()))
+        for thread, cores in before.items():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, cores)
+        torch.set_num_threads(count)
+
+
+def make_pool(count: int | None = None) -> None:
+    """Begin torch's pool of threads, of so many (None: as it is set), by a loop that it shares out."""
+    import torch
+
+    if count is not None:
+        torch.set_num_threads(count)
+    torch.relu(torch.ones(1 << 18))
+
+
+def origin(thread: int, before: Iterable[int]) -> str:
+    """Whose a thread is, in words. before: the threads that were there before bind was called."""
+    if thread == os.getpid():
+        return "the main one"
+    return "it was there before bind" if thread in before else "begun by bind itself"
+
+
+def place(comm) -> tuple[int, int, list[int]]:
+    """(rank, size, cores): this rank's number among those with the same cores, how many these are, the cores.
+
+    Ranks that a launcher has bound to cores of their own are alone with them: (0, 1, cores).
+    """
+    everyone = comm.allgather((launch.my_cores(), usable()))
+    own, cores = everyone[comm.rank]
+    mates = [rank for rank, (others, _) in enumerate(everyone) if others == own]
+    return mates.index(comm.rank), len(mates), cores
 
 
 def describe() -> str:
     """The cores that this process may use, by NUMA node, and whether some are two threads of one core."""
-    mine, lines = usable(), []
-    for node in sorted(_NODES.glob("node[0-9]*"), key=lambda path: int(path.name[4:])):
-        here = [core for core in _numbers((node / "cpulist").read_text()) if core in mine]
+    own = usable()
+    nodes = []
+    for node in sorted(NODES.glob("node[0-9]*"), key=lambda path: int(path.name[4:])):
+        here = [core for core in _numbers((node / "cpulist").read_text()) if core in own]
         if here:
-            lines.append(f"NUMA node {node.name[4:]}: {_ranges(here)}")
-    if not lines:
-        lines = [f"{_ranges(mine)} (this system tells no NUMA nodes)"]
-    pairs = {tuple(_numbers(Path(_SIBLINGS.format(core)).read_text())) for core in mine if _tells(core)}
-    twice = [pair for pair in sorted(pairs) if len(set(pair) & set(mine)) > 1]
+            nodes.append(f"NUMA node {node.name[4:]}: {_ranges(here)}")
+    if not nodes:
+        nodes = [f"{_ranges(own)} (this system tells no NUMA nodes)"]
+    pairs = {tuple(_numbers(Path(SIBLINGS.format(core)).read_text())) for core in own if _tells(core)}
+    twice = [pair for pair in sorted(pairs) if len(set(pair) & set(own)) > 1]
     more = f" Hardware threads of one core: {', '.join(map(_ranges, twice[:2]))} …" if twice else ""
-    return f"{len(mine)} usable: {'; '.join(lines)}.{more}"
+    return f"{len(own)} usable: {'; '.join(nodes)}.{more}"
 
 
 def _tells(core: int) -> bool:
-    return Path(_SIBLINGS.format(core)).exists()
+    return Path(SIBLINGS.format(core)).exists()
 
 
 def _numbers(text: str) -> list[int]:
     """Linux's lists: "0-3,8" is 0 1 2 3 8."""
-    ends = [part.split("-") for part in text.strip().split(",") if part]
-    return [number for pair in ends for number in range(int(pair[0]), int(pair[-1]) + 1)]
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            ends = part.split("-")
+            numbers += range(int(ends[0]), int(ends[-1]) + 1)
+    return numbers
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -67,41 +150,3 @@ def _ranges(numbers: Iterable[int]) -> str:
         else:
             parts.append([number])
     return ", ".join(f"{part[0]}-{part[-1]}" if part[1:] else str(part[0]) for part in parts)
-
-
-@plots.styled
-def heat_map(cells, *, cores: int, title="Threads × processes", unit="images/s", name=None):
-    """Throughput of cells: (processes, threads) -> (median, q1, q3). Framed: those that use all `cores`."""
-    rows, columns = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
-    table = np.full((len(rows), len(columns)), np.nan)
-    for (processes, count), (middle, _, _) in cells.items():
-        table[rows.index(processes), columns.index(count)] = middle
-    figure, plot = plots.one_axes(
-        title, "threads of each process", "processes", height=1.9 + 0.85 * len(rows)
-    )
-    image = plot.imshow(table, cmap="cividis", vmin=0, aspect="auto", origin="lower")
-    middle_color, size = np.nanmax(table) / 2, 11 if len(columns) <= 4 else 7.5
-    for (processes, count), (middle, q1, q3) in cells.items():
-        x, y = columns.index(count), rows.index(processes)
-        best = " (best)" if middle == np.nanmax(table) else ""
-        text = f"{_short(middle)}{best}\n{_short(q1)} to {_short(q3)}"
-        ink = "black" if middle > middle_color else "white"
-        plot.text(x, y, text, ha="center", va="center", color=ink, fontsize=size)
-        if processes * count == cores:
-            frame = {"fill": False, "edgecolor": plots.COLORS[4], "linewidth": 3}
-            plot.add_patch(_rectangle((x - 0.48, y - 0.47), 0.96, 0.94, **frame))
-    plot.set_xticks(range(len(columns)), columns)
-    plot.set_yticks(range(len(rows)), rows)
-    plot.grid(visible=False)
-    figure.colorbar(image, label=f"{unit}: median, middle half")
-    return plots.done(figure, name or title)
-
-
-def _rectangle(*where, **look):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(*where, **look)
-
-
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

@@ -10,6 +10,7 @@
 
 # %%
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -78,42 +79,53 @@ with check("50.1"):
 
 
 # %%
-def study(comm, kind):
-    """Time training steps over comm: Measurement of a step; s of compute and allreduce per step; loss."""
-    from mpi4py import MPI
-
-    torch.set_num_threads(1)
-    torch.manual_seed(0)  # every rank draws the same pictures
-    device, stamps = world.device(), []
-    net = nets.torch_conv(width).to(device)
+def own_images(comm, kind):
+    """This rank's pictures and labels, and how many images a step of the whole job has."""
     # Across ranks: this rank takes its share of the job's images, behind the shares of the ranks before it.
     shares = comm.allgather(share(kind, images, comm.rank, comm.size))
     total, first = sum(shares), sum(shares[: comm.rank])
-    mine = slice(first, first + shares[comm.rank])
-    pictures = torch.rand(total, 3, 32, 32)[mine].to(device)
-    labels = torch.arange(total)[mine].to(device) % 10
+    own = slice(first, first + shares[comm.rank])
+    pictures = torch.rand(total, 3, 32, 32)[own]
+    labels = torch.arange(total)[own] % 10
+    return pictures.to(world.device()), labels.to(world.device()), total
 
-    def step():
-        begin = time.perf_counter()
-        net.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(pictures), labels, reduction="sum") / total
-        loss.backward()
-        gradient = torch.cat([weights.grad.flatten() for weights in net.parameters()]).cpu()
-        computed = time.perf_counter()
-        # Across ranks: the parts of the gradient add up to the gradient of the job's batch.
-        comm.Allreduce(MPI.IN_PLACE, gradient.numpy(), op=MPI.SUM)
-        stamps.append((computed - begin, time.perf_counter() - computed))
-        with torch.no_grad():
-            vector = torch.nn.utils.parameters_to_vector(net.parameters()) - rate * gradient.to(device)
-            torch.nn.utils.vector_to_parameters(vector, net.parameters())
-        return loss.detach()
 
+# %%
+def train_step(comm, net, pictures, labels, total, stamps):
+    """One step; stamps gets its (seconds of compute, of allreduce). Returns this rank's part of the loss."""
+    from mpi4py import MPI
+
+    begin = time.perf_counter()
+    net.zero_grad()
+    loss = torch.nn.functional.cross_entropy(net(pictures), labels, reduction="sum") / total
+    loss.backward()
+    gradient = torch.cat([weights.grad.flatten() for weights in net.parameters()]).cpu()
+    computed = time.perf_counter()
+    # Across ranks: the parts of the gradient add up to the gradient of the job's batch.
+    comm.Allreduce(MPI.IN_PLACE, gradient.numpy(), op=MPI.SUM)
+    stamps.append((computed - begin, time.perf_counter() - computed))
+    with torch.no_grad():
+        vector = torch.nn.utils.parameters_to_vector(net.parameters()) - rate * gradient.to(pictures.device)
+        torch.nn.utils.vector_to_parameters(vector, net.parameters())
+    return loss.detach()
+
+
+# %%
+def study(comm, kind):
+    """Time training steps over comm: Measurement of a step; s of compute and allreduce per step; loss."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)  # every rank draws the same weights and pictures
+    device = world.device()
+    net = nets.torch_conv(width).to(device)
+    stamps = []
+    step = partial(train_step, comm, net, *own_images(comm, kind), stamps)
     measured = timing.measure(step, repeat=repeat, warmup=warmup, comm=comm, device=device)
     compute, allreduce = np.array(stamps[warmup:]).T
     loss = comm.allreduce(float(step()))  # the ranks' parts add up to the loss of the job
     return {"step": measured, "compute": compute, "allreduce": allreduce, "loss": loss}
 
 
+# %%
 largest = launch.ranks_here(max(2, min(most, torch.cuda.device_count() or world.cores())))
 counts = sorted({2**k for k in range(12) if 2**k < largest} | {largest})
 jobs, measured = {}, {}
@@ -184,9 +196,12 @@ with check("50.2"):
 times = {kind: {ranks: step.median for ranks, step in measured[kind].items()} for kind in measured}
 plots.scaling(measured["strong"], title="Strong scaling: speed-up")
 plots.efficiency(measured["weak"], weak=True, title="Weak scaling: efficiency")
-gain, useful = speedup(times["strong"], weak=False)[largest], efficiency(times["weak"], weak=True)[largest]
-predict.compare("50.1", speedup_strong=gain, efficiency_weak=useful)
-plots.compare(predict.recall("50.1"), {"speedup_strong": gain, "efficiency_weak": useful}, title="Your guess")
+measured_here = {
+    "speedup_strong": speedup(times["strong"], weak=False)[largest],
+    "efficiency_weak": efficiency(times["weak"], weak=True)[largest],
+}
+predict.compare("50.1", **measured_here)
+plots.compare(predict.recall("50.1"), measured_here, title="Your guess")
 
 # %% [markdown]
 # ## 2. Amdahl's law
@@ -215,7 +230,8 @@ def serial_share(times):
     """times: {ranks: seconds}, one rank among them. Returns Amdahl's s by least squares."""
     ### BEGIN SOLUTION
     p, t = np.array(list(times)), np.array(list(times.values()))
-    x, y = 1 - 1 / p, t / times[1] - 1 / p
+    x = 1 - 1 / p
+    y = t / times[1] - 1 / p
     return np.sum(x * y) / np.sum(x * x)
     ### END SOLUTION
 
@@ -280,8 +296,10 @@ with check("50.4"):
 parts = {}
 for kind in jobs:
     for ranks, job in jobs[kind].items():
-        seconds = [np.stack([one[name] for one in job], axis=1) for name in ("compute", "allreduce")]
-        parts[f"{kind} {ranks}"] = {name: 1e3 * part for name, part in where(*seconds).items()}
+        compute = np.stack([of_rank["compute"] for of_rank in job], axis=1)
+        allreduce = np.stack([of_rank["allreduce"] for of_rank in job], axis=1)
+        milliseconds = {name: 1e3 * part for name, part in where(compute, allreduce).items()}
+        parts[f"{kind} {ranks}"] = milliseconds
 plots.bars(parts, ylabel="time of a step (ms)")
 step = {name: np.median(part) for name, part in parts[f"strong {largest}"].items()}
 predict.compare("50.1", communication_strong=step["communicate"] / sum(step.values()))

@@ -14,7 +14,9 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, lab, launch, overlap, plots, predict, virtual
+from labkit import check, expect, hint, lab, launch, plots, predict, virtual
+from labkit.counting import on_every_size
+from support import lab32
 
 lab.start("32_buckets_and_overlap")
 
@@ -52,7 +54,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `finish`: `mine = net.join(net.numbers)`, `total = np.empty_like(mine)`, the `Allreduce`; then update with
+# `finish`: `own = net.join(net.numbers)`, `total = np.empty_like(own)`, the `Allreduce`; then update with
 # each mean, `for i, piece in net.cut(total, net.numbers)`. `ready`: `pass`. `return ready, finish`.
 # </details>
 
@@ -68,12 +70,64 @@ def watch(module, ready):
 
 
 # %%
-# On 1 to 8 virtual ranks, then on 1 to 4 real ones in PyTorch: the parameters of one process?
-as_one_process = partial(overlap.expect_one_process, watch, launch.ranks_here(workers), batch, patience)
+# What is asked of every way: parameters as of one process, on virtual ranks, then on real ones in PyTorch.
+def expect_one_process(way):
+    for p in (1, 2, 3, 4, 8):
+        run = virtual.Cluster(p).run(lab32.train, way, lab32.SIZES, 3)
+        alone = lab32.trained_alone(p, lab32.SIZES, 3)
+        summed = lab32.trained_alone(p, lab32.SIZES, 3, rate=p * 0.5)
+        for rank, seen in enumerate(run.results):
+            what = f"{p} ranks, 3 steps: rank {rank}'s parameters against one process, tensor"
+            slips = {"this is with the sum of the gradients, not their mean": summed}
+            expect.close(seen.parameters, alone, what, atol=1e-4, slips=slips)
+    train = partial(lab32.train_digits, way=way, watch=watch, steps=4, batch=batch)
+    alone = lab32.train_digits_alone(4, batch)
+    ranks = launch.ranks_here(workers)
+    for rank, sizes in enumerate(launch.run(on_every_size, train, ranks=ranks, timeout=patience)):
+        for p, parameters in sizes.items():
+            what = f"{p} real ranks, 4 steps: rank {rank}'s parameters against one process, tensor"
+            expect.close(parameters, alone, what, atol=1e-5)
+
+
+# %%
+# And of a toy net's steps (tensors 5 to 0, a gradient every ms): sums are calls of `name`, one for each
+# bucket, each begun as soon as its gradients are there. late: the last one may begin after backward.
+def expect_begun(seen, name, buckets=lab32.EACH_ALONE, who="", late=False):
+    for call in seen.calls:
+        others = f"It is right, but {call.name} is called; the sum should be made of {name} alone."
+        expect(call.name in (name, "Ibcast"), who + others)
+    for ms in lab32.backward_ms(seen):
+        longer = f"after the first gradient, backward takes {ms:.2f} ms"
+        expect(
+            ms < 1.01 * lab32.AFTER_FIRST_MS,
+            f"{who}`ready` waits: {longer}, without messages {lab32.AFTER_FIRST_MS:.2f} ms.",
+        )
+    sums = [call for call in seen.calls if call.name == name]
+    expect(sums, f"{who}{name}, which takes arrays, is never called.")
+    values = [sum(lab32.SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
+    expect.equal([call.values for call in sums], values, f"{who}{name}, values of one call after the other")
+    for begun in lab32.begun(seen, sums, buckets, late):
+        times = f"{begun.there:.1f} ms after the start, their sum began at {begun.at:.1f} ms"
+        expect(begun.in_time, f"{who}No overlap: gradients {begun.bucket} came {times}.")
+
+
+# %%
+# What is asked: hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward.
 with check("32.1"):
-    overlap.expect_watch(watch)
-    as_one_process(at_the_end)
-    overlap.expect_begun(overlap.one_step(at_the_end)[1], "Allreduce", [[5, 4, 3, 2, 1, 0]], late=True)
+    told = lab32.told_by_hooks(
+        watch
+    )  # calls of ready in a backward pass: i, early or not, gradient there or not
+    own_call = "`watch` calls ready itself: it should give PyTorch a function that will."
+    expect(not any(call.early for call in told), own_call)
+    a_weight = "ready gets a weight, not its number: PyTorch calls a hook with the weight."
+    expect(all(isinstance(call.i, int) for call in told), a_weight)
+    numbers = [call.i for call in told]
+    once = f"Gradients 0 to 5 came, each once; ready was told of {numbers}."
+    expect(sorted(numbers) == [0, 1, 2, 3, 4, 5], once)
+    expect(max(numbers[:2]) > max(numbers[-2:]), f"The last layer's gradients come first, not {numbers}.")
+    expect(all(call.there for call in told), "ready(i) is called before `.grad` of parameter i is there.")
+    expect_one_process(at_the_end)
+    expect_begun(lab32.one_step(at_the_end), "Allreduce", lab32.ALL_TOGETHER, late=True)
 
 # %% [markdown]
 # ### Predict
@@ -85,21 +139,25 @@ with check("32.1"):
 
 # %%
 predict("32.1", percent_for_sum=..., percent_in_last_three=...)
-machine, most = virtual.machine("k80_fdr"), max(gpus)
-nets = {net: overlap.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
-alexnet, sizes = nets["alexnet"], nets["alexnet"].sizes
-for_sum = 100 - 100 * alexnet.seconds / overlap.on_gpus(at_the_end, alexnet, most, machine).time
-predict.compare("32.1", percent_for_sum=for_sum, percent_in_last_three=100 * sum(sizes[-3:]) / sum(sizes))
+
+# %%
+machine = virtual.machine("k80_fdr")
+largest = max(gpus)
+nets = {net: lab32.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
+alexnet = nets["alexnet"]
+in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
+for_sum = 100 - 100 * alexnet.seconds / lab32.on_gpus(at_the_end, alexnet, largest, machine).time
+predict.compare("32.1", percent_for_sum=for_sum, percent_in_last_three=in_last_three)
 
 
 # %% [markdown]
 # ### Exercise 32.2 · Layer by layer
-# `request = comm.Iallreduce(mine, total)` begins a sum and returns at once; `request.Wait()` returns when it
-# is over. Until then nobody may change `mine` or use `total`. Begin in `ready`, wait in `finish`. 8 lines.
+# `request = comm.Iallreduce(own, total)` begins a sum and returns at once; `request.Wait()` returns when it
+# is over. Until then nobody may change `own` or use `total`. Begin in `ready`, wait in `finish`. 8 lines.
 #
 # <details><summary>Hint 1: what has to be kept</summary>
 #
-# An array for each total, `sums = [np.empty_like(one) for one in net.gradients]`, and a dict of requests.
+# An array for each total, `sums = [np.empty_like(part) for part in net.gradients]`, and a dict of requests.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -114,10 +172,13 @@ def one_by_one(comm, net):
 
 
 # %%
+# What is asked: one Iallreduce for each gradient, begun when it is there; waited for after backward.
 with check("32.2"):
-    as_one_process(one_by_one)
-    overlap.expect_begun(overlap.one_step(one_by_one)[1], "Iallreduce")
-print(overlap.swapped(one_by_one, overlap.SIZES))  # two gradients the other way round on rank 1
+    expect_one_process(one_by_one)
+    expect_begun(lab32.one_step(one_by_one), "Iallreduce")
+
+# %%
+print(lab32.swapped(one_by_one, lab32.SIZES))  # two gradients the other way round on rank 1
 
 # %% [markdown]
 # All ranks must begin sums in one order. Real MPI need not look: it adds what is first to what is first,
@@ -142,7 +203,7 @@ print(overlap.swapped(one_by_one, overlap.SIZES))  # two gradients the other way
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `flying.append((comm.Iallreduce(mine, total), mine, total, list(waiting)))`: a copy of the list, and `mine`,
+# `flying.append((comm.Iallreduce(own, total), own, total, list(waiting)))`: a copy of the list, and `own`,
 # whose memory must live as long as the sum. `finish`: `if waiting: send()`; for each of `flying` Wait,
 # `net.cut`, update; `flying.clear()`.
 # </details>
@@ -157,11 +218,21 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
+# What is asked: buckets that close at `size` bytes or `most` tensors, and sums moved on by Test in backward.
 with check("32.3"):
-    overlap.expect_buckets(in_buckets)
-    as_one_process(partial(in_buckets, size=12_000))
-few, ways = overlap.table("googlenet", 1, flops), {"at the end": at_the_end, "layer by layer": one_by_one}
-swept, times = overlap.bucket_sweep(in_buckets, ways, few, most, machine, bucket_sizes)
+    for size, most in [(12_000, 1000), (15_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
+        seen = lab32.one_step(partial(in_buckets, size=size, most=most), steps=2)
+        who = f"size={size:,}, most={most}: "
+        expect_begun(seen, "Iallreduce", lab32.planned(size, most), who, late=size > 1)
+    tests = lab32.one_step(partial(in_buckets, size=1)).tests
+    sentence = f"Right, but Test is called {tests} times in a backward pass of 6 sums: nothing moves."
+    expect(tests >= 5, sentence)
+    expect_one_process(partial(in_buckets, size=12_000))
+
+# %%
+few = lab32.table("googlenet", 1, flops)
+ways = {"at the end": at_the_end, "layer by layer": one_by_one}
+swept, times = lab32.bucket_sweep(in_buckets, ways, few, largest, machine, bucket_sizes)
 faster = times["at the end"] / times["layer by layer"]
 predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, key=swept.get))
 
@@ -172,7 +243,7 @@ predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, k
 # In S-Caffe only rank 0 has the optimizer. Gradients are *reduced* to it behind backward. It makes the step,
 # and *broadcasts* the parameters behind the **next forward pass**, in which a layer waits for its own alone:
 # `before(i)`, a third function, is called right before tensor i is used. Others wait for their reductions,
-# too: the gradients' memory is used again. `comm.Ireduce(mine, total, root=0)`, `comm.Ibcast(array, root=0)`.
+# too: the gradients' memory is used again. `comm.Ireduce(own, total, root=0)`, `comm.Ibcast(array, root=0)`.
 #
 # <details><summary>Hint 1: before, in the first step</summary>
 #
@@ -191,11 +262,20 @@ def two_sides(comm, net):
 
 
 # %%
+# What is asked: one Ireduce for each gradient, begun when it is there; one Ibcast for each tensor and step;
+# a forward pass whose layers wait for their own parameters alone.
 with check("32.4"):
-    as_one_process(two_sides)
-    seen = overlap.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=2e6))[1]
-    overlap.expect_begun(seen, "Ireduce")
-    overlap.expect_casts(seen)
+    expect_one_process(two_sides)
+    seen = lab32.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=2e6))  # by rank 3
+    expect_begun(seen, "Ireduce")
+    others = "Ranks other than 0 call net.update, too: only rank 0 has the sums to do it with."
+    expect(seen.updates == 0, others)
+    broadcast = [call.values for call in seen.calls if call.name == "Ibcast"]
+    expect.equal(sorted(broadcast), sorted(2 * lab32.SIZES), "The broadcasts of 2 steps, by their values")
+    first, *_, last = seen.forward[1]  # seconds at which the layers began, in the second step
+    late = "Layer 0 began its next forward pass when all broadcasts were over, for no other had to wait."
+    needs = "It needs its own parameters only, and those should be sent first."
+    expect(last - first > 5e-3 + 1e-9, f"{late} {needs}")
 
 # %% [markdown]
 # ### Measure: 160 virtual GPUs
@@ -205,10 +285,10 @@ with check("32.4"):
 # %%
 ways = {"(a) at the end": at_the_end, "(b) by layer": one_by_one}
 ways |= {"(c) buckets": partial(in_buckets, size=2e6), "(d) two sides": two_sides}
-plots.lanes(overlap.lanes(ways, alexnet, min(16, most), machine), title="AlexNet, two steps: rank 0 of 16")
-more = ways | {"(d) not overlapped": overlap.unhidden(two_sides)}
-overlap.plot_efficiency(more, nets, gpus, machine)
-overlap.plot_beside_s_caffe(more, most, flops, machine)
+plots.lanes(lab32.lanes(ways, alexnet, min(16, largest), machine), title="AlexNet, two steps: rank 0 of 16")
+more = ways | {"(d) not overlapped": lab32.unhidden(two_sides)}
+lab32.plot_efficiency(more, nets, gpus, machine)
+lab32.plot_beside_s_caffe(more, largest, flops, machine)
 
 # %% [markdown]
 # (d)'s trees send ⌈lg p⌉ vectors through rank 0; S-Caffe has a reduce of its own, chains under a tree. And a
@@ -217,17 +297,20 @@ overlap.plot_beside_s_caffe(more, most, flops, machine)
 # ### Measure: real ranks
 # Two ranks, and so many images that backward lasts as long as the sum. On one machine a message is work for
 # the same cores: little to hide. Between nodes a card or the kernel does it, if MPI is called often enough:
-# by Test, or ("+ thread", `overlap.Progress`) by a thread, every ms, which wants a share of a core. How many
+# by Test, or ("+ thread", `lab32.Progress`) by a thread, every ms, which wants a share of a core. How many
 # times as fast as (a) is (c) over a slow link? (`make tabletop` starts two nodes with one.)
 
 # %%
 predict("32.4", over_slow_link=...)
-ways["(c) buckets"], ranks = partial(in_buckets, size=5e5), launch.ranks_here(2)
+
+# %%
+ways["(c) buckets"] = partial(in_buckets, size=5e5)
+ranks = launch.ranks_here(2)
 how = {"threaded": "(c) buckets", "ranks": ranks, "threads": 1}
-overlap.show(*launch.run(overlap.measure, ways, watch, width, repeat, **how)[0], ranks)
-took, whose = overlap.over_slow_link(repeat)
-print(f"{whose}, seconds:", took, sep="\n")
-predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) buckets"])
+lab32.show(*launch.run(lab32.measure, ways, watch, width, repeat, **how)[0], ranks)
+seconds, whose = lab32.over_slow_link(repeat)
+print(f"{whose}, seconds:", seconds, sep="\n")
+predict.compare("32.4", over_slow_link=seconds["(a) at the end"] / seconds["(c) buckets"])
 
 # %% [markdown]
 # ### What you take away

@@ -17,11 +17,11 @@ from pathlib import Path
 from slurm import tabletop
 
 ROOT = Path(__file__).resolve().parents[2]
-STEP = "source slurm/sites/tabletop.sh; exec srun --mpi=pmi2 {python} -m tests.overlap_ranks {repeat}"
+STEP = "source slurm/sites/tabletop.sh; exec srun --mpi=pmi2 {python} -m tests.figures.overlap_ranks {repeat}"
 
 
 def measured(table, repeat: int) -> dict:
-    """What rank 0 of tests.overlap_ranks found, as a job on two nodes."""
+    """What rank 0 of tests.figures.overlap_ranks measured, as a job on two nodes."""
     script = STEP.format(python=sys.executable, repeat=repeat)
     done = table.run(["salloc", "-N2", "--ntasks-per-node=1", "-t", "25", "bash", "-c", script], cwd=ROOT)
     if done.returncode:
@@ -44,12 +44,14 @@ def main(link: str = "50mbit", repeat: str = "25") -> None:
         tempfile.TemporaryDirectory() as home,
         tabletop.up("overlap", nodes=2, bandwidth=link, home=Path(home)) as table,
     ):
-        found = measured(table, int(repeat))
-    times = found["times"]
-    print(f"2 nodes x 1 rank, {link}, {found['bytes'] / 1e6:.1f} MB of gradients, {found['images']} images")
-    for name, one in times.items():
-        spread = f"{1e3 * one['q1']:.0f} to {1e3 * one['q3']:.0f}"
-        print(f"{name:<14} median {1e3 * one['median']:6.0f} ms ({spread}), fastest {1e3 * one['least']:.0f}")
+        result = measured(table, int(repeat))
+    times = result["times"]
+    print(f"2 nodes x 1 rank, {link}, {result['bytes'] / 1e6:.1f} MB of gradients, {result['images']} images")
+    for name, time in times.items():
+        spread = f"{1e3 * time['q1']:.0f} to {1e3 * time['q3']:.0f}"
+        print(
+            f"{name:<14} median {1e3 * time['median']:6.0f} ms ({spread}), fastest {1e3 * time['least']:.0f}"
+        )
     for which in ("median", "least"):
         ratios(times, which)
 

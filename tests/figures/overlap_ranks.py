@@ -1,4 +1,4 @@
-"""What the ranks of tests.overlap_figures run under srun. Rank 0 prints one line of JSON.
+"""What the ranks of tests.figures.overlap run under srun. Rank 0 prints one line of JSON.
 
 The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py. Horovod runs only in its
 own turns: its thread sends a message every millisecond, also when there is nothing to sum, and could slow the
@@ -27,12 +27,13 @@ TURNS = 5  # the runs of a way, in so many parts
 
 
 def answers() -> dict:
-    """Name -> function, of the functions that the solved lab defines."""
+    """Name -> function, of the answers that the solved lab defines."""
     tree = ast.parse(LAB.read_text())
-    tree.body = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
-    found = {"np": np}
-    exec(compile(tree, LAB, "exec"), found)
-    return found
+    wanted = ("at_the_end", "watch", "one_by_one", "in_buckets", "two_sides")
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    names = {"np": np}
+    exec(compile(tree, LAB, "exec"), names)
+    return names
 
 
 def plain_step(net, optimizer):
@@ -61,7 +62,8 @@ class WithHorovod:
     """`with WithHorovod(net) as step: …`; outside of that Horovod has no thread."""
 
     def __init__(self, net):
-        self._net, self._step = net, None
+        self._net = net
+        self._step = None
 
     def __enter__(self):
         import horovod.torch as hvd
@@ -81,20 +83,21 @@ class WithHorovod:
 
 def in_parts(calls: dict, horovod: WithHorovod, batch, repeat: int, comm) -> dict:
     """Name -> seconds of all runs, of the calls and of Horovod's step."""
-    found = {name: [] for name in [*calls, "Horovod"]}
+    seconds = {name: [] for name in [*calls, "Horovod"]}
     for _ in range(TURNS):
         times = timing.in_turns(calls, repeat=-(-repeat // TURNS), warmup=1, comm=comm)
         with horovod as step:
             step(*batch)  # it agrees on names anew
             times["Horovod"] = timing.measure(partial(step, *batch), repeat=-(-repeat // TURNS), comm=comm)
-        for name, one in times.items():
-            found[name] += list(one.samples)
-    return found
+        for name, time in times.items():
+            seconds[name] += list(time.samples)
+    return seconds
 
 
 def main(repeat: int) -> dict:
     torch.set_num_threads(1)
-    comm, lab = MPI.COMM_WORLD, answers()
+    comm = MPI.COMM_WORLD
+    lab = answers()
     training = [torch.tensor(part) for part in data.digits()[:2]]
     make = partial(lab32.linear_net, WIDTH, DEPTH)
     fused = partial(lab["in_buckets"], size=BUCKET)
@@ -102,15 +105,16 @@ def main(repeat: int) -> dict:
     ways |= {"(c)": fused, "(c) + thread": fused, "(d)": lab["two_sides"]}
     pairs = {name: lab32.torch_step(comm, way, make(), lab["watch"], 0.01) for name, way in ways.items()}
     steps = {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
-    mine = np.concatenate([one.detach().numpy().ravel() for one in make().parameters()])
-    total, moving = np.empty_like(mine), lab32.Progress(comm)
+    own = np.concatenate([weight.detach().numpy().ravel() for weight in make().parameters()])
+    total = np.empty_like(own)
+    moving = lab32.Progress(comm)
 
     def threaded(step) -> None:
         with moving:
             step()
 
     def communication() -> None:
-        comm.Allreduce(mine, total)
+        comm.Allreduce(own, total)
 
     rows = lab32.balanced(comm, steps["arithmetic"], training, communication)
     batch = [part[rows] for part in training]
@@ -120,9 +124,11 @@ def main(repeat: int) -> dict:
     for _, settle in pairs.values():
         settle()
     moving.close()
-    quarters = {name: np.percentile(one, [0, 25, 50, 75]).tolist() for name, one in times.items()}
-    found = {name: dict(zip(("least", "q1", "median", "q3"), q, strict=True)) for name, q in quarters.items()}
-    return {"ranks": comm.size, "bytes": mine.nbytes, "images": len(rows), "times": found}
+    quartiles = {}
+    for name, seconds in times.items():
+        least, q1, median, q3 = np.percentile(seconds, [0, 25, 50, 75]).tolist()
+        quartiles[name] = {"least": least, "q1": q1, "median": median, "q3": q3}
+    return {"ranks": comm.size, "bytes": own.nbytes, "images": len(rows), "times": quartiles}
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""labkit.overlap: the toy net, the tables of well-known nets, what is noted, and the step in PyTorch."""
+"""support.lab32: the toy net, the tables of well-known nets, what is noted, and the step in PyTorch."""
 
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 from labkit import nets, virtual
-from labkit.errors import CheckFailed, LabError
+from labkit.errors import LabError
 from support import lab32
 
 
@@ -25,7 +26,8 @@ def summed(comm, net):
 
 
 def started(comm, net):
-    sums, requests = [np.empty_like(one) for one in net.gradients], {}
+    sums = [np.empty_like(part) for part in net.gradients]
+    requests = {}
 
     def ready(i):
         requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
@@ -49,14 +51,26 @@ def test_the_toy_net_becomes_that_of_one_process(way, ranks):
 
 
 def test_what_began_when_is_noted():
-    _, seen = lab32.one_step(started)
+    seen = lab32.one_step(started)
     assert [call.values for call in seen.calls] == list(reversed(lab32.SIZES))
     assert [call.begin for call in seen.calls] == pytest.approx(list(reversed(seen.ready[0])))
     assert all(call.end[0] >= call.begin for call in seen.calls)
     assert seen.forward[0] == pytest.approx([1e-3 * i for i in range(6)])
-    lab32.expect_begun(seen, "Iallreduce")
-    with pytest.raises(CheckFailed, match="should be made of Iallreduce alone"):
-        lab32.expect_begun(lab32.one_step(summed)[1], "Iallreduce")
+    assert lab32.backward_ms(seen) == pytest.approx([lab32.AFTER_FIRST_MS])
+
+
+def test_sums_in_time_and_too_late():
+    seen = lab32.one_step(started)
+    sums = lab32.begun(seen, seen.calls, lab32.EACH_ALONE)
+    assert [begun.bucket for begun in sums] == lab32.EACH_ALONE
+    assert all(begun.in_time for begun in sums)
+    assert sums[0].at == pytest.approx(7)  # six layers forward, one backward
+    seen = lab32.one_step(summed, steps=2)
+    first, second = lab32.begun(seen, seen.calls, lab32.ALL_TOGETHER, late=True)
+    assert first.in_time
+    assert second.in_time
+    late = lab32.one_step(lab32.unhidden(started))
+    assert not any(begun.in_time for begun in lab32.begun(late, late.calls, lab32.EACH_ALONE)[:5])
 
 
 def test_a_sum_in_place_counts_as_one_of_its_array():
@@ -78,7 +92,8 @@ def test_a_sum_in_place_counts_as_one_of_its_array():
 
         return ready, update
 
-    lab32.expect_begun(lab32.one_step(in_place)[1], "Iallreduce")
+    seen = lab32.one_step(in_place)
+    assert [call.values for call in seen.calls] == list(reversed(lab32.SIZES))
 
 
 def test_another_order_on_one_rank_is_told():
@@ -104,13 +119,13 @@ def test_cut_and_update_refuse_what_does_not_fit():
 
 @pytest.mark.parametrize(("name", "layers", "megabytes"), [("alexnet", 8, 244), ("vgg16", 16, 553)])
 def test_a_table_stands_for_the_whole_net(name, layers, megabytes):
-    one = lab32.table(name, images=2, flops=1e12)
-    assert len(one.names) == layers
-    assert one.nbytes / 1e6 == pytest.approx(megabytes, rel=0.01)
-    assert one.seconds == pytest.approx(2 * 3 * nets.layer_table(name)["flops"].sum() / 1e12)
-    run = lab32.on_gpus(started, one, 2, virtual.ideal(alpha=0, bandwidth=1e9))
-    first = one.sizes[0] * one.scale * 4 / 1e9  # the sum of layer 1: nothing hides that
-    assert one.seconds + first <= run.time < one.seconds + one.nbytes / 1e9
+    net = lab32.table(name, images=2, flops=1e12)
+    assert len(net.names) == layers
+    assert net.nbytes / 1e6 == pytest.approx(megabytes, rel=0.01)
+    assert net.seconds == pytest.approx(2 * 3 * nets.layer_table(name)["flops"].sum() / 1e12)
+    run = lab32.on_gpus(started, net, 2, virtual.ideal(alpha=0, bandwidth=1e9))
+    first = net.sizes[0] * net.scale * 4 / 1e9  # the sum of layer 1: nothing hides that
+    assert net.seconds + first <= run.time < net.seconds + net.nbytes / 1e9
 
 
 @pytest.mark.parametrize("way", [summed, started])
@@ -119,18 +134,19 @@ def test_few_values_that_stand_for_many_take_as_long_as_many(way):
     net, machine = lab32.table("googlenet", 1, 1e12), virtual.machine("k80_edr")
     many = net._replace(sizes=[1600, 3200], forward=[0, 0], backward=[1e-6, 1e-6], scale=1.0)
     few = many._replace(sizes=[200, 400], scale=8.0)
-    times = [lab32.on_gpus(way, one, 8, machine).time for one in (few, many)]
+    times = [lab32.on_gpus(way, size, 8, machine).time for size in (few, many)]
     assert times[0] == pytest.approx(times[1], rel=1e-6)
 
 
 def test_the_same_calls_without_overlap_take_longer():
     machine = virtual.ideal(bandwidth=1e9)
-    one = lab32.table("alexnet", images=16, flops=1e12)
-    hidden, late = (lab32.on_gpus(way, one, 4, machine).time for way in (started, lab32.unhidden(started)))
+    net = lab32.table("alexnet", images=16, flops=1e12)
+    hidden, late = (lab32.on_gpus(way, net, 4, machine).time for way in (started, lab32.unhidden(started)))
     assert hidden < late
-    rows = lab32.lanes({"(b) now": started}, one, 4, machine, steps=1)
+    rows = lab32.lanes({"(b) now": started}, net, 4, machine, steps=1)
     assert list(rows) == ["(b) forward", "(b) backward", "(b) messages"]
-    begun, computed = min(begin for begin, _ in rows["(b) messages"]), max(e for _, e in rows["(b) backward"])
+    begun = min(begin for begin, _ in rows["(b) messages"])
+    computed = max(end for _, end in rows["(b) backward"])
     assert begun < computed
 
 
@@ -139,23 +155,19 @@ def hooked(module, ready):
         weight.register_post_accumulate_grad_hook(lambda weight, i=i: ready(i))
 
 
+def test_what_hooks_tell():
+    told = lab32.told_by_hooks(hooked)
+    assert sorted(call.i for call in told) == [0, 1, 2, 3, 4, 5]
+    assert all(call.there and not call.early for call in told)
+    called = lab32.told_by_hooks(lambda module, ready: ready(3))
+    assert called == [(3, True, False)]
+
+
 def test_pytorch_trains_as_without_us():
-    lab32.expect_watch(hooked)
-    got = virtual.Cluster(1).run(lambda comm: _digits(comm, summed)).results[0]
-    for mine, alone in zip(got, _alone(), strict=True):
-        np.testing.assert_allclose(mine, alone, atol=1e-5)
-
-
-def _digits(comm, way):
-    from support.lab32.ranks import train_digits
-
-    return train_digits(comm, way, hooked, steps=3, batch=32)
-
-
-def _alone():
-    from support.lab32.ranks import train_digits_alone
-
-    return train_digits_alone(steps=3, batch=32)
+    train = partial(lab32.train_digits, way=summed, watch=hooked, steps=3, batch=32)
+    trained = virtual.Cluster(1).run(train).results[0]
+    for weight, alone in zip(trained, lab32.train_digits_alone(steps=3, batch=32), strict=True):
+        np.testing.assert_allclose(weight, alone, atol=1e-5)
 
 
 def test_the_progress_thread_calls_mpi_and_ends():

@@ -1,4 +1,4 @@
-"""The same on real ranks: PyTorch's gradients summed in a way of lab 32. Part of labkit.overlap."""
+"""Ways to sum gradients on real ranks: PyTorch's nets trained and timed, and a thread that calls MPI."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import threading
 from functools import partial
 
 import numpy as np
-from labkit import data, profiling, timing
-from labkit import nets as labkit_nets
+from labkit import data, nets, profiling, timing
 from labkit.counting import CollectiveLog
 
 from support.lab32.training import Net
@@ -56,8 +55,10 @@ def _of_torch(module, rate: float) -> Net:
 
     for weight in module.parameters():
         weight.grad = torch.zeros_like(weight)
-    flat = [(one.detach().numpy().reshape(-1), one.grad.numpy().reshape(-1)) for one in module.parameters()]
-    return Net([w for w, _ in flat], [g for _, g in flat], rate)
+    weights = list(module.parameters())
+    parameters = [weight.detach().numpy().reshape(-1) for weight in weights]
+    gradients = [weight.grad.numpy().reshape(-1) for weight in weights]
+    return Net(parameters, gradients, rate)
 
 
 class Progress:
@@ -69,7 +70,8 @@ class Progress:
     """
 
     def __init__(self, comm, every: float = 0.001):
-        self._comm, self._every = comm.Dup(), every
+        self._comm = comm.Dup()
+        self._every = every
 
     def __enter__(self) -> None:
         self._over = threading.Event()
@@ -94,11 +96,12 @@ def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
 
     batch: images of all ranks together.
     """
-    module, training = labkit_nets.torch_digits(labkit_nets.start_weights(seed=0)), _digits()
+    module = nets.torch_digits(nets.start_weights(seed=0))
+    training = _digits()
     step, settle = torch_step(comm, way, module, watch, rate=0.2)
     for rows in data.batches(len(training[0]), batch, epoch=0)[:steps]:
-        mine = rows[comm.rank :: comm.size]
-        step(*(part[mine] for part in training))
+        own = rows[comm.rank :: comm.size]
+        step(*(part[own] for part in training))
     settle()
     return [weight.detach().numpy().copy() for weight in module.parameters()]
 
@@ -107,7 +110,8 @@ def train_digits_alone(steps: int, batch: int) -> list[np.ndarray]:
     """The same in one process, in plain PyTorch."""
     import torch
 
-    module, (images, labels) = labkit_nets.torch_digits(labkit_nets.start_weights(seed=0)), _digits()
+    module = nets.torch_digits(nets.start_weights(seed=0))
+    images, labels = _digits()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.2)
     for rows in data.batches(len(images), batch, epoch=0)[:steps]:
         optimizer.zero_grad()
@@ -127,7 +131,8 @@ def linear_net(width: int, depth: int):
     import torch
 
     torch.manual_seed(0)
-    sizes, parts = [64, *[width] * (depth - 1), 10], []
+    sizes = [64, *[width] * (depth - 1), 10]
+    parts = []
     for inputs, outputs in zip(sizes, sizes[1:], strict=False):
         parts += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
     return torch.nn.Sequential(*parts[:-1])
@@ -142,14 +147,17 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, dep
     """
     extra = f"{threaded} + thread"
     made = {"arithmetic alone": nothing, **ways, extra: ways[threaded]}
-    nets = {name: linear_net(width, depth) for name in made}
-    pairs = {name: torch_step(comm, way, nets[name], watch, 0.01) for name, way in made.items()}
+    modules = {name: linear_net(width, depth) for name in made}
+    pairs = {name: torch_step(comm, way, modules[name], watch, 0.01) for name, way in made.items()}
     steps = {name: step for name, (step, _) in pairs.items()}
-    mine = np.concatenate([one.detach().numpy().ravel() for one in nets["arithmetic alone"].parameters()])
-    total, training, moving = np.empty_like(mine), _digits(), Progress(comm)
+    weights = modules["arithmetic alone"].parameters()
+    own = np.concatenate([weight.detach().numpy().ravel() for weight in weights])
+    total = np.empty_like(own)
+    training = _digits()
+    moving = Progress(comm)
 
     def sum_alone() -> None:
-        comm.Allreduce(mine, total)
+        comm.Allreduce(own, total)
 
     def with_thread(step) -> None:
         with moving:
@@ -159,12 +167,12 @@ def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, dep
     calls = {name: partial(step, *(part[rows] for part in training)) for name, step in steps.items()}
     calls[extra] = partial(with_thread, calls[extra])
     times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
-    show = (next(iter(ways)), extra)
-    profiles = {name: profiling.record(calls[name], 3, comm, overhead=False) for name in show}
+    shown = (next(iter(ways)), extra)
+    profiles = {name: profiling.record(calls[name], 3, comm, overhead=False) for name in shown}
     for _, settle in pairs.values():
         settle()
     moving.close()
-    return times, profiles, {"images": len(rows), "bytes": mine.nbytes}
+    return times, profiles, {"images": len(rows), "bytes": own.nbytes}
 
 
 def balanced(comm, step, training: list, communication) -> np.ndarray:
@@ -176,38 +184,14 @@ def balanced(comm, step, training: list, communication) -> np.ndarray:
     for _ in range(6):
         batch = [part[np.arange(images) % len(part)] for part in training]
         both = {"step": partial(step, *batch), "sum": communication}
-        taken, asked = (one.samples.min() for one in timing.in_turns(both, repeat=10, comm=comm).values())
-        before, images = images, int(np.clip(images * 1.5 * asked / taken, 16, 16384))
+        times = timing.in_turns(both, repeat=10, comm=comm)
+        step_seconds, sum_seconds = times["step"].samples.min(), times["sum"].samples.min()
+        before = images
+        images = int(np.clip(images * 1.5 * sum_seconds / step_seconds, 16, 16384))
         images = comm.bcast(images)  # as many on all ranks
         if abs(images - before) < 0.03 * before:
             break
     return np.arange(images) % len(training[0])
-
-
-def show(times: dict, profiles: dict, what: dict, ranks: int) -> None:
-    """Plots and records of what `measure` found: one record `step` for each way."""
-    from labkit import plots, record
-
-    for name, time in times.items():
-        record.add("step", way=name, ranks=ranks, seconds=time, **what)
-    for name, profile in profiles.items():
-        profile.show(title=f"{name}: {what['images']} images, {what['bytes'] / 1e6:.1f} MB")
-    plots.spread(times, title=f"A step on {ranks} real ranks")
-
-
-def over_slow_link(repeat: int):
-    """Seconds of a step by way between two nodes, as a pandas.Series, and whose they are.
-
-    Where there is a cluster, from a job that runs the lab on two nodes; else the kit's reference results.
-    """
-    from labkit import cluster, world
-
-    job = None
-    if cluster.here() and not world.launcher():
-        job = cluster.submit("32", nodes=2, ranks_per_node=1, settings={"gpus": (8,), "repeat": repeat})
-        job.wait()
-    frame, whose = cluster.records_or_reference("32", "step", job)
-    return frame.groupby("way", sort=False)["seconds"].last(), whose
 
 
 def nothing(comm, net):

@@ -1,4 +1,4 @@
-"""A toy net whose gradients come one by one, trained on virtual ranks. Part of labkit.overlap."""
+"""A toy net whose gradients come one by one, trained on virtual ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ class Net:
     """parameters, gradients: lists of flat float32 arrays, one a tensor. rate: of plain SGD."""
 
     def __init__(self, parameters: list[np.ndarray], gradients: list[np.ndarray], rate: float):
-        self.parameters, self.gradients, self.rate = parameters, gradients, rate
+        self.parameters = parameters
+        self.gradients = gradients
+        self.rate = rate
         self.updates = 0  # calls of update so far
 
     @property
@@ -47,10 +49,11 @@ class Net:
 
 
 class Steps(NamedTuple):
-    """What a rank did. calls: Call. ready: [step][tensor] seconds at which its gradient came; forward: at
+    """What a rank did. calls: its collectives, each a labkit.counting.Call.
 
-    which its layer began; ends: [step], after backward. parameters: at the end. tests: in ready or before.
-    updates: calls of net.update.
+    ready, forward: [step][tensor] seconds at which a gradient came, and at which its layer began.
+    backward_ends: [step] seconds. parameters: at the end. tests: calls of Test in ready or before. updates:
+    calls of net.update.
     """
 
     calls: list
@@ -69,11 +72,13 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
     swapped: ranks whose last two gradients come in the other order. scale: values that one value stands for.
     """
     free = [0.0] * len(sizes)
-    forward, backward = forward or free, backward or free
+    forward = forward or free
+    backward = backward or free
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate)
-    watched, seen = CollectiveLog(comm, scale), Steps([], [], [], [], net.parameters, 0, 0)
-    ready, finish, *before = way(watched, net)
+    log = CollectiveLog(comm, scale)
+    seen = Steps([], [], [], [], net.parameters, 0, 0)
+    ready, finish, *before = way(log, net)
     order = list(reversed(range(len(sizes))))
     if comm.rank in swapped:
         order[:2] = reversed(order[:2])
@@ -84,20 +89,20 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
         for i in range(len(sizes)):
             for wait in before:
                 wait(i)
-            seen.forward[-1][i] = watched.clock()
+            seen.forward[-1][i] = log.clock()
             comm.compute(forward[i])
         for i in order:
             comm.compute(backward[i])
             net.gradients[i][:] = net.parameters[i] - targets[i]
-            seen.ready[-1][i] = watched.clock()
+            seen.ready[-1][i] = log.clock()
             ready(i)
-        tests = watched.tests
-        seen.backward_ends.append(watched.clock())
+        tests = log.tests
+        seen.backward_ends.append(log.clock())
         finish()
     for i in range(len(sizes)):
         for wait in before:
             wait(i)
-    return seen._replace(calls=watched.calls, tests=tests, updates=net.updates)
+    return seen._replace(calls=log.calls, tests=tests, updates=net.updates)
 
 
 def targets_of(rank: int, sizes: Sequence[int]) -> list[np.ndarray]:
@@ -108,9 +113,8 @@ def targets_of(rank: int, sizes: Sequence[int]) -> list[np.ndarray]:
 
 def trained_alone(ranks: int, sizes: Sequence[int], steps: int, rate: float = 0.5) -> list[np.ndarray]:
     """The parameters that one process with the data of all `ranks` ranks has after `steps` steps."""
-    means = [
-        np.mean(all_, axis=0) for all_ in zip(*(targets_of(r, sizes) for r in range(ranks)), strict=True)
-    ]
+    targets = [targets_of(rank, sizes) for rank in range(ranks)]
+    means = [np.mean(of_ranks, axis=0) for of_ranks in zip(*targets, strict=True)]
     return [mean - mean * np.float32(1 - rate) ** steps for mean in means]
 
 

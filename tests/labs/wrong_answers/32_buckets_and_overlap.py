@@ -37,12 +37,12 @@ WRONG = [
     Wrong("32.1", "a hook that comes before the gradient is written",
           HOOK, "weight.register_hook(lambda gradient, i=i: ready(i))", "before `.grad` of parameter"),
     Wrong("32.1", "the sum, not the mean", "net.update(i, piece / comm.size)", "net.update(i, piece)",
-          "2 ranks, 3 steps: parameters of tensor 0"),
+          "This is with the sum of the gradients, not their mean"),
     Wrong("32.1", "one sum for each tensor", """\
-        mine = net.join(net.numbers)
-        total = np.empty_like(mine)
+        own = net.join(net.numbers)
+        total = np.empty_like(own)
         # Across ranks: one sum for all gradients.
-        comm.Allreduce(mine, total)
+        comm.Allreduce(own, total)
         for i, piece in net.cut(total, net.numbers):
             net.update(i, piece / comm.size)
 """, """\
@@ -62,7 +62,7 @@ WRONG = [
         for i in requests:
             requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
         for i, request in requests.items():
-            # Across ranks: until"""], "No overlap: gradient 5 came"),
+            # Across ranks: until"""], "No overlap: gradients [5] came"),
     Wrong("32.2", "nobody waits",
           "            request.Wait()\n            net.update(i, sums[i] / comm.size)\n",
           "            net.update(i, sums[i] / comm.size)\n", "that is not over"),
@@ -84,9 +84,9 @@ WRONG = [
     Wrong("32.3", "a delay of its own on each rank, as by its clock",
           "len(waiting) >= most:", "len(waiting) >= most + comm.rank:",
           "make the same collective calls in the same order"),
-    Wrong("32.4", "nobody broadcasts", CAST, "", "2 ranks, 3 steps: parameters of tensor 0"),
+    Wrong("32.4", "nobody broadcasts", CAST, "", "2 ranks, 3 steps: rank 0's parameters against one process, tensor [0]"),
     Wrong("32.4", "all broadcasts are waited for before the first layer",
-          BEFORE, "        for one in list(broadcasts):\n            broadcasts.pop(one).Wait()\n",
+          BEFORE, "        for tensor in list(broadcasts):\n            broadcasts.pop(tensor).Wait()\n",
           "for no other had to wait"),
     Wrong("32.4", "broadcast in the order of backward", "        for i in net.numbers:\n            # Across",
           "        for i in reversed(net.numbers):\n            # Across", "those should be sent first"),
@@ -94,11 +94,11 @@ WRONG = [
           "            request.Wait()\n            if comm.rank == 0:\n",
           "            if comm.rank == 0:\n                request.Wait()\n", "were never waited for"),
     Wrong("32.4", "every rank makes the step, with sums that only rank 0 has",
-          ["sums, reductions, broadcasts = [np.empty_like(one)",
+          ["sums = [np.empty_like(part) for part in net.gradients]\n    reductions",
            "            if comm.rank == 0:\n                net.update(i, sums[i] / comm.size)\n"],
-          ["sums, reductions, broadcasts = [np.zeros_like(one)",  # else NumPy may warn of what is there
+          ["sums = [np.zeros_like(part) for part in net.gradients]\n    reductions",  # else NumPy may warn of what is there
            "            net.update(i, sums[i] / comm.size)\n"],
           "Ranks other than 0 call net.update"),
     Wrong("32.4", "the sum, not the mean", "net.update(i, sums[i] / comm.size)", "net.update(i, sums[i])",
-          "2 ranks, 3 steps: parameters of tensor 0"),
+          "This is with the sum of the gradients, not their mean"),
 ]

@@ -45,22 +45,23 @@ def _from_frame(frame) -> dict:
     times = {}
     for row in frame.to_dict("records"):
         middle = row["seconds"]
-        low, high = row.get("seconds_q1", middle), row.get("seconds_q3", middle)
+        low = row.get("seconds_q1", middle)
+        high = row.get("seconds_q3", middle)
         if middle == middle:  # a missing number is not equal to itself
             times[int(row["ranks"])] = [low, middle, high] if low == low and high == high else middle
     return times
 
 
-def against_one(times, weak, per_rank) -> dict:
-    """ranks -> (median, low, high) of the speed-up or, per_rank, the efficiency, against the fewest ranks."""
+def gains(times, weak) -> dict:
+    """ranks -> (median, low, high) of the speed-up against the fewest ranks, taken to be efficient."""
     fewest = next(iter(times))
-    unit = quartiles(times[fewest])[0] * (1 if weak else fewest)
-    found = {}
+    one_rank = quartiles(times[fewest])[0] * (1 if weak else fewest)
+    speedups = {}
     for ranks, value in times.items():
         middle, q1, q3 = quartiles(value)
-        scale = unit / (1 if weak else ranks) * (1 if per_rank else ranks)
-        found[ranks] = (scale / middle, scale / q3, scale / q1)
-    return found
+        work = one_rank * (ranks if weak else 1)
+        speedups[ranks] = (work / middle, work / q3, work / q1)
+    return speedups
 
 
 def points(axes, values, label, index, joined=True):
@@ -68,7 +69,9 @@ def points(axes, values, label, index, joined=True):
     x = list(values)
     middle, low, high = np.array(list(values.values()), dtype=float).T
     error = [middle - low, high - middle] if np.any(high > low) else None
-    style = look(index) if joined else {**look(index), "linestyle": ""}
+    style = look(index)
+    if not joined:
+        style["linestyle"] = ""
     axes.errorbar(x, middle, yerr=error, label=label, markeredgecolor="white", **style)
 
 
@@ -101,7 +104,8 @@ def models_of(model) -> dict:
 
 def byte_axis(axes, sizes):
     """Ticks at powers of two, written as people say them: 1 B, 1 KiB, 1 MiB."""
-    first, last = int(np.floor(np.log2(sizes[0]))), int(np.ceil(np.log2(sizes[-1])))
+    first = int(np.floor(np.log2(sizes[0])))
+    last = int(np.ceil(np.log2(sizes[-1])))
     step = max(1, round((last - first) / 6))
     powers = range(first, last + 1, step)
     axes.minorticks_off()
@@ -109,20 +113,23 @@ def byte_axis(axes, sizes):
 
 
 def _bytes(power: int) -> str:
-    unit, rest = ("B", "KiB", "MiB", "GiB")[min(power // 10, 3)], power - 10 * min(power // 10, 3)
-    return f"{2**rest} {unit}"
+    thousands = min(power // 10, 3)
+    return f"{2 ** (power - 10 * thousands)} {('B', 'KiB', 'MiB', 'GiB')[thousands]}"
 
 
 def plain_log(axis, base=10):
-    """Numbers on a logarithmic axis as 0.1, 1, 10, not as powers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+    """Numbers on a logarithmic axis as 0.1, 1, 10, and as powers only where zeros would be many to count."""
+    from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter, NullLocator
 
     low, high = sorted(axis.get_view_interval())
     narrow = base == 10 and low > 0 and high / low < 30
     axis.set_major_locator(LogLocator(base=base, subs=(1, 2, 5) if narrow else (1,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     axis.set_minor_formatter(NullFormatter())
-    if base == 2:
+    if base == 10:
+        # Infinite thresholds: a label at every tick that there is.
+        axis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf)))
+    else:
+        axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
 
 
@@ -131,12 +138,3 @@ def legend_in_order(axes) -> tuple[list, list]:
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: not hasattr(handles[i], "has_yerr"))
     return [handles[i] for i in order], [labels[i] for i in order]
-
-
-def _plain(value: float) -> str:
-    """0.01, 2000, and where zeros would be too many to count, powers of ten: 10⁶, 2·10⁶."""
-    factor, e, power = f"{value:g}".partition("e")
-    if not e:
-        return factor
-    times = "" if factor == "1" else factor + r" \cdot "
-    return f"${times}10^{{{int(power)}}}$"

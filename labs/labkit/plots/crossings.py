@@ -1,8 +1,9 @@
-"""Maps of message size and ranks: which algorithm is best where. Labs 24 to 26."""
+"""A map of message sizes and ranks: which algorithm is best where. Labs 24 to 26."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 
@@ -14,38 +15,44 @@ from labkit.timing import quartiles
 
 @styled
 def crossover(
-    best, *, title: str = "Who is fastest", name: str | None = None, xlabel="message size", ylabel="ranks"
+    best,
+    *,
+    title: str = "Who is fastest",
+    name: str | None = None,
+    xlabel: str = "message size",
+    ylabel: str = "ranks",
 ):
     """A field for every (bytes, ranks), with the color and the letter of the best algorithm there.
 
     best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts
     (the first named where several are).
     """
-    every = list(best) if all(isinstance(times, Mapping) for times in best.values()) else None
+    candidates = list(best) if _has_seconds(best) else sorted(set(best.values()))
+    colors = dict(zip(candidates, cycle(COLORS)))  # of all, so that two maps agree
     best = _fastest(best)
-    every = every or sorted(set(best.values()))
-    names = [one for one in every if one in best.values()]
-    letters = _letters(names)
-    colors = {one: COLORS[index % 7] for index, one in enumerate(every)}  # of all, so that two maps agree
-    sizes, ranks = (sorted({place[axis] for place in best}) for axis in (0, 1))
+    winners = [name for name in candidates if name in best.values()]
+    letters = letters_of(winners)
+    sizes = sorted({size for size, _ in best})
+    ranks = sorted({p for _, p in best})
     figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
     axes.set(xscale="log", yscale="log")
     across, up = _edges(sizes), _edges(ranks)
-    small = 11 if len(sizes) <= 16 and len(ranks) <= 14 else 8 if len(sizes) <= 26 else 6
+    fontsize = 11 if len(sizes) <= 16 and len(ranks) <= 14 else 8 if len(sizes) <= 26 else 6
     for (size, p), winner in best.items():
         column, row = sizes.index(size), ranks.index(p)
         corners = across[column], up[row], across[column + 1], up[row + 1]
-        _field(axes, corners, colors[winner], letters[winner], small)
+        _field(axes, corners, colors[winner], letters[winner], fontsize)
     axes.set_xlim(across[0], across[-1])
     axes.set_ylim(up[0], up[-1])
-    byte_axis(axes, sizes) if sizes[-1] > 16 * sizes[0] else axes.set_xticks(
-        sizes, [f"{n:g} B" for n in sizes]
-    )
+    if sizes[-1] > 16 * sizes[0]:
+        byte_axis(axes, sizes)
+    else:
+        axes.set_xticks(sizes, [f"{n:g} B" for n in sizes])
     axes.set_yticks(ranks, [f"{p:g}" for p in ranks])
     axes.minorticks_off()
     axes.set_xlim(across[0], across[-1])
     axes.grid(visible=False)
-    _legend(figure, {one: colors[one] for one in names}, letters)
+    _legend(figure, {name: colors[name] for name in winners}, letters)
     return done(figure, name or title)
 
 
@@ -53,7 +60,7 @@ def _fastest(best: Mapping) -> dict:
     """{(bytes, ranks): algorithm} from either shape."""
     if not best:
         raise LabError("There is nothing to map yet: best is empty.")
-    if all(isinstance(times, Mapping) for times in best.values()):
+    if _has_seconds(best):
         seconds: dict = {}
         for name, times in best.items():
             for place, time in times.items():
@@ -65,14 +72,20 @@ def _fastest(best: Mapping) -> dict:
     return dict(best)
 
 
-def _letters(names: list[str]) -> dict[str, str]:
-    """As many first letters of each name as tell it from the others: R, or Ra and Ri."""
-    found = {}
-    for name in names:
-        others = [str(one).lower() for one in names if one != name]
-        lengths = [n for n in range(1, 4) if not any(one.startswith(str(name)[:n].lower()) for one in others)]
-        found[name] = str(name)[: lengths[0]].capitalize() if lengths else str(names.index(name) + 1)
-    return found
+def _has_seconds(best: Mapping) -> bool:
+    """Whether it is algorithm -> {(bytes, ranks): seconds}."""
+    return all(isinstance(times, Mapping) for times in best.values())
+
+
+def letters_of(names: list[str]) -> dict[str, str]:
+    """As many first letters of each name as tell it from the others: R, or Ra and Ri; else its number."""
+    letters = {}
+    for number, name in enumerate(names, start=1):
+        others = [str(other).lower() for other in names if other != name]
+        starts = [str(name)[:length] for length in (1, 2, 3)]
+        telling = [start for start in starts if not any(other.startswith(start.lower()) for other in others)]
+        letters[name] = telling[0].capitalize() if telling else str(number)
+    return letters
 
 
 def _edges(values: list[float]) -> np.ndarray:
@@ -84,7 +97,7 @@ def _edges(values: list[float]) -> np.ndarray:
     return np.exp([2 * logs[0] - middle[0], *middle, 2 * logs[-1] - middle[-1]])
 
 
-def _field(axes, corners: tuple, color: str, letter: str, small: int) -> None:
+def _field(axes, corners: tuple, color: str, letter: str, fontsize: int) -> None:
     from matplotlib.patches import Rectangle
 
     left, low, right, high = corners
@@ -92,7 +105,7 @@ def _field(axes, corners: tuple, color: str, letter: str, small: int) -> None:
         Rectangle((left, low), right - left, high - low, facecolor=color, edgecolor="white", linewidth=0.8)
     )
     place = float(np.sqrt(left * right)), float(np.sqrt(low * high))
-    axes.text(*place, letter, color=_ink_on(color), ha="center", va="center", fontsize=small)
+    axes.text(*place, letter, color=_ink_on(color), ha="center", va="center", fontsize=fontsize)
 
 
 def _ink_on(color: str) -> str:

@@ -1,8 +1,8 @@
-"""The kit's plots: one style, error bars from quartiles, an ideal line where there is one, readable in grey.
+"""Curves, bars and small pictures: times by ranks and bytes, losses, runs, predictions beside measurements.
 
-Every function draws, shows (`show`) and returns a matplotlib figure. A value may be a number, several
-samples or a timing.Measurement: then the point is the median and the bar the middle half of the runs.
-`name`: of the PNG file that a script saves; the title's words if not given.
+Every function draws, shows and returns a matplotlib figure. A value may be a number, several samples or a
+timing.Measurement: then the point is the median and the bar the middle half of the runs. `name`: of the PNG
+file that a script saves; the title's words if not given.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from labkit.plots.axes import (
-    against_one,
     byte_axis,
     curves_of,
     done,
+    gains,
     legend_in_order,
     models_of,
     one_axes,
@@ -24,30 +24,8 @@ from labkit.plots.axes import (
     rank_axis,
     sizes_of,
 )
-from labkit.plots.crossings import crossover
-from labkit.plots.diagrams import messages, ring, tree
-from labkit.plots.spans import lanes, timeline
-from labkit.plots.style import COLORS, DASHES, FAINT, HATCHES, INK, look, new_figure, show, styled
+from labkit.plots.style import COLORS, DASHES, FAINT, HATCHES, INK, look, new_figure, styled
 from labkit.timing import digits, human, quartiles, samples_of, time_unit
-
-__all__ = [
-    "bandwidth",
-    "bars",
-    "compare",
-    "crossover",
-    "efficiency",
-    "images",
-    "lanes",
-    "lines",
-    "loss",
-    "messages",
-    "ring",
-    "scaling",
-    "show",
-    "spread",
-    "timeline",
-    "tree",
-]
 
 
 @styled
@@ -63,7 +41,7 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up", name=None):
     most = max(p for times in curves.values() for p in times)
     axes.plot([1, most], [1, most], color=FAINT, linewidth=1.5, label="ideal")
     for index, (label, times) in enumerate(curves.items()):
-        points(axes, against_one(times, weak, per_rank=False), label, index, joined=fit is None)
+        points(axes, gains(times, weak), label, index, joined=fit is None)
     if fit is not None:
         ranks = np.linspace(1, most, 100)
         text = f"Amdahl, serial share {fit.serial:.1%}"
@@ -86,9 +64,12 @@ def efficiency(table, *, weak=False, title="Efficiency", name=None):
     axes.axhline(100, color=FAINT, linewidth=1.5, label="ideal")
     top = 100.0
     for index, (label, times) in enumerate(curves.items()):
-        shares = {p: tuple(100 * v for v in q) for p, q in against_one(times, weak, per_rank=True).items()}
-        top = max(top, *(high for _, _, high in shares.values()))
-        points(axes, shares, label, index)
+        percent = {
+            ranks: [100 * gain / ranks for gain in gain_and_bars]
+            for ranks, gain_and_bars in gains(times, weak).items()
+        }
+        top = max(top, *(high for _, _, high in percent.values()))
+        points(axes, percent, label, index)
     rank_axis(axes, curves)
     axes.set_ylim(0, top * 1.08)
     axes.legend()
@@ -99,23 +80,30 @@ def efficiency(table, *, weak=False, title="Efficiency", name=None):
 def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time and bandwidth", name=None):
     """Time and bandwidth against message size, all axes logarithmic.
 
-    table: bytes -> seconds, or curve's name -> such a dict. model: a scaling.AlphaBetaFit or any function
-    from bytes to seconds, or curve's name -> such; drawn as a line, and the measurements then as points alone.
+    table: bytes -> seconds, or curve's name -> such a dict.
+    model: a scaling.AlphaBetaFit or any function from bytes to seconds, or curve's name -> such; drawn as a
+    line, and the measurements then as points alone.
     factor: bytes moved per byte of size, for example 2(p-1)/p for an allreduce. what: name of that bandwidth
     ("algbw", "busbw"), for the axis.
     """
     figure = new_figure(10.5, 4.2)
     left, right = figure.subplots(1, 2)
-    models, sizes = models_of(model), sizes_of(table)
+    models = models_of(model)
+    sizes = sizes_of(table)
     for index, (label, times) in enumerate(curves_of(table, least=0).items()):
-        three = {n: quartiles(time) for n, time in times.items() if n > 0}
-        points(left, {n: [1e6 * t for t in q] for n, q in three.items()}, label, index, not models)
-        rates = {n: [factor * n / 1e9 / t for t in (m, q3, q1)] for n, (m, q1, q3) in three.items()}
-        points(right, rates, label, index, not models)
+        microseconds, rates = {}, {}
+        for n, time in times.items():
+            if n > 0:
+                median, q1, q3 = quartiles(time)
+                microseconds[n] = 1e6 * median, 1e6 * q1, 1e6 * q3
+                rates[n] = [factor * n / seconds / 1e9 for seconds in (median, q3, q1)]
+        points(left, microseconds, label, index, joined=not models)
+        points(right, rates, label, index, joined=not models)
     for index, (label, predict) in enumerate(models.items()):
         seconds = np.array([float(getattr(predict, "time", predict)(n)) for n in sizes])
-        color = COLORS[index % 7] if len(models) > 1 else INK
-        line = {"color": color, "linestyle": DASHES[index % 7], "linewidth": 1.5, "label": label}
+        line = {**look(index), "marker": None, "linewidth": 1.5, "label": label}
+        if len(models) == 1:
+            line["color"] = INK
         left.plot(sizes, seconds * 1e6, **line)
         right.plot(sizes, factor * sizes / seconds / 1e9, **line)
     for axes, ylabel in ((left, "time (µs)"), (right, f"{what} (GB/s)")):
@@ -139,10 +127,14 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
             ticks = list(values) if len(values) <= 8 else []
             continue
         x, y = values if isinstance(values, tuple) else (np.arange(len(values)), values)
-        with_marker = len(x) <= 30 if markers is None else markers
-        axes.plot(x, y, label=label, **(look(index) if with_marker else {**look(index), "marker": None}))
-    for axis in [axes.xaxis] * logx + [axes.yaxis] * logy:
-        plain_log(axis)
+        style = look(index)
+        if not (len(x) <= 30 if markers is None else markers):
+            style["marker"] = None
+        axes.plot(x, y, label=label, **style)
+    if logx:
+        plain_log(axes.xaxis)
+    if logy:
+        plain_log(axes.yaxis)
     if ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     if len(series) > 1:
@@ -150,9 +142,9 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
     return done(figure, name or title)
 
 
-def _legend(figure, axes, many: int) -> None:
+def _legend(figure, axes, curves: int) -> None:
     """In a corner; of more than four curves beside them, as no corner is free of all, on a wider figure."""
-    if many <= 4:
+    if curves <= 4:
         axes.legend()
         return
     figure.set_figwidth(1.3 * figure.get_figwidth())
@@ -179,11 +171,13 @@ def images(pictures, labels=None, *, guesses=None, columns=8, title="Images", na
         axes.set_axis_off()
     for index, (axes, picture) in enumerate(zip(grid, pictures, strict=False)):
         axes.imshow(picture, cmap="gray_r", interpolation="nearest")
-        text, wrong = "" if labels is None else str(labels[index]), False
+        label = "" if labels is None else labels[index]
+        guess = label if guesses is None else guesses[index]
+        text = str(label)
         if guesses is not None:
-            wrong = guesses[index] != labels[index]
-            text = f"{guesses[index]} ✗ is {labels[index]}" if wrong else f"{guesses[index]} ✓"
-        axes.set_title(text, loc="center", fontsize=11, pad=3, fontweight="bold" if wrong else "normal")
+            text = f"{guess} ✓" if guess == label else f"{guess} ✗ is {label}"
+        weight = "normal" if guess == label else "bold"
+        axes.set_title(text, loc="center", fontsize=11, pad=3, fontweight=weight)
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     return done(figure, name or title)
 
@@ -207,8 +201,8 @@ def spread(measurements, *, title="Every run", name=None, xlabel="time"):
         axes.plot([middle, middle], [row - 0.3, row + 0.3], color=INK, linewidth=2.5)
         offsets = row + random.uniform(-0.18, 0.18, len(values))
         axes.plot(values, offsets, linestyle="", marker=style["marker"], color=style["color"], markersize=4.5)
-        verdict = getattr(measurements[label], "steady", True)
-        text = human(middle / factor) + ("" if verdict else " (not steady)")
+        steady = getattr(measurements[label], "steady", True)
+        text = human(middle / factor) if steady else f"{human(middle / factor)} (not steady)"
         axes.annotate(text, (middle, row - 0.32), ha="center", va="bottom", fontsize=10.5)
     axes.set_yticks(range(len(samples)), list(samples))
     axes.set_ylim(len(samples) - 0.5, -0.75)
@@ -231,17 +225,23 @@ def bars(parts, *, ylabel="time (ms)", title="Where the time goes", name=None):
     """
     figure, axes = one_axes(title, "", ylabel)
     kinds = list(dict.fromkeys(kind for bar in parts.values() for kind in bar))
-    bottom, top = np.zeros(len(parts)), np.zeros(len(parts))
+    bottom = np.zeros(len(parts))
+    top = np.zeros(len(parts))
     for index, kind in enumerate(kinds):
         three = np.array([quartiles(bar.get(kind, 0.0)) for bar in parts.values()])
-        style = {"color": COLORS[index % 7], "hatch": HATCHES[index % 7], "edgecolor": "white"}
+        style = {
+            "color": COLORS[index % len(COLORS)],
+            "hatch": HATCHES[index % len(HATCHES)],
+            "edgecolor": "white",
+        }
         axes.bar(range(len(parts)), three[:, 0], 0.6, bottom=bottom, label=kind, **style)
         for place in np.flatnonzero(np.ptp(three, axis=1)):
             middle, q1, q3 = three[place] + bottom[place]
             axes.errorbar(place, middle, yerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5)
         top = np.maximum(top, bottom + three.max(axis=1))
         bottom += three[:, 0]
-    for place, total in enumerate(bottom):  # above the quartiles, which would cross it out
+    for place, total in enumerate(bottom):
+        # Above the quartiles, which would cross it out.
         _number_at(axes, total, (place, top[place]), (0, 5), ha="center")
     axes.set_xticks(range(len(parts)), list(parts))
     axes.grid(axis="x", visible=False)

@@ -1,19 +1,46 @@
-"""A run of the virtual cluster as a picture: one row a rank, what it did when."""
+"""Who or what is busy when: rows of spans over time. Ranks of a virtual run, parts of a machine, steps."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from labkit.errors import LabError
 from labkit.plots.axes import done
 from labkit.plots.style import COLORS, FAINT, INK, new_figure, styled
 from labkit.timing import time_unit
 
-MOST = 32  # rows; more cannot be read
-# kind -> (words, color, hatch, lowest and highest edge within the row)
-_LOOKS = {
-    "compute": ("computes", COLORS[0], "", (-0.42, 0.14)),
-    "reduce": ("adds up", COLORS[1], "////", (-0.42, 0.14)),
-    "wait": ("waits", "#e8e8e8", "", (-0.42, 0.14)),
-    "send": ("its bytes leave", COLORS[4], "", (0.2, 0.4)),
+MOST = 32  # ranks; more cannot be read
+CROWDED = 60  # spans of one kind in a row, among which edges as wide as elsewhere would hide the spans
+
+
+class Look(NamedTuple):
+    """How spans of one kind are drawn.
+
+    label: in the legend; "" for none. low, high: edges within the row, which reaches from -0.5 to 0.5,
+    downwards. edge: width of the line that keeps one span from the next, in points.
+    """
+
+    label: str
+    color: str
+    hatch: str = ""
+    low: float = -0.36
+    high: float = 0.36
+    edge: float = 0.5
+
+    @property
+    def edge_color(self) -> str:
+        return INK if self.hatch else "white"
+
+
+Interval = tuple[float, float]  # begin, end [s]
+Row = tuple[str, Mapping[str, Sequence[Interval]]]  # its name, and kind -> spans
+
+OF_RANKS = {
+    "compute": Look("computes", COLORS[0], low=-0.42, high=0.14),
+    "reduce": Look("adds up", COLORS[1], "////", low=-0.42, high=0.14),
+    "wait": Look("waits", "#e8e8e8", low=-0.42, high=0.14, edge=0),
+    "send": Look("its bytes leave", COLORS[4], low=0.2, high=0.4),
 }
 
 
@@ -25,82 +52,111 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
     """
     from labkit import virtual
 
-    rows = virtual.spans(run)
+    by_rank = virtual.spans(run)
     if not run.time > 0:
         raise LabError("Nothing to draw: no virtual time passed in this run.")
-    ranks = _busiest(rows)
-    unit, factor = time_unit(run.time)
-    figure = new_figure(8.2, 1.5 + 0.3 * len(ranks) + 0.5 * (len(ranks) < 4))
-    axes = figure.subplots()
-    axes.set(title=title, xlabel=f"virtual time ({unit})", ylabel="rank")
-    kinds = [kind for kind in _LOOKS if any(span.kind == kind for rank in ranks for span in rows[rank])]
-    for row, rank in enumerate(ranks):
-        for kind in kinds:
-            _draw(axes, row, kind, _joined(rows[rank], kind), factor)
-    axes.set_xlim(0, run.time * factor * 1.01)
-    axes.set_ylim(len(ranks) - 0.45, -0.55)
-    axes.set_yticks(range(len(ranks)), [str(rank) for rank in ranks], fontsize=11 if len(ranks) <= 16 else 9)
-    axes.grid(axis="y", visible=False)
-    if len(ranks) < run.ranks:
-        axes.set_title(f"the {len(ranks)} busiest of {run.ranks} ranks", loc="right", fontsize=11)
-    handles = [_patch(kind) for kind in kinds]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(kinds))
+    ranks = _busiest(by_rank)
+    rows = [(str(rank), {kind: _joined(by_rank[rank], kind) for kind in OF_RANKS}) for rank in ranks]
+    note = f"the {len(ranks)} busiest of {run.ranks} ranks" if len(ranks) < run.ranks else ""
+    figure = draw_rows(rows, OF_RANKS, title=title, xlabel="virtual time", ylabel="rank", note=note)
     return done(figure, name or title)
 
 
 @styled
-def lanes(rows, *, title: str = "What is busy when", name: str | None = None):
-    """Which part of a machine is busy when, a row each (lab 27). rows: name -> [(start, end)] in seconds."""
-    last = max((end for spans in rows.values() for _, end in spans), default=0)
+def lanes(
+    rows: Mapping[str, Sequence[Interval]], *, title: str = "What is busy when", name: str | None = None
+):
+    """Which part of a machine is busy when, a row each (labs 15, 27, 32).
+
+    rows: name -> [(begin, end)] in seconds.
+    """
+    looks = {str(place): Look("", COLORS[place]) for place in range(3)}
+    colored = [(label, {str(place % 3): spans}) for place, (label, spans) in enumerate(rows.items())]
+    return done(draw_rows(colored, looks, title=title), name or title)
+
+
+@styled
+def draw_rows(
+    rows: Sequence[Row],
+    looks: Mapping[str, Look],
+    *,
+    title: str,
+    xlabel: str = "time",
+    ylabel: str = "",
+    note: str = "",
+    group: int = 0,
+):
+    """A figure of rows of spans, the first row on top, not yet shown.
+
+    looks: of every kind that there may be; those that are there stand in the legend, in that order.
+    note: at the upper right. group: after so many rows comes a line.
+    """
+    last = max((end for _, kinds in rows for spans in kinds.values() for _, end in spans), default=0)
     if not last > 0:
         raise LabError("Nothing to draw: no time passed.")
     unit, factor = time_unit(last)
-    figure = new_figure(8.2, 1.3 + 0.36 * len(rows))
+    shown = [look for kind, look in looks.items() if look.label and any(kinds.get(kind) for _, kinds in rows)]
+    figure = new_figure(8.2, max(2.1, 1.3 + 0.3 * len(rows) + 0.25 * bool(shown)))
     axes = figure.subplots()
-    axes.set(title=title, xlabel=f"time ({unit})", xlim=(0, last * factor * 1.01))
-    for row, spans in enumerate(rows.values()):
-        bars = [(start * factor, (end - start) * factor) for start, end in spans]
-        axes.broken_barh(bars, (row - 0.35, 0.7), facecolor=COLORS[row % 3], edgecolor="white", linewidth=0.8)
+    axes.set(title=title, xlabel=f"{xlabel} ({unit})", ylabel=ylabel, xlim=(0, last * factor * 1.01))
+    for place, (_, kinds) in enumerate(rows):
+        for kind, spans in kinds.items():
+            _draw(axes, place, looks[kind], [(begin * factor, end * factor) for begin, end in spans])
+        if group and place and place % group == 0:
+            axes.axhline(place - 0.5, color=FAINT, linewidth=0.8)
     axes.set_ylim(len(rows) - 0.45, -0.55)
-    axes.set_yticks(range(len(rows)), list(rows), fontsize=11)
+    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=11 if len(rows) <= 16 else 9)
     axes.grid(axis="y", visible=False)
-    return done(figure, name or title)
+    if note:
+        axes.set_title(note, loc="right", fontsize=11)
+    if shown:
+        _legend(figure, shown)
+    return figure
 
 
-def _busiest(rows: list[list]) -> list[int]:
-    """The ranks to show, in order: all, or those that compute, add up and send for the longest."""
-    if len(rows) <= MOST:
-        return list(range(len(rows)))
-    busy = [sum(span.end - span.start for span in mine if span.kind != "wait") for mine in rows]
-    return sorted(sorted(range(len(rows)), key=lambda rank: (-busy[rank], rank))[:MOST])
-
-
-def _joined(spans: list, kind: str) -> list[tuple[float, float]]:
-    """(start, end) of one kind; waits that follow on each other are drawn as one."""
-    found: list[list] = []
-    for span in spans:
-        if span.kind == kind:
-            if kind == "wait" and found and span.start <= found[-1][1]:
-                found[-1][1] = span.end
-            else:
-                found.append([span.start, span.end])
-    return [(start, end) for start, end in found]
-
-
-def _draw(axes, row: int, kind: str, spans: list[tuple[float, float]], factor: float) -> None:
+def _draw(axes, place: int, look: Look, spans: Sequence[Interval]) -> None:
     if not spans:
         return
-    _, color, hatch, (low, high) = _LOOKS[kind]
-    bars = [(start * factor, (end - start) * factor) for start, end in spans]
-    # A thin edge keeps one message from the next; among very many the edges would hide the bars.
-    width = 0 if kind == "wait" else 0.5 if len(bars) <= 60 else 0.1
-    edge = "white" if kind != "reduce" else INK
-    style = {"facecolor": color, "hatch": hatch, "edgecolor": edge, "linewidth": width}
-    axes.broken_barh(bars, (row + low, high - low), **style)
+    axes.broken_barh(
+        [(begin, end - begin) for begin, end in spans],
+        (place + look.low, look.high - look.low),
+        facecolor=look.color,
+        hatch=look.hatch,
+        edgecolor=look.edge_color,
+        linewidth=look.edge if len(spans) <= CROWDED else look.edge / 5,
+    )
 
 
-def _patch(kind: str):
+def _legend(figure, looks: Sequence[Look]) -> None:
     from matplotlib.patches import Patch
 
-    words, color, hatch, _ = _LOOKS[kind]
-    return Patch(facecolor=color, hatch=hatch, edgecolor=INK if kind == "reduce" else FAINT, label=words)
+    handles = [
+        Patch(
+            facecolor=look.color, hatch=look.hatch, edgecolor=INK if look.hatch else FAINT, label=look.label
+        )
+        for look in looks
+    ]
+    letters = sum(len(look.label) for look in looks)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(looks) if letters < 60 else 3)
+
+
+def _busiest(by_rank: list[list]) -> list[int]:
+    """The ranks to show, in order: all, or those that compute, add up and send for the longest."""
+    ranks = range(len(by_rank))
+    if len(by_rank) <= MOST:
+        return list(ranks)
+    busy = [sum(span.end - span.start for span in spans if span.kind != "wait") for spans in by_rank]
+    return sorted(sorted(ranks, key=lambda rank: (-busy[rank], rank))[:MOST])
+
+
+def _joined(spans: list, kind: str) -> list[Interval]:
+    """Those of one kind; waits that follow on each other are drawn as one."""
+    intervals: list[Interval] = []
+    for span in spans:
+        if span.kind != kind:
+            continue
+        if kind == "wait" and intervals and span.start <= intervals[-1][1]:
+            intervals[-1] = intervals[-1][0], span.end
+        else:
+            intervals.append((span.start, span.end))
+    return intervals

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 import sys
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 
 from labkit import lab, paths, world
 from labkit.errors import LabError
 
-# Okabe and Ito's colors, ordered so that neighbours differ in lightness too; marker and dash say the same in
-# grey.
+# Okabe and Ito's colors, in an order in which neighbours differ in lightness too; in grey, marker and dash
+# tell them apart.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#CC79A7", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = (
@@ -26,49 +27,25 @@ DASHES = (
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 INK, FAINT = "#333333", "#999999"
 
-_RC = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib and has α, β, µ, ×, →
-    "font.size": 12,
-    "axes.titlesize": 13,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 10,
-    "axes.labelsize": 12,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.8,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 11,
-    "ytick.labelsize": 11,
-    "text.color": INK,
-    "legend.fontsize": 11,
-    "legend.frameon": False,
-    "lines.linewidth": 2.0,
-    "lines.markersize": 7,
-    "errorbar.capsize": 3,
-    "hatch.linewidth": 0.8,
-    "figure.dpi": 100,
-    "figure.constrained_layout.w_pad": 0.09,  # inches
-    "figure.constrained_layout.h_pad": 0.07,
-    "savefig.dpi": 150,
-    "figure.facecolor": "white",
-}
+STYLE = Path(__file__).with_name("labkit.mplstyle")
+
+
+@cache
+def rules():
+    """matplotlib's parameters as the style file sets them."""
+    from matplotlib import rc_params_from_file
+
+    return rc_params_from_file(STYLE, use_default_template=False)
 
 
 def styled(draw):
-    """Decorator: run a plotting function with the kit's style."""
+    """Decorator: run a plotting function in the kit's style."""
 
     @wraps(draw)
     def with_style(*args, **kwargs):
         import matplotlib
 
-        with matplotlib.rc_context(_RC):
+        with matplotlib.rc_context(rules()):
             return draw(*args, **kwargs)
 
     return with_style
@@ -99,7 +76,7 @@ def show(figure, name: str) -> None:
     _forget(figure)
     if not world.is_root():
         return
-    if _in_notebook():
+    if world.in_kernel():
         _display(figure, again=True)
     else:
         _save(figure, name)
@@ -109,8 +86,8 @@ def show(figure, name: str) -> None:
 def png(figure) -> bytes:
     """The figure as a PNG file."""
     stream = io.BytesIO()
-    cut = {"bbox_inches": "tight", "pad_inches": 0.12} if getattr(figure, "cut_to_content", False) else {}
-    figure.savefig(stream, format="png", **cut)
+    cut_to_content = getattr(figure, "cut_to_content", False)
+    figure.savefig(stream, format="png", bbox_inches="tight" if cut_to_content else None, pad_inches=0.12)
     return stream.getvalue()
 
 
@@ -120,42 +97,28 @@ def slug(text: str) -> str:
 
 
 def _save(figure, name: str) -> None:
-    stem = lab.current()
-    file = paths.home() / "plots" / f"{stem + '-' if stem else ''}{slug(name)}.png"
+    parts = [lab.current(), slug(name)] if lab.current() else [slug(name)]
+    file = paths.home() / "plots" / f"{'-'.join(parts)}.png"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(png(figure))
     except OSError as error:
         cure = "Set LABKIT_HOME to a folder you can write to."
         raise LabError(f"Cannot save the plot as {file} ({error.strerror}). {cure}") from error
-    print(f"Plot: {_short(file)}")
-
-
-def _short(file) -> str:
-    try:
-        return str(file.relative_to(paths.root()))
-    except ValueError:
-        return str(file)
+    print(f"Plot: {paths.shown(file)}")
 
 
 def _display(figure, again: bool) -> None:
+    """Display the figure; not again, if this cell has displayed it already."""
+    from IPython import get_ipython
     from IPython.display import Image, display
 
-    turn = _shell().execution_count
-    if again or getattr(figure, "_shown_in", None) != turn:
+    cell = get_ipython().execution_count
+    if again or getattr(figure, "shown_in_cell", None) != cell:
         data = png(figure)
         pixels = int.from_bytes(data[16:20], "big")  # a PNG file states its width there
-        display(Image(data=data, width=round(pixels * 96 / _RC["savefig.dpi"])))
-    figure._shown_in = turn
-
-
-def _shell():
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython else None
-
-
-def _in_notebook() -> bool:
-    return getattr(_shell(), "kernel", None) is not None
+        display(Image(data=data, width=round(pixels * 96 / rules()["savefig.dpi"])))
+    figure.shown_in_cell = cell
 
 
 def _forget(figure) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +10,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.plots import COLORS, FAINT, INK, done, new_figure, styled
-from labkit.profiling import parts
-from labkit.profiling import parts as profiling_parts
+from labkit.plots import COLORS, Look, done, draw_rows
+from labkit.profiling import parts, trace
 from labkit.profiling.spans import COMMUNICATION, Span
-from labkit.timing import Measurement, Ratio, human, time_unit
+from labkit.timing import Measurement, Ratio, human
 
 if TYPE_CHECKING:
     import pandas
+
+MOST = 8  # ranks in a picture; more cannot be read
+LOOKS = {  # of the parts of a step
+    "compute": Look("compute", COLORS[0]),
+    "overlapped": Look("communication under compute", COLORS[3]),
+    "exposed": Look("exposed communication", COLORS[4], "////"),
+    "input": Look("input wait", COLORS[1], "...."),
+    "idle": Look("idle", "#e0e0e0", edge=0),
+}
+LANES = {  # of a rank, and the parts in each
+    "compute": ("compute",),
+    "communication": ("overlapped", "exposed"),
+    "input": ("input",),
+    "idle": ("idle",),
+}
 
 
 @dataclass(frozen=True)
@@ -32,11 +45,15 @@ class RankTrace:
 
     def parts(self, step: int) -> dict[str, float]:
         """part -> seconds of one step."""
-        return profiling_parts.parts(self.steps[step], self.busy(step))
+        return parts.parts(self.steps[step], self.busy(step))
 
-    def busy(self, step: int) -> dict[str, list[tuple[float, float]]]:
+    def pieces(self, step: int) -> dict[str, list[parts.Interval]]:
+        """part -> its moments in one step."""
+        return parts.pieces(self.steps[step], self.busy(step))
+
+    def busy(self, step: int) -> dict[str, list[parts.Interval]]:
         """kind -> when it is on, of one step."""
-        return profiling_parts.busy(self.spans[step])
+        return parts.busy(self.spans[step])
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,7 @@ class Profile:
         order = np.argsort(self.step.samples, kind="stable").tolist()
         cut = len(order) // 4
         kept = order[cut : len(order) - cut]
-        return sorted(kept, key=lambda one: abs(order.index(one) - (len(order) - 1) / 2))
+        return sorted(kept, key=lambda step: abs(order.index(step) - (len(order) - 1) / 2))
 
     def table(self) -> pandas.DataFrame:
         """By rank, seconds per step: compute, communication, overlapped, exposed, input, idle, step.
@@ -71,10 +88,11 @@ class Profile:
         """
         import pandas
 
-        rows = {
-            one.rank: pandas.DataFrame([one.parts(step) for step in self.middle]).mean() for one in self.ranks
+        means = {
+            rank.rank: pandas.DataFrame([rank.parts(step) for step in self.middle]).mean()
+            for rank in self.ranks
         }
-        return pandas.DataFrame(rows).T[list(profiling_parts.PARTS)].rename_axis("rank")
+        return pandas.DataFrame(means).T[list(parts.PARTS)].rename_axis("rank")
 
     def operators(self, most: int = 10) -> pandas.DataFrame:
         """What took longest: name, kind, library, calls and seconds per step, mean over ranks and `middle`.
@@ -84,34 +102,40 @@ class Profile:
         """
         import pandas
 
-        total: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0, 0.0])
-        for one in self.ranks:
-            for span, seconds in (
-                own for step in self.middle for own in profiling_parts.own(one.spans[step])
-            ):
-                entry = total[span.name or span.kind, span.kind, span.library]
-                entry[0] += 1
-                entry[1] += seconds
-        runs = len(self.ranks) * len(self.middle)
-        rows = [
-            {"name": name, "kind": kind, "library": library, "calls": calls / runs, "seconds": seconds / runs}
-            for (name, kind, library), (calls, seconds) in total.items()
-        ]
-        columns = ["name", "kind", "library", "calls", "seconds"]
-        frame = pandas.DataFrame(rows, columns=columns).sort_values("seconds", ascending=False)
-        whole = np.mean([self.step.samples[step] for step in self.middle])  # not the median: see `table`
-        return frame.assign(share=frame["seconds"] / whole).head(most).reset_index(drop=True)
+        rows = []
+        for rank in self.ranks:
+            for step in self.middle:
+                for span, seconds in parts.own(rank.spans[step]):
+                    rows.append((span.name or span.kind, span.kind, span.library, seconds))
+        calls = pandas.DataFrame(rows, columns=["name", "kind", "library", "seconds"])
+        by_name = calls.groupby(["name", "kind", "library"], sort=False)["seconds"]
+        frame = by_name.agg(calls="size", seconds="sum").reset_index()
+        frame[["calls", "seconds"]] /= len(self.ranks) * len(self.middle)
+        mean_step = np.mean([self.step.samples[step] for step in self.middle])  # no median: see `table`
+        frame["share"] = frame["seconds"] / mean_step
+        return frame.sort_values("seconds", ascending=False).head(most).reset_index(drop=True)
 
     def show(self, title: str = "Where the step time goes", *, step: int | None = None, name=None):
-        """A picture of one step (the median one): for each rank a lane for each kind."""
-        pass
-
-        return draw(self, self.middle[0] if step is None else step, title, name)
+        """A picture of one step (the median one): for each of the first 8 ranks a lane for each kind."""
+        step = self.middle[0] if step is None else step
+        if not 0 <= step < len(self.step.samples):
+            raise LabError(f"profile.show: there is no step {step}; {len(self.step.samples)} were recorded.")
+        ranks = self.ranks[:MOST]
+        zero = min(rank.steps[step][0] for rank in ranks)
+        pieces = [_shifted(rank.pieces(step), zero) for rank in ranks]
+        lanes = [
+            lane for lane, of_lane in LANES.items() if any(each[part] for each in pieces for part in of_lane)
+        ]
+        rows = []
+        for rank, of_rank in zip(ranks, pieces, strict=True):
+            for lane in lanes:
+                label = f"rank {rank.rank} {lane}" if lane == lanes[0] and len(ranks) > 1 else lane
+                rows.append((label, {part: of_rank[part] for part in LANES[lane]}))
+        note = f"the first {len(ranks)} of {len(self.ranks)} ranks" if len(ranks) < len(self.ranks) else ""
+        return done(draw_rows(rows, LOOKS, title=title, note=note, group=len(lanes)), name or title)
 
     def save(self, path: str | Path = "trace.json") -> Path:
-        """Write all ranks' steps as Chrome's trace events; `make trace FILE=…` opens it in Perfetto."""
-        from labkit.profiling import trace
-
+        """Write all ranks' steps as a trace; `make trace FILE=…` opens it in Perfetto."""
         return trace.save(self, path)
 
     def __str__(self) -> str:
@@ -126,65 +150,5 @@ class Profile:
         return f"step {self.step}: {shares}{cost}{clocks}"
 
 
-# A profiled step as a picture: for each rank a lane for each kind of work, and what of it is exposed.
-
-
-MOST = 8  # ranks; more cannot be read
-_LOOKS = {  # part -> (words, lane, color, hatch)
-    "compute": ("compute", "compute", COLORS[0], ""),
-    "overlapped": ("communication under compute", "communication", COLORS[3], ""),
-    "exposed": ("exposed communication", "communication", COLORS[4], "////"),
-    "input": ("input wait", "input", COLORS[1], "...."),
-    "idle": ("idle", "idle", "#e0e0e0", ""),
-}
-
-
-@styled
-def draw(profile, step: int, title: str, name: str | None):
-    """The lanes of `step`; of more than 8 ranks the first are shown. Returns the figure."""
-    if not 0 <= step < len(profile.step.samples):
-        raise LabError(f"profile.show: there is no step {step}; {len(profile.step.samples)} were recorded.")
-    ranks = profile.ranks[:MOST]
-    moments = [parts.pieces(one.steps[step], one.busy(step)) for one in ranks]
-    shown = [part for part in _LOOKS if any(mine[part] for mine in moments)]
-    kinds = list(dict.fromkeys(_LOOKS[part][1] for part in shown))
-    zero = min(one.steps[step][0] for one in ranks)
-    last = max(one.steps[step][1] for one in ranks) - zero
-    unit, factor = time_unit(last)
-    rows = len(ranks) * len(kinds)
-    figure = new_figure(8.2, 1.6 + 0.28 * rows)
-    axes = figure.subplots()
-    axes.set(title=title, xlabel=f"time ({unit})", xlim=(0, last * factor * 1.01))
-    for place, mine in enumerate(moments):
-        for part in shown:
-            row = place * len(kinds) + kinds.index(_LOOKS[part][1])
-            _bars(axes, row, part, [(factor * (b - zero), factor * (e - b)) for b, e in mine[part]])
-        if place:
-            axes.axhline(place * len(kinds) - 0.5, color=FAINT, linewidth=0.8)
-    axes.set_ylim(rows - 0.45, -0.55)
-    names = [f"rank {one.rank} {kind}" if kind == kinds[0] else kind for one in ranks for kind in kinds]
-    axes.set_yticks(range(rows), names if len(ranks) > 1 else kinds, fontsize=11 if rows <= 16 else 9)
-    axes.grid(axis="y", visible=False)
-    if len(ranks) < len(profile.ranks):
-        axes.set_title(f"the first {len(ranks)} of {len(profile.ranks)} ranks", loc="right", fontsize=11)
-    figure.legend(
-        handles=[_patch(part) for part in shown], loc="outside lower center", ncols=min(3, len(shown))
-    )
-    return done(figure, name or title)
-
-
-def _bars(axes, row: int, part: str, bars: list[tuple[float, float]]) -> None:
-    _, _, color, hatch = _LOOKS[part]
-    # A thin edge keeps one bar from the next; among very many the edges would hide the bars.
-    edge = {
-        "edgecolor": INK if hatch else "white",
-        "linewidth": 0.5 if len(bars) <= 60 and part != "idle" else 0,
-    }
-    axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=color, hatch=hatch, **edge)
-
-
-def _patch(part: str):
-    from matplotlib.patches import Patch
-
-    words, _, color, hatch = _LOOKS[part]
-    return Patch(facecolor=color, hatch=hatch, edgecolor=INK if hatch else FAINT, label=words)
+def _shifted(pieces: dict[str, list[parts.Interval]], zero: float) -> dict[str, list[parts.Interval]]:
+    return {part: [(begin - zero, end - zero) for begin, end in moments] for part, moments in pieces.items()}

@@ -1,8 +1,4 @@
-"""Where the step time goes: compute, communication (overlapped or exposed), input wait, idle; by rank.
-
-    with profiling.span("communication", "bucket 3"): …
-    profile = profiling.record(step, comm=comm)
-    profile.table(); profile.show(); profile.save("trace.json")
+"""Run a training step several times and record where its time goes, on all ranks.
 
 Steps are timed as labkit.timing does: each begins with a barrier, and the slowest rank's time is the step's.
 """
@@ -12,18 +8,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from importlib import import_module
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
 from labkit import timing, world
 from labkit.errors import LabError
-from labkit.profiling import clock as profiling_clock
+from labkit.profiling import clock
+from labkit.profiling.parts import Interval
 from labkit.profiling.profile import Profile, RankTrace
-from labkit.profiling.spans import Span, Spans, mark, span
-
-__all__ = ["Profile", "Span", "mark", "record", "span"]
+from labkit.profiling.recorders import Recorder, Together
+from labkit.profiling.spans import Span
 
 
 def record(
@@ -51,130 +47,104 @@ def record(
         raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
     if comm is None and world.size() > 1 and "horovod" in str(kind):
         raise LabError('profiling.record: kind="horovod" records all ranks together; give it their comm=….')
-    group = profiling_clock.of(comm)
+    group = clock.group_of(comm)
     with closing(Together(kind)) as recorder:
-        mine = _record(step, steps, group, recorder, device, warmup, overhead)
-    everyone = [mine] if group is None else group.allgather(mine)
+        own = _record(step, steps, group, recorder, device, warmup, overhead)
+    everyone = [own] if group is None else group.allgather(own)
     if group is not None:
         group.Free()  # collective: after an error on one rank it might wait for ever
     return _merged(everyone, kind)
 
 
-def _record(step, steps, comm, recorder, device, warmup, overhead) -> dict:
+@dataclass
+class Recording:
+    """What one rank recorded, on its own clock.
+
+    steps: (begin, end) of each recorded step; spans: those of each. unrecorded: seconds of the others.
+    offsets: (seconds this clock is ahead of rank 0's, largest error), before the first step and after the
+    last. error: of the recorder's clock, in seconds.
+    """
+
+    host: str = field(default_factory=socket.gethostname)
+    steps: list[Interval] = field(default_factory=list)
+    spans: list[list[Span]] = field(default_factory=list)
+    unrecorded: list[float] = field(default_factory=list)
+    offsets: list[tuple[float, float]] = field(default_factory=list)
+    error: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+def _record(step, steps: int, group, recorder: Recorder, device, warmup: int, overhead: bool) -> Recording:
+    own = Recording()
     for _ in range(warmup):
         step()
-    clock = [profiling_clock.offset(comm)]
-    windows: list[tuple[float, float]] = []
-    spans: list[list[Span]] = []
-    plain: list[float] = []
+    own.offsets.append(clock.offset(group))
 
     def recorded() -> None:
         recorder.start()
-        begin, end = _run(step, comm, device)
-        spans.append(recorder.stop(begin, end))
-        windows.append((begin, end))
+        begin, end = _run(step, group, device)
+        own.spans.append(recorder.stop(begin, end))
+        own.steps.append((begin, end))
 
     def unrecorded() -> None:
-        begin, end = _run(step, comm, device)
-        plain.append(end - begin)
+        begin, end = _run(step, group, device)
+        own.unrecorded.append(end - begin)
 
     turn = [recorded, unrecorded] if overhead else [recorded]
     with timing.no_garbage_collection():
         for number in range(steps):
-            for run in turn[:: -1 if number % 2 else 1]:
+            for run in reversed(turn) if number % 2 else turn:
                 run()
-    clock.append(profiling_clock.offset(comm))
-    mine = {"host": socket.gethostname(), "windows": windows, "spans": spans, "plain": plain, "clock": clock}
-    mine |= {"error": recorder.error, "notes": recorder.finish()}
-    return mine
+    own.offsets.append(clock.offset(group))
+    own.error = recorder.error
+    own.notes = recorder.finish()
+    return own
 
 
-def _run(step, comm, device) -> tuple[float, float]:
+def _run(step, group, device) -> Interval:
     timing.device_sync(device)
-    if comm is not None:
-        comm.Barrier()
+    if group is not None:
+        group.Barrier()
     begin = perf_counter()
     step()
     timing.device_sync(device)
     return begin, perf_counter()
 
 
-def _merged(ranks: list[dict], kind: str) -> Profile:
+def _merged(recordings: list[Recording], kind: str) -> Profile:
     """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the slowest."""
-    lasted = np.array([[end - begin for begin, end in one["windows"]] for one in ranks]).max(axis=0)
-    plain = np.array([one["plain"] for one in ranks]).max(axis=0)
-    zero = ranks[0]["windows"][0][0]
-    traces, errors = [], []
-    for rank, one in enumerate(ranks):
-        (first, error), (last, error_again) = one["clock"]
-        # The clocks may have drifted apart between the two estimates.
-        errors.append(one["error"] + max(error, error_again) + abs(last - first) / 2)
-        back = zero + (first + last) / 2
-        steps = [
-            (begin - back, begin - back + long)
-            for (begin, _), long in zip(one["windows"], lasted, strict=True)
-        ]
-        spans = [[s._replace(begin=s.begin - back, end=s.end - back) for s in step] for step in one["spans"]]
-        if rank:
-            for mine, first_ones in zip(spans, traces[0].spans, strict=True):
-                mine += [span for span in first_ones if span.shared]
-        number = rank if len(ranks) > 1 else world.rank()
-        traces.append(RankTrace(number, one["host"], steps, spans))
+    lasted = np.array([[end - begin for begin, end in own.steps] for own in recordings]).max(axis=0)
+    zero = recordings[0].steps[0][0]
+    ranks = range(len(recordings)) if len(recordings) > 1 else [world.rank()]
+    traces: list[RankTrace] = []
+    for rank, own in zip(ranks, recordings, strict=True):
+        trace = _on_rank_0s_clock(own, rank, zero, lasted)
+        if traces:
+            for spans, of_rank_0 in zip(trace.spans, traces[0].spans, strict=True):
+                spans += [span for span in of_rank_0 if span.shared]
+        traces.append(trace)
     resolution = timing.clock_resolution()
-    taken = timing.Measurement(lasted, resolution)
-    overhead = timing.Ratio(taken, timing.Measurement(plain, resolution)) if plain.size else None
-    notes = list(dict.fromkeys(note for one in ranks for note in one["notes"]))
-    return Profile(traces, taken, overhead, max(errors), kind, notes)
+    step = timing.Measurement(lasted, resolution)
+    unrecorded = np.array([own.unrecorded for own in recordings]).max(axis=0)
+    overhead = timing.Ratio(step, timing.Measurement(unrecorded, resolution)) if unrecorded.size else None
+    notes = list(dict.fromkeys(note for own in recordings for note in own.notes))
+    return Profile(traces, step, overhead, max(map(_clock_error, recordings)), kind, notes)
 
 
-# The recorders behind profiling.record: spans always, and what each kind adds. One step at a time.
-#
-# A recorder has start(), stop(begin, end) -> spans of the step, finish() -> notes, close(), and .error, by how
-# many seconds its clock may differ from perf_counter.
+def _on_rank_0s_clock(own: Recording, rank: int, zero: float, lasted: np.ndarray) -> RankTrace:
+    """zero: the begin of the first step on rank 0's clock. lasted: seconds of each step."""
+    (first, _), (last, _) = own.offsets
+    back = zero + (first + last) / 2
+    begins = [begin - back for begin, _ in own.steps]
+    steps = [(begin, begin + seconds) for begin, seconds in zip(begins, lasted, strict=True)]
+    spans = [
+        [span._replace(begin=span.begin - back, end=span.end - back) for span in of_step]
+        for of_step in own.spans
+    ]
+    return RankTrace(rank, own.host, steps, spans)
 
 
-_KINDS = {
-    "torch": ("torch", "Torch"),
-    "tensorflow": ("tensorflow", "TensorFlow"),
-    "horovod": ("horovod", "Horovod"),
-    "nsys": ("nsys", "Nsys"),
-}
-
-
-class Together:
-    """Several recorders as one; the first to be started is the last to be stopped."""
-
-    def __init__(self, kind: str):
-        names = [name.strip() for name in kind.split("+")] if isinstance(kind, str) else [kind]
-        unknown = [repr(name) for name in names if name != "spans" and name not in _KINDS]
-        if unknown:
-            raise LabError(
-                f"profiling.record: no kind {', '.join(unknown)}; it has spans, {', '.join(_KINDS)}, "
-                'and several at once, as in kind="torch+horovod".'
-            )
-        self._all = []
-        try:
-            for module, name in (_KINDS[name] for name in dict.fromkeys(names) if name != "spans"):
-                self._all.append(getattr(import_module(f"labkit.profiling.recorders.{module}"), name)())
-        except BaseException:
-            self.close()
-            raise
-        self._all.append(Spans())
-
-    def start(self) -> None:
-        for one in self._all:
-            one.start()
-
-    def stop(self, begin: float, end: float) -> list[Span]:
-        return [span for one in reversed(self._all) for span in one.stop(begin, end)]
-
-    def finish(self) -> list[str]:
-        return [note for one in self._all for note in one.finish()]
-
-    def close(self) -> None:
-        for one in reversed(self._all):
-            one.close()
-
-    @property
-    def error(self) -> float:
-        return max(one.error for one in self._all)
+def _clock_error(own: Recording) -> float:
+    (first, error), (last, error_again) = own.offsets
+    drift = abs(last - first)  # of the two clocks, between the two estimates
+    return own.error + max(error, error_again) + drift / 2

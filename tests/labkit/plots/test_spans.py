@@ -9,10 +9,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from labkit import lab, virtual
+from labkit import plots, virtual
 from labkit.errors import LabError
-from labkit.plots import curves
-from labkit.plots.crossings import _letters
+from labkit.plots.crossings import letters_of
 from matplotlib.colors import to_rgb
 
 from tests.labkit.plots.test_plots import drawn_texts
@@ -24,7 +23,7 @@ MACHINE = virtual.ideal(reduce=4e9)
 @pytest.fixture(autouse=True)
 def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
-    monkeypatch.setattr(lab, "_current", "23_x")
+    monkeypatch.setenv("LABKIT_LAB", "23_x")
 
 
 def step(comm, vector):
@@ -145,11 +144,11 @@ def test_ranks_are_threads_of_their_nodes(tmp_path):
 
 def test_without_a_trace_it_says_how_to_get_one(tmp_path):
     run = virtual.Cluster(2).run(lambda comm: comm.compute(1))
-    for draw in (lambda: curves.timeline(run), lambda: run.save_trace(tmp_path / "x.json")):
+    for draw in (lambda: plots.timeline(run), lambda: run.save_trace(tmp_path / "x.json")):
         with pytest.raises(LabError, match="run it with trace=True"):
             draw()
     with pytest.raises(LabError, match="no virtual time passed"):
-        curves.timeline(virtual.Cluster(2).run(lambda comm: None, trace=True))
+        plots.timeline(virtual.Cluster(2).run(lambda comm: None, trace=True))
     with pytest.raises(LabError, match="Cannot write the trace"):
         ran(2).save_trace(tmp_path / "missing" / "x.json")
 
@@ -171,7 +170,7 @@ def clear_of_each_other(figure):
 @pytest.mark.parametrize("name", RUNS)
 def test_the_timeline_has_a_row_a_rank_and_a_unit(name):
     run = RUNS[name]()
-    figure = curves.timeline(run, title="Ring")
+    figure = plots.timeline(run, title="Ring")
     texts = clear_of_each_other(figure)
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [str(rank) for rank in range(run.ranks)]
@@ -186,7 +185,7 @@ def test_of_many_ranks_the_busiest_are_shown():
     def program(comm, vector):
         comm.compute(1e-3 if comm.rank % 2 else 1e-4)
 
-    figure = curves.timeline(ran(80, program=program))
+    figure = plots.timeline(ran(80, program=program))
     shown = [int(label.get_text()) for label in figure.axes[0].get_yticklabels()]
     assert shown == list(range(1, 64, 2))
     assert figure.axes[0].get_title("right") == "the 32 busiest of 80 ranks"
@@ -194,7 +193,7 @@ def test_of_many_ranks_the_busiest_are_shown():
 
 
 def test_what_a_rank_does_is_told_apart_in_grey():
-    figure = curves.timeline(ran())
+    figure = plots.timeline(ran())
     patches = figure.legends[0].get_patches()
     grey = [float(np.dot(to_rgb(patch.get_facecolor()[:3]), (0.299, 0.587, 0.114))) for patch in patches]
     looks = sorted(zip(grey, [patch.get_hatch() or "" for patch in patches], strict=True))
@@ -210,7 +209,7 @@ TIMES = {
 
 
 def test_the_map_shows_the_fastest_everywhere():
-    figure = curves.crossover(TIMES, title="Who leads")
+    figure = plots.crossover(TIMES, title="Who leads")
     axes = figure.axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     letters = [text.get_text() for text in axes.texts]
@@ -235,22 +234,22 @@ def test_the_map_shows_the_fastest_everywhere():
     ],
 )
 def test_a_map_of_names_alone_and_small_maps(best):
-    figure = curves.crossover(best)
+    figure = plots.crossover(best)
     assert len(figure.axes[0].texts) == len(best)
     clear_of_each_other(figure)
 
 
 def test_the_letters_tell_names_apart():
-    assert _letters(["ring", "tree"]) == {"ring": "R", "tree": "T"}
-    assert _letters(["chain", "chain 2"]) == {"chain": "1", "chain 2": "2"}
-    assert len(set(_letters(["scatter", "scan", "ring", "rabenseifner"]).values())) == 4
+    assert letters_of(["ring", "tree"]) == {"ring": "R", "tree": "T"}
+    assert letters_of(["chain", "chain 2"]) == {"chain": "1", "chain 2": "2"}
+    assert len(set(letters_of(["scatter", "scan", "ring", "rabenseifner"]).values())) == 4
 
 
 def test_nothing_to_map():
     with pytest.raises(LabError, match="nothing to map"):
-        curves.crossover({})
+        plots.crossover({})
     with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
-        curves.crossover({8: "ring"})
+        plots.crossover({8: "ring"})
 
 
 def test_an_algorithm_has_one_color_in_all_maps():
@@ -262,4 +261,4 @@ def test_an_algorithm_has_one_color_in_all_maps():
         texts = {text.get_text(): place for place, text in enumerate(axes.texts)}
         return axes.patches[texts[letter]].get_facecolor()
 
-    assert color(curves.crossover(slow_tree), "R") == color(curves.crossover(fast_tree), "R")
+    assert color(plots.crossover(slow_tree), "R") == color(plots.crossover(fast_tree), "R")

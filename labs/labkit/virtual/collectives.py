@@ -1,11 +1,13 @@
 """The collectives of a virtual communicator: mpi4py's names, arguments and meaning.
 
-    Collectives          what Comm inherits: the upper-case ones, on arrays, and the two below
-    ObjectCollectives    the lower-case ones, on objects: pickled, and combined in order of rank
-    Nonblocking          Iallreduce, Ireduce, Ibcast, Ibarrier: they go on while the program computes
+    Collectives               the upper-case ones, on arrays, and what all three need
+    ObjectCollectives         the lower-case ones, on objects: pickled, and combined in order of rank
+    NonblockingCollectives    Iallreduce, Ireduce, Ibcast, Ibarrier: they go on while the program computes
+    CollectiveRequest         what these return
 
-They are made of messages (`algorithms`), which cost what the program's own would, and are counted with them.
-They travel in a context of their own, so that no Recv of the program ever takes one.
+Comm inherits the first three. They are made of messages (`algorithms`), which cost what the program's own
+would, and are counted with them. They travel in a context of their own, so that no Recv of the program ever
+takes one.
 """
 
 from __future__ import annotations
@@ -20,180 +22,8 @@ from labkit.virtual.buffers import Parts
 from labkit.virtual.requests import Request
 
 
-class ObjectCollectives:
-    """mpi4py's lower-case names. op: a function of two objects, MPI.SUM and its like; + if None."""
-
-    def barrier(self) -> None:
-        self.Barrier()
-
-    def bcast(self, obj=None, root: int = 0):
-        """The root's object, on every rank. Binomial tree."""
-        return algorithms.bcast(self._enter(Objects, "bcast", root=root), obj, root)
-
-    def reduce(self, sendobj, op=None, root: int = 0):
-        """All ranks' objects combined, at the root; None elsewhere. Binomial tree."""
-        op = operation(op, "reduce")
-        w = self._enter(Objects, "reduce", root=root, op=op.name)
-        result = algorithms.reduce(w, sendobj, op, root)
-        return result if self.rank == root else None
-
-    def allreduce(self, sendobj, op=None):
-        """All ranks' objects combined, on every rank. Recursive doubling."""
-        op = operation(op, "allreduce")
-        return algorithms.recursive_doubling(self._enter(Objects, "allreduce", op=op.name), sendobj, op)
-
-    def scan(self, sendobj, op=None):
-        """On rank r the objects of ranks 0 to r combined. Doubling distances."""
-        op = operation(op, "scan")
-        return algorithms.scan(self._enter(Objects, "scan", op=op.name), sendobj, op)
-
-    def allgather(self, sendobj) -> list:
-        """All ranks' objects in a list, on every rank. Ring."""
-        held = [None] * self.size
-        held[self.rank] = sendobj
-        algorithms.ring_allgather(self._enter(Objects, "allgather"), held)
-        return held
-
-    def gather(self, sendobj, root: int = 0) -> list | None:
-        """All ranks' objects in a list at the root; None elsewhere. Binomial tree."""
-        held = algorithms.gather(self._enter(Objects, "gather", root=root), [sendobj], root)
-        return held[self.size - root :] + held[: self.size - root] if self.rank == root else None
-
-    def scatter(self, sendobj=None, root: int = 0):
-        """Rank r gets the r-th of the root's list. Binomial tree."""
-        held: list = []
-        if self.rank == root:
-            held = self._one_each(sendobj, "scatter")
-            held = held[root:] + held[:root]
-        return algorithms.scatter(self._enter(Objects, "scatter", root=root), held, 1, root)[0]
-
-    def alltoall(self, sendobj) -> list:
-        """The s-th of rank r's list becomes the r-th of rank s's. Pairwise."""
-        give = self._one_each(sendobj, "alltoall")
-        take = [None] * self.size
-        algorithms.pairwise_alltoall(self._enter(Objects, "alltoall"), give, take)
-        return take
-
-    def _one_each(self, sendobj, call: str) -> list:
-        held = [] if sendobj is None else list(sendobj)
-        if len(held) != self.size:
-            raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
-        return held
-
-
-class CollectiveRequest(Request):
-    """A collective under way: a clock of its own, the rank's ports; Wait joins the two clocks.
-
-    The program's processor is not slowed: it is as if another core, or the network card, did the work. The
-    array that is to be filled holds nothing useful before Wait.
-    """
-
-    def __init__(self, comm, entered: matching.Call, program: Callable, data=None, into=None):
-        """program(wire) does it, on copies. data: must not change before Wait. into: the array to fill."""
-        front = comm.sibling(comm.context)
-        front.collective = entered
-        super().__init__(front, entered.name, None)
-        self._data = None if data is None else np.asarray(data)
-        self._before = None if data is None else self._data.tobytes()
-        self._until: float | None = None
-        self._waiter = None
-        self.buffer = None if into is None else np.asarray(into)
-        explain.poison(self.buffer)
-        inner = comm.sibling(comm.context + 1)
-        inner.collective = entered
-        inner.mark = self.mark
-        inner.pending = ()
-        wire = Arrays(inner, entered)
-        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._done)
-        self.remember()
-
-    def description(self) -> str:
-        return self.call
-
-    def _done(self, lane, result) -> None:
-        self._until = lane.now
-        self._value = result
-        if self._waiter is not None:
-            self._waiter.wake(lane.now)
-
-    def when(self) -> float | None:
-        return self._until
-
-    def watch(self, waiter) -> None:
-        self._waiter = waiter
-
-    def waits(self, call: str) -> tuple:
-        return f"{call} of an {self.call}", self.comm, "with", None
-
-    def finish(self, status) -> None:
-        lane = self.comm.lane
-        if self._until is None:
-            self.block(lane)
-        lane.now = max(lane.now, self._until)
-        if self._before is not None and self._data.tobytes() != self._before:
-            explain.changed_before_wait(self)
-        if self.buffer is not None:
-            self.buffer[...] = np.asarray(self._value)
-        self.comm.leave_empty(status)
-
-
-class Nonblocking:
-    """Collectives that return a request. Ranks call them in one order with all others of the communicator."""
-
-    def Ibarrier(self) -> CollectiveRequest:
-        """Done when all ranks have called it. As Barrier."""
-        return CollectiveRequest(self, matching.enter(self, "Ibarrier"), algorithms.barrier)
-
-    def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
-        """The root's array, into everybody's. As Bcast."""
-        self._check_root({"root": root})
-        if self.rank == root:
-            data = give = buffers.as_array(buf, "Ibcast", "buf")
-            into = None
-            work = buffers.own(data)
-        else:
-            data = into = buffers.receiving(buf, "Ibcast", "buf")
-            give = None
-            work = buffers.room(data)
-        self._unused(give, into)
-        entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.bcast(wire, work, root)
-
-        return CollectiveRequest(self, entered, program, give, into)
-
-    def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
-        """All ranks' arrays combined, into everybody's. As Allreduce."""
-        into = buffers.receiving(recvbuf, "Iallreduce")
-        data = buffers.pair(sendbuf, into, "Iallreduce")
-        op = for_arrays(op, "Iallreduce")
-        self._unused(data, into)
-        entered = matching.enter(self, "Iallreduce", count=data.size, dtype=data.dtype, op=op.name)
-        work = buffers.own(data)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.allreduce(wire, work, op)
-
-        return CollectiveRequest(self, entered, program, None if data is into else data, into)
-
-    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
-        """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
-        self._check_root({"root": root})
-        data, into = self._reduced("Ireduce", sendbuf, recvbuf, root)
-        op = for_arrays(op, "Ireduce")
-        self._unused(data, into)
-        entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
-        work = buffers.own(data)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.reduce(wire, work, op, root)
-
-        return CollectiveRequest(self, entered, program, None if data is into else data, into)
-
-
-class Collectives(ObjectCollectives, Nonblocking):
-    """The upper-case ones. Buffers: arrays, [array, MPI.FLOAT], MPI.IN_PLACE. op: the sum if None."""
+class Collectives:
+    """The upper-case names. Buffers: arrays, [array, MPI.FLOAT], MPI.IN_PLACE. op: the sum if None."""
 
     _inner = None  # see `inside`
 
@@ -255,7 +85,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         into = buffers.receiving(recvbuf, call)
         op = for_arrays(op, call)
         counts = None if recvcounts is None else [int(count) for count in recvcounts]
-        terms = {"dtype": into.dtype, "op": op.name, "counts": counts and tuple(counts)}
+        terms = {"dtype": into.dtype, "op": op.name, "counts": None if counts is None else tuple(counts)}
         w = self._enter(Arrays, call, into.size, **terms)
         if counts is None:
             sizes = matching.agree(w.comm, w.call)
@@ -411,3 +241,175 @@ class Collectives(ObjectCollectives, Nonblocking):
             explain.look_for_use_before_wait(pending, data, "sends")
         if pending and into is not None:
             explain.look_for_use_before_wait(pending, into, "receives into")
+
+
+class ObjectCollectives:
+    """The lower-case names, on objects. op: a function of two objects, MPI.SUM and its like; + if None."""
+
+    def barrier(self) -> None:
+        self.Barrier()
+
+    def bcast(self, obj=None, root: int = 0):
+        """The root's object, on every rank. Binomial tree."""
+        return algorithms.bcast(self._enter(Objects, "bcast", root=root), obj, root)
+
+    def reduce(self, sendobj, op=None, root: int = 0):
+        """All ranks' objects combined, at the root; None elsewhere. Binomial tree."""
+        op = operation(op, "reduce")
+        w = self._enter(Objects, "reduce", root=root, op=op.name)
+        result = algorithms.reduce(w, sendobj, op, root)
+        return result if self.rank == root else None
+
+    def allreduce(self, sendobj, op=None):
+        """All ranks' objects combined, on every rank. Recursive doubling."""
+        op = operation(op, "allreduce")
+        return algorithms.recursive_doubling(self._enter(Objects, "allreduce", op=op.name), sendobj, op)
+
+    def scan(self, sendobj, op=None):
+        """On rank r the objects of ranks 0 to r combined. Doubling distances."""
+        op = operation(op, "scan")
+        return algorithms.scan(self._enter(Objects, "scan", op=op.name), sendobj, op)
+
+    def allgather(self, sendobj) -> list:
+        """All ranks' objects in a list, on every rank. Ring."""
+        held = [None] * self.size
+        held[self.rank] = sendobj
+        algorithms.ring_allgather(self._enter(Objects, "allgather"), held)
+        return held
+
+    def gather(self, sendobj, root: int = 0) -> list | None:
+        """All ranks' objects in a list at the root; None elsewhere. Binomial tree."""
+        held = algorithms.gather(self._enter(Objects, "gather", root=root), [sendobj], root)
+        return held[self.size - root :] + held[: self.size - root] if self.rank == root else None
+
+    def scatter(self, sendobj=None, root: int = 0):
+        """Rank r gets the r-th of the root's list. Binomial tree."""
+        held: list = []
+        if self.rank == root:
+            held = self._one_each(sendobj, "scatter")
+            held = held[root:] + held[:root]
+        return algorithms.scatter(self._enter(Objects, "scatter", root=root), held, 1, root)[0]
+
+    def alltoall(self, sendobj) -> list:
+        """The s-th of rank r's list becomes the r-th of rank s's. Pairwise."""
+        give = self._one_each(sendobj, "alltoall")
+        take = [None] * self.size
+        algorithms.pairwise_alltoall(self._enter(Objects, "alltoall"), give, take)
+        return take
+
+    def _one_each(self, sendobj, call: str) -> list:
+        held = [] if sendobj is None else list(sendobj)
+        if len(held) != self.size:
+            raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
+        return held
+
+
+class NonblockingCollectives:
+    """The names that return a request. Ranks call them in one order with all others of the communicator."""
+
+    def Ibarrier(self) -> CollectiveRequest:
+        """Done when all ranks have called it. As Barrier."""
+        return CollectiveRequest(self, matching.enter(self, "Ibarrier"), algorithms.barrier)
+
+    def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
+        """The root's array, into everybody's. As Bcast."""
+        self._check_root({"root": root})
+        if self.rank == root:
+            data = give = buffers.as_array(buf, "Ibcast", "buf")
+            into = None
+            work = buffers.own(data)
+        else:
+            data = into = buffers.receiving(buf, "Ibcast", "buf")
+            give = None
+            work = buffers.room(data)
+        self._unused(give, into)
+        entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.bcast(wire, work, root)
+
+        return CollectiveRequest(self, entered, program, give, into)
+
+    def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
+        """All ranks' arrays combined, into everybody's. As Allreduce."""
+        into = buffers.receiving(recvbuf, "Iallreduce")
+        data = buffers.pair(sendbuf, into, "Iallreduce")
+        op = for_arrays(op, "Iallreduce")
+        self._unused(data, into)
+        entered = matching.enter(self, "Iallreduce", count=data.size, dtype=data.dtype, op=op.name)
+        work = buffers.own(data)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.allreduce(wire, work, op)
+
+        return CollectiveRequest(self, entered, program, None if data is into else data, into)
+
+    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
+        """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
+        self._check_root({"root": root})
+        data, into = self._reduced("Ireduce", sendbuf, recvbuf, root)
+        op = for_arrays(op, "Ireduce")
+        self._unused(data, into)
+        entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
+        work = buffers.own(data)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.reduce(wire, work, op, root)
+
+        return CollectiveRequest(self, entered, program, None if data is into else data, into)
+
+
+class CollectiveRequest(Request):
+    """A collective under way: a clock of its own, the rank's ports; Wait joins the two clocks.
+
+    The program's processor is not slowed: it is as if another core, or the network card, did the work. The
+    array that is to be filled holds nothing useful before Wait.
+    """
+
+    def __init__(self, comm, entered: matching.Call, program: Callable, data=None, into=None):
+        """program(wire) does it, on copies. data: must not change before Wait. into: the array to fill."""
+        front = comm.sibling(comm.context)
+        front.collective = entered
+        super().__init__(front, entered.name, None)
+        self._data = None if data is None else np.asarray(data)
+        self._before = None if data is None else self._data.tobytes()
+        self._until: float | None = None
+        self._waiter = None
+        self.buffer = None if into is None else np.asarray(into)
+        explain.poison(self.buffer)
+        inner = comm.sibling(comm.context + 1)
+        inner.collective = entered
+        inner.mark = self.mark
+        inner.pending = ()
+        wire = Arrays(inner, entered)
+        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._done)
+        self.remember()
+
+    def description(self) -> str:
+        return self.call
+
+    def _done(self, lane, result) -> None:
+        self._until = lane.now
+        self._value = result
+        if self._waiter is not None:
+            self._waiter.wake(lane.now)
+
+    def when(self) -> float | None:
+        return self._until
+
+    def watch(self, waiter) -> None:
+        self._waiter = waiter
+
+    def waits(self, call: str) -> tuple:
+        return f"{call} of an {self.call}", self.comm, "with", None
+
+    def finish(self, status) -> None:
+        lane = self.comm.lane
+        if self._until is None:
+            self.block(lane)
+        lane.now = max(lane.now, self._until)
+        if self._before is not None and self._data.tobytes() != self._before:
+            explain.changed_before_wait(self)
+        if self.buffer is not None:
+            self.buffer[...] = np.asarray(self._value)
+        self.comm.leave_empty(status)

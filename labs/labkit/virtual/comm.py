@@ -7,7 +7,7 @@ import numpy as np
 from labkit.errors import LabError
 from labkit.virtual import explain, mpi
 from labkit.virtual.buffers import Packed, array, box, pack, scale
-from labkit.virtual.collectives import Collectives
+from labkit.virtual.collectives import Collectives, NonblockingCollectives, ObjectCollectives
 from labkit.virtual.engine import Lane, Receive
 from labkit.virtual.groups import Groups
 from labkit.virtual.requests import ReceiveRequest, SendRequest, fill_status
@@ -16,7 +16,7 @@ from labkit.virtual.transport import ANY, Channel, Departure, Transport, put
 _OBJECT = object()  # in the place of a buffer: what comes is an object
 
 
-class Comm(Collectives, Groups):
+class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
     """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names (mpi4py.MPI.Comm).
 
     rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case ones

@@ -28,7 +28,10 @@ def mark(depth: int = 1) -> tuple | None:
 
 def lacking(kind: str, name: str) -> str:
     """The text of an AttributeError: a communicator or a request, as `kind` says, has no `name`."""
-    return f"the virtual cluster's {kind} has no {name}. On real ranks (launch.run) is all that mpi4py has."
+    return (
+        f"the virtual cluster's {kind} has no {name}. "
+        "On real ranks (launch.run) there is all that mpi4py has."
+    )
 
 
 def bad_rank(comm, rank, name: str) -> MPIError:
@@ -111,8 +114,9 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
         return
     low, high = span(data)
     for request in pending:
-        meets = request.low < high and low < request.high
-        if meets and ("send" not in request.call or does == "receives into"):
+        if not (request.low < high and low < request.high):
+            continue
+        if "send" not in request.call or does == "receives into":
             raise MPIError(
                 f"{stuck.line(mark())} {does} the buffer of an {request.call} that is not over "
                 f"({request.line()}). Wait for that request first."

@@ -91,8 +91,7 @@ class Run:
                 wrong[rank] = str(error).lstrip(": ")
         asked = [rank for rank, right in enumerate(wants) if right is not None]
         expect(not wrong, self._wrong(what, wrong, [rank for rank in asked if rank not in wrong]))
-        if asked:
-            self._right = f"{what[:1].upper()}{what[1:]} is right {self._on(asked)}. But "
+        self._right = f"{what[:1].upper()}{what[1:]} is right {self._on(asked)}. But " if asked else ""
 
     def _wrong(self, what: str, wrong: dict[int, str], right: list[int]) -> str:
         """`With 4 ranks the sum is wrong on rank 3 (it is right on ranks 0 to 2). Rank 3: expected …`"""

@@ -19,6 +19,7 @@ if __package__:
     from labkit.launch import shm
 else:  # run by path
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: the standard library comes first
+    import shm
 
 FINISHED, TOLD_TO_END = 0, 3  # exit statuses; any other means that the supervisor itself was killed
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>

@@ -1,4 +1,7 @@
-"""`make site`: a few questions, then slurm/sites/NAME.sh for a new cluster. Nothing is overwritten."""
+"""`make site`: a few questions, then slurm/sites/NAME.sh for a new cluster. Nothing is overwritten.
+
+Each question suggests what this machine says and checks the answer at once, where Slurm answers here.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,57 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from labkit import cluster, doctor, paths
-from labkit.errors import LabError
+from labkit import doctor, paths
+from labkit.cluster import sites, slurm
+from labkit.errors import LabError, NotHere
 
-from slurm import job
+Answers = dict[str, str]
 
 # What may stand between double quotes in bash without a meaning of its own.
 _PLAIN = re.compile(r"[\w./:+=@,% -]*")
+
+
+class RefusedBySlurm(LabError):
+    """The answer is one that the kit knows, but Slurm would not take such a job now."""
+
+
+class Question(NamedTuple):
+    """`suggest` gives a default, "" if nothing is known; `check` raises LabError with what is wrong."""
+
+    key: str
+    text: str
+    suggest: Callable[[Machine, Answers], str]
+    check: Callable[[Machine, Answers, str], None]
+
+
+class Machine:
+    """What this machine says, asked once. Everything is empty where Slurm does not answer: see `silence`."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ):
+        own = {name: value for name, value in environ.items() if not name.startswith(("SBATCH_", "LABKIT_"))}
+        self.env = own
+        self.client = slurm.Client(env=own)
+        self.account = environ.get("SBATCH_ACCOUNT", "")
+        self.version = self.silence = ""
+        self.partitions: dict[str, slurm.Partition] = {}
+        self.plugins: list[str] = []
+        self.accounts: dict[str, set[str]] = {}
+        self.config: dict[str, str] = {}
+        try:
+            self.version = self.client.version()
+            self.partitions = {partition.name: partition for partition in self.client.partitions()}
+        except slurm.Failed as failed:
+            self.silence = failed.reason
+            return
+        self.plugins = self.client.mpi_plugins()
+        self.accounts = self.client.accounts(getpass.getuser()) or {}
+        text = self.client.ask("scontrol", "show", "config")
+        self.config = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
+
+    def cores(self, partition: str) -> int:
+        """Cores that Slurm counts in the smallest node of a partition; 0 if not known."""
+        counts = self.client.ask("sinfo", "-h", "-p", partition, "-o", "%c").split()
+        return min((int(count.rstrip("+")) for count in counts if count.rstrip("+").isdecimal()), default=0)
 
 
 def run(answers_from: TextIO | None = None) -> Path:
@@ -26,11 +73,10 @@ def run(answers_from: TextIO | None = None) -> Path:
     answers_from = answers_from or sys.stdin
     machine = Machine()
     print("A site file for this cluster. Enter takes the value in [brackets], - leaves it empty.")
-    if machine.version.ok:
-        print(f"Slurm {machine.version.text} answers here, so that each answer is checked at once.\n")
+    if machine.version:
+        print(f"Slurm {machine.version} answers here, so that each answer is checked at once.\n")
     else:
-        reason = machine.version.reason
-        print(f"Slurm does not answer here ({reason}): `make doctor` checks the answers later.\n")
+        print(f"Slurm does not answer here ({machine.silence}): `make doctor` checks the answers later.\n")
     answers: Answers = {}
     for question in QUESTIONS:
         answers[question.key] = _ask(question, machine, answers, answers_from)
@@ -42,7 +88,8 @@ def run(answers_from: TextIO | None = None) -> Path:
 
 def _ask(question: Question, machine: Machine, answers: Answers, lines: TextIO) -> str:
     """One answer that passes its check. What only Slurm refused may be said twice: then it is kept."""
-    default, refused = question.suggest(machine, answers), None
+    default = question.suggest(machine, answers)
+    refused = None
     while True:
         answer = _answer(question.text, default, lines)
         try:
@@ -60,22 +107,24 @@ def _ask(question: Question, machine: Machine, answers: Answers, lines: TextIO) 
             print(f"  {error}")
 
 
-def _answer(asked: str, default: str, lines: TextIO) -> str:
+def _answer(question: str, default: str, lines: TextIO) -> str:
     """The next line: Enter is the default, - is nothing. LabError when there is no line any more."""
-    print(f"{asked} [{default}]: ", end="", flush=True)
+    print(f"{question} [{default}]: ", end="", flush=True)
     line = lines.readline()
     if not line:
         print()
-        raise LabError(f"The answers ended at the question {asked!r}: nothing was written.")
-    given = line.strip()
+        raise LabError(f"The answers ended at the question {question!r}: nothing was written.")
+    answer = line.strip()
     if not lines.isatty():
-        print(given)  # so that a log shows the answers beside the questions
-    return "" if given == "-" else given or default
+        print(answer)  # so that a log shows the answers beside the questions
+    return "" if answer == "-" else answer or default
 
 
 def text(answers: Answers, machine: Machine) -> str:
     """The site file."""
-    name, gpus, form = answers["name"], answers["gpus"], answers["form"]
+    name = answers["name"]
+    gpus = answers["gpus"]
+    form = answers["form"]
     today = datetime.date.today().isoformat()
     lines = [
         f"# {name}: written by `make site` on {today}. slurm/sites/template.sh explains each line.",
@@ -91,12 +140,17 @@ def text(answers: Answers, machine: Machine) -> str:
         f"export LABKIT_GPUS_PER_NODE={gpus}",
         f'export LABKIT_GPU_FORM="{form}"',
     ]
-    lines += [f"export SBATCH_GPUS_PER_NODE={gpus}"] if form == "gpus-per-node" else []
-    lines += [f'export SBATCH_GRES="gpu:{gpus}"'] if form == "gres" else []
+    if form == "gpus-per-node":
+        lines.append(f"export SBATCH_GPUS_PER_NODE={gpus}")
+    if form == "gres":
+        lines.append(f'export SBATCH_GRES="gpu:{gpus}"')
     cores = machine.cores(answers["partition"]) // int(gpus) if gpus != "0" and answers["partition"] else 0
+    if cores:
+        lines.append("# Further options of sbatch: the cores of a node, shared out over its GPUs.")
+        lines.append(f'export LABKIT_SBATCH_OPTIONS="--cpus-per-task={cores}"')
+    else:
+        lines += ["# Further options of sbatch.", 'export LABKIT_SBATCH_OPTIONS=""']
     lines += [
-        f"# Further options of sbatch{': the cores of a node, shared out over its GPUs' if cores else ''}.",
-        f'export LABKIT_SBATCH_OPTIONS="{f"--cpus-per-task={cores}" if cores else ""}"',
         "",
         "# Modules, what starts the ranks, and which MPI library they then run on.",
         f'export LABKIT_MODULES="{answers["modules"]}"',
@@ -127,56 +181,15 @@ def _write(answers: Answers, content: str) -> Path:
     return file
 
 
-# The questions of `make site`: each with what this machine suggests, and a check that answers at once.
-
-
-Answers = dict[str, str]
-
-
-class RefusedBySlurm(LabError):
-    """The answer is one that the kit knows, but Slurm would not take such a job now."""
-
-
-class Question(NamedTuple):
-    """`suggest` gives a default, "" if nothing is known; `check` raises LabError with what is wrong."""
-
-    key: str
-    text: str
-    suggest: Callable[[Machine, Answers], str]
-    check: Callable[[Machine, Answers, str], None]
-
-
-class Machine:
-    """What this machine says, asked once. Everything is empty where Slurm does not answer."""
-
-    def __init__(self, environ: Mapping[str, str] = os.environ):
-        self.env = {
-            key: value for key, value in environ.items() if not key.startswith(("SBATCH_", "LABKIT_"))
-        }
-        self.version = cluster.version(self.env)
-        up = self.version.ok
-        self.partitions = cluster.ask_partitions(self.env) if up else {}
-        self.plugins = cluster.mpi_plugins(self.env) if up else []
-        self.accounts = (cluster.accounts(self.env, getpass.getuser()) or {}) if up else {}
-        text = cluster.ask(self.env, "scontrol", "show", "config").text if up else ""
-        self.config = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
-        self.account = environ.get("SBATCH_ACCOUNT", "")
-
-    def cores(self, partition: str) -> int:
-        """Cores that Slurm counts in the smallest node of a partition; 0 if not known."""
-        counts = cluster.ask(self.env, "sinfo", "-h", "-p", partition, "-o", "%c").text.split()
-        return min((int(count.rstrip("+")) for count in counts if count.rstrip("+").isdecimal()), default=0)
-
-
 def _name(machine: Machine, _: Answers) -> str:
     name = re.sub(r"[^a-z0-9_-]+", "_", machine.config.get("ClusterName", "").lower()).strip("_-")
-    return "" if name in ("template", *cluster.names()) else name
+    return "" if name in ("template", *sites.names()) else name
 
 
 def _check_name(_: Machine, __: Answers, name: str) -> None:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise LabError("A name is small letters, digits, _ and -, such as my_cluster.")
-    if name == "template" or name in cluster.names():
+    if name == "template" or name in sites.names():
         raise LabError(f"slurm/sites/{name}.sh is there already, and is left as it is. Choose another name.")
 
 
@@ -193,9 +206,9 @@ def _check_account(machine: Machine, _: Answers, account: str) -> None:
 
 def _partition(machine: Machine, _: Answers) -> str:
     """The default partition if its nodes have GPUs, else the first that has some, else the default."""
-    known = machine.partitions.items()
-    ranked = sorted(known, key=lambda one: (-(one[1][2] > 0), -one[1][0]))
-    return ranked[0][0] if ranked else ""
+    known = machine.partitions.values()
+    best = min(known, key=lambda partition: (partition.gpus == 0, not partition.default), default=None)
+    return best.name if best else ""
 
 
 def _check_partition(machine: Machine, _: Answers, partition: str) -> None:
@@ -204,16 +217,16 @@ def _check_partition(machine: Machine, _: Answers, partition: str) -> None:
 
 
 def _gpus(machine: Machine, answers: Answers) -> str:
-    there = machine.partitions.get(answers["partition"])
-    return str(there[2]) if there else ""
+    partition = machine.partitions.get(answers["partition"])
+    return str(partition.gpus) if partition else ""
 
 
 def _check_gpus(machine: Machine, answers: Answers, gpus: str) -> None:
     if not gpus.isdecimal() or int(gpus) > 64:
         raise LabError("The number of GPUs in a node is 0, 1, 2, …")
-    there = machine.partitions.get(answers["partition"])
-    if there and int(gpus) > there[2]:
-        raise LabError(f"sinfo shows {there[2]} GPUs in a node of partition {answers['partition']}.")
+    partition = machine.partitions.get(answers["partition"])
+    if partition and int(gpus) > partition.gpus:
+        raise LabError(f"sinfo shows {partition.gpus} GPUs in a node of partition {partition.name}.")
 
 
 def _form(machine: Machine, answers: Answers) -> str:
@@ -225,20 +238,24 @@ def _form(machine: Machine, answers: Answers) -> str:
 
 
 def _check_form(machine: Machine, answers: Answers, form: str) -> None:
-    if form not in cluster.GPU_FORMS:
-        raise LabError(f"The ways to ask for GPUs are: {', '.join(cluster.GPU_FORMS)}.")
-    if (form == "none") < (answers["gpus"] == "0"):
+    if form not in sites.GPU_FORMS:
+        raise LabError(f"The ways to ask for GPUs are: {', '.join(sites.GPU_FORMS)}.")
+    if answers["gpus"] == "0" and form != "none":
         raise LabError("Without GPUs in a node the form is none.")
-    if not machine.version.ok:
+    if not machine.version:
         return
-    options = {"gpus-per-node": f"--gpus-per-node={answers['gpus']}", "gres": f"--gres=gpu:{answers['gpus']}"}
-    words = ["--test-only", "--nodes=1", "--ntasks-per-node=1", "--time=2"]
-    words += [options[form]] if form in options else []
-    words += [f"--partition={answers['partition']}"] if answers["partition"] else []
-    words += [f"--account={answers['account']}"] if answers["account"] else []
-    answer = cluster.ask(machine.env, "sbatch", *words, "slurm/doctor.sh", "test", "test")
-    if not answer.ok:
-        raise RefusedBySlurm(f"Slurm refuses such a job: {answer.reason.rstrip('.')}.")
+    options = ["--test-only", "--nodes=1", "--ntasks-per-node=1", "--time=2"]
+    if form == "gpus-per-node":
+        options.append(f"--gpus-per-node={answers['gpus']}")
+    if form == "gres":
+        options.append(f"--gres=gpu:{answers['gpus']}")
+    for name in ("partition", "account"):
+        if answers[name]:
+            options.append(f"--{name}={answers[name]}")
+    try:
+        machine.client.call("sbatch", *options, "slurm/doctor.sh", "test", "test")
+    except slurm.Failed as failed:
+        raise RefusedBySlurm(f"Slurm refuses such a job: {failed.reason.rstrip('.')}.") from None
 
 
 def _launcher(machine: Machine, _: Answers) -> str:
@@ -249,8 +266,8 @@ def _launcher(machine: Machine, _: Answers) -> str:
 
 
 def _check_launcher(machine: Machine, _: Answers, launcher: str) -> None:
-    if not launcher or launcher.split()[0] not in cluster.LAUNCHERS:
-        raise LabError(f"A launcher begins with one of: {', '.join(cluster.LAUNCHERS)}.")
+    if not launcher or launcher.split()[0] not in sites.LAUNCHERS:
+        raise LabError(f"A launcher begins with one of: {', '.join(sites.LAUNCHERS)}.")
     plugin = re.search(r"--mpi[= ](\S+)", launcher)
     if plugin and machine.plugins and plugin[1] not in machine.plugins:
         raise LabError(f"srun has no MPI plugin {plugin[1]!r}; it has {', '.join(machine.plugins)}.")
@@ -278,14 +295,16 @@ def _check_modules(machine: Machine, _: Answers, modules: str) -> None:
 
 def _flavor(_: Machine, __: Answers) -> str:
     """The flavour of the MPI library that a rank would load now."""
-    found, _reasons = doctor.collect(doctor.start(("mpi",)), limit=20.0)
-    family, _version = doctor.identify(found.get("mpi.all", ""), found.get("mpi.mpiname") or "")
-    return next((flavor for flavor, families in job.FLAVORS.items() if family == families[0]), "")
+    try:
+        family = doctor.which_mpi().family
+    except NotHere:
+        return ""
+    return next((flavor for flavor, families in sites.FLAVORS.items() if family == families[0]), "")
 
 
 def _check_flavor(_: Machine, __: Answers, flavor: str) -> None:
-    if flavor and flavor not in cluster.FLAVORS:
-        raise LabError(f"The kit knows these MPI libraries: {', '.join(cluster.FLAVORS)}.")
+    if flavor and flavor not in sites.FLAVORS:
+        raise LabError(f"The kit knows these MPI libraries: {', '.join(sites.FLAVORS)}.")
 
 
 QUESTIONS = (
@@ -295,10 +314,10 @@ QUESTIONS = (
     ),
     Question("partition", "Partition (queue) for the labs", _partition, _check_partition),
     Question("gpus", "GPUs in a node", _gpus, _check_gpus),
-    Question("form", f"How GPUs are asked for ({', '.join(cluster.GPU_FORMS)})", _form, _check_form),
+    Question("form", f"How GPUs are asked for ({', '.join(sites.GPU_FORMS)})", _form, _check_form),
     Question("launcher", "What starts the ranks", _launcher, _check_launcher),
     Question("modules", "Modules to load, in this order", _modules, _check_modules),
-    Question("flavor", f"MPI library ({', '.join(cluster.FLAVORS)})", _flavor, _check_flavor),
+    Question("flavor", f"MPI library ({', '.join(sites.FLAVORS)})", _flavor, _check_flavor),
 )
 
 

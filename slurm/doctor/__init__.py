@@ -1,7 +1,12 @@
-"""FACE of slurm.doctor."""
+"""The doctor of a site: `make doctor SITE=x`, or `python -m slurm.doctor x`, on the cluster's login node.
 
-from slurm.doctor.examination import examine
+Does the cluster do what slurm/sites/x.sh says, and which labs run there? In the order in which it looks:
 
-__all__ = [
-    "examine",
-]
+| module | what it looks at |
+|---|---|
+| `login` | what Slurm knows of the site file's words: partition, account, constraint, launcher, modules |
+| `trial` | one short job, which runs `node`: MPI's ranks, cores, GPUs, network, labkit's own doctor |
+| `verdict` | what that job found, in sentences |
+
+Each sentence is a Finding of `findings`: ok, note, WRONG or unchecked.
+"""

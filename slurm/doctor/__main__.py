@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
+import tempfile
+import time
+from pathlib import Path
 
+from labkit import doctor, paths
+from labkit.cluster import sites, slurm
 from labkit.errors import LabError
 
-from slurm.doctor.examination import examine
+from slurm.doctor import login, trial, verdict
+from slurm.doctor.findings import OK, WRONG, Finding, show, some
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,6 +34,53 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def examine(site: str, nodes: int | None, patience: float) -> int:
+    """Look, print each finding as it is known, and return 1 if something is wrong, else 0.
+
+    nodes: of the trial job (None: 2 where there are two). patience: seconds it may wait in the queue.
+    """
+    begin = time.monotonic()
+    if nodes is not None and nodes < 1:
+        raise LabError(f"The doctor's job needs 1 node or more; NODES={nodes} makes no sense.")
+    env = sites.environment(site, os.environ)
+    print(f"{site}, by slurm/sites/{site}.sh")
+    try:
+        client = slurm.at(site, env)
+        show([Finding(OK, f"Slurm {client.version()} answers.")])
+    except slurm.Failed as failed:
+        cure = f"Do this on the login node of {site}."
+        if site == "tabletop":
+            cure = "`make tabletop` starts it."
+        show([Finding(WRONG, f"Slurm does not answer: {failed.reason}. {cure}")])
+        return 1
+    partitions = login.known_partitions(client)
+    wrong = show(login.look(site, env, client, partitions))
+    job = trial.plan(env, nodes, login.chosen(env, partitions))
+    if show([login.submission(env, client, job)]):
+        print("No job was tried, so that the nodes are unchecked. Mend this first.")
+        return 1
+    wrong += _try_out(site, env, client, job, patience)
+    result = f"{some([wrong], 'thing')} to mend." if wrong else "Nothing is wrong."
+    print(f"\n{result} ({time.monotonic() - begin:.0f} s)")
+    return 1 if wrong else 0
+
+
+def _try_out(site: str, env: dict[str, str], client: slurm.Client, job: trial.Plan, patience: float) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="doctor-", dir=paths.home()))
+    try:
+        outcome = trial.try_out(client, job, folder, patience)
+    finally:
+        shutil.rmtree(folder)
+    wrong = show(verdict.judge(site, env, job, outcome))
+    labs = verdict.labs(env, outcome)
+    if labs:
+        runs = sum(lab["status"] == doctor.RUNS for lab in labs.values())
+        doctor.show_labs(labs, f"Labs on the nodes: {runs} of {len(labs)} run as they are")
+    else:
+        print("\nWhich labs run on the nodes is unchecked.")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The words of the site doctor: what a finding is, and how things are counted."""
+"""What the doctor of a site finds: sentences with a status, and how they are printed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 OK, NOTE, WRONG, UNCHECKED = "ok", "note", "WRONG", "unchecked"
@@ -14,12 +15,17 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def some(counts: list[int], what: str) -> str:
+def show(findings: Iterable[Finding]) -> int:
+    """Print the findings, each as it comes. The number of those that are wrong."""
+    wrong = 0
+    for status, sentence in findings:
+        indented = sentence.strip().replace("\n", "\n" + " " * 13)
+        print(f"  {status:9}  {indented}", flush=True)
+        wrong += status == WRONG
+    return wrong
+
+
+def some(counts: list[int], noun: str) -> str:
     """ "4 GPUs", "1 node", "2 to 8 cores": sorted counts of a thing."""
     text = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{text} {what}{'s' * (counts[-1] != 1)}"
-
-
-def nodes(count: int) -> str:
-    """ "1 node", "2 nodes"."""
-    return some([count], "node")
+    return f"{text} {noun}" if counts[-1] == 1 else f"{text} {noun}s"

@@ -14,19 +14,20 @@ import sys
 import time
 from pathlib import Path
 
-from labkit import doctor, paths, world
+from labkit import doctor, launch, paths, world
 from labkit.errors import LabError
 
-from slurm import job
+from slurm.job import launcher, shape
 
 RANKS_SECONDS = 45  # to start the ranks and exchange one message
 DOCTOR_SECONDS = 40
+_THREAD_LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
 
 
-def write(folder: Path, name: str, found: dict) -> None:
+def write(folder: Path, name: str, facts: dict) -> None:
     """Write FOLDER/NAME.json as a whole: a reader never sees half of it."""
     part = folder / f".{name}.{os.getpid()}"
-    part.write_text(json.dumps(found), encoding="utf-8")
+    part.write_text(json.dumps(facts), encoding="utf-8")
     part.replace(folder / f"{name}.json")
 
 
@@ -47,52 +48,49 @@ def _start_ranks(folder: Path) -> dict:
     """How the launcher ended: {"ranks", "hosts", "status" (None: too slow), "said" (its last lines)}."""
     env = dict(os.environ)
     try:
-        shape = job.read(env)
+        job = shape.read(env)
         rank = [sys.executable, "-m", "slurm.doctor.node", str(folder), "rank"]
-        command = job.command(shape, rank, env, folder)
+        command = launcher.command(job, rank, env, folder)
     except LabError as error:
         return {"ranks": 0, "hosts": [], "status": 1, "said": str(error), "command": ""}
-    found = {"ranks": shape.ranks, "hosts": list(shape.hosts), "command": " ".join(command)}
     log = folder / "ranks.log"
     with log.open("w") as out:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            status = process.wait(RANKS_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.terminate()  # the launcher then ends its ranks; the job's own end takes care of the rest
-            status = None
+        ended = launch.run_to_end(
+            command, timeout=RANKS_SECONDS, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return {**found, "status": status, "said": "\n".join(lines[-5:])}
+    return {
+        "ranks": job.ranks,
+        "hosts": list(job.hosts),
+        "status": None if ended.cause == "timeout" else ended.status,
+        "said": "\n".join(lines[-5:]),
+        "command": " ".join(command),
+    }
 
 
 def one_rank(folder: Path) -> int:
     """Say what this rank sees; then exchange its host's name with all the others."""
-    found = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(paths.root())}
-    found |= {"gpus": _gpus(), "python": sys.version.split()[0], "devices": _devices()}
-    network = doctor.empty()
-    doctor.network(network)
-    found["infiniband"] = network["network"]["infiniband"]
-    name = f"rank-{found['host']}-{os.getpid()}"
-    write(folder, name, found)
+    facts = {"host": socket.gethostname(), "cores": world.cores(), "labkit": str(paths.root())}
+    facts |= {"gpus": _gpus(), "python": sys.version.split()[0], "devices": _devices()}
+    facts["infiniband"] = doctor.infiniband_ports()
+    name = f"rank-{facts['host']}-{os.getpid()}"
+    write(folder, name, facts)
     import mpi4py
 
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
-    text = MPI.Get_library_version()
-    family, version = doctor.identify(text, doctor.tool("mpiname", "-a") or "")
-    found |= {"family": family, "version": version, "banner": doctor.banner(text)}
-    found["files"] = doctor.loaded_mpi()
-    write(folder, name, found)
+    facts |= doctor.loaded_mpi_described()._asdict()
+    write(folder, name, facts)
     level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
-    names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
-    found["threads"] = next(one for one in names if getattr(MPI, f"THREAD_{one}") == level)
-    found |= {"rank": MPI.COMM_WORLD.rank, "size": MPI.COMM_WORLD.size}
-    write(folder, name, found)
+    levels = {getattr(MPI, f"THREAD_{word}"): word for word in _THREAD_LEVELS}
+    facts["threads"] = levels[level]
+    facts |= {"rank": MPI.COMM_WORLD.rank, "size": MPI.COMM_WORLD.size}
+    write(folder, name, facts)
     begin = time.perf_counter()
-    found["met"] = sorted(set(MPI.COMM_WORLD.allgather(found["host"])))
-    found["seconds"] = time.perf_counter() - begin
-    write(folder, name, found)
+    facts["met"] = sorted(set(MPI.COMM_WORLD.allgather(facts["host"])))
+    facts["seconds"] = time.perf_counter() - begin
+    write(folder, name, facts)
     MPI.Finalize()
     return 0
 

@@ -3,78 +3,98 @@
 from __future__ import annotations
 
 import json
-import re
+import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import cluster
+from labkit.cluster import slurm
 from labkit.errors import LabError
-
-from slurm.doctor.login import Plan
 
 # Slurm's words for a job that has not ended.
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 _RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING")
 RUN_SECONDS = 200  # the job's own limit is 2 minutes; Slurm looks at limits twice a minute
 FILE_SECONDS = 15  # until a file from a node is seen here: network file systems cache
+_SILENCES = 5  # answers without a state, then Slurm has lost the job
+
+
+class Plan(NamedTuple):
+    """The job that will be tried: nodes, ranks on each, and its options for sbatch."""
+
+    nodes: int
+    each: int
+    options: list[str]
 
 
 class Outcome(NamedTuple):
     """What became of the job. `state`: Slurm's word, or "QUEUED" when patience ended first, or "LOST".
 
-    `reason`: why it waits, in Slurm's word. `found`: file's stem -> what it says; `ranks` among them as a
-    list. `output`: the last lines that the job itself wrote.
+    `reason`: why it waits, in Slurm's word. `files`: the stem of each file that the job wrote, and what that
+    says; those of its ranks are in `ranks`. `output`: the last lines that the job itself wrote.
     """
 
     number: str
     state: str
     reason: str
-    found: dict
+    files: dict
     ranks: list[dict]
     output: str
 
 
-def try_out(env: Mapping[str, str], job: Plan, folder: Path, patience: float) -> Outcome:
+def plan(env: Mapping[str, str], wanted: int | None, partitions: Sequence[slurm.Partition]) -> Plan:
+    """Two nodes where the partitions have them, two ranks on each; one where a node has one GPU."""
+    nodes = wanted or min(2, max((partition.nodes for partition in partitions), default=1))
+    each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
+    options = ["--time=2", f"--nodes={nodes}", f"--ntasks-per-node={each}", "--job-name=labkit-doctor"]
+    further = env.get("LABKIT_SBATCH_OPTIONS", "")
+    try:
+        return Plan(nodes, each, options + shlex.split(further))
+    except ValueError as error:
+        raise LabError(f"LABKIT_SBATCH_OPTIONS in the site file is {further!r}: {error}.") from None
+
+
+def try_out(client: slurm.Client, job: Plan, folder: Path, patience: float) -> Outcome:
     """Submit the job, wait, read `folder`. Whatever ends this before the job, the job is cancelled."""
-    number = _submit(env, job, folder)
+    number = _submit(client, job, folder)
     over = False
     try:
-        state, reason = _wait(env, number, patience)
+        state, reason = _wait(client, number, patience)
         over = state not in ("QUEUED", "LOST")
     finally:
         if not over:
-            cluster.ask(env, "scancel", number)
-    found = _read(folder, expect=state == "COMPLETED")
-    ranks = [found.pop(name) for name in sorted(found) if name.startswith("rank-")]
+            client.ask("scancel", number)
+    files = _read(folder, expect=state == "COMPLETED")
+    ranks = [files.pop(name) for name in sorted(files) if name.startswith("rank-")]
     log = folder / "job.out"
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return Outcome(
-        number, state, reason, found, ranks, "\n".join(line for line in lines[-5:] if line.strip())
-    )
+    output = "\n".join(line for line in lines[-5:] if line.strip())
+    return Outcome(number, state, reason, files, ranks, output)
 
 
-def _submit(env: Mapping[str, str], job: Plan, folder: Path) -> str:
-    files = ["--parsable", f"--output={folder}/job.out", "slurm/doctor.sh", str(folder), sys.executable]
-    answer = cluster.ask(env, "sbatch", *job.options, *files, limit=90)
-    number = re.search(r"^(\d+)(;\S+)?$", answer.text, re.MULTILINE)
-    if not answer.ok or not number:
-        raise LabError(f"sbatch did not take the doctor's job: {answer.reason or answer.text.strip()}")
-    return number[1]
+def _submit(client: slurm.Client, job: Plan, folder: Path) -> str:
+    script = ["slurm/doctor.sh", str(folder), sys.executable]
+    try:
+        return client.submit(*job.options, f"--output={folder}/job.out", *script)
+    except slurm.Failed as failed:
+        raise LabError(f"sbatch did not take the doctor's job: {failed.reason}") from None
 
 
-def _wait(env: Mapping[str, str], number: str, patience: float) -> tuple[str, str]:
+def _wait(client: slurm.Client, number: str, patience: float) -> tuple[str, str]:
     """(state, reason) when the job has ended, or "QUEUED" after `patience` seconds without a start."""
-    begin, started, silent, last = time.monotonic(), None, 0, ""
+    begin = time.monotonic()
+    started = None
+    silences = 0
+    shown = ""
     while True:
-        state, reason = _state(env, number)
+        state, reason = _state(client, number)
         now = time.monotonic()
-        silent = silent + 1 if state == "" else 0
+        silences = 0 if state else silences + 1
         if state in _RUNNING and started is None:
             started = now
-        if silent > 5:
+        if silences > _SILENCES:
             return "LOST", "Slurm no longer says anything about it"
         if state and state not in (*_WAITING, *_RUNNING):
             return state, reason
@@ -82,18 +102,20 @@ def _wait(env: Mapping[str, str], number: str, patience: float) -> tuple[str, st
             return "QUEUED", reason
         if started is not None and now - started > RUN_SECONDS:
             return "LOST", f"it did not end within {RUN_SECONDS} s"
-        words = f"Job {number} waits: {reason}." if started is None else f"Job {number} runs."
-        if words != last and sys.stderr.isatty():
-            print(words, file=sys.stderr)
-            last = words
+        sentence = f"Job {number} waits: {reason}." if started is None else f"Job {number} runs."
+        if sentence != shown and sys.stderr.isatty():
+            print(sentence, file=sys.stderr)
+            shown = sentence
         time.sleep(0.5 if now - begin < 20 else 3.0)
 
 
-def _state(env: Mapping[str, str], number: str) -> tuple[str, str]:
-    """Slurm's words for the job: state, and the reason why it waits or failed."""
-    text = cluster.ask(env, "scontrol", "show", "job", "-o", number).text
-    state, reason = re.search(r"\bJobState=(\S+)", text), re.search(r"\bReason=(\S+)", text)
-    return (state[1] if state else ""), (reason[1] if reason else "")
+def _state(client: slurm.Client, number: str) -> tuple[str, str]:
+    """Slurm's words for the job: state, and the reason why it waits or failed; "" where it says nothing."""
+    try:
+        fields = client.job(number)
+    except slurm.Failed:
+        return "", ""
+    return fields.get("JobState", ""), fields.get("Reason", "")
 
 
 def _read(folder: Path, expect: bool) -> dict:

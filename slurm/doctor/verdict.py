@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from labkit import doctor, labfile, paths
+from labkit.cluster import sites
 
-from slurm import job as slurm_job
 from slurm.doctor import node
-from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, nodes, some
-from slurm.doctor.login import Plan
-from slurm.doctor.trial import Outcome
+from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
+from slurm.doctor.trial import Outcome, Plan
 
 
 def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Iterator[Finding]:
@@ -22,10 +21,11 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
             "The job was cancelled. Wait longer with PATIENCE=600, or ask for one node with NODES=1.",
         )
         return
-    if not outcome.found:
+    if not outcome.files:
         yield _nothing_came(site, outcome)
         return
-    begun, launch = outcome.found.get("begun", {}), outcome.found.get("launch", {})
+    begun = outcome.files.get("begun", {})
+    launch = outcome.files.get("launch", {})
     yield Finding(OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python.")
     yield from _started(env, job, outcome, launch)
     if not outcome.ranks:
@@ -33,51 +33,53 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
     yield from _hardware(env, outcome.ranks)
     yield from _network(outcome.ranks)
     yield from _mpi(site, env, outcome.ranks)
-    for sentence in outcome.found.get("node", {}).get("advice", []):
+    for sentence in outcome.files.get("node", {}).get("advice", []):
         if not sentence.startswith("MPI allows"):  # said of the ranks already
             yield Finding(NOTE, sentence)
 
 
 def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
     """Stem -> status and sentence: what the node's doctor says, with the site's launcher to start ranks."""
-    report = outcome.found.get("node")
+    report = outcome.files.get("node")
     if report is None:
         return {}
     if any(rank.get("size", 0) > 1 for rank in outcome.ranks):
         report["mpi"]["launcher"] = env.get("LABKIT_LAUNCHER", "srun")
-    found = {}
+    labs = {}
     for stem, header in labfile.headers(paths.root()).items():
         status, sentence = doctor.judge(header, report)
-        found[stem] = {"status": status, "sentence": sentence}
-    return found
+        labs[stem] = {"status": status, "sentence": sentence}
+    return labs
 
 
 def _nothing_came(site: str, outcome: Outcome) -> Finding:
-    said = f" It said: {outcome.output}" if outcome.output else ""
+    output = f" It said: {outcome.output}" if outcome.output else ""
     if outcome.state == "COMPLETED" or not outcome.output:
         return Finding(
             WRONG,
             f"Job {outcome.number} ended ({outcome.state}), but nothing that it wrote is seen here. Do the "
             f"nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system that they share.",
         )
-    return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{said}")
+    return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{output}")
 
 
 def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mapping) -> Iterator[Finding]:
     """Did the launcher start as many ranks as asked, on the nodes asked, and do they know of each other?"""
-    launcher, ranks = env.get("LABKIT_LAUNCHER", ""), outcome.ranks
-    wanted, met = launch.get("ranks", 0), [rank for rank in ranks if "met" in rank]
-    said = f" It said: {launch['said']}" if launch.get("said") else ""
+    launcher = env.get("LABKIT_LAUNCHER", "")
+    ranks = outcome.ranks
+    met = [rank for rank in ranks if "met" in rank]
+    wanted = launch.get("ranks", 0)
+    output = f" It said: {launch['said']}" if launch.get("said") else ""
     if not launch:
         yield Finding(WRONG, f"Job {outcome.number} ended ({outcome.state}) before it started its ranks.")
     elif launch["status"] is None:
         yield Finding(
             WRONG,
             f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a "
-            f"message within {node.RANKS_SECONDS} s. Does an interface not reach the other node?{said}",
+            f"message within {node.RANKS_SECONDS} s. Does an interface not reach the other node?{output}",
         )
     elif not ranks:
-        yield Finding(WRONG, f"{launcher} started no rank (status {launch['status']}).{said}")
+        yield Finding(WRONG, f"{launcher} started no rank (status {launch['status']}).{output}")
     elif any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
         yield Finding(
             WRONG,
@@ -85,15 +87,15 @@ def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mappin
             "understand this launcher. Try another --mpi= (`srun --mpi=list`) or the library's own mpiexec.",
         )
     elif launch["status"] or len(met) < wanted:
-        yield Finding(WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{said}")
+        yield Finding(WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{output}")
     else:
         hosts = met[0]["met"]
         slowest = max(rank["seconds"] for rank in met)
         status = OK if len(hosts) == job.nodes else WRONG
         yield Finding(
             status,
-            f"{launcher} started {wanted} ranks on {nodes(len(hosts))} ({', '.join(hosts)}); they exchanged "
-            f"their first message in {slowest:.2g} s.",
+            f"{launcher} started {wanted} ranks on {some([len(hosts)], 'node')} ({', '.join(hosts)}); they "
+            f"exchanged their first message in {slowest:.2g} s.",
         )
 
 
@@ -108,7 +110,8 @@ def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
         )
     number = env.get("LABKIT_GPUS_PER_NODE", "")
     wanted = int(number) if number.isdecimal() else 0
-    gpus, devices = min(rank["gpus"] for rank in ranks), min(rank["devices"] for rank in ranks)
+    gpus = min(rank["gpus"] for rank in ranks)
+    devices = min(rank["devices"] for rank in ranks)
     if wanted and max(gpus, devices) < wanted:
         yield Finding(
             WRONG,
@@ -149,8 +152,9 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
         return
     if len(families) > 1:
         yield Finding(WRONG, f"The ranks load different MPI libraries: {', '.join(families)}.")
-    rank, wanted = next(rank for rank in ranks if "family" in rank), env.get("LABKIT_MPI", "")
-    if wanted and rank["family"] not in slurm_job.FLAVORS.get(wanted, ()):
+    rank = next(rank for rank in ranks if "family" in rank)
+    wanted = env.get("LABKIT_MPI", "")
+    if wanted and rank["family"] not in sites.FLAVORS.get(wanted, ()):
         yield Finding(
             WRONG,
             f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]} ({', '.join(rank['files'])}): "
@@ -162,6 +166,4 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
     if levels == ["MULTIPLE"]:
         yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
     elif levels:
-        report = {"mpi": {"files": [], "threads": f"MPI_THREAD_{levels[0]}", "family": rank["family"]}}
-        report["mpi"]["cuda_built"], report["gpu"] = None, {"devices": []}
-        yield Finding(WRONG, doctor.advice(report, env)[0])
+        yield Finding(WRONG, doctor.thread_advice(rank["family"], f"MPI_THREAD_{levels[0]}"))

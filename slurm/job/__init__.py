@@ -1,11 +1,11 @@
-"""FACE of slurm.job."""
+"""What a batch job does on its first node: `python -m slurm.job NN_name`, which slurm/launch.sh calls.
 
-from slurm.job.header import FLAVORS
-from slurm.job.launcher import command
-from slurm.job.shape import read
+| name | what it is |
+|---|---|
+| `shape` | the job as Slurm describes it: `shape.read(env)` gives nodes, ranks on each, cores, GPUs |
+| `launcher` | `launcher.command(…)`: what starts the job's ranks, from the site file's LABKIT_LAUNCHER |
+"""
 
-__all__ = [
-    "FLAVORS",
-    "command",
-    "read",
-]
+from slurm.job import launcher, shape
+
+__all__ = ["launcher", "shape"]

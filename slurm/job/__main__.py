@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +27,8 @@ from labkit.errors import LabError
 from slurm.job import header, launcher, outcome
 from slurm.job import shape as job_shape
 
-PATIENCE = (
-    15.0  # seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default
-)
+# Seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default.
+PATIENCE = 15.0
 
 
 def main(arguments: list[str]) -> int:
@@ -45,7 +43,8 @@ def main(arguments: list[str]) -> int:
 def run(lab: str) -> int:
     """As `main`; a LabError is for the caller to show."""
     began = time.monotonic()
-    stem, env = labfile.find(lab), dict(os.environ)
+    stem = labfile.find(lab)
+    env = dict(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")
     if solved:
@@ -54,13 +53,13 @@ def run(lab: str) -> int:
     env |= job_shape.environment(shape, launch.THREAD_VARIABLES, env)
     settings = shlex.split(env.get("SET", ""))
     values = dict(labfile.read_setting(text) for text in settings)
-    said = None if solved else copies.sync(stem, paths.root())
-    _say(header.header(stem, shape, env, solved, settings), said)
+    newer = None if solved else copies.sync(stem, paths.root())
+    _say(header.header(stem, shape, env, solved, settings), newer)
     path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
     with copies.with_parameters(path, values) as script, _folder(shape) as folder:
         env["LABKIT_NOTES"] = str(folder)
         command = launcher.command(shape, [sys.executable, str(script)], env, folder)
-        _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {_short(command, folder)}", "")
+        _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {_short(command)}", "")
         return _follow(command, env, shape, folder, stem)
 
 
@@ -68,10 +67,9 @@ def _say(*lines: str | None) -> None:
     print(*(line for line in lines if line is not None), sep="\n", flush=True)
 
 
-def _short(command: list[str], folder: Path) -> str:
+def _short(command: list[str]) -> str:
     """The command as a person would type it in the checkout."""
-    root = f"{paths.root()}{os.sep}"
-    return shlex.join(command).replace(root, "")
+    return shlex.join(command).replace(f"{paths.root()}{os.sep}", "")
 
 
 @contextlib.contextmanager
@@ -83,67 +81,38 @@ def _folder(shape: job_shape.Shape) -> Iterator[Path]:
 
 def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path, stem: str) -> int:
     """Start the ranks and wait for them. The last lines say what went wrong, if something did."""
-    began, listener = time.monotonic(), outcome.Listener()
-    process = subprocess.Popen(
-        command, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    ear = threading.Thread(target=_listen, args=(process.stderr, listener), daemon=True)
-    ear.start()
-    ended = _wait(process)
-    ear.join(2.0)
-    failure = outcome.first_failure(folder, listener)
-    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    if ended:
-        code = code or 128 + signal.SIGTERM
-        failure = outcome.ended_by_slurm(shape.number, folder, listener)
-    elif failure:
-        # srun gives the highest status, most often that of the ranks it ended; a launcher may lose it at all.
-        code = listener.status() or code or 1
-    seconds = time.monotonic() - began
-    if code == 0:
-        seen = outcome.hosts(folder)
-        where = " and ".join(sorted(set(seen))) or "?"
-        _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
-        if len(seen) < shape.ranks:
-            _say(f"Only {len(seen)} of them were seen here: {folder.parent} must be a folder of all nodes.")
-        return 0
-    what = (
-        failure or "No rank left a message, and the launcher does not say which one failed first; see above."
-    )
-    _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", what)
-    return code
+    began = time.monotonic()
+    listener = outcome.Listener()
 
-
-def _listen(stream, listener: outcome.Listener) -> None:
-    """Pass on what ranks and launcher write on stderr, and hear what the launcher says of them."""
-    for line in stream:
+    def hear(line: bytes) -> None:
+        """Pass on what ranks and launcher write on stderr; hear what the launcher says of them."""
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
         listener.hear(line.decode(errors="replace").rstrip(), time.time())
 
-
-def _wait(process: subprocess.Popen) -> bool:
-    """Wait for the launcher. True if Slurm told this job to end meanwhile: then the launcher is told, too."""
-    told: list[float] = []
-
-    def pass_on(*_) -> None:
-        told.append(time.monotonic())
-        if len(told) == 1:
-            process.send_signal(signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, pass_on)
-    try:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-                return bool(told)
-            if told and time.monotonic() > told[0] + PATIENCE:
-                process.kill()
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        signal.signal(signal.SIGTERM, before)
+    ended = launch.run_to_end(
+        command, patience=PATIENCE, hear=hear, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL
+    )
+    code = ended.status
+    if ended.cause:
+        code = code or 128 + signal.SIGTERM
+        failure = outcome.ended_by_slurm(shape.number, folder, listener)
+    else:
+        failure = outcome.first_failure(folder, listener)
+        if failure:
+            # srun gives the highest status, most often that of the ranks it ended; a launcher may lose it.
+            code = listener.status() or code or 1
+    seconds = time.monotonic() - began
+    if code == 0:
+        hosts = outcome.hosts(folder)
+        where = " and ".join(sorted(set(hosts))) or "?"
+        _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
+        if len(hosts) < shape.ranks:
+            _say(f"Only {len(hosts)} of them were seen here: {folder.parent} must be a folder of all nodes.")
+        return 0
+    unknown = "No rank left a message, and the launcher does not say which one failed first; see above."
+    _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", failure or unknown)
+    return code
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import launch
+from labkit import cluster, launch
 
-# A rank that gives up stays for a moment (labkit.errors): a death that a note caused comes later than this.
+# A rank that gives up stays for a moment: a death that its note caused comes later than this.
 SAME_MOMENT = 0.25  # seconds
 
 
@@ -50,18 +49,19 @@ class Listener:
 
     def status(self) -> int | None:
         """The exit status of the first rank that ended with one, else 128 + the signal of the first."""
-        told = [re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", dead.how) for dead in self.deaths]
-        first = next((int(match[1]) for match in told if match), None)
-        if first is None and self.deaths:
-            first = next(
-                (128 + n for n, name in _SIGNALS.items() if name and name in self.deaths[0].how), None
-            )
-        return first
+        for death in self.deaths:
+            status = re.search(r"(?i)exit(?:ed with)? (?:code|status):? (\d+)", death.how)
+            if status:
+                return int(status[1])
+        if self.deaths:
+            how = self.deaths[0].how
+            return next((128 + number for number, name in _SIGNALS.items() if name and name in how), None)
+        return None
 
     def hear(self, line: str, when: float) -> None:
-        found = next((match for pattern in _LINES if (match := pattern.search(line))), None)
-        if found:
-            self.deaths.append(Death(when, int(found["rank"]), found["host"], found["how"].strip()))
+        told = next(filter(None, (pattern.search(line) for pattern in _LINES)), None)
+        if told:
+            self.deaths.append(Death(when, int(told["rank"]), told["host"], told["how"].strip()))
         elif match := _CAUSE.search(line):
             self.cause = _CAUSES[match[1]]
         elif match := _NODE.search(line):
@@ -92,10 +92,8 @@ def first_failure(folder: Path, listener: Listener) -> str | None:
 
 def _notes(folder: Path) -> list[dict]:
     """What the ranks left, the first one first."""
-    found = [
-        json.loads(text) for path in folder.glob("failed.*") if (text := path.read_text(encoding="utf-8"))
-    ]
-    return sorted(found, key=lambda note: (note["when"], note["rank"]))
+    texts = [path.read_text(encoding="utf-8") for path in folder.glob("failed.*")]
+    return sorted(map(json.loads, filter(None, texts)), key=lambda note: (note["when"], note["rank"]))
 
 
 def _of_note(notes: list[dict]) -> str:
@@ -114,7 +112,8 @@ def _of_note(notes: list[dict]) -> str:
 def ended_by_slurm(job: str, folder: Path, listener: Listener) -> str:
     """Why Slurm ended the job, and the line in which each rank was then."""
     facts = _facts(job)
-    state, reason = facts.get("JobState"), facts.get("Reason")
+    state = facts.get("JobState")
+    reason = facts.get("Reason")
     if "TIMEOUT" in (state, listener.cause) or reason == "TimeLimit":
         limit = facts.get("TimeLimit", "see --time")
         sentence = f"Slurm ended job {job} at its time limit, {limit} hours:minutes:seconds (`--time`)."
@@ -131,10 +130,9 @@ def ended_by_slurm(job: str, folder: Path, listener: Listener) -> str:
 def _facts(job: str) -> dict[str, str]:
     """What the controller says of the job (which may be COMPLETING by now); {} where it does not answer."""
     try:
-        done = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
+        return cluster.slurm.Client().job(job, limit=10)
+    except cluster.slurm.Failed:
         return {}
-    return dict(re.findall(r"\b(JobState|Reason|TimeLimit)=(\S+)", done.stdout))
 
 
 def hosts(folder: Path) -> list[str]:
@@ -146,7 +144,7 @@ def hosts(folder: Path) -> list[str]:
 def _places(folder: Path) -> str:
     """Where the ranks were, the odd one out first: it is most often the one for which the others waited."""
     groups: dict[str, list[int]] = {}
-    for path in sorted(folder.glob("stack.*"), key=lambda one: int(one.suffix[1:])):
+    for path in sorted(folder.glob("stack.*"), key=lambda file: int(file.suffix[1:])):
         frame = launch.innermost(main_thread(path.read_text(encoding="utf-8", errors="replace")))
         if frame:
             groups.setdefault(frame.stuck_place(), []).append(int(path.suffix[1:]))
@@ -158,8 +156,8 @@ def _places(folder: Path) -> str:
 def main_thread(dump: str) -> list[launch.Frame]:
     """The frames of the main thread, outermost first, in what faulthandler wrote; [] if it is not there."""
     for block in re.split(r"(?m)^(?=(?:Current thread|Thread) 0x)", dump):
-        found = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
-        frames = [launch.Frame(file, int(number), function) for file, number, function in found][::-1]
+        lines = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
+        frames = [launch.Frame(file, int(number), function) for file, number, function in reversed(lines)]
         if frames and frames[0].function == "<module>":
             return frames
     return []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import world
+from labkit import cluster, world
 from labkit.errors import LabError
 
 
@@ -27,11 +26,10 @@ class Shape(NamedTuple):
 
     def places(self) -> list[tuple[str, int]]:
         """(host, local rank) by rank: the ranks fill one node after the other."""
-        return [
-            (host, local)
-            for host, count in zip(self.hosts, self.tasks, strict=True)
-            for local in range(count)
-        ]
+        places = []
+        for host, count in zip(self.hosts, self.tasks, strict=True):
+            places += [(host, local) for local in range(count)]
+        return places
 
 
 def read(env: Mapping[str, str]) -> Shape:
@@ -51,14 +49,9 @@ def read(env: Mapping[str, str]) -> Shape:
 def _hosts(nodes: str) -> tuple[str, ...]:
     """ "node[1-2]" written out, by Slurm itself."""
     try:
-        done = subprocess.run(
-            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, timeout=30
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LabError(f"scontrol, which names this job's nodes, cannot be run ({error}).") from None
-    if done.returncode or not done.stdout.split():
-        raise LabError(f"scontrol cannot name the nodes {nodes!r} of this job: {done.stderr.strip()}")
-    return tuple(done.stdout.split())
+        return tuple(cluster.slurm.Client().call("scontrol", "show", "hostnames", nodes).split())
+    except cluster.slurm.Failed as failed:
+        raise LabError(f"scontrol cannot name the nodes {nodes!r} of this job: {failed.reason}.") from None
 
 
 def device_map(shape: Shape, dev: Path = Path("/dev")) -> list[str]:
@@ -71,9 +64,9 @@ def device_map(shape: Shape, dev: Path = Path("/dev")) -> list[str]:
     if len(lines) > 18:  # sixteen ranks show how it goes on
         lines[17:] = [f"  … and so on, to rank {shape.ranks - 1} on {shape.hosts[-1]}"]
     if shape.gpus and not real:
-        many = f"{shape.gpus} GPU{'s' * (shape.gpus != 1)}"
+        count = "1 GPU" if shape.gpus == 1 else f"{shape.gpus} GPUs"
         lines.append(
-            f"  Slurm counts {many} on each node, but this node has no NVIDIA device: the ranks use cores."
+            f"  Slurm counts {count} on each node, but this node has no NVIDIA device: the ranks use cores."
         )
     return lines
 

@@ -12,8 +12,9 @@ from slurm.tabletop import needs
 from slurm.tabletop.settings import CPUS, Settings
 
 HERE = Path(__file__).resolve().parent
+INSIDE = HERE / "inside"  # what runs inside of the cluster's namespaces
 ROOT = HERE.parents[1]
-RUN = "/dev/shm/.tabletop"  # as in cluster.sh
+RUN = "/dev/shm/.tabletop"  # as in inside/cluster.sh
 COMMANDS = ("sinfo", "sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sattach", "sprio", "sdiag")
 OWN = ("sacct", "tabletop-node")
 
@@ -144,7 +145,7 @@ def _write_commands(state: Path, name: str) -> None:
         "root": str(ROOT),
         "tools": str(Path(needs.program("sinfo")).parent),
     }
-    text = (HERE / "enter.sh").read_text(encoding="utf-8")
+    text = (INSIDE / "enter.sh").read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"@{key}@", shlex.quote(value), 1)
     door = state / "bin" / "tabletop-enter"

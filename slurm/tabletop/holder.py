@@ -12,9 +12,8 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-from slurm.tabletop import needs
+from slurm.tabletop import config, needs
 
-HERE = Path(__file__).resolve().parent
 _INNER = ["--mount", "--propagation", "slave", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
 
 
@@ -22,10 +21,13 @@ _started: dict[int, subprocess.Popen] = {}  # by process id: Python warns of one
 
 
 def start(state: Path, nodes: int) -> subprocess.Popen:
-    """Start cluster.sh as process 1 of namespaces of its own; note it in `state/holder`. Raises LabError."""
+    """Start inside/cluster.sh as process 1 of namespaces of its own, and note it in `state/holder`.
+
+    Raises LabError.
+    """
     log = (state / "log" / "cluster.log").open("ab")
     inner = [needs.program("unshare"), *_INNER, "--mount-proc"]
-    command = [*inner, "bash", str(HERE / "cluster.sh"), str(state), str(nodes)]
+    command = [*inner, "bash", str(config.INSIDE / "cluster.sh"), str(state), str(nodes)]
     env = _environment()
     options = {"stdout": log, "stderr": log, "env": env, "cwd": "/", "start_new_session": True}
     before = os.readlink("/proc/self/ns/net")

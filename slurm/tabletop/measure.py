@@ -13,15 +13,11 @@ from slurm.tabletop import config
 from slurm.tabletop.settings import spell_rate
 from slurm.tabletop.table import Tabletop
 
-LINK = str(config.HERE / "link.py")
+LINK = str(config.INSIDE / "link.py")
 SITE = str(config.ROOT / "slurm" / "sites" / "tabletop.sh")
 RATES = (50e6, 100e6, 200e6, 500e6, 1e9, 2e9)
-WITH_SITE = [
-    "bash",
-    "-c",
-    f'source {shlex.quote(SITE)} && exec "$@"',
-    "bash",
-]  # MPI's settings, as for a lab
+# MPI's settings, as for a lab.
+WITH_SITE = ["bash", "-c", f'source {shlex.quote(SITE)} && exec "$@"', "bash"]
 
 
 def tcp(table: Tabletop, rate: float, source: int, target: int, seconds: float = 1.5) -> float:
@@ -60,8 +56,9 @@ def all_rates(table: Tabletop, rates=RATES, with_mpi: bool = True):
         for rate in rates:
             for node in (1, 2):
                 table.slow(node, spell_rate(rate))
-            one, other = tcp(table, rate, 1, 2), tcp(table, rate, 2, 1)
-            yield rate, one, other, mpi(table, rate) if with_mpi else None
+            there = tcp(table, rate, 1, 2)
+            back = tcp(table, rate, 2, 1)
+            yield rate, there, back, mpi(table, rate) if with_mpi else None
     finally:
         for node in (1, 2):
             table.heal(node)
@@ -72,7 +69,6 @@ def report(table: Tabletop) -> None:
     print(f"{'asked':>8} {'TCP 1->2':>10} {'TCP 2->1':>10} {'MPI Sendrecv':>13}   [mbit/s]; least/asked")
     for rate, *measured in all_rates(table):
         share = min(measured) / rate * 1e6
-        print(
-            f"{spell_rate(rate):>8} " + "{:>10.1f} {:>10.1f} {:>13.1f}".format(*measured) + f"   {share:.3f}",
-            flush=True,
-        )
+        there, back, by_mpi = measured
+        row = f"{spell_rate(rate):>8} {there:>10.1f} {back:>10.1f} {by_mpi:>13.1f}   {share:.3f}"
+        print(row, flush=True)

@@ -49,7 +49,7 @@ class Tabletop:
         return self.run(["tabletop-enter", *command], **options)
 
     def _node(self, *command: str) -> None:
-        done = self.inside(["bash", str(config.HERE / "node.sh"), *command], stdin=subprocess.DEVNULL)
+        done = self.inside(["bash", str(config.INSIDE / "node.sh"), *command], stdin=subprocess.DEVNULL)
         if done.returncode:
             raise LabError(f"node.sh {' '.join(command)} failed: {done.stderr.strip()}")
 

@@ -19,21 +19,21 @@ RATES = {"50mbit": 50e6, "100mbit": 100e6, "200mbit": 200e6, "500mbit": 500e6, "
 # One thread a rank: the nodes are one machine, and with more its cores are what is measured, not the link.
 STEP = (
     "source slurm/sites/tabletop.sh; export OMP_NUM_THREADS=1; "
-    "exec srun --mpi=pmi2 {python} -m tests.tabletop_ranks {what}"
+    "exec srun --mpi=pmi2 {python} -m tests.figures.tabletop_ranks {what}"
 )
 
 
 def job(table, ranks_per_node: int, what: str) -> dict:
-    """Run tests.tabletop_ranks as a job on two nodes; what its rank 0 found."""
+    """Run tests.figures.tabletop_ranks as a job on two nodes; what its rank 0 found."""
     script = STEP.format(python=sys.executable, what=what)
     options = ["-N2", f"--ntasks-per-node={ranks_per_node}", "-t", "30"]
     done = table.run(["salloc", *options, "bash", "-c", script], cwd=ROOT)
     if done.returncode:
         raise SystemExit(f"The job failed: {done.stderr.strip()}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    if found["ranks"] != 2 * ranks_per_node:
-        raise SystemExit(f"{found['ranks']} ranks ran, not {2 * ranks_per_node}.")
-    return found
+    result = json.loads(done.stdout.splitlines()[-1])
+    if result["ranks"] != 2 * ranks_per_node:
+        raise SystemExit(f"{result['ranks']} ranks ran, not {2 * ranks_per_node}.")
+    return result
 
 
 def gradients(table) -> None:
@@ -43,21 +43,22 @@ def gradients(table) -> None:
     for name, rate in RATES.items():
         for node in (1, 2):
             table.slow(node, name)
-        found = job(table, 1, "horovod vgg16 none")
-        p, taken = found["ranks"], found["none"]
-        bound = 2 * (p - 1) / p * found["bytes"] / (rate / 8)
-        spread = f"{taken['median']:6.2f} ({taken['q1']:.2f} to {taken['q3']:.2f})"
-        print(f"{name:>8}   {spread:<22} {bound:6.2f}   {taken['median'] / bound:5.2f}", flush=True)
+        result = job(table, 1, "horovod vgg16 none")
+        p = result["ranks"]
+        step = result["none"]
+        bound = 2 * (p - 1) / p * result["bytes"] / (rate / 8)
+        spread = f"{step['median']:6.2f} ({step['q1']:.2f} to {step['q3']:.2f})"
+        print(f"{name:>8}   {spread:<22} {bound:6.2f}   {step['median'] / bound:5.2f}", flush=True)
 
 
 def compare(table, link: str, ranks_per_node: int, what: str, title: str, first: str, second: str) -> None:
     """Two ways in turns in one job."""
     for node in (1, 2):
         table.slow(node, link)
-    found = job(table, ranks_per_node, what)
-    a, b = found[first]["median"], found[second]["median"]
-    ratio = f"{second} / {first} = {b / a:.2f}"
-    print(f"{title}, {link}: {first} {a:.3f} s, {second} {b:.3f} s; {ratio}", flush=True)
+    result = job(table, ranks_per_node, what)
+    before, after = result[first]["median"], result[second]["median"]
+    ratio = f"{second} / {first} = {after / before:.2f}"
+    print(f"{title}, {link}: {first} {before:.3f} s, {second} {after:.3f} s; {ratio}", flush=True)
 
 
 def main(only: str | None = None) -> None:

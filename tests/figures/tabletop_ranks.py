@@ -1,4 +1,4 @@
-"""What the ranks of tests.tabletop_figures run under srun. Rank 0 prints one line of JSON."""
+"""What the ranks of tests.figures.tabletop run under srun. Rank 0 prints one line of JSON."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def horovod_step(net: str, compressed: list[str]) -> dict:
         steps[name] = _step(optimizer, weights)
     from mpi4py import MPI
 
-    taken = timing.in_turns(steps, repeat=5, warmup=1, comm=MPI.COMM_WORLD)
-    return {"bytes": 4 * sum(sizes), **{name: _plain(one) for name, one in taken.items()}}
+    times = timing.in_turns(steps, repeat=5, warmup=1, comm=MPI.COMM_WORLD)
+    return {"bytes": 4 * sum(sizes), **{name: _plain(measured) for name, measured in times.items()}}
 
 
 def _step(optimizer, weights):
@@ -52,27 +52,27 @@ def two_level(nbytes: int) -> dict:
     comm = MPI.COMM_WORLD
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     leaders = comm.Split(0 if node.rank == 0 else MPI.UNDEFINED)
-    mine, total, box = (np.full(nbytes // 4, value, np.float32) for value in (1, 0, 0))
+    own, total, of_node = (np.full(nbytes // 4, value, np.float32) for value in (1, 0, 0))
 
     def levels():
-        node.Reduce(mine, box)
+        node.Reduce(own, of_node)
         if leaders != MPI.COMM_NULL:
-            leaders.Allreduce(box, total)
+            leaders.Allreduce(of_node, total)
         node.Bcast(total)
 
     levels()
     assert (total == comm.size).all(), "the two-level sum is wrong"
-    calls = {"flat": lambda: comm.Allreduce(mine, total), "two levels": levels}
-    taken = timing.in_turns(calls, repeat=7, warmup=1, comm=comm)
-    return {"bytes": nbytes, **{name: _plain(one) for name, one in taken.items()}}
+    calls = {"flat": lambda: comm.Allreduce(own, total), "two levels": levels}
+    times = timing.in_turns(calls, repeat=7, warmup=1, comm=comm)
+    return {"bytes": nbytes, **{name: _plain(measured) for name, measured in times.items()}}
 
 
-def _plain(taken) -> dict:
-    return {"median": taken.median, "q1": taken.q1, "q3": taken.q3}
+def _plain(measured) -> dict:
+    return {"median": measured.median, "q1": measured.q1, "q3": measured.q3}
 
 
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    found = two_level(int(rest[0])) if what == "two_level" else horovod_step(rest[0], rest[1:])
+    result = two_level(int(rest[0])) if what == "two_level" else horovod_step(rest[0], rest[1:])
     if world.is_root():
-        print(json.dumps({**found, "ranks": world.size()}), flush=True)
+        print(json.dumps({**result, "ranks": world.size()}), flush=True)

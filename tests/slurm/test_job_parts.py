@@ -1,9 +1,10 @@
-"""What a batch job does on its first node, part by part; whole jobs are in tests/test_slurm.py."""
+"""What a batch job does on its first node, part by part; whole jobs are in tests/slurm/test_jobs.py."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 
 import jupytext
@@ -76,11 +77,13 @@ def launcher(slurm, tmp_path):
         path.write_text("#!/bin/sh\necho HYDRA build details\n")
         path.chmod(0o755)
 
-    def command(words: str, **more: str) -> str:
-        env = slurm | {"PATH": os.environ["PATH"], "LABKIT_LAUNCHER": words, "MPI_HOME": str(tmp_path)} | more
+    def command(chosen: str, **more: str) -> str:
+        env = (
+            slurm | {"PATH": os.environ["PATH"], "LABKIT_LAUNCHER": chosen, "MPI_HOME": str(tmp_path)} | more
+        )
         shape = job_shape.read(env)
-        found = job_launcher.command(shape, ["python", "x.py"], env, tmp_path)
-        return " ".join(found).replace(f"{tmp_path}/bin/", "").replace(f"{tmp_path}/", "")
+        command = job_launcher.command(shape, ["python", "x.py"], env, tmp_path)
+        return " ".join(command).replace(f"{tmp_path}/bin/", "").replace(f"{tmp_path}/", "")
 
     return command
 
@@ -94,9 +97,11 @@ def test_srun(launcher):
 
 
 def test_mpirun_rsh(launcher, tmp_path):
-    said = launcher("mpirun_rsh -export-all", MV2_USE_CUDA="1", OMP_NUM_THREADS="2", OTHER="x", SITE="here")
+    command = launcher(
+        "mpirun_rsh -export-all", MV2_USE_CUDA="1", OMP_NUM_THREADS="2", OTHER="x", SITE="here"
+    )
     pairs = "MV2_USE_CUDA=1 OMP_NUM_THREADS=2 SITE=here SLURM_JOB_ID=5"
-    assert said == f"mpirun_rsh -export-all -np 3 -hostfile hosts {pairs} python x.py"
+    assert command == f"mpirun_rsh -export-all -np 3 -hostfile hosts {pairs} python x.py"
     assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
 
 
@@ -150,8 +155,6 @@ def test_what_launchers_say_of_a_rank(lines, says, tmp_path):
     listener = outcome.Listener()
     for number, line in enumerate(lines):
         listener.hear(line, float(number))
-    import re
-
     assert re.search(says, outcome.first_failure(tmp_path, listener))
 
 

@@ -11,7 +11,7 @@ import time
 
 import labkit
 import pytest
-from labkit import cluster
+from labkit.cluster import sites
 
 from slurm import tabletop
 from tests.authoring import tiny_lab
@@ -43,9 +43,13 @@ class Site:
         text += "".join(f'export {key}="{value}"\n' for key, value in changes.items())
         (self.root / f"slurm/sites/{name}.sh").write_text(text, encoding="utf-8")
 
-    def labkit(self, *words: str, **more) -> subprocess.CompletedProcess:
-        env = {**self.env, **more.pop("env", {})}
-        return self._python("-m", "labkit", *words, env=env, **more)
+    def make_site(self, answers: str) -> subprocess.CompletedProcess:
+        """`make site`, with these answers on its stdin."""
+        return self._python("-m", "slurm.new_site", env=self.env, input=answers)
+
+    def doctor(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        """`make doctor SITE=…`."""
+        return self._python("-m", "slurm.doctor", *arguments, env=self.env | variables)
 
 
 @pytest.fixture
@@ -73,7 +77,7 @@ def jobs(table) -> list[str]:
 def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     said = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
     said += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\n"
-    ended = site.labkit("site", input=said)
+    ended = site.make_site(said)
     assert ended.returncode == 0, ended
     for sentence in (
         "slurm/sites/tabletop.sh is there already, and is left as it is. Choose another name.",
@@ -92,42 +96,42 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     text = (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8")
     for line in text.splitlines():
         assert not line or line.startswith("# ") or test_sites.LINE.fullmatch(line), line
-    found = cluster.load("mine", {"PATH": os.environ["PATH"]})
+    found = sites.load("mine", {"PATH": os.environ["PATH"]})
     assert found["SITE"] == "mine"
     assert found["SBATCH_PARTITION"] == "tabletop"
     assert found["SBATCH_GPUS_PER_NODE"] == found["LABKIT_GPUS_PER_NODE"] == "2"
     assert found["LABKIT_LAUNCHER"] == "srun --mpi=pmi2"
     assert found["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"  # 16 cores for 2 GPUs
     assert "SBATCH_ACCOUNT" not in found
-    again = site.labkit("site", input="mine\n")
+    again = site.make_site("mine\n")
     assert again.returncode == 1
     assert "mine.sh is there already" in again.stdout
     assert (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8") == text
 
 
 def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
-    ended = site.labkit("site", input="mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n")
+    ended = site.make_site("mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n")
     assert ended.returncode == 0, ended
     assert "Without GPUs in a node the form is none." in ended.stdout
-    assert cluster.load("mine")["LABKIT_GPU_FORM"] == "none"
+    assert sites.load("mine")["LABKIT_GPU_FORM"] == "none"
     update = ["scontrol", "update", "partitionname=tabletop"]
     assert table.run([*update, "state=inactive"]).returncode == 0
     try:
-        ended = site.labkit("site", input="other\nproj\n\n2\ngres\ngres\nsrun\n-\nmpich\n")
+        ended = site.make_site("other\nproj\n\n2\ngres\ngres\nsrun\n-\nmpich\n")
     finally:
         table.run([*update, "state=up"])
     assert ended.returncode == 0, ended
     assert "Slurm refuses such a job: Required partition not available" in ended.stdout
     assert ended.stdout.count("Say the same again to keep it.") == 1
     assert "Kept, since you said it twice." in ended.stdout
-    assert cluster.load("other")["SBATCH_GRES"] == "gpu:2"
-    assert cluster.load("other", {"PATH": os.environ["PATH"]})["SBATCH_ACCOUNT"] == "proj"
+    assert sites.load("other")["SBATCH_GRES"] == "gpu:2"
+    assert sites.load("other", {"PATH": os.environ["PATH"]})["SBATCH_ACCOUNT"] == "proj"
 
 
 def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
     before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
     for said in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n"):
-        ended = without_slurm.labkit("site", input=said)
+        ended = without_slurm.make_site(said)
         assert ended.returncode == 1, ended
         assert ended.stderr.startswith("The answers ended at the question ")
         assert len(ended.stderr.splitlines()) == 1
@@ -135,17 +139,15 @@ def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
 
 
 def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_slurm):
-    ended = without_slurm.labkit(
-        "site", input="far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n"
-    )
+    ended = without_slurm.make_site("far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n")
     assert ended.returncode == 0, ended
     assert "Slurm does not answer here (" in ended.stdout
-    found = cluster.load("far", {"PATH": os.environ["PATH"]})
+    found = sites.load("far", {"PATH": os.environ["PATH"]})
     assert found["SBATCH_GRES"] == "gpu:4"
     assert found["SBATCH_ACCOUNT"] == "proj_1"
     assert found["LABKIT_LAUNCHER"] == "mpirun_rsh -export-all"
-    assert cluster.load("far", {"PATH": os.environ["PATH"], "SBATCH_ACCOUNT": "me"})["SBATCH_ACCOUNT"] == "me"
-    ended = without_slurm.labkit("site", input='x\n$(id)\n"\n')
+    assert sites.load("far", {"PATH": os.environ["PATH"], "SBATCH_ACCOUNT": "me"})["SBATCH_ACCOUNT"] == "me"
+    ended = without_slurm.make_site('x\n$(id)\n"\n')
     assert ended.stdout.count("may stand in an answer") == 2
     assert not (without_slurm.root / "slurm/sites/x.sh").exists()
 
@@ -155,7 +157,7 @@ def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_sl
 
 @pytest.mark.slow
 def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
-    ended = site.labkit("doctor", "--site", "tabletop")
+    ended = site.doctor("tabletop")
     assert ended.returncode == 0, ended
     for sentence in (
         "ok         Slurm 2",
@@ -178,7 +180,7 @@ def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
 @pytest.mark.slow
 def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", LABKIT_GPUS_PER_NODE="4")
-    ended = site.labkit("doctor", "--site", "wrong", "--nodes", "1")
+    ended = site.doctor("wrong", "--nodes", "1")
     assert ended.returncode == 1, ended
     assert "each of which thinks it is alone" in ended.stdout
     assert "Try another --mpi=" in ended.stdout
@@ -209,18 +211,18 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
         ({"LABKIT_SBATCH_OPTIONS": "--cpus-per-task=99"}, ("configuration is not available",)),
     ):
         site.write("refused", **changes)
-        ended = site.labkit("doctor", "--site", "refused")
+        ended = site.doctor("refused")
         assert ended.returncode == 1, ended
         assert ended.stderr == ""
-        for words in says:
-            assert words in ended.stdout, (changes, ended.stdout)
+        for sentence in says:
+            assert sentence in ended.stdout, (changes, ended.stdout)
         assert "No job was tried" in ended.stdout
     site.write("refused", LABKIT_SBATCH_OPTIONS="--comment='open")
-    ended = site.labkit("doctor", "--site", "refused")
+    ended = site.doctor("refused")
     assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (1, True), ended
     more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch"}
     site.write("refused", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9", **more)
-    ended = site.labkit("doctor", "--site", "refused", "--patience", "0", env={"SBATCH_CONSTRAINT": "none"})
+    ended = site.doctor("refused", "--patience", "0", SBATCH_CONSTRAINT="none")
     assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh; known: mpich," in ended.stdout
     assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
     assert "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout
@@ -234,13 +236,13 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]
     )
     try:
-        ended = site.labkit("doctor", "--site", "tabletop", "--patience", "2")
+        ended = site.doctor("tabletop", "--patience", "2")
         assert ended.returncode == 0, ended
         assert "unchecked  The queue is full (job " in ended.stdout
         assert "the rest is unchecked" in ended.stdout
         assert "Which labs run on the nodes is unchecked." in ended.stdout
         assert jobs(table) == ["sleeper"]
-        command = [sys.executable, "-m", "labkit", "doctor", "--site", "tabletop"]
+        command = [sys.executable, "-m", "slurm.doctor", "tabletop"]
         env = {**os.environ, **site.env, "PYTHONPATH": str(site.root / "labs")}
         waiting = subprocess.Popen(command, cwd=site.root, env=env, stdout=subprocess.PIPE)
         deadline = time.monotonic() + 60
@@ -258,7 +260,7 @@ def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
     # Inside the cluster /dev/shm is another one than on this machine: a folder that is not shared.
     hidden = f"/dev/shm/labkit-{os.getpid()}"
     try:
-        ended = site.labkit("doctor", "--site", "tabletop", env={"LABKIT_HOME": hidden})
+        ended = site.doctor("tabletop", LABKIT_HOME=hidden)
     finally:
         shutil.rmtree(hidden)
     assert ended.returncode == 1, ended
@@ -267,13 +269,13 @@ def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
 
 
 def test_no_slurm_no_site_no_nodes(without_slurm):
-    ended = without_slurm.labkit("doctor", "--site", "perlmutter")
+    ended = without_slurm.doctor("perlmutter")
     assert ended.returncode == 1
     assert "WRONG      Slurm does not answer: " in ended.stdout
     assert "Do this on the login node of perlmutter." in ended.stdout
-    ended = without_slurm.labkit("doctor", "--site", "nowhere")
+    ended = without_slurm.doctor("nowhere")
     assert ended.returncode == 1
     assert ended.stderr.startswith("There is no site 'nowhere'. These are known: ascend, delta, ")
     assert len(ended.stderr.splitlines()) == 1
-    ended = without_slurm.labkit("doctor", "--site", "tabletop", "--nodes", "0")
+    ended = without_slurm.doctor("tabletop", "--nodes", "0")
     assert (ended.returncode, ended.stderr[:9]) == (1, "The docto")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from labkit import cluster
+from labkit.cluster import slurm
 
 from slurm.doctor import verdict
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG
-from slurm.doctor.login import Plan
-from slurm.doctor.trial import Outcome
+from slurm.doctor.trial import Outcome, Plan
 
 GPU_NODE = {"LABKIT_LAUNCHER": "srun --mpi=pmi2", "LABKIT_MPI": "mvapich2-gdr", "LABKIT_GPUS_PER_NODE": "4"}
 PORT = "mlx5_0 port 1: InfiniBand, ACTIVE, 200 Gb/sec (4X HDR)"
@@ -150,16 +149,16 @@ def test_a_job_that_waits_or_ends_without_a_word():
     ],
 )
 def test_gpus_in_sinfos_list_of_resources(gres, count):
-    assert cluster.gpu_count(gres) == count
+    assert slurm.gpu_count(gres) == count
 
 
 def test_the_plugins_of_srun_in_the_words_of_several_versions():
     new = "MPI plugin types are...\n\tnone\n\tpmi2\n\tcray_shasta\n\tpmix\n"
     new += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
-    assert cluster.parse_plugins(new) == ["none", "pmi2", "cray_shasta", "pmix", "pmix_v4", "pmix_v5"]
+    assert slurm.parse_plugins(new) == ["none", "pmi2", "cray_shasta", "pmix", "pmix_v4", "pmix_v5"]
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: pmix_v3\n"
-    assert cluster.parse_plugins(old) == ["none", "pmi2", "pmix_v3"]
-    assert cluster.parse_plugins("") == []
+    assert slurm.parse_plugins(old) == ["none", "pmi2", "pmix_v3"]
+    assert slurm.parse_plugins("") == []
 
 
 def test_what_slurm_says_without_its_prefix():
@@ -169,4 +168,4 @@ def test_what_slurm_says_without_its_prefix():
         ("sacctmgr: error: a\nsacctmgr: fatal: Could not establish b\n", "Could not establish b"),
         ("", ""),
     ):
-        assert cluster.reason(text) == says
+        assert slurm.shortest_reason(text) == says

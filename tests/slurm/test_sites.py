@@ -6,10 +6,9 @@ import re
 import subprocess
 
 import pytest
-from labkit import cluster, paths
+from labkit import paths
+from labkit.cluster import sites
 from labkit.errors import LabError
-
-from slurm.job import header, launcher
 
 FOLDER = paths.root() / "slurm" / "sites"
 STEMS = sorted(path.stem for path in FOLDER.glob("*.sh"))
@@ -55,8 +54,8 @@ def test_the_machines_asked_for_are_there():
     centres = {"ascend", "delta", "frontier", "juwels_booster", "leonardo", "lumi", "mahti", "perlmutter"}
     assert centres | {"roihu", "snellius", "vista"} <= set(PUBLIC)
     assert "template" in STEMS
-    assert "template" not in cluster.names()
-    assert cluster.names() == [stem for stem in STEMS if stem != "template"]
+    assert "template" not in sites.names()
+    assert sites.names() == [stem for stem in STEMS if stem != "template"]
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -70,7 +69,7 @@ def test_it_holds_nothing_but_assignments(stem):
                 continue
             assert LINE.fullmatch(line.strip()), f"{stem}.sh:{number}: {line}"
             assert "$(" not in line, f"{stem}.sh:{number} runs a command"
-    for name in cluster.assigned(text(stem)):
+    for name in sites.assigned(text(stem)):
         assert name in SBATCH_READS | KIT or LIBRARIES.fullmatch(name), f"{name}: nobody reads it"
 
 
@@ -90,9 +89,9 @@ def test_what_every_site_must_say(stem):
     values |= dict(line.split("=", 1) for line in printed.stdout.splitlines())
     assert values["SITE"] == stem
     assert LAUNCHER.fullmatch(values["LABKIT_LAUNCHER"]), values["LABKIT_LAUNCHER"]
-    assert values["LABKIT_GPU_FORM"] in cluster.GPU_FORMS
-    assert values["LABKIT_MPI"] in (*cluster.FLAVORS, "")
-    assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(cluster.assigned(text(stem)))
+    assert values["LABKIT_GPU_FORM"] in sites.GPU_FORMS
+    assert values["LABKIT_MPI"] in (*sites.FLAVORS, "")
+    assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(sites.assigned(text(stem)))
     if not values["LABKIT_MPI"]:  # not known: then the file says whom to ask what
         assert "Ask the site" in text(stem)
     gpus, form = values["LABKIT_GPUS_PER_NODE"], values["LABKIT_GPU_FORM"]
@@ -138,33 +137,27 @@ def test_the_template_explains_every_line():
             assert re.match(r"# \S.{40,}", last), f"template.sh:{number} has no explanation above it"
             explained.add(match[1])
         last = line
-    used = {name for stem in STEMS for name in cluster.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
+    used = {name for stem in STEMS for name in sites.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
     assert used <= explained, f"not in the template: {used - explained}"
-    for word in (*cluster.FLAVORS, *cluster.GPU_FORMS, *cluster.LAUNCHERS):
+    for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS):
         assert word in text("template"), word
 
 
-def test_the_words_are_those_that_jobs_understand():
-    assert set(cluster.FLAVORS) == set(header.FLAVORS)
-    assert set(cluster.LAUNCHERS) == set(launcher._FORMS)
-
-
 def test_load_gives_what_bash_sees():
-    loaded = cluster.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_QOS": "boost_qos_dbg"})
+    loaded = sites.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_QOS": "boost_qos_dbg"})
     assert loaded["SBATCH_PARTITION"] == "boost_usr_prod"
     assert loaded["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"
     assert (
-        cluster.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_PARTITION": "p"})["SBATCH_PARTITION"]
-        == "p"
+        sites.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_PARTITION": "p"})["SBATCH_PARTITION"] == "p"
     )
-    assert "LABKIT_MPI" not in cluster.load("ascend"), "empty is left out"
+    assert "LABKIT_MPI" not in sites.load("ascend"), "empty is left out"
 
 
 def test_what_another_sites_file_left_is_not_the_users_choice():
     before = {"PATH": "/usr/bin:/bin", "SBATCH_ACCOUNT": "mine"}
-    shell = {**before, **cluster.load("leonardo", before)}
+    shell = {**before, **sites.load("leonardo", before)}
     assert shell["SBATCH_GRES"] == "gpu:4"
-    now = cluster.environment("snellius", shell)
+    now = sites.environment("snellius", shell)
     assert now["SBATCH_PARTITION"] == "gpu_a100"
     assert now["SBATCH_ACCOUNT"] == "mine"
     assert "SBATCH_GRES" not in now
@@ -177,12 +170,12 @@ def test_a_name_without_a_file_and_a_file_that_bash_cannot_read(checkout):
     folder.mkdir(parents=True)
     for name in ("nowhere", "template", "../sites/x", ""):
         with pytest.raises(LabError, match=r"There is no site .*\. These are known: none\. `make site`"):
-            cluster.load(name)
+            sites.load(name)
     (folder / "cut.sh").write_text('export SITE="cut\n')
     (folder / "asks.sh").write_text("export SITE=asks\nsbatch_is_missing_here\n")
     with pytest.raises(LabError, match=r"There is no site 'x'\. These are known: asks, cut\."):
-        cluster.load("x")
+        sites.load("x")
     with pytest.raises(LabError, match=r"bash cannot read slurm/sites/cut\.sh: .*matching"):
-        cluster.load("cut")
+        sites.load("cut")
     with pytest.raises(LabError, match=r"bash cannot read slurm/sites/asks\.sh: .*not found"):
-        cluster.load("asks")
+        sites.load("asks")

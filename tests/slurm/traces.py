@@ -22,21 +22,21 @@ PLACES = (
 
 def older(moment: float) -> list[int]:
     """Processes begun before `moment`: the kernel soon gives the numbers of dead namespaces to new ones."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
             if process.create_time() < moment:
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 def namespaces(pid: int) -> set[str]:
     """The namespaces of one process; empty when it is gone."""
-    found = set()
+    names = set()
     for kind in KINDS:
         with contextlib.suppress(OSError):
-            found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
-    return found
+            names.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+    return names
 
 
 def machine() -> dict[str, object]:
@@ -45,10 +45,8 @@ def machine() -> dict[str, object]:
     for place in PLACES:
         path = Path(place)
         if path.exists():
-            files[place] = (
-                path.stat().st_ino,
-                sorted(os.listdir(path)) if path.is_dir() else path.read_bytes(),
-            )
+            content = sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
+            files[place] = path.stat().st_ino, content
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {"mounts": sorted(mounts), "interfaces": sorted(os.listdir("/sys/class/net")), "files": files}
 
@@ -73,16 +71,16 @@ class Traces:
     def __init__(self, holder: int):
         process = psutil.Process(holder)
         self.processes = [process, *process.children(recursive=True)]
-        self.namespaces = set().union(*(namespaces(one.pid) for one in self.processes)) - namespaces(
-            os.getpid()
-        )
+        below = set().union(*(namespaces(process.pid) for process in self.processes))
+        self.namespaces = below - namespaces(os.getpid())
         self.names = sorted(map(name, self.processes))
 
     def left(self, seconds: float = 5) -> tuple[list[psutil.Process], set[str]]:
         """What of it is there after at most `seconds`: (processes, namespaces)."""
-        called, deadline = time.time(), time.monotonic() + seconds
+        called = time.time()
+        deadline = time.monotonic() + seconds
         while True:
-            alive = [one for one in self.processes if lives(one)]
+            alive = [process for process in self.processes if lives(process)]
             everyone = set().union(*(namespaces(pid) for pid in older(called)))
             if not (alive or self.namespaces & everyone) or time.monotonic() > deadline:
                 return alive, self.namespaces & everyone

@@ -33,7 +33,7 @@ tabletop-node)
         exec nsenter --mount="$n/mnt" --net="$n/net" --uts="$n/uts" --ipc="$n/ipc" --pid="$n/pid_for_children" \
             /bin/bash -c "cd -- \"\$0\" && exec \"\$@\"" "$PWD" "$@"' "$number" "$@"
     ;;
-sacct) set -- "$python" "$root/slurm/tabletop/sacct.py" "$@" ;;
+sacct) set -- "$python" "$root/slurm/tabletop/inside/sacct.py" "$@" ;;
 *) set -- "$tools/$command" "$@" ;;
 esac
 

@@ -10,12 +10,14 @@
 # Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Before: 22, 40
 
 # %%
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from labkit import check, expect, hint, lab, plots, predict
+from labkit import check, expect, hint, lab, plots, predict, virtual
+from labkit.timing import human
 from support import lab51
 
 lab.start("51_mpi_against_nccl")
@@ -38,7 +40,7 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # | Gloo | host memory | TCP | `torch.distributed`, Horovod |
 # | NCCL | GPU memory alone | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
-# `labkit.backends` puts a name before them, such as `horovod-gloo`: `link.vector(n)` makes n float32 zeros
+# `lab51` puts a name before them, such as `horovod-gloo`: `link.vector(n)` makes n float32 zeros
 # where that library wants them, `link.sum(vector)` sums over all ranks, in place. Which can run here?
 # ### Predict
 # (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* (lab 22) is that, in GB/s? (b) How
@@ -47,7 +49,8 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # fast does Gloo exchange those of ResNet-50 if they travel fused, 25 MiB at a time, not one by one?
 
 # %%
-print(*(f"{name:13} {lab51.missing(name) or 'can run here'}" for name in lab51.NAMES), sep="\n")
+for name in lab51.NAMES:
+    print(f"{name:13} {lab51.missing(name) or 'can run here'}")
 predict("51.1", busbw=3.0, gloo_over_mpi=30)
 predict("51.3", times_as_fast=2.0)
 
@@ -87,19 +90,63 @@ def time_calls(link, call, calls, warmup, clock):
 def columns(seconds, count, width):
     """seconds: array [rank, call]. Returns (seconds by call: an array, algbw, busbw: in 10^9 bytes/s)."""
     ### BEGIN SOLUTION
-    slowest, n = seconds.max(axis=0), len(seconds)
+    slowest = seconds.max(axis=0)
+    n = len(seconds)
     algbw = count * width / np.median(slowest) / 1e9
     return slowest, algbw, algbw * 2 * (n - 1) / n
     ### END SOLUTION
 
 
 # %%
+def expect_calls(p):
+    """`calls` values by `clock`: of calls that all begin together, without the warm-up."""
+    case = f"{p} virtual ranks, calls=12, warmup=3:"
+    # A warm-up call takes 5 ms more; between calls rank r is busy for r ms.
+    tried = lab51.late_calls(time_calls, p)
+    got = [rank.seconds for rank in tried]
+    lists = all(np.ndim(seconds) == 1 for seconds in got)
+    expect(lists, f"{case} time_calls returns a {type(got[0]).__name__}, not a list of 12 values, seconds.")
+    timed = all(rank.timed for rank in tried)
+    expect(timed, f"{case} no rank's `clock` was called: read the clock that time_calls is given.")
+    expect.equal([len(seconds) for seconds in got], [12] * p, f"{case} the number of values by rank")
+    want = lab51.punctual_seconds(p)
+    longest = np.max(got)
+    warm = longest < want[-1] + 4.5e-3
+    expect(warm, f"{case} a warm-up call, 5 ms longer, is among your values.")
+    expect.equal([rank.calls for rank in tried], [15] * p, f"{case} calls made, by rank")
+    times = f"the longest call takes {human(want[-1])}; you say {human(longest)}"
+    cure = "In it a rank waits for one that is late: first the barrier, then the clock."
+    expect(longest < want[-1] + 5e-4, f"{case} {times}. {cure}")
+    expect.close(got, [want] * p, f"{case} seconds of each call, with no barrier after it", rtol=2e-3)
+
+
+# %%
+def expect_columns(p, count, width):
+    """The slowest rank's seconds of each call; bytes over their median; and of that what a link carried."""
+    seconds, slowest = lab51.made_up_calls(p)  # one call takes 1 s
+    typical = 0.01 + 0.01 * p
+    case = f"{p} ranks, {count} values of {width} bytes, calls of {typical:g} s:"
+    answer = columns(seconds, count, width)
+    three = isinstance(answer, tuple) and len(answer) == 3
+    expect(three, "columns returns three things: seconds, algbw, busbw.")
+    got, algbw, busbw = answer
+    expect.close(got, slowest, f"{case} seconds of each call, until its slowest rank has it")
+    want = count * width / typical / 1e9
+    slips = {"that is of values, not of bytes": want / width}
+    expect.close(algbw, want, f"{case} algbw in GB/s, from the median of the calls", slips=slips)
+    expect.close(busbw, want * 2 * (p - 1) / p, f"{case} busbw in GB/s")
+
+
+# %%
 with check("51.1"):
-    for p in (2, 3, 4):  # virtual ranks: 3 calls warm up, 5 ms longer; between calls rank r is busy for r ms
-        lab51.expect_calls(time_calls, p)
+    for p in (2, 3, 4):
+        expect_calls(p)
     for p, count, width in ((4, 25_000_000, 4), (3, 25_000_000, 2), (1, 1000, 4)):
-        lab51.expect_columns(columns, p, count, width)
-predict.compare("51.1", busbw=columns(np.full((4, 1), 0.05), 10**8, 1)[2])
+        expect_columns(p, count, width)
+
+# %%
+_, _, busbw = columns(np.full((4, 1), 0.05), 10**8, 1)
+predict.compare("51.1", busbw=busbw)
 
 # %% [markdown]
 # ### Exercise 51.2 · An adapter for torch.distributed
@@ -139,11 +186,27 @@ def mean(tensor):
 
 
 # %%
+# What is asked: rank 0's address and each rank's own numbers, as text; the mean over the ranks, in place.
 with check("51.2"):
     for p in (1, 2, 3, 5):  # virtual ranks, two on each node, each with a host and a port of its own
-        lab51.expect_meeting(meeting, p)
+        hosts = [f"node{rank // 2}" for rank in range(p)]
+        ports = [40000 + rank for rank in range(p)]
+        run = virtual.Cluster(p).run(meeting, virtual.by_rank(hosts), virtual.by_rank(ports))
+        for rank, got in enumerate(run.results):
+            want = {"MASTER_ADDR": "node0", "MASTER_PORT": "40000"}
+            want |= {"RANK": str(rank), "WORLD_SIZE": str(p)}
+            place = f"rank {rank} at {hosts[rank]}:{ports[rank]}"
+            expect.equal(got, want, f"{p} ranks, two a node; {place}: variables")
     # Then Gloo on 3 real ranks, or the launcher's: rank r has (r + 1)^2 in float32, and 60000 in float16.
-    lab51.expect_mean(mean, meeting)
+    averaged = lab51.averaged(mean, meeting)
+    p = len(averaged)
+    squares = [(rank + 1) ** 2 for rank in range(p)]
+    for rank, (place, small, half) in enumerate(averaged):
+        expect.equal(place, (rank, p), f"rank {rank}: its rank in the group, and the group's size")
+        slips = {"that is the sum, not the mean": sum(squares)}
+        slips["`tensor` is as it was. Work in place"] = squares[rank]
+        expect.close(small, sum(squares) / p, f"rank {rank}: the mean of {squares}", slips=slips)
+        expect.close(half, 60000, f"rank {rank}: the mean of {p} times 60000, in float16", rtol=1e-2)
 
 # %% [markdown]
 # ### Measure
@@ -154,17 +217,22 @@ with check("51.2"):
 def sweep(link):
     """{bytes: seconds of each call on this rank}, of 4, 16, 64 … bytes."""
     rows = {}
-    for nbytes in (4**power for power in range(1, 15) if 4**power <= longest):
-        vector, (calls, skip) = link.vector(nbytes // 4), next(one[1:] for one in rounds if nbytes <= one[0])
-        rows[nbytes] = time_calls(link, lambda v=vector: link.sum(v), calls, skip, perf_counter)
+    nbytes = 4
+    while nbytes <= longest:
+        calls, warmup = next(counts for up_to, *counts in rounds if nbytes <= up_to)
+        vector = link.vector(nbytes // 4)
+        rows[nbytes] = time_calls(link, partial(link.sum, vector), calls, warmup, perf_counter)
+        nbytes *= 4
     return rows
 
 
-on_ranks = {"ranks": ranks, "meeting": meeting}
-swept, why_not = lab51.each(asked, sweep, timeout=limit, **on_ranks)
-times, nodes = lab51.tabulate(swept, columns), lab51.nodes(ranks)
+on_ranks = {"ranks": ranks, "meeting": meeting, "timeout": limit}
+swept, why_not = lab51.each(asked, sweep, **on_ranks)
+times = lab51.tabulate(swept, columns)
+nodes = lab51.nodes(ranks)
 here = lab51.keep(times, ranks=ranks, nodes=nodes)
-print(*(f"{name}: {reason}, so no number." for name, reason in why_not.items()), sep="\n")
+for name, reason in why_not.items():
+    print(f"{name}: {reason}, so no number.")
 plots.bandwidth(times, factor=2 * (ranks - 1) / ranks, what="busbw", title=f"Allreduce on {ranks} ranks")
 predict.compare("51.1", gloo_over_mpi=lab51.times_as_long(here, "torch-gloo", "mpi", 4))
 
@@ -218,28 +286,74 @@ def exchange(link, gradients, plan):
 
 
 # %%
-with check("51.3"):
-    lab51.expect_plan(buckets, {"a": 10, "b": 30, "c": 5, "d": 5, "e": 100, "f": 20}, 40)
-    for net, most in ((net, most) for net in ("resnet50", "vgg16") for most in (1, 10**6, bucket, 10**9)):
-        lab51.expect_plan(buckets, lab51.gradient_bytes(net), most)
-    for p, plan in ((1, ["fc bn conv"]), (2, ["fc", "bn conv"]), (3, ["fc bn", "conv"])):
-        lab51.expect_exchange(exchange, p, [layers.split() for layers in plan])
+def expect_plan(sizes, limit):
+    """Each layer once, in backward's order; no bucket over the limit, and none begun too early."""
+    layers_named = sizes if len(sizes) < 9 else f"{len(sizes)} layers from {next(iter(sizes))} on"
+    case = f"buckets of {layers_named}, limit={limit}:"
+    plan = buckets(dict(sizes), limit)
+    expect(isinstance(plan, list), f"{case} expected a list of lists, got {type(plan).__name__}.")
+    order = [layer for layers in plan for layer in layers]
+    expect.equal(sorted(order), sorted(sizes), f"{case} the layers in all buckets, each once")
+    backward = list(reversed(sizes))
+    expect.equal(order, backward, f"{case} the order in which backward has them, last layer first")
+    expect(all(plan), f"{case} there is an empty bucket.")
+    filled = [sum(sizes[layer] for layer in layers) for layers in plan]
+    for layers, nbytes in zip(plan, filled, strict=True):
+        bucket_named = f"{len(layers)} layers, {layers[0]} first, with {nbytes} bytes"
+        expect(nbytes <= limit or len(layers) == 1, f"{case} a bucket has {bucket_named}: over the limit.")
+    for layers, before in zip(plan[1:], filled, strict=False):
+        first, more = layers[0], sizes[layers[0]]
+        room = f"the bucket before {first} has {before} bytes, so {more} more have room there"
+        expect(before + more > limit, f"{case} {room}.")
 
 
 # %%
+def expect_exchange(p, plan):
+    """The sums are where the gradients were, by one ring for each bucket."""
+    run = lab51.exchanged(exchange, p, plan)
+    for rank, got in enumerate(run.results):
+        want = lab51.GRADIENTS * sum(range(1, p + 1))
+        slips = {
+            "gradients are as they were. Copy the sums back into them": lab51.GRADIENTS * (rank + 1),
+            "that is the mean": want / p,
+        }
+        expect.close(got, want, f"{p} ranks: on rank {rank} the sum, in the gradients' places", slips=slips)
+    run.expect_messages(exactly=2 * (p - 1) * len(plan), named=f"a ring for each of {len(plan)} buckets")
+
+
+# %%
+with check("51.3"):
+    expect_plan({"a": 10, "b": 30, "c": 5, "d": 5, "e": 100, "f": 20}, 40)
+    for net in ("resnet50", "vgg16"):
+        for most in (1, 10**6, bucket, 10**9):
+            expect_plan(lab51.gradient_bytes(net), most)
+    expect_exchange(1, [["fc", "bn", "conv"]])
+    expect_exchange(2, [["fc"], ["bn", "conv"]])
+    expect_exchange(3, [["fc", "bn"], ["conv"]])
+
+
+# %%
+def one_by_one(link, gradients):
+    """Sum every gradient by a call of its own, last layer first."""
+    for gradient in reversed(gradients.values()):
+        link.sum(gradient)
+
+
 def step(link):
     """{(net, way): seconds of each exchange on this rank}. What backward could hide is lab 32's question."""
     rows = {}
     for net in nets:
-        plan = buckets(sizes := lab51.gradient_bytes(net), bucket)
-        g = {layer: link.vector(nbytes // 4) for layer, nbytes in sizes.items()}
-        ways = {"alone": lambda g=g: [link.sum(one) for one in reversed(g.values())]}
-        ways["fused"] = lambda g=g, plan=plan: exchange(link, g, plan)
-        rows |= {(net, way): time_calls(link, ways[way], steps, 1, perf_counter) for way in ways}
+        sizes = lab51.gradient_bytes(net)
+        gradients = {layer: link.vector(nbytes // 4) for layer, nbytes in sizes.items()}
+        alone = partial(one_by_one, link, gradients)
+        fused = partial(exchange, link, gradients, buckets(sizes, bucket))
+        rows[net, "alone"] = time_calls(link, alone, steps, 1, perf_counter)
+        rows[net, "fused"] = time_calls(link, fused, steps, 1, perf_counter)
     return rows
 
 
-stepped, _ = lab51.each(list(here), step, timeout=limit, **on_ranks)
+# %%
+stepped, _ = lab51.each(list(here), step, **on_ranks)
 for net, bars in lab51.keep_steps(stepped, ranks=ranks, nodes=nodes).items():
     plots.bars(bars, ylabel="time (ms)", title=f"{net}: gradients one by one, or fused")
 predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "torch-gloo", "resnet50"))
@@ -289,13 +403,31 @@ def which(nbytes, table):
 
 
 # %%
+# What is asked of `best`: y, where it leads every other clearly. Of `which`: the nearest size, none beyond.
+fast, slow = (0.9, 1.0, 1.1), (1.8, 2.0, 2.1)
+leads = [{"x": slow, "y": fast}, {"x": (1.12, 1.13, 1.2), "y": fast}, {"y": fast}]
+close = [
+    {"x": (1.05, 1.3, 1.6), "y": fast},  # not by the spread
+    {"x": (1.05, 1.05, 1.06), "y": (1.0, 1.0, 1.01)},  # not by the medians
+    {"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)},  # not before z
+]
+table = {
+    "x": {4: fast, 1024: fast, 1 << 20: slow},
+    "y": {4: slow, 1024: slow, 1 << 20: fast},
+    "nccl": {},
+    "z": {1 << 20: (0.1, 0.1, 0.1), 1 << 24: fast},
+}
+measured = {4: "x", 20_000: "x", 40_000: "y", 1 << 20: "z", 1 << 23: "z"}
+beyond = {2: "not measured", 1 << 25: "not measured"}
+
+# %%
 with check("51.4"):
-    a, near, wide, far = (0.9, 1.0, 1.1), (1.12, 1.13, 1.2), (1.05, 1.3, 1.6), (1.8, 2.0, 2.1)
-    clear = {"x": far, "y": a}, {"x": near, "y": a}, {"y": a}
-    close = {"x": wide, "y": a}, {"x": near, "y": a, "z": (1.0, 3.0, 4.0)}
-    for row in (*clear, *close, {"x": (1.05, 1.05, 1.06), "y": (1.0, 1.0, 1.01)}):
-        expect.equal(best(row), "y" if row in clear else "either", f"best({row})")
-    lab51.expect_which(which)
+    for row in leads:
+        expect.equal(best(row), "y", f"best({row})")
+    for row in close:
+        expect.equal(best(row), "either", f"best({row})")
+    for nbytes, want in (beyond | measured).items():
+        expect.equal(which(nbytes, table), want, f"which({nbytes}, table) of {table}")
 
 # %% [markdown]
 # ### Measure: between nodes
@@ -306,9 +438,11 @@ with check("51.4"):
 tables = {nodes: (here, f"measured now, {ranks} ranks")}
 if nodes == 1:
     tables[2] = lab51.elsewhere(limit, longest=min(longest, 1 << 22), nets=nets[:1], steps=1)
-for table, title in tables.values():
-    lab51.show(table, which, title)
-places = {(n, m): which(n, table) for m, (table, _) in tables.items() for n in lab51.sizes_of(table)}
+places = {}
+for count, (table, title) in tables.items():
+    lab51.print_table(table, which, title)
+    for nbytes in lab51.sizes_of(table):
+        places[nbytes, count] = which(nbytes, table)
 plots.crossover(places, ylabel="nodes", title="Which, and when")
 
 # %% [markdown]

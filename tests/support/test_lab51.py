@@ -1,18 +1,19 @@
-"""labkit.backends on real ranks: every library that is here sums, and says why the others are not."""
+"""Lab 51: every library that is here sums on real ranks, and the others say why they cannot; its tables."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from labkit import lab, launch, record, world
-from labkit.errors import CheckFailed, LabError, RankFailed
-from support.lab51 import backends, checks, show
+from labkit import lab, launch, record, virtual, world
+from labkit.errors import LabError, RankFailed
+from support import lab51
+from support.lab51 import backends, places, starting
 
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
@@ -22,15 +23,15 @@ ON_HOST = ("mpi", "torch-gloo", "horovod-mpi", "horovod-gloo")
 
 def sums(link):
     """What a rank gets, the same tensor as before or not, and the library's own word on who did it."""
-    given = link.vector(5)
-    given += link.rank + 1
-    before = given.data_ptr()
-    link.sum(given)
+    short = link.vector(5)
+    short += link.rank + 1
+    before = short.data_ptr()
+    link.sum(short)
     long = link.vector(100_003)
     long[:] = link.rank
     link.sum(long)
     link.barrier()
-    return link.name, link.rank, given.tolist(), given.data_ptr() == before, set(long.tolist())
+    return link.name, link.rank, short.tolist(), short.data_ptr() == before, set(long.tolist())
 
 
 @pytest.mark.slow
@@ -87,14 +88,15 @@ def test_two_ranks_on_one_gpu_are_too_many_for_nccl(monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    mine = socket.gethostname()
-    assert backends._gpus_lack([mine, "another"]) == ""
-    assert backends._gpus_lack([mine, mine]) == "NCCL takes one rank a GPU, and 2 ranks share 1 here"
+    own = socket.gethostname()
+    assert backends.gpus_lack([own, "another"]) == ""
+    assert backends.gpus_lack([own, own]) == "NCCL takes one rank a GPU, and 2 ranks share 1 here"
 
 
 JOB = """
 import sys
-from labkit import backends, lab, launch
+from labkit import lab
+from support import lab51
 lab.start("51_mpi_against_nccl")
 
 def sums(link):
@@ -103,8 +105,8 @@ def sums(link):
     link.sum(vector)
     return vector.tolist()
 
-results, why_not = backends.each(sys.argv[1:], sums, ranks=2)
-print({name: got[0][0] for name, got in results.items()})
+results, why_not = lab51.each(sys.argv[1:], sums, ranks=2)
+print({name: by_rank[0][0] for name, by_rank in results.items()})
 print(why_not)
 """
 
@@ -133,48 +135,76 @@ def test_horovod_over_gloo_in_a_job_of_mpi(tmp_path):
     assert "Horovod began with GLOO" in second
 
 
-def test_variables_are_as_before(monkeypatch):
-    monkeypatch.setenv("LABKIT_TEST_A", "before")
-    with backends.variables(LABKIT_TEST_A=1, LABKIT_TEST_B="x"):
-        assert (os.environ["LABKIT_TEST_A"], os.environ["LABKIT_TEST_B"]) == ("1", "x")
-    assert os.environ["LABKIT_TEST_A"] == "before"
-    assert "LABKIT_TEST_B" not in os.environ
+def test_ranks_meet_at_rank_0():
+    def meet(comm):
+        return starting.meet_at_rank_0(comm, f"node{comm.rank}", 40000 + comm.rank)
+
+    for rank, variables in enumerate(virtual.Cluster(3).run(meet).results):
+        assert variables == {
+            "MASTER_ADDR": "node0",
+            "MASTER_PORT": "40000",
+            "RANK": str(rank),
+            "WORLD_SIZE": "3",
+        }
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 5])
-def test_the_own_meeting_place_passes_the_labs_check(ranks):
-    checks.expect_meeting(backends.rank_0, ranks)
+def timed_after_a_barrier(link, call, calls, warmup, clock):
+    seconds = []
+    for _ in range(warmup + calls):
+        link.barrier()
+        start = clock()
+        call()
+        seconds.append(clock() - start)
+    return seconds[warmup:]
 
 
-def test_plans_that_lose_exceed_or_waste_are_refused():
-    sizes = {"a": 3, "b": 3, "c": 9}
-    wrong = {
-        "the layers in all buckets": [["c"], ["b"]],
-        "last layer first": [["a", "b"], ["c"]],
-        "empty bucket": [["c"], [], ["b", "a"]],
-        "over the limit": [["c", "b"], ["a"]],
-        "more have room there": [["c"], ["b"], ["a"]],
-    }
-    for says, plan in wrong.items():
-        with pytest.raises(CheckFailed, match=says):
-            checks.expect_plan(lambda sizes, limit, plan=plan: plan, sizes, 6)
-    checks.expect_plan(lambda sizes, limit: [["c"], ["b", "a"]], sizes, 6)
+def test_late_ranks_show_who_forgets_the_barrier():
+    want = lab51.punctual_seconds(3)
+    for rank in lab51.late_calls(timed_after_a_barrier, 3):
+        assert rank.seconds == pytest.approx(want, rel=2e-3)
+        assert (rank.calls, rank.timed) == (15, True)
+
+    def without_barrier(link, call, calls, warmup, clock):
+        return timed_after_a_barrier(
+            dataclasses.replace(link, barrier=lambda: None), call, calls, warmup, clock
+        )
+
+    longest = max(max(rank.seconds) for rank in lab51.late_calls(without_barrier, 3))
+    assert longest > want[-1] + 1e-3
+
+
+def test_made_up_calls_have_another_slowest_rank_each():
+    seconds, slowest = lab51.made_up_calls(4)
+    np.testing.assert_allclose(seconds.max(axis=0), slowest)
+    assert set(seconds.argmax(axis=0).tolist()) == {0, 1, 2, 3}
+    assert np.median(slowest) == pytest.approx(0.05)
+
+
+def test_exchanged_gradients_lie_one_behind_the_other():
+    def exchange(link, gradients, plan):
+        for layers in plan:
+            for layer in layers:
+                link.sum(gradients[layer].view(-1))
+
+    run = lab51.exchanged(exchange, 3, [["fc", "bn"], ["conv"]])
+    for values in run.results:
+        np.testing.assert_allclose(values, 6 * lab51.GRADIENTS)
 
 
 def test_tables_go_through_records_and_back(capsys):
     lab.start("51_mpi_against_nccl")
     times = {"mpi": {4: [1e-6, 2e-6, 3e-6], 64: [5e-6] * 3}, "torch-gloo": {4: [1e-3] * 3}}
-    here = show.keep(times, ranks=2, nodes=1)
+    here = lab51.keep(times, ranks=2, nodes=1)
     assert here["mpi"][4] == pytest.approx((1.5e-6, 2e-6, 2.5e-6))
-    assert show.times_as_long(here, "torch-gloo", "mpi", 4) == pytest.approx(500)
-    assert np.isnan(show.times_as_long(here, "torch-gloo", "mpi", 64))
+    assert lab51.times_as_long(here, "torch-gloo", "mpi", 4) == pytest.approx(500)
+    assert np.isnan(lab51.times_as_long(here, "torch-gloo", "mpi", 64))
     later = {"mpi": {4: [7e-6] * 3}}
-    show.keep({"mpi": {4: [9e-6]}}, ranks=4, nodes=2)
-    show.keep(later, ranks=4, nodes=2)
+    lab51.keep({"mpi": {4: [9e-6]}}, ranks=4, nodes=2)
+    lab51.keep(later, ranks=4, nodes=2)
     frame = record.load("51_mpi_against_nccl", "allreduce")
-    assert show.between_nodes(frame) == {"mpi": {4: pytest.approx((7e-6,) * 3)}}
+    assert places.between_nodes(frame) == {"mpi": {4: pytest.approx((7e-6,) * 3)}}
     capsys.readouterr()
-    show.show(here, lambda nbytes, table: f"{nbytes} in {len(table)}", "a title")
+    lab51.print_table(here, lambda nbytes, table: f"{nbytes} in {len(table)}", "a title")
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "# a title"
     assert lines[3].split() == ["4", "2.00", "µs", "1.00", "ms", "4", "in", "2"]
@@ -184,13 +214,13 @@ def test_tables_go_through_records_and_back(capsys):
 def test_steps_are_recorded_by_the_slowest_rank():
     lab.start("51_mpi_against_nccl")
     by_rank = [{("net", "fused"): [1.0, 4.0]}, {("net", "fused"): [3.0, 2.0]}]
-    bars = show.keep_steps({"torch-gloo": by_rank}, ranks=2, nodes=1)
+    bars = lab51.keep_steps({"torch-gloo": by_rank}, ranks=2, nodes=1)
     assert bars["net"]["torch\ngloo\nfused"][""].tolist() == [3000, 4000]
     alone = [
         {**row, ("net", "alone"): [14.0, seconds]} for row, seconds in zip(by_rank, (1.0, 2.0), strict=True)
     ]
-    assert show.fused_gain({"mpi": alone}, "mpi", "net") == pytest.approx((14 + 2) / 2 / 3.5)
-    assert np.isnan(show.fused_gain({"mpi": alone}, "torch-gloo", "net"))
+    assert lab51.fused_gain({"mpi": alone}, "mpi", "net") == pytest.approx((14 + 2) / 2 / 3.5)
+    assert np.isnan(lab51.fused_gain({"mpi": alone}, "torch-gloo", "net"))
     with open(record.path("51_mpi_against_nccl"), encoding="utf-8") as lines:
         (entry,) = map(json.loads, lines)
     assert (entry["backend"], entry["net"], entry["way"], entry["seconds"]) == (
@@ -200,6 +230,6 @@ def test_steps_are_recorded_by_the_slowest_rank():
 
 @pytest.mark.parametrize(("net", "layers", "megabytes"), [("resnet50", 107, 102), ("vgg16", 16, 553)])
 def test_gradients_of_known_nets(net, layers, megabytes):
-    sizes = show.gradient_bytes(net)
+    sizes = lab51.gradient_bytes(net)
     assert len(sizes) == layers
     assert sum(sizes.values()) / 1e6 == pytest.approx(megabytes, abs=0.5)

@@ -1,48 +1,70 @@
-"""FACE of support.lab51."""
+"""What lab 51 needs: allreduces of many libraries behind one name each, trials, and tables of times.
+
+Backends:
+
+    NAMES, missing       the libraries there are, and why one of them cannot be used here
+    each                 a function on real ranks, by each of some backends
+
+What answers are tried on:
+
+    late_calls           the benchmark loop on virtual ranks that are late
+    punctual_seconds     what their calls take when nobody is late
+    made_up_calls        seconds by rank and call, with another slowest rank in each call
+    averaged             what real ranks hold after a mean by torch.distributed
+    exchanged            what virtual ranks hold after an exchange of gradients in buckets
+    GRADIENTS            what rank 0 held before it
+
+Measurements:
+
+    ranks, nodes         how many ranks compete here, on how many nodes
+    gradient_bytes       bytes of each gradient of a well-known net
+    tabulate             times printed under nccl-tests' names
+    keep, keep_steps     records of allreduces, and of exchanges of a net's gradients
+    fused_gain, times_as_long    quotients of two medians
+    elsewhere            the table of a job on two nodes, or the kit's
+    print_table          a table of medians, and what one chooses of it
+    sizes_of             the sizes in a table
+"""
 
 from support.lab51.backends import NAMES, each, missing
 from support.lab51.checks import (
-    expect_calls,
-    expect_columns,
-    expect_exchange,
-    expect_mean,
-    expect_meeting,
-    expect_plan,
-    expect_which,
+    GRADIENTS,
+    averaged,
+    exchanged,
+    late_calls,
+    made_up_calls,
+    punctual_seconds,
 )
+from support.lab51.places import elsewhere, nodes, ranks
 from support.lab51.show import (
-    elsewhere,
     fused_gain,
     gradient_bytes,
     keep,
     keep_steps,
-    nodes,
-    ranks,
-    show,
+    print_table,
     sizes_of,
     tabulate,
     times_as_long,
 )
 
 __all__ = [
+    "GRADIENTS",
     "NAMES",
+    "averaged",
     "each",
     "elsewhere",
-    "expect_calls",
-    "expect_columns",
-    "expect_exchange",
-    "expect_mean",
-    "expect_meeting",
-    "expect_plan",
-    "expect_which",
+    "exchanged",
     "fused_gain",
     "gradient_bytes",
     "keep",
     "keep_steps",
+    "late_calls",
+    "made_up_calls",
     "missing",
     "nodes",
+    "print_table",
+    "punctual_seconds",
     "ranks",
-    "show",
     "sizes_of",
     "tabulate",
     "times_as_long",

@@ -1,4 +1,4 @@
-"""One allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more. Lab 51 compares them.
+"""One allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more.
 
     with backends.opened("torch-gloo", comm) as link:
         vector = link.vector(1000)  # float32 zeros where this backend wants them, on the host or on a GPU
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from labkit import doctor, launch, world
 from labkit.collectives import ring_allreduce
 from labkit.errors import LabError, NotHere
+
+from support.lab51 import starting
 
 NAMES = (
     "mpi",  # MPI's own allreduce, by mpi4py, on host memory
@@ -30,7 +31,7 @@ NAMES = (
     "horovod-gloo",
     "horovod-nccl",
 )
-_ON_GPU = ("mpi-gpu", "torch-nccl", "horovod-nccl")
+ON_GPU = ("mpi-gpu", "torch-nccl", "horovod-nccl")
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,19 @@ def missing(name: str, comm=None) -> str:
     library, _, carrier = name.partition("-")
     if name == "mpi-gpu" and comm is None and world.device() != "cpu":
         return ""  # only MPI can tell, and it is not started outside of a job
-    if name in _ON_GPU and world.device() == "cpu":
+    if name in ON_GPU and world.device() == "cpu":
         return "no GPU here" + (", and NCCL moves GPU memory only" if carrier == "nccl" else "")
     lacks = {"torch": _torch_lacks, "horovod": _horovod_lacks, "mpi": _mpi_lacks}[library]
-    return lacks(carrier) or (_gpus_lack(hosts) if carrier == "nccl" else "")
+    reason = lacks(carrier)
+    if not reason and carrier == "nccl":
+        reason = gpus_lack(hosts)
+    return reason
 
 
 def survey(comm, names: Sequence[str]) -> dict[str, str]:
     """{name: why it cannot run on some rank of comm, or ""}: the same on every rank."""
     everyone = comm.allgather({name: missing(name, comm) for name in names})
-    return {name: next((one[name] for one in everyone if one[name]), "") for name in names}
+    return {name: next((reasons[name] for reasons in everyone if reasons[name]), "") for name in names}
 
 
 @contextmanager
@@ -80,14 +84,14 @@ def opened(name: str, comm, meeting: Callable | None = None) -> Iterator[Link]:
     """The backend `name` on the ranks of comm, an mpi4py communicator; all of them call this.
 
     meeting(comm, host, port): the environment variables by which torch.distributed's ranks find each other,
-    from this rank's own host and a free port there (default: `rank_0`). Raises NotHere with the reason when
-    the backend cannot run here.
+    from this rank's own host and a free port there (default: `starting.meet_at_rank_0`). Raises NotHere
+    with the reason when the backend cannot run here.
     """
     reason = missing(name, comm)
     if reason:
         raise NotHere(f"{name} cannot run: {reason}.")
-    device = world.device() if name in _ON_GPU else "cpu"
-    with begin(name, comm, device, meeting or rank_0) as call:
+    device = world.device() if name in ON_GPU else "cpu"
+    with starting.started(name, comm, device, meeting or starting.meet_at_rank_0) as call:
         yield Link(name, comm.rank, comm.size, device, call, comm.Barrier)
 
 
@@ -96,18 +100,18 @@ def each(names: Sequence[str], fn: Callable, *args, ranks: int, timeout: float =
 
     Alone, each backend gets processes of its own; under a launcher all use the job's. meeting: see `opened`.
     """
-    results, why_not = {}, {}
+    results: dict[str, list] = {}
+    why_not: dict[str, str] = {}
     for name in names:
         reason = "" if world.launcher() else missing(name)  # on a job's nodes the ranks decide together
-        found = (
-            [reason]
-            if reason
-            else launch.run(_on_link, name, fn, args, meeting, ranks=ranks, timeout=timeout)
-        )
-        if isinstance(found[0], str):
-            why_not[name] = found[0]
+        if reason:
+            why_not[name] = reason
+            continue
+        by_rank = launch.run(_on_link, name, fn, args, meeting, ranks=ranks, timeout=timeout)
+        if isinstance(by_rank[0], str):
+            why_not[name] = by_rank[0]
         else:
-            results[name] = [one[0] for one in found]
+            results[name] = [result for (result,) in by_rank]
     return results, why_not
 
 
@@ -122,37 +126,11 @@ def _on_link(comm, name: str, fn: Callable, args: tuple, meeting: Callable | Non
 
 def over(comm) -> Link:
     """A Link whose sum is lab 23's ring on comm, which may be a virtual cluster's: to try programs on."""
-    return Link("ring", comm.rank, comm.size, "cpu", lambda t: ring_allreduce(comm, t.numpy()), comm.Barrier)
 
+    def by_ring(tensor) -> None:
+        ring_allreduce(comm, tensor.numpy())
 
-def rank_0(comm, host: str, port: int) -> dict[str, str]:
-    """What init_process_group reads: this rank's numbers, and rank 0's host and port."""
-    host, port = comm.bcast((host, port), root=0)
-    where = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
-    return {**where, "RANK": str(comm.rank), "WORLD_SIZE": str(comm.size)}
-
-
-@contextmanager
-def address(comm) -> Iterator[tuple[str, int]]:
-    """(this host, as the other ranks of comm reach it; a port free on it, kept free inside of the `with`)."""
-    alone = len(set(comm.allgather(socket.gethostname()))) == 1
-    host = "127.0.0.1" if alone else socket.gethostname()
-    with launch.reserve_port(host if alone else "") as taken:
-        yield host, taken.getsockname()[1]
-
-
-@contextmanager
-def variables(**values: object) -> Iterator[None]:
-    """Environment variables that hold inside of the `with`, and are as before afterwards."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update({name: str(value) for name, value in values.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+    return Link("ring", comm.rank, comm.size, "cpu", by_ring, comm.Barrier)
 
 
 def _mpi_lacks(carrier: str) -> str:
@@ -162,8 +140,10 @@ def _mpi_lacks(carrier: str) -> str:
 
     family, _ = doctor.identify(MPI.Get_library_version())
     state = doctor.switch(family, os.environ)
-    if state and not state[0]:
-        return f"{family} takes GPU memory only when told to: {state[1]}"
+    if state:
+        on, sentence = state
+        if not on:
+            return f"{family} takes GPU memory only when told to: {sentence}"
     return "" if doctor.takes_gpu_memory() else f"this {family or 'MPI'} does not take GPU memory"
 
 
@@ -185,8 +165,8 @@ def _horovod_lacks(carrier: str) -> str:
     built = {"mpi": hvd.mpi_built, "gloo": hvd.gloo_built, "nccl": hvd.nccl_built}
     if not built[carrier]():
         return f"this Horovod was built without {carrier.upper()}"
-    began = horovod_began
-    if began and began != controller_of(carrier):
+    began = starting.horovod_began
+    if began and began != starting.controller_of(carrier):
         return (
             f"Horovod began with {began.upper()} in this process and cannot change; "
             f"start this file once more with backends {'horovod-' + carrier!r} alone"
@@ -194,144 +174,10 @@ def _horovod_lacks(carrier: str) -> str:
     return ""
 
 
-def _gpus_lack(hosts: Sequence[str]) -> str:
+def gpus_lack(hosts: Sequence[str]) -> str:
+    """Why NCCL cannot run where a job's ranks are on these hosts; "" if each has a GPU for itself."""
     import torch
 
-    gpus, ranks = torch.cuda.device_count(), hosts.count(socket.gethostname())
+    gpus = torch.cuda.device_count()
+    ranks = hosts.count(socket.gethostname())
     return f"NCCL takes one rank a GPU, and {ranks} ranks share {gpus} here" if ranks > gpus else ""
-
-
-# How each backend of labkit.backends begins, what its allreduce call is, and how it ends.
-
-
-horovod_began: str | None = None  # Horovod's controller in this process, which it cannot change any more
-
-
-@contextmanager
-def begin(name: str, comm, device: str, meeting: Callable) -> Iterator[Callable]:
-    """Start backend `name` on all ranks of comm; yields sum(tensor), in place, done when it returns."""
-    library, _, carrier = name.partition("-")
-    with ExitStack() as stack:
-        if device != "cpu":
-            import torch
-
-            torch.cuda.set_device(device)
-        if library == "torch":
-            call = stack.enter_context(_torch(comm, carrier, meeting))
-        elif library == "horovod":
-            call = stack.enter_context(_horovod(comm, carrier))
-        else:
-            call = _mpi(comm)
-        yield call if device == "cpu" else _finished(call, device)
-
-
-def controller_of(carrier: str) -> str:
-    """Who brings Horovod's ranks together when its tensors go by `carrier`: Gloo needs Gloo, others MPI."""
-    return "gloo" if carrier == "gloo" else "mpi"
-
-
-def _finished(call: Callable, device: str) -> Callable:
-    """`call` between two waits for the device: MPI reads memory that a kernel may still write, and NCCL's
-    call returns before its kernel has run."""
-    import torch
-
-    def sum_and_wait(tensor) -> None:
-        torch.cuda.synchronize(device)
-        call(tensor)
-        torch.cuda.synchronize(device)
-
-    return sum_and_wait
-
-
-def _mpi(comm) -> Callable:
-    from mpi4py import MPI
-
-    def on_host(tensor) -> None:
-        # A numpy view of the tensor's memory costs less than the protocol by which mpi4py reads tensors.
-        comm.Allreduce(MPI.IN_PLACE, tensor if tensor.is_cuda else tensor.numpy())
-
-    return on_host
-
-
-@contextmanager
-def _torch(comm, carrier: str, meeting: Callable) -> Iterator[Callable]:
-    import torch.distributed as dist
-
-    pass
-
-    with address(comm) as (host, port), variables(**meeting(comm, host, port)):
-        dist.init_process_group(carrier)
-        comm.Barrier()  # or a rank that is done at once would leave while another still connects to it
-    try:
-        yield dist.all_reduce
-    finally:
-        dist.destroy_process_group()
-
-
-@contextmanager
-def _horovod(comm, carrier: str) -> Iterator[Callable]:
-    global horovod_began
-    import horovod.torch as hvd
-
-    horovod_began = controller_of(carrier)
-    begin_with = _by_gloo if horovod_began == "gloo" else _by_mpi
-    with begin_with(comm):
-        hvd.init()
-        try:
-            # One name for each length: Horovod then remembers the tensor (its response cache).
-            yield lambda tensor: hvd.allreduce_(tensor, op=hvd.Sum, name=f"{tensor.dtype}.{tensor.numel()}")
-        finally:
-            hvd.shutdown()
-            comm.Barrier()
-
-
-@contextmanager
-def _by_mpi(comm) -> Iterator[None]:
-    pass
-
-    with variables(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi"):
-        yield
-
-
-@contextmanager
-def _by_gloo(comm) -> Iterator[None]:
-    """What `horovodrun --gloo` would set, and its server on rank 0, where Gloo's ranks find each other."""
-    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
-    pass
-
-    with ExitStack() as stack:
-        host, _ = comm.bcast(stack.enter_context(address(comm)))
-        where = port = None
-        if comm.rank == 0:
-            # Bound to this one address: Horovod's own start would listen on every interface.
-            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0))
-            server.init([])
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            stack.callback(server.shutdown)
-            where, port = server.server_address[:2]
-        where, port = comm.bcast((where, port))
-        values = {"GLOO_RENDEZVOUS_ADDR": where, "GLOO_RENDEZVOUS_PORT": port, **_seats(comm)}
-        values |= {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo"}
-        if where == "127.0.0.1":
-            values["GLOO_IFACE"] = "lo"
-        stack.enter_context(variables(**{f"HOROVOD_{name}": one for name, one in values.items()}))
-        yield
-
-
-def _seats(comm) -> dict[str, object]:
-    """This rank's numbers as Horovod counts: in the job, on its host, among hosts that have such a rank."""
-    hosts = comm.allgather(socket.gethostname())
-    mine = hosts[comm.rank]
-    local = [rank for rank, host in enumerate(hosts) if host == mine]
-    place = local.index(comm.rank)
-    across = [host for host in dict.fromkeys(hosts) if hosts.count(host) > place]
-    return {
-        "HOSTNAME": mine,
-        "RANK": comm.rank,
-        "SIZE": comm.size,
-        "LOCAL_RANK": place,
-        "LOCAL_SIZE": len(local),
-        "CROSS_RANK": across.index(mine),
-        "CROSS_SIZE": len(across),
-    }

@@ -131,7 +131,7 @@ if not plan:
 """, "a ring for each of"),
     Wrong("51.3", "averaged before",
           "        link.sum(flat)\n", "        flat /= link.size\n        link.sum(flat)\n",
-          "the sum, in the gradients' places, is wrong"),
+          "That is the mean"),
     Wrong("51.4", "the least median, whatever the noise", CLEAR, "True", "expected 'either', got 'y'"),
     Wrong("51.4", "the spread alone",
           CLEAR, "all(q1 > row[first][2] for q1, median, _ in others)", "expected 'either', got 'y'"),

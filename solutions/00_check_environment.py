@@ -105,8 +105,10 @@ def per_rank(report, ranks):
 # %%
 with check("00.1"):
     # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 30 are free; 2 GPUs.
-    node = {"machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 30.0}}
-    node["gpu"] = {"devices": [{"name": "A100"}, {"name": "A100"}]}
+    node = {
+        "machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 30.0},
+        "gpu": {"devices": [{"name": "A100"}, {"name": "A100"}]},
+    }
     for count, threads in ((1, 6), (4, 1), (12, 1)):
         want = {"threads": threads, "memory_gib": 30.0 / count, "gpus": 2}
         expect.equal(per_rank(node, count), want, f"{count} ranks, 6 cores of 64, 30 GiB free of 256, 2 GPUs")
@@ -170,16 +172,16 @@ with check("00.2"):
     # Across ranks: one dict from every rank, in the order of the ranks.
     people = launch.run(who_am_i, ranks=ranks)
     expect(isinstance(people[0], dict), f"Every rank returns a dict, but rank 0 returned {people[0]}.")
-    expect.equal([one["rank"] for one in people], list(range(len(people))), "`rank`, from rank to rank")
-    expect.equal({one["ranks"] for one in people}, {len(people)}, "`ranks`, as the ranks see it")
-    pids = [one["pid"] for one in people]
-    places = {(one["host"], one["pid"]) for one in people}
-    expect(len(places) == len(people), f"pids {pids} are not all different. Ask on the rank: os.getpid().")
+    expect.equal([person["rank"] for person in people], list(range(len(people))), "`rank`, from rank to rank")
+    expect.equal({person["ranks"] for person in people}, {len(people)}, "`ranks`, as the ranks see it")
+    pids = [person["pid"] for person in people]
+    processes = {(person["host"], person["pid"]) for person in people}
+    expect(len(processes) == len(people), f"pids {pids} are not all different. Ask on the rank: os.getpid().")
     if world.launcher() is None:
         expect.equal(people[0]["host"], platform.node(), "`host` of rank 0")
-    words = people[0]["library"]
-    expect(isinstance(words, str), f"`library` is {words}, but MPI.Get_library_version() gives text.")
-print("Library:", words.splitlines()[0])
+    library = people[0]["library"]
+    expect(isinstance(library, str), f"`library` is {library}, but MPI.Get_library_version() gives text.")
+print("Library:", library.splitlines()[0])
 predict.compare("00.2", processes=len({*pids, os.getpid()}))
 
 # %% [markdown]

@@ -187,6 +187,7 @@ def command(launcher, nodes, gpus, variables, program):
     raise NotImplementedError("exercise 42.3: The command of the job")
 
 
+# %%
 def local_rank(env):
     """This rank's number on its node, by the launcher's variables in env; 0 where there is none."""
     raise NotImplementedError("exercise 42.3: The command of the job")
@@ -261,6 +262,7 @@ def run(controller, **ways):
     ]  # home()/timeline_fused.json …
 
 
+# %%
 with check("42.4"):
     for calls, want in lab42.TIMELINES:
         expect.equal(carried(lab42.timeline_of(*calls)), want, f"The timeline of {calls}")

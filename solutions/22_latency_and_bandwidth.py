@@ -88,6 +88,7 @@ def try_trips(comm, nbytes, held_up):
     return latency(comm, nbytes, rounds=40, skip=10, clock=comm.Wtime)
 
 
+# %%
 # What is asked: half a round trip, after the warm-up; all `rounds` values, and their median.
 with check("22.1"):
     for alpha, rate in ((1e-6, 1e9), (20e-6, 1e8)):
@@ -176,6 +177,7 @@ def try_windows(comm, nbytes, in_flight, held_up=0):
     return bandwidth(comm, nbytes, rounds=20, skip=10, clock=comm.Wtime, window=in_flight)
 
 
+# %%
 # What is asked: all bytes of a window, over the time until the one reply, in 10^6 bytes per second.
 with check("22.2"):
     link = virtual.Link(latency=0.8e-6, bandwidth=1e9, overhead=0.1e-6)  # α = latency + 2 overhead = 1 µs

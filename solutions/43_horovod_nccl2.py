@@ -172,6 +172,8 @@ jobs = {  # job: (hosts by rank, GPUs visible by local rank, GPUs by rank, troub
     "see 0,1 or 2,3": (two_nodes, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
     "five ranks, four GPUs": (["node1"] * 5, [four] * 5, [*four, 0], "two ranks on one GPU"),
 }
+
+# %%
 # What is asked: in each of these jobs the GPU of every rank, and what is wrong with the job.
 with check("43.2"):
     for name, (hosts, visible, gpus, wrong) in jobs.items():
@@ -245,6 +247,8 @@ cases = {  # switches, without HOROVOD_: who moves each of OPERATIONS (N NCCL, M
     "GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL": "both",
     "GPU_OPERATIONS=NCCL GPU_ALLTOALL=MPI": "both",
 }
+
+# %%
 # What is asked: what Horovod's CMake makes of these switches.
 with check("43.3"):
     libraries = {"N": "NCCL", "M": "MPI", "-": None}

@@ -14,7 +14,7 @@ import os
 import shutil
 
 import numpy as np
-from labkit import check, data, expect, hint, lab, models, plots, predict, record, timing
+from labkit import check, data, expect, hint, lab, nets, plots, predict, record, timing
 
 lab.start("11_same_net_in_tensorflow")
 import keras  # after lab.start, which turns off TensorFlow's start-up messages
@@ -39,7 +39,7 @@ digits = data.digits()
 orders = [np.concatenate(data.batches(len(digits.train_x), batch, epoch, seed=0)) for epoch in range(epochs)]
 steps = [(digits.train_x[rows], digits.train_y[rows]) for rows in np.reshape(orders, (-1, batch))]
 
-twin = models.torch_digits()
+twin = nets.torch_digits()
 optimizer = torch.optim.SGD(twin.parameters(), lr=learning_rate)
 torch_curve = []
 for images, labels in steps:
@@ -54,7 +54,7 @@ print(f"PyTorch: {len(steps)} steps, loss {torch_curve[0]:.6f} -> {torch_curve[-
 # ## Define-by-run
 # As in PyTorch, an operation of today's TensorFlow runs as soon as Python reaches its line (*eager*). What
 # you want to differentiate, you put under a tape: `with tf.GradientTape() as tape:`. The net is
-# `models.keras_digits()`, with the same starting weights.
+# `nets.keras_digits()`, with the same starting weights.
 #
 # ### Predict
 # After all steps, by how much do the losses of the two frameworks differ? As a share: 0.01 is one percent.
@@ -87,14 +87,18 @@ def train_step(net, optimizer, images, labels):
 
 # %%
 with check("11.1"):
-    net, optimizer = models.keras_digits(), keras.optimizers.SGD(learning_rate)
-    unsaid = keras.losses.SparseCategoricalCrossentropy()(steps[0][1], net(steps[0][0]))
-    eager = [train_step(net, optimizer, *one) for one in steps]
+    net = nets.keras_digits()
+    optimizer = keras.optimizers.SGD(learning_rate)
+    images, labels = steps[0]
+    as_probabilities = keras.losses.SparseCategoricalCrossentropy()(labels, net(images))
+    eager = [train_step(net, optimizer, images, labels) for images, labels in steps]
     expect(tf.is_tensor(eager[0]) and eager[0].ndim == 0, "Return the loss, one tensor without axes.")
-    expect(not np.isclose(eager[0], unsaid), "The loss took logits for probabilities: from_logits=True.")
-    expect(not np.isclose(eager[0], batch * torch_curve[0]), "This is the sum over the images, not the mean.")
-    expect.close(eager[0], torch_curve[0], "the loss of step 1, before its update")
-    moved = np.any(net.get_weights()[0] != models.start_weights()[0])
+    slips = {
+        "The loss took logits for probabilities: from_logits=True": as_probabilities,
+        "This is the sum over the images, not the mean": batch * torch_curve[0],
+    }
+    expect.close(eager[0], torch_curve[0], "the loss of step 1, before its update", slips=slips)
+    moved = np.any(net.get_weights()[0] != nets.start_weights()[0])
     expect(moved, "The weights do not move: apply the gradients to net.trainable_variables.")
     expect.close(eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6)
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
@@ -147,14 +151,23 @@ def make_step(net):
 
 
 # %%
+def note_and_call(*inputs, **options):
+    """In place of the net's own call: notes each run of Python."""
+    traced.append(call)
+    return forward(*inputs, **options)
+
+
 with check("11.2"):
-    net, twin, traced = models.keras_digits(), models.keras_digits(), []
-    forward, step = net.call, make_step(net)
-    net.call = lambda *inputs, **more: traced.append(call) or forward(*inputs, **more)  # note each run
+    net, twin = nets.keras_digits(), nets.keras_digits()
+    step = make_step(net)
+    traced = []  # the calls in which Python runs
+    forward = net.call
+    net.call = note_and_call
     calls = [(128, 0.2), (128, 0.1), (128, 0.05), (37, 0.05), (1, 0.2), (128, 0.2)]
     for call, (size, rate) in enumerate(calls, 1):
         images, labels = digits.train_x[:size], digits.train_y[:size]
-        got, want = step(images, labels, rate), train_step(twin, keras.optimizers.SGD(rate), images, labels)
+        got = step(images, labels, rate)
+        want = train_step(twin, keras.optimizers.SGD(rate), images, labels)
         expect.close(got, want, f"loss of call {call} (is the rate of the call before in the graph?)")
     expect(traced, "The net was never called: step works with the net that make_step is given.")
     expect(len(traced) < 6, "Python ran in each of 6 calls: step must be one tf.function, made once.")
@@ -173,8 +186,11 @@ def total(x):
 for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
     total(x)
 print(*seen, sep="\n")
-graph_step, one = tf.function(train_step), (models.keras_digits(), keras.optimizers.SGD(0.2), *steps[0])
-speed = timing.ratio(lambda: train_step(*one).numpy(), lambda: graph_step(*one).numpy())
+
+# %%
+graph_step = tf.function(train_step)
+step_of = (nets.keras_digits(), keras.optimizers.SGD(0.2), *steps[0])
+speed = timing.ratio(lambda: train_step(*step_of).numpy(), lambda: graph_step(*step_of).numpy())
 print(f"eager {speed.a}\ngraph {speed.b}\nratio {speed}")
 record.add("eager_over_graph", value=speed.median, batch=batch)
 predict.compare("11.2", traces=len(seen), eager_over_graph=speed)
@@ -202,6 +218,7 @@ with tf.compat.v1.Session(graph=graph) as session:  # and run, with another valu
     print("x = 3 gives", session.run(y, {x: 3.0}))
 
 
+# %%
 def chain(x):
     for _ in range(6):
         x = torch.sin(x) * 0.9 + 0.1  # line by line: eighteen passes over memory
@@ -212,7 +229,8 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker process
 if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
     print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
     compiler = "aot_eager"
-compiled, values = torch.compile(chain, backend=compiler), torch.linspace(0, 1, numbers)
+compiled = torch.compile(chain, backend=compiler)
+values = torch.linspace(0, 1, numbers)
 first = timing.measure(lambda: compiled(values), repeat=1, warmup=0)
 speed = timing.ratio(lambda: chain(values), lambda: compiled(values), seconds=3)
 print(f"torch.compile ({compiler}): first call {first.median:.1f} s, then line by line / compiled: {speed}")
@@ -248,11 +266,13 @@ def fit_losses(net, orders) -> list[float]:
 
 # %%
 with check("11.3"):
-    net = models.keras_digits()
-    got, want = fit_losses(net, orders), np.reshape(torch_curve, (epochs, -1)).mean(axis=1)
+    net = nets.keras_digits()
+    got = fit_losses(net, orders)
+    want = np.reshape(torch_curve, (epochs, -1)).mean(axis=1)
     expect(np.shape(got) == (epochs,), f"One number for each epoch, please: {epochs}, not {np.shape(got)}.")
-    done, off = int(net.optimizer.iterations), abs(got[0] / want[0] - 1)
+    done = int(net.optimizer.iterations)
     expect(done in (len(steps) // epochs, len(steps)), f"fit made {done} steps: which batch_size?")
+    off = abs(got[0] / want[0] - 1)
     expect(off < 0.05, f"Epoch 1: {got[0]:.4f}, not {want[0]:.4f}. Another loss (logits?), rate or label.")
     expect.close(got[0], want[0], "the loss of epoch 1 (does fit shuffle your order?)", rtol=1e-5)
     expect.close(got, want, "the losses of all epochs (each in its own order?)", rtol=1e-5)

@@ -13,8 +13,8 @@ ORDERED = "digits.train_x[order], digits.train_y[order]"
 # fmt: off
 WRONG = [
     Wrong("11.1", "logits taken for probabilities", "(from_logits=True)", "()", "logits for probabilities"),
-    Wrong("11.1", "the sum over the images",
-          "(from_logits=True)", '(from_logits=True, reduction="sum")', "the sum"),
+    Wrong("11.1", "the sum over the images", "(from_logits=True)", '(from_logits=True, reduction="sum")',
+          "This is the sum over the images, not the mean"),
     Wrong("11.1", "one loss per image",
           "(from_logits=True)", '(from_logits=True, reduction="none")', "without axes"),
     Wrong("11.1", "a number instead of a tensor", "return loss", "return float(loss)", "one tensor"),
@@ -46,7 +46,7 @@ WRONG = [
     Wrong("11.2", "uphill", "assign_sub", "assign_add", "loss of call 2"),
     Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "loss of call 2"),
     Wrong("11.2", "a net of its own",
-          "def make_step(net):", "def make_step(_, net=models.keras_digits()):", "never called"),
+          "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "never called"),
     Wrong("11.3", "batches of 32", ", batch_size=batch", "", "which batch_size"),
     Wrong("11.3", "shuffled", ", shuffle=False", "", "does fit shuffle"),
     Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),

@@ -21,17 +21,37 @@ For the kit's other parts:
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
     die_with_parent     end this process when its parent does
+
+Each name is imported when it is first used: a rank needs few of them, and every rank of every run would wait.
 """
 
-from labkit.launch.command import run_to_end
-from labkit.launch.diagnosis import Frame, describe, innermost, is_learners, raised, ranks_text, stack
-from labkit.launch.excepthook import print_lab_errors_plainly
-from labkit.launch.notes import leave_stack
-from labkit.launch.plans import THREAD_VARIABLES, flavor, launcher_options, mpiexec, plan, reserve_port
-from labkit.launch.process import environment, my_cores
-from labkit.launch.runs import ranks_here, run
-from labkit.launch.supervisor import die_with_parent
+from __future__ import annotations
 
+import importlib
+
+_MODULE_OF = {
+    "Frame": "labkit.launch.diagnosis",
+    "THREAD_VARIABLES": "labkit.launch.plans",
+    "describe": "labkit.launch.diagnosis",
+    "die_with_parent": "labkit.launch.supervisor",
+    "environment": "labkit.launch.process",
+    "flavor": "labkit.launch.plans",
+    "innermost": "labkit.launch.diagnosis",
+    "is_learners": "labkit.launch.diagnosis",
+    "launcher_options": "labkit.launch.plans",
+    "leave_stack": "labkit.launch.notes",
+    "mpiexec": "labkit.launch.plans",
+    "my_cores": "labkit.launch.process",
+    "plan": "labkit.launch.plans",
+    "print_lab_errors_plainly": "labkit.launch.excepthook",
+    "raised": "labkit.launch.diagnosis",
+    "ranks_here": "labkit.launch.runs",
+    "ranks_text": "labkit.launch.diagnosis",
+    "reserve_port": "labkit.launch.plans",
+    "run": "labkit.launch.runs",
+    "run_to_end": "labkit.launch.command",
+    "stack": "labkit.launch.diagnosis",
+}
 __all__ = [
     "Frame",
     "THREAD_VARIABLES",
@@ -40,8 +60,8 @@ __all__ = [
     "environment",
     "flavor",
     "innermost",
-    "launcher_options",
     "is_learners",
+    "launcher_options",
     "leave_stack",
     "mpiexec",
     "my_cores",
@@ -55,3 +75,11 @@ __all__ = [
     "run_to_end",
     "stack",
 ]
+
+
+def __getattr__(name: str):
+    if name not in _MODULE_OF:
+        raise AttributeError(f"labkit.launch has no {name!r}; it offers {', '.join(__all__)}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value  # the next use finds it without this detour
+    return value

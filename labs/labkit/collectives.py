@@ -1,7 +1,7 @@
-"""Collectives on bare messages, as the learner builds them in labs 21 and 23, for labs 24 to 26.
+"""Collectives on bare messages: the tree of lab 21 and the ring of lab 23, for the labs that build on them.
 
 comm: an mpi4py communicator, or one of labkit.virtual; only its Send, Recv and Sendrecv are used. vector: a
-1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.costs.
+1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.scaling.costs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def tree_reduce(comm, vector) -> None:
 def tree_broadcast(comm, vector, root: int = 0) -> None:
     """Rank root's `vector` goes to all, by a binomial tree (lab 21)."""
     if not 0 <= root < comm.size:
-        raise LabError(f"root={root}: with {comm.size} rank{'s' * (comm.size > 1)} there is no such rank.")
+        ranks = "1 rank" if comm.size == 1 else f"{comm.size} ranks"
+        raise LabError(f"root={root}: with {ranks} there is no such rank.")
     if comm.rank != root:
         comm.Recv(vector, source=_parent(comm, root))
     for child in _children(comm, root):
@@ -42,22 +43,28 @@ def ring_reduce_scatter(comm, vector):
 
     Returns that chunk, a view of `vector`.
     """
-    p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
+    p, rank = comm.size, comm.rank
+    right, left = (rank + 1) % p, (rank - 1) % p
+    chunks = np.array_split(vector, p)
     box = np.empty_like(chunks[0])  # the longest chunk comes first
     for step in range(p - 1):
-        mine = chunks[(me - step - 1) % p]
-        into = box[: len(mine)]
-        comm.Sendrecv(chunks[(me - step) % p], dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
-        mine += into
-    return chunks[(me + 1) % p]
+        passed_on = chunks[(rank - step) % p]
+        own = chunks[(rank - step - 1) % p]
+        coming = box[: len(own)]
+        comm.Sendrecv(passed_on, dest=right, recvbuf=coming, source=left)
+        own += coming
+    return chunks[(rank + 1) % p]
 
 
 def ring_allgather(comm, vector) -> None:
     """Chunk rank + 1 (mod p) of every rank's `vector` goes to all: p - 1 rounds (lab 23)."""
-    p, me, chunks = comm.size, comm.rank, np.array_split(vector, comm.size)
+    p, rank = comm.size, comm.rank
+    right, left = (rank + 1) % p, (rank - 1) % p
+    chunks = np.array_split(vector, p)
     for step in range(p - 1):
-        into = chunks[(me - step) % p]
-        comm.Sendrecv(chunks[(me + 1 - step) % p], dest=(me + 1) % p, recvbuf=into, source=(me - 1) % p)
+        passed_on = chunks[(rank + 1 - step) % p]
+        into = chunks[(rank - step) % p]
+        comm.Sendrecv(passed_on, dest=right, recvbuf=into, source=left)
 
 
 def ring_allreduce(comm, vector) -> None:
@@ -73,10 +80,12 @@ def doublings(size: int) -> list[int]:
 
 def _children(comm, root: int = 0) -> list[int]:
     """Whom this rank sends to in a broadcast from root, in order."""
-    me = (comm.rank - root) % comm.size
-    return [(comm.rank + reach) % comm.size for reach in doublings(comm.size) if me < reach < comm.size - me]
+    place = (comm.rank - root) % comm.size  # the rank's number as if root were rank 0
+    reaches = [reach for reach in doublings(comm.size) if place < reach < comm.size - place]
+    return [(comm.rank + reach) % comm.size for reach in reaches]
 
 
 def _parent(comm, root: int = 0) -> int:
-    me = (comm.rank - root) % comm.size
-    return (comm.rank - 2 ** (me.bit_length() - 1)) % comm.size
+    """From whom this rank receives in a broadcast from root."""
+    place = (comm.rank - root) % comm.size
+    return (comm.rank - 2 ** (place.bit_length() - 1)) % comm.size

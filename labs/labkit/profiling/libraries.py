@@ -42,15 +42,16 @@ def torch_operator(name: str, types: tuple[str, ...] = ()) -> tuple[str, bool, s
     if _ONEDNN.search(name):
         return COMPUTE, False, "oneDNN"
     if _BLAS.match(name):
-        kinds = {one for one in types if one in _HALF + _FLOAT}
-        half = kinds and kinds <= set(_HALF)
-        return COMPUTE, False, ("oneDNN" if _half_in_onednn() else "PyTorch") if half else torch_blas()
+        numbers = {type_ for type_ in types if type_ in _HALF + _FLOAT}
+        if numbers and numbers <= set(_HALF):
+            return COMPUTE, False, "oneDNN" if _half_in_onednn() else "PyTorch"
+        return COMPUTE, False, torch_blas()
     return COMPUTE, False, "PyTorch"
 
 
 def gpu_kernel(name: str, framework: str) -> tuple[str, str]:
     """(kind, library) of a kernel on a GPU."""
-    library = next((library for words, library in _KERNELS if words.search(name)), framework)
+    library = next((library for pattern, library in _KERNELS if pattern.search(name)), framework)
     return (COMMUNICATION if library == "NCCL" else COMPUTE), library
 
 
@@ -69,8 +70,8 @@ def tensorflow_operator(kind: str) -> tuple[str, str]:
 
 def horovod_call(name: str) -> str:
     """The library of an activity in Horovod's timeline, such as MPI_ALLREDUCE or NCCL_ALLREDUCE."""
-    words = {"MPI": "MPI", "GLOO": "Gloo", "NCCL": "NCCL", "CCL": "oneCCL", "DDL": "DDL"}
-    return words.get(name.split("_")[0], "Horovod")
+    libraries = {"MPI": "MPI", "GLOO": "Gloo", "NCCL": "NCCL", "CCL": "oneCCL", "DDL": "DDL"}
+    return libraries.get(name.split("_")[0], "Horovod")
 
 
 @lru_cache(maxsize=1)
@@ -78,9 +79,11 @@ def torch_blas() -> str:
     """The BLAS that PyTorch was built with, in the words of torch.__config__."""
     import torch
 
-    found = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    stated = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    if stated is None:
+        return "BLAS"
     names = {"mkl": "MKL", "open": "OpenBLAS", "accelerate": "Accelerate", "nvpl": "NVPL"}
-    return names.get(found[1].lower(), found[1]) if found else "BLAS"
+    return names.get(stated[1].lower(), stated[1])
 
 
 @lru_cache(maxsize=1)
@@ -91,10 +94,10 @@ def _half_in_onednn() -> bool:
 
 
 def _backend(name: str) -> str:
-    words = {"gloo:": "Gloo", "nccl:": "NCCL", "mpi:": "MPI", "ucc:": "UCC"}
-    library = next((library for word, library in words.items() if name.startswith(word)), None)
-    if library is None:  # c10d:: is the same for all of them
+    libraries = {"gloo": "Gloo", "nccl": "NCCL", "mpi": "MPI", "ucc": "UCC"}
+    backend = name.split(":")[0]
+    if backend not in libraries:  # c10d:: is the same for all of them
         import torch.distributed as dist
 
-        library = words.get(f"{dist.get_backend()}:", "PyTorch") if dist.is_initialized() else "PyTorch"
-    return library
+        backend = dist.get_backend() if dist.is_initialized() else ""
+    return libraries.get(backend, "PyTorch")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from labkit.profiling.spans import COMMUNICATION, COMPUTE, IN_FLIGHT, INPUT, KINDS, Span
 
@@ -20,34 +20,38 @@ PARTS = ("compute", "communication", "overlapped", "exposed", "input", "idle", "
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
     """The same moments as disjoint intervals, in order."""
-    found: list[list[float]] = []
+    joined: list[Interval] = []
     for begin, end in sorted(intervals):
-        if found and begin <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], end)
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         elif end > begin:
-            found.append([begin, end])
-    return [(begin, end) for begin, end in found]
+            joined.append((begin, end))
+    return joined
 
 
 def common(a: list[Interval], b: list[Interval]) -> list[Interval]:
     """The moments in both; a and b are unions."""
-    found, i, j = [], 0, 0
+    both = []
+    i = j = 0
     while i < len(a) and j < len(b):
-        begin, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        begin = max(a[i][0], b[j][0])
+        end = min(a[i][1], b[j][1])
         if end > begin:
-            found.append((begin, end))
+            both.append((begin, end))
         if a[i][1] < b[j][1]:
             i += 1
         else:
             j += 1
-    return found
+    return both
 
 
 def without(a: list[Interval], b: list[Interval]) -> list[Interval]:
     """The moments in a and not in b; a and b are unions."""
     if not a:
         return []
-    edges = [a[0][0], *(edge for one in b for edge in one), max(a[-1][1], b[-1][1] if b else a[-1][1])]
+    first = a[0][0]
+    last = max(a[-1][1], b[-1][1] if b else a[-1][1])
+    edges = [first, *chain.from_iterable(b), last]
     gaps = [(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True) if end > begin]
     return common(a, gaps)
 
@@ -62,48 +66,45 @@ def innermost(spans: Iterable[Span], flat: bool = False) -> list[tuple[float, fl
     The innermost is the one that began last; what a profiler saw lies under all that is said explicitly,
     unless flat.
     """
-    waiting = sorted((one for one in spans if one.end > one.begin), key=lambda one: one.begin)
-    moments = sorted({moment for one in waiting for moment in (one.begin, one.end)})
-    found, active, place = [], [], 0
+    waiting = sorted((span for span in spans if span.end > span.begin), key=lambda span: span.begin)
+    moments = sorted({moment for span in waiting for moment in (span.begin, span.end)})
+    cut = []
+    active: list[tuple[int, float, float, int]] = []  # a heap, the innermost first: layer, -begin, end, place
+    place = 0
     for begin, end in pairwise(moments):
         while place < len(waiting) and waiting[place].begin <= begin:
-            one = waiting[place]
-            heapq.heappush(active, (0 if flat else -one.layer, -one.begin, one.end, place))
+            span = waiting[place]
+            heapq.heappush(active, (0 if flat else -span.layer, -span.begin, span.end, place))
             place += 1
         while active and active[0][2] <= begin:
             heapq.heappop(active)
         if active:
-            found.append((begin, end, waiting[active[0][3]]))
-    return found
+            cut.append((begin, end, waiting[active[0][3]]))
+    return cut
 
 
 def own(spans: Iterable[Span]) -> list[tuple[Span, float]]:
     """Every span with its own seconds: of a thread's spans, without those inside of them."""
-    threads: dict[str, list[Span]] = defaultdict(list)
-    for one in spans:
-        threads[one.thread].append(one)
-    found = [(one, one.end - one.begin) for one in threads.pop(IN_FLIGHT, [])]
-    for mine in threads.values():
-        seconds = dict.fromkeys(map(id, mine), 0.0)
-        for begin, end, one in innermost(mine, flat=True):
-            seconds[id(one)] += end - begin
-        found += [(one, seconds[id(one)]) for one in mine]
-    return found
+    threads = _by_thread(spans)
+    own_seconds = [(span, span.end - span.begin) for span in threads.pop(IN_FLIGHT, [])]
+    for of_thread in threads.values():
+        seconds = dict.fromkeys(map(id, of_thread), 0.0)
+        for begin, end, span in innermost(of_thread, flat=True):
+            seconds[id(span)] += end - begin
+        own_seconds += [(span, seconds[id(span)]) for span in of_thread]
+    return own_seconds
 
 
 def busy(spans: Iterable[Span]) -> dict[str, list[Interval]]:
     """kind -> when it is on, on any thread or in flight."""
-    threads: dict[str, list[Span]] = defaultdict(list)
+    threads = _by_thread(spans)
+    on = [(span.begin, span.end, span) for span in threads.pop(IN_FLIGHT, [])]
+    for of_thread in threads.values():
+        on += innermost(of_thread)
     when: dict[str, list[Interval]] = {kind: [] for kind in KINDS}
-    for one in spans:
-        if one.thread != IN_FLIGHT:
-            threads[one.thread].append(one)
-        elif one.kind in when:
-            when[one.kind].append((one.begin, one.end))
-    for mine in threads.values():
-        for begin, end, one in innermost(mine):
-            if one.kind in when:
-                when[one.kind].append((begin, end))
+    for begin, end, span in on:
+        if span.kind in when:
+            when[span.kind].append((begin, end))
     return {kind: union(intervals) for kind, intervals in when.items()}
 
 
@@ -125,6 +126,12 @@ def pieces(window: Interval, when: dict[str, list[Interval]]) -> dict[str, list[
 
 def parts(window: Interval, when: dict[str, list[Interval]]) -> dict[str, float]:
     """part -> seconds, in the order of PARTS; compute + exposed + input + idle = step."""
-    return {part: length(moments) for part, moments in pieces(window, when).items()} | {
-        "step": window[1] - window[0]
-    }
+    seconds = {part: length(moments) for part, moments in pieces(window, when).items()}
+    return {**seconds, "step": window[1] - window[0]}
+
+
+def _by_thread(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    threads: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        threads[span.thread].append(span)
+    return threads

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from labkit.errors import LabError
 
-COMPUTE, COMMUNICATION, INPUT = KINDS = ("compute", "communication", "input")
+COMPUTE, COMMUNICATION, INPUT = "compute", "communication", "input"
+KINDS = (COMPUTE, COMMUNICATION, INPUT)
 IN_FLIGHT = ""  # the thread of a request that no thread is busy with
 OPERATION, EXPLICIT = 0, 1  # layers: what a profiler saw counts only where nothing explicit is said
 
@@ -37,7 +38,7 @@ ranges = None  # torch.cuda.nvtx while nsys records
 
 
 class span:
-    """`with span("communication", "bucket 3"): …`: this thread does that until the end of the block.
+    """`with span("communication", "bucket 3"): …`: this thread does so until the end of the block.
 
     kind: "compute", "communication", "input"; any other counts as idle. In nested spans the inner one counts.
     """
@@ -95,14 +96,14 @@ class Spans:
     def stop(self, begin: float, end: float) -> list[Span]:
         """The spans of the step that ran from begin to end; those still open end now."""
         global _log
-        found, _log = _log or [], None
+        log, _log = _log or [], None
         still_open = list(_open.values())  # other threads go on meanwhile
-        for one in still_open:
-            since = getattr(one, "begin", None)  # not set for an instant on another thread
+        for each in still_open:
+            since = getattr(each, "begin", None)  # not set for an instant on another thread
             if since is not None and since < end:
-                found.append((one.kind, since, end, one.name, one.thread))
-        names = {one.native_id: one.name for one in threading.enumerate()}
-        return [Span(*times, _thread(number, names)) for *times, number in found]
+                log.append((each.kind, since, end, each.name, each.thread))
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        return [Span(*entry, _thread(number, names)) for *entry, number in log]
 
     def finish(self) -> list[str]:
         """Sentences on what the numbers do not say."""

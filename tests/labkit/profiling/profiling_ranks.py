@@ -1,4 +1,4 @@
-"""What test_profiling_ranks.py runs on real ranks."""
+"""What test_ranks.py runs on real ranks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def clock_offsets(comm):
 
 def causal(comm):
     """On shifted clocks: (begin, end) of each rank's barrier in each step, and the profile's clock error."""
-    from labkit.profiling import recording
+    from labkit import profiling
 
     shift_clock(comm.rank)
 
     def step():
         time.sleep(0.002 * comm.rank)
-        with recording.span("communication", "barrier"):
+        with profiling.span("communication", "barrier"):
             comm.Barrier()
 
-    profile = recording.record(step, 4, comm, overhead=False)
+    profile = profiling.record(step, 4, comm, overhead=False)
     times = [[[(s.begin, s.end) for s in step][0] for step in rank.spans] for rank in profile.ranks]
     return times, profile.clock_error
 
@@ -45,30 +45,30 @@ def causal(comm):
 def overlap(comm):
     """Tables of a step that hides its allreduce under compute, and of one that does not."""
     import numpy as np
-    from labkit.profiling import recording
+    from labkit import profiling
 
     matrix, gradient = np.random.default_rng(0).random((200, 200)), np.ones(100_000)
     total = np.empty_like(gradient)
 
     def hidden():
-        with recording.span("compute"):
+        with profiling.span("compute"):
             begin = time.perf_counter()
             request = comm.Iallreduce(gradient, total)
             while not request.Test():
                 matrix @ matrix
-            recording.mark("communication", begin, time.perf_counter(), "gradient")
+            profiling.mark("communication", begin, time.perf_counter(), "gradient")
 
     def bare():
-        with recording.span("compute"):
+        with profiling.span("compute"):
             matrix @ matrix
-        with recording.span("communication", "gradient"):
+        with profiling.span("communication", "gradient"):
             comm.Allreduce(gradient, total)
 
     def uneven():
-        with recording.span("compute"):
+        with profiling.span("compute"):
             time.sleep(0.02 if comm.rank == 0 else 0.005)
 
-    return [recording.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)]
+    return [profiling.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)]
 
 
 def horovod_and_gloo(comm, file):
@@ -77,8 +77,8 @@ def horovod_and_gloo(comm, file):
 
     import horovod.torch as hvd
     import torch
+    from labkit import profiling
     from labkit.errors import LabError
-    from labkit.profiling import recording
 
     hvd.init()
     torch.set_num_threads(1)
@@ -93,19 +93,19 @@ def horovod_and_gloo(comm, file):
 
     variable = os.environ.pop("HOROVOD_TIMELINE")
     try:
-        recording.record(step, 3, comm, kind="horovod")
+        profiling.record(step, 3, comm, kind="horovod")
     except LabError as error:
-        said = str(error)
+        refusal = str(error)
     os.environ["HOROVOD_TIMELINE"] = variable
-    profile = recording.record(step, 3, comm, kind="torch+horovod")
-    return said, (profile.table(), profile.operators(50), profile.notes), _gloo(comm, file)
+    profile = profiling.record(step, 3, comm, kind="torch+horovod")
+    return refusal, (profile.table(), profile.operators(50), profile.notes), _gloo(comm, file)
 
 
 def _gloo(comm, file):
     """The table and operators of a step with an allreduce of torch.distributed's Gloo under products."""
     import torch
     import torch.distributed as dist
-    from labkit.profiling import recording
+    from labkit import profiling
 
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=comm.rank, world_size=comm.size)
     gradient, matrix = torch.ones(1_000_000), torch.randn(400, 400)
@@ -116,8 +116,8 @@ def _gloo(comm, file):
             matrix @ matrix
         work.wait()
 
-    profile = recording.record(step, 3, comm, kind="torch", overhead=False)
-    again = recording.record(step, 3, dist, overhead=False)  # torch.distributed in the place of MPI
+    profile = profiling.record(step, 3, comm, kind="torch", overhead=False)
+    again = profiling.record(step, 3, dist, overhead=False)  # torch.distributed in the place of MPI
     dist.destroy_process_group()
     return profile.table(), profile.operators(50), again
 
@@ -129,7 +129,7 @@ def tensorflow():
     noise.silence()
     import numpy as np
     import tensorflow as tf
-    from labkit.profiling import recording
+    from labkit import profiling
 
     def batches():
         while True:
@@ -145,5 +145,5 @@ def tensorflow():
             batch = tf.nn.relu(tf.matmul(batch, weights))
         return batch
 
-    profile = recording.record(lambda: train(next(data)).numpy(), 4, kind="tensorflow", overhead=False)
+    profile = profiling.record(lambda: train(next(data)).numpy(), 4, kind="tensorflow", overhead=False)
     return profile.table(), profile.operators(50), profile.clock_error / profile.step.median

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from labkit import launch
 
+from tests.labkit.profiling import profiling_ranks as on_ranks
 from tests.labkit.profiling.profiling_ranks import AHEAD, PARTS
 
 
@@ -15,8 +16,8 @@ def adds_up(table):
 
 
 def test_offsets_are_right_within_the_stated_error():
-    found = launch.run(on_ranks.clock_offsets, ranks=3)
-    for rank, (common, shifted) in enumerate(found):
+    results = launch.run(on_ranks.clock_offsets, ranks=3)
+    for rank, (common, shifted) in enumerate(results):
         for (offset, error), true in ((common, 0.0), (shifted, AHEAD * rank)):
             assert abs(offset - true) <= error, f"rank {rank}"
             assert (error > 0) == (rank > 0)
@@ -47,9 +48,9 @@ def test_communication_under_compute_is_overlapped_and_a_fast_rank_is_idle():
 @pytest.mark.slow
 def test_horovods_timeline_and_gloo_on_all_ranks(tmp_path):
     env = {"HOROVOD_TIMELINE": "DYNAMIC"}
-    found = launch.run(on_ranks.horovod_and_gloo, str(tmp_path / "gloo"), ranks=2, env=env)
-    for said, (table, operators, notes), (with_gloo, operators_of_gloo, again) in found:
-        assert "HOROVOD_TIMELINE=DYNAMIC" in said
+    results = launch.run(on_ranks.horovod_and_gloo, str(tmp_path / "gloo"), ranks=2, env=env)
+    for refusal, (table, operators, notes), (with_gloo, operators_of_gloo, again) in results:
+        assert "HOROVOD_TIMELINE=DYNAMIC" in refusal
         adds_up(table)
         assert (table["communication"] > 0).all()
         assert (table["compute"] > 0).all()
@@ -60,7 +61,7 @@ def test_horovods_timeline_and_gloo_on_all_ranks(tmp_path):
         adds_up(with_gloo)
         assert (with_gloo["overlapped"] > 0).all()
         assert operators_of_gloo.set_index("name").loc["gloo:all_reduce", "library"] == "Gloo"
-        assert [one.rank for one in again.ranks] == [0, 1]
+        assert [trace.rank for trace in again.ranks] == [0, 1]
         assert 0 < again.clock_error < again.step.median
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from labkit.profiling import libraries, recording
-from labkit.profiling import parts as profiling_parts
-from labkit.profiling.recorders import torch as recorders_torch
+from labkit import profiling
+from labkit.profiling import libraries
+from labkit.profiling import parts as step_parts
+from labkit.profiling.recorders import torch as recorder
 
 
 def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
@@ -18,7 +19,7 @@ def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(m
     monkeypatch.setattr(torch.profiler, "profile", noted)
     whole = torch.ones(64, 64)
     half = whole.to(torch.bfloat16)
-    profile = recording.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
+    profile = profiling.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
     assert asked == [True, True, False, False], "one of them when the profiler is first started"
     used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
     assert used == 3 * [
@@ -30,10 +31,10 @@ def test_calls_that_the_first_step_did_not_make_have_no_types():
     def operator(name, ts, *types):
         return {"cat": "cpu_op", "name": name, "ts": ts, "args": {"Input type": list(types)} if types else {}}
 
-    known = recorders_torch.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
+    known = recorder.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
     later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
-    recorders_torch.give_types(later, known)
-    assert [one["args"]["Input type"] for one in later] == [["double"], [], ["float"], []]
+    recorder.give_types(later, known)
+    assert [event["args"]["Input type"] for event in later] == [["double"], [], ["float"], []]
 
 
 def test_a_gpus_trace_tells_its_kernels():
@@ -53,7 +54,7 @@ def test_a_gpus_trace_tells_its_kernels():
             "tid": 7,
         },
     ]
-    spans = recorders_torch.spans(events, 0.0, {7: "MainThread"})
+    spans = recorder.spans_of(events, 0.0, {7: "MainThread"})
     assert [span.library for span in spans] == [
         libraries.torch_blas(),
         "cuBLAS",
@@ -61,7 +62,7 @@ def test_a_gpus_trace_tells_its_kernels():
         "cuDNN",
         "CUDA",
     ]
-    parts = profiling_parts.parts((0, 25e-6), profiling_parts.busy(spans))
+    parts = step_parts.parts((0, 25e-6), step_parts.busy(spans))
     assert {part: round(seconds * 1e6) for part, seconds in parts.items()} == {
         "compute": 11,
         "communication": 10,

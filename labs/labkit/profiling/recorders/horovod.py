@@ -8,6 +8,7 @@ stops between steps, for which HOROVOD_TIMELINE=DYNAMIC has to be set before hvd
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -19,6 +20,7 @@ from labkit.profiling.libraries import horovod_call
 from labkit.profiling.parts import union
 from labkit.profiling.spans import COMMUNICATION, IN_FLIGHT, Span
 
+_START = "start_time_since_epoch_in_micros"
 NOTE = (
     "Horovod's timeline is rank 0's: its calls, which are collective, stand on every rank at the times that "
     "rank 0 saw. Waiting for all ranks to be ready (negotiation) counts as idle. A thread of rank 0 that is "
@@ -32,12 +34,10 @@ class Horovod:
     error = 1e-6  # the timeline's times are whole microseconds
 
     def __init__(self):
-        import sys
-
-        module = next(
-            (sys.modules[name] for name in ("horovod.torch", "horovod.tensorflow") if name in sys.modules),
-            None,
-        )
+        loaded = [
+            sys.modules[name] for name in ("horovod.torch", "horovod.tensorflow") if name in sys.modules
+        ]
+        module = loaded[0] if loaded else None
         if module is None or not module.is_initialized():
             raise LabError(
                 'kind="horovod" needs a Horovod that runs: call hvd.init() before profiling.record.'
@@ -47,9 +47,11 @@ class Horovod:
                 'kind="horovod" starts and stops the timeline; Horovod can if HOROVOD_TIMELINE=DYNAMIC '
                 'was set before hvd.init(): launch.run(…, env={"HOROVOD_TIMELINE": "DYNAMIC"}).'
             )
-        self._hvd, self._first = module, module.rank() == 0
+        self._hvd = module
         self._folder = tempfile.TemporaryDirectory()
-        self._file, self._number, self._on = None, 0, False
+        self._file = None
+        self._number = 0  # of the step
+        self._on = False
 
     def start(self) -> None:
         self._number += 1
@@ -60,11 +62,11 @@ class Horovod:
     def stop(self, begin: float, end: float) -> list[Span]:
         self._on = False
         self._hvd.stop_timeline()  # returns when all is written
-        if not self._first or not self._file.exists():
+        if self._hvd.rank() != 0 or not self._file.exists():
             return []
         text = self._file.read_text(encoding="utf-8", errors="replace")
         self._file.unlink()
-        return spans(timeline.parse(text)) if text.strip() else []
+        return spans_of(timeline.parse(text)) if text.strip() else []
 
     def finish(self) -> list[str]:
         return [NOTE]
@@ -75,28 +77,29 @@ class Horovod:
         self._folder.cleanup()
 
 
-def spans(events: list[dict]) -> list[Span]:
+def spans_of(events: list[dict]) -> list[Span]:
     """Library calls and copies to and from the fusion buffer are communication; negotiation is not."""
     # The wall clock and perf_counter differ by a constant, unless somebody sets the former.
-    since = next(e["args"][_START] for e in events if _START in e.get("args", {})) * 1e-6
+    since = next(event["args"][_START] for event in events if _START in event.get("args", {})) * 1e-6
     back = since - (time.time() - time.perf_counter())
-    found = [
-        (COMMUNICATION, call.name, call.parts[0].start, call.seconds, horovod_call(call.name))
-        for call in timeline.collectives(events)
-        if call.seconds is not None
-    ]
+    spans = []
+    for call in timeline.collectives(events):
+        if call.seconds is not None:
+            begin = call.parts[0].start + back
+            spans.append(
+                _span(COMMUNICATION, begin, begin + call.seconds, call.name, horovod_call(call.name))
+            )
     # Each tensor has its own: of what waits or is copied at the same time, the whole counts once.
     waits: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for one in timeline.activities(events):
-        if one.seconds is not None and one.name.startswith(("NEGOTIATE_", "MEMCPY_")):
-            waits[one.name].append((one.start, one.start + one.seconds))
+    for activity in timeline.activities(events):
+        if activity.seconds is not None and activity.name.startswith(("NEGOTIATE_", "MEMCPY_")):
+            begin = activity.start + back
+            waits[activity.name].append((begin, begin + activity.seconds))
     for name, times in waits.items():
         kind = COMMUNICATION if name.startswith("MEMCPY_") else "negotiation"
-        found += [(kind, name, begin, end - begin, "Horovod") for begin, end in union(times)]
-    return [
-        Span(kind, at + back, at + back + seconds, name, IN_FLIGHT, library=by, shared=True)
-        for kind, name, at, seconds, by in found
-    ]
+        spans += [_span(kind, begin, end, name, "Horovod") for begin, end in union(times)]
+    return spans
 
 
-_START = "start_time_since_epoch_in_micros"
+def _span(kind: str, begin: float, end: float, name: str, library: str) -> Span:
+    return Span(kind, begin, end, name, IN_FLIGHT, library=library, shared=True)

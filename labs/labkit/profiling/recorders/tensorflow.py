@@ -12,15 +12,13 @@ from pathlib import Path
 from time import perf_counter
 
 from labkit.errors import LabError, NotHere
-from labkit.profiling import libraries as library
+from labkit.profiling import libraries
 from labkit.profiling.recorders.torch import offset
 from labkit.profiling.spans import INPUT, OPERATION, Span
 
 _CLOCK = "labkit.clock"
 _NODE = re.compile(r"^(?P<node>[\w./>-]+):(?P<type>\w+)$")  # an operation of a graph
-_EAGER = re.compile(
-    r"^EagerLocalExecute: (?P<type>(?!__)\w+)$"
-)  # one called from Python; __ is a whole graph
+_EAGER = re.compile(r"^EagerLocalExecute: (?P<type>(?!__)\w+)$")  # called from Python; __ is a whole graph
 _GPU = re.compile(r"^/device:GPU:(\d+)")
 
 
@@ -59,7 +57,7 @@ class TensorFlow:
         clock = [(ts, lasted) for _, _, name, ts, lasted in events if name == _CLOCK]
         ahead, error = offset(clock, self._known)
         self.error = max(self.error, error)
-        return [one for one in (_span(event, ahead) for event in events) if one is not None]
+        return [span for span in (_span(event, ahead) for event in events) if span is not None]
 
     def finish(self) -> list[str]:
         return []
@@ -88,13 +86,13 @@ def _span(event, ahead: float) -> Span | None:
     if gpu:
         if not line.startswith("Stream"):
             return None  # summaries of the same kernels by step, module and operation
-        kind, by = library.gpu_kernel(name, "TensorFlow")
-        return Span(kind, *times, name, f"GPU {gpu[1]} {line}", OPERATION, by)
-    found = _NODE.match(name) or _EAGER.match(name)
-    if not found or not plane.startswith("/host:CPU"):
+        kind, library = libraries.gpu_kernel(name, "TensorFlow")
+        return Span(kind, *times, name, f"GPU {gpu[1]} {line}", OPERATION, library)
+    operation = _NODE.match(name) or _EAGER.match(name)
+    if not operation or not plane.startswith("/host:CPU"):
         return None
-    kind, by = library.tensorflow_operator(found["type"])
+    kind, library = libraries.tensorflow_operator(operation["type"])
     if line.startswith("tf_data"):
         kind = INPUT  # the threads that prepare the next batches
     thread = "MainThread" if line == "python" else line
-    return Span(kind, *times, found["type"], thread, OPERATION, by)
+    return Span(kind, *times, operation["type"], thread, OPERATION, library)

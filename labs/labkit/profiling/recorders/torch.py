@@ -15,13 +15,13 @@ from time import perf_counter
 
 from labkit.errors import NotHere
 from labkit.noise import without_lines
-from labkit.profiling import libraries as library
+from labkit.profiling import libraries
 from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span
 
 _NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start and stop
-_CLOCK = "labkit.clock"
-Types = dict[str, list[list[str]]]
 _OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")  # a convolution backward that is not oneDNN's
+_CLOCK = "labkit.clock"
+Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by call
 
 
 class Torch:
@@ -34,7 +34,7 @@ class Torch:
             raise NotHere('kind="torch" needs PyTorch, which is not installed here: `make setup`.') from error
         self._torch = torch
         kinds = torch.profiler.ProfilerActivity
-        self._activities = [kinds.CPU] + [kinds.CUDA] * torch.cuda.is_available()
+        self._activities = [kinds.CPU, kinds.CUDA] if torch.cuda.is_available() else [kinds.CPU]
         self._profiler = None
         self.error = 0.0  # seconds, of the clocks
         self._types: Types | None = None
@@ -70,7 +70,7 @@ class Torch:
             self._types = input_types(events)
         else:
             give_types(events, self._types)
-        return spans(events, ahead, {one.native_id: one.name for one in threading.enumerate()})
+        return spans_of(events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()})
 
     def finish(self) -> list[str]:
         return []
@@ -90,10 +90,10 @@ def offset(events: list[tuple[float, float]], known: list[float]) -> tuple[float
 
 def input_types(events: list[dict]) -> Types:
     """Operator -> the types of its inputs, by call."""
-    found: Types = {}
+    types: Types = {}
     for event in _operators(events):
-        found.setdefault(event["name"], []).append(event.get("args", {}).get("Input type", []))
-    return found
+        types.setdefault(event["name"], []).append(event.get("args", {}).get("Input type", []))
+    return types
 
 
 def give_types(events: list[dict], types: Types) -> None:
@@ -104,36 +104,40 @@ def give_types(events: list[dict], types: Types) -> None:
 
 
 def _operators(events: list[dict]) -> list[dict]:
-    return sorted((one for one in events if one.get("cat") == "cpu_op"), key=lambda one: one["ts"])
+    return sorted((event for event in events if event.get("cat") == "cpu_op"), key=lambda event: event["ts"])
 
 
-def spans(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:
-    """The trace's events as spans. threads: number -> name.
+def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:
+    """The trace's events as spans. ahead: microseconds, as of `offset`. threads: number -> name.
 
     With a GPU, what the CPU's operators do is to launch its kernels: these compute, those are idle time.
     """
     on_gpu = any(event.get("cat") == "kernel" for event in events)
-    slow = [(e["tid"], e["ts"]) for e in events if _OVERWRITTEN.search(e["name"])]
-    found = []
+    overwritten = [(event["tid"], event["ts"]) for event in events if _OVERWRITTEN.search(event["name"])]
+    spans = []
     for event in events:
         category, name, tid = event.get("cat"), event["name"], event.get("tid")
-        begin, end = (event["ts"] - ahead) * 1e-6, (event["ts"] + event["dur"] - ahead) * 1e-6
+        times = (event["ts"] - ahead) * 1e-6, (event["ts"] + event["dur"] - ahead) * 1e-6
         if category in ("cpu_op", "user_annotation"):
             types = tuple(event.get("args", {}).get("Input type", ()))
-            kind, explicit, by = library.torch_operator(name, types)
-            if name == "aten::convolution_backward" and any(
-                tid == other and event["ts"] <= at <= event["ts"] + event["dur"] for other, at in slow
-            ):
-                by = "PyTorch"
+            kind, explicit, library = libraries.torch_operator(name, types)
+            if name == "aten::convolution_backward" and _holds(event, overwritten):
+                library = "PyTorch"
             if on_gpu and kind == COMPUTE:
                 kind = "launch"
             if kind:
                 layer = EXPLICIT if explicit else OPERATION
-                found.append(Span(kind, begin, end, name, threads.get(tid, f"thread {tid}"), layer, by))
+                spans.append(Span(kind, *times, name, threads.get(tid, f"thread {tid}"), layer, library))
         elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
-            kind, by = library.gpu_kernel(name, "PyTorch")
+            kind, library = libraries.gpu_kernel(name, "PyTorch")
             if category == "gpu_memcpy":
-                kind, by = (INPUT if "HtoD" in name else "copy"), "CUDA"
+                kind, library = (INPUT if "HtoD" in name else "copy"), "CUDA"
             stream = f"GPU {event.get('pid')} stream {tid}"
-            found.append(Span(kind, begin, end, name, stream, OPERATION, by))
-    return found
+            spans.append(Span(kind, *times, name, stream, OPERATION, library))
+    return spans
+
+
+def _holds(event: dict, calls: list[tuple[int, float]]) -> bool:
+    """Whether one of the (thread, moment) calls falls into the event."""
+    begin, end = event["ts"], event["ts"] + event["dur"]
+    return any(tid == event.get("tid") and begin <= moment <= end for tid, moment in calls)

@@ -64,7 +64,8 @@ def _blocks(lab: Lab, cell: Cell) -> list[tuple[int, int, str]]:
     blocks = []
     opened = None
     for number, line in enumerate(cell.source.splitlines()):
-        mark, indent = line.strip(), line[: len(line) - len(line.lstrip())]
+        mark = line.strip()
+        indent = line[: len(line) - len(line.lstrip())]
         if mark not in (BEGIN, END):
             if BEGIN in line or END in line:
                 raise lab.wrong(

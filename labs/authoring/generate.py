@@ -74,7 +74,10 @@ def write_all(root: Path | None = None, check: bool = False, only: Iterable[str]
     that could not be generated; the rest is written by then.
     """
     root = root or paths.root()
-    wanted, wrong, labs, stale = list(only), [], [], []
+    wanted = list(only)
+    wrong = []
+    labs = []
+    stale = []
     for stem in wanted or labfile.stems(root):
         try:
             lab = load(stem, root)

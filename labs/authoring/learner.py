@@ -44,7 +44,9 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
         if cell is None:
             raise _lost(names[0], answer)
         script = _put_in_script(script, cell.source, answer, names[1])
-        cell.source, cell.outputs, cell.execution_count = answer, [], None
+        cell.source = answer
+        cell.outputs = []
+        cell.execution_count = None
     copies.set_aside(root, names)
     (root / names[0]).write_text(copies.notebook_text(book), encoding="utf-8")
     (root / names[1]).write_text(script, encoding="utf-8")

@@ -66,7 +66,8 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
         raise lab.wrong(cell.line, "two exercises share one cell; give each its own.")
     for exercise in exercises:
         above = next(count for count, text in enumerate(lines) if HEADING.match(text))
-        exercise.cell, exercise.line = position, cell.line + above
+        exercise.cell = position
+        exercise.line = cell.line + above
     return exercises
 
 
@@ -100,7 +101,8 @@ def _take_check(lab: Source, exercises: list[Exercise], number: str, position: i
 
 
 def _hold_to_rules(lab: Source, exercise: Exercise, expected: str) -> None:
-    line, number = exercise.line, exercise.number
+    line = exercise.line
+    number = exercise.number
     if number != expected:
         raise lab.wrong(line, f"exercises are numbered in order: expected {expected}, found {number}.")
     if not exercise.answers:

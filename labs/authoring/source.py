@@ -42,7 +42,8 @@ class Lab:
     """
 
     def __init__(self, path: Path):
-        self.path, self.stem = Path(path), Path(path).stem
+        self.path = Path(path)
+        self.stem = Path(path).stem
         self.text = self.path.read_text(encoding="utf-8")
         self.cells = self._cells()
         self.header = self._header()
@@ -104,7 +105,8 @@ class Lab:
         return cells
 
     def _header(self) -> Header:
-        text, line = self.cells[0].source.strip(), self.cells[0].line
+        text = self.cells[0].source.strip()
+        line = self.cells[0].line
         lines = text.splitlines()
         last = line + len(lines) - 1
         title = _TITLE.fullmatch(lines[0]) if lines and self.cells[0].kind == "markdown" else None

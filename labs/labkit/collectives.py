@@ -43,8 +43,10 @@ def ring_reduce_scatter(comm, vector):
 
     Returns that chunk, a view of `vector`.
     """
-    p, rank = comm.size, comm.rank
-    right, left = (rank + 1) % p, (rank - 1) % p
+    p = comm.size
+    rank = comm.rank
+    right = (rank + 1) % p
+    left = (rank - 1) % p
     chunks = np.array_split(vector, p)
     box = np.empty_like(chunks[0])  # the longest chunk comes first
     for step in range(p - 1):
@@ -58,8 +60,10 @@ def ring_reduce_scatter(comm, vector):
 
 def ring_allgather(comm, vector) -> None:
     """Chunk rank + 1 (mod p) of every rank's `vector` goes to all: p - 1 rounds (lab 23)."""
-    p, rank = comm.size, comm.rank
-    right, left = (rank + 1) % p, (rank - 1) % p
+    p = comm.size
+    rank = comm.rank
+    right = (rank + 1) % p
+    left = (rank - 1) % p
     chunks = np.array_split(vector, p)
     for step in range(p - 1):
         passed_on = chunks[(rank + 1 - step) % p]

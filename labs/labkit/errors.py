@@ -20,7 +20,10 @@ class RankFailed(LabError):
 
     def __init__(self, text: str, rank: int | None = None, kind: str = "", message: str = "", line: str = ""):
         super().__init__(text)
-        self.rank, self.kind, self.message, self.line = rank, kind, message, line
+        self.rank = rank
+        self.kind = kind
+        self.message = message
+        self.line = line
 
 
 class NotHere(LabError):

@@ -129,7 +129,8 @@ def replaced(text: str, changes: list[tuple[ast.expr, str]]) -> str:
         changes, key=lambda change: (change[0].lineno, change[0].col_offset), reverse=True
     ):
         # ast counts columns in bytes of UTF-8.
-        first, last = lines[node.lineno - 1].encode(), lines[node.end_lineno - 1].encode()
+        first = lines[node.lineno - 1].encode()
+        last = lines[node.end_lineno - 1].encode()
         line = first[: node.col_offset] + new.encode() + last[node.end_col_offset :]
         lines[node.lineno - 1 : node.end_lineno] = [line.decode()]
     return "\n".join(lines)

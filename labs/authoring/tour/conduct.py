@@ -116,7 +116,8 @@ class _Display:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self.labs, self.number = labs, 0
+        self.labs = labs
+        self.number = 0
         self.console = Console(highlight=False, soft_wrap=True)
         columns = (
             TextColumn("{task.description}"),

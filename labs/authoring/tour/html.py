@@ -77,7 +77,8 @@ def formula(tex: str) -> str:
     from matplotlib import mathtext
     from matplotlib.font_manager import FontProperties
 
-    size, picture = 10, io.BytesIO()  # points
+    size = 10
+    picture = io.BytesIO()  # points
     text = " ".join(tex.split())
     try:
         depth = mathtext.math_to_image(f"${text}$", picture, FontProperties(size=size), dpi=72, format="svg")

@@ -126,7 +126,8 @@ def _shown(name: str, entries: list[dict]) -> bool:
 
 def _cell(entry: dict, name: str) -> str:
     text = _number(entry.get(name))
-    low, high = entry.get(f"{name}_q1"), entry.get(f"{name}_q3")
+    low = entry.get(f"{name}_q1")
+    high = entry.get(f"{name}_q3")
     if low is not None and high is not None:
         text += f" ({_number(low)} to {_number(high)})"
     return text + (" unsteady" if entry.get(f"{name}_steady") is False else "")

@@ -69,7 +69,8 @@ def run(
     head = lab.header
     outcome = Outcome(stem, f"{head.number} {head.title}", RAN, "", 0, head.minutes, head.ranks, head.needs)
     if lacks:
-        outcome.status, outcome.sentence = SKIPPED, f"It needs more than there is here. {lacks}"
+        outcome.status = SKIPPED
+        outcome.sentence = f"It needs more than there is here. {lacks}"
         return outcome
     job = _write_job(root, out, stem, notebook, outcome.title, small_parameters(root, stem) if small else {})
     executed = Path(json.loads(job.read_text())["out"])
@@ -99,7 +100,8 @@ def run(
 
 
 def _write_job(root: Path, out: Path, stem: str, notebook: str, title: str, parameters: dict) -> Path:
-    work, executed = out / "work", out / "notebooks"
+    work = out / "work"
+    executed = out / "notebooks"
     work.mkdir(exist_ok=True)
     executed.mkdir(exist_ok=True)
     made = work / f"{stem}.ipynb"

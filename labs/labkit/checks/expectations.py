@@ -162,7 +162,8 @@ def _not_none(got, want, what: str) -> None:
 
 
 def _first_difference(got, want, where: str = "") -> str | None:
-    got, want = plain(got), plain(want)
+    got = plain(got)
+    want = plain(want)
     at = f" at {where}" if where else ""
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
@@ -199,7 +200,8 @@ def _index(place: tuple[int, ...]) -> str:
 
 
 def _close(got, want, what: str, rtol: float, atol: float) -> None:
-    got, want = plain(got), plain(want)
+    got = plain(got)
+    want = plain(want)
     if isinstance(want, dict) and isinstance(got, dict):
         if set(got) != set(want):
             raise CheckFailed(
@@ -215,7 +217,8 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
             _close(its, wanted, f"{what} [{index}]", rtol, atol)
         return
     try:
-        got, want = np.asarray(got, dtype=float), np.asarray(want, dtype=float)
+        got = np.asarray(got, dtype=float)
+        want = np.asarray(want, dtype=float)
     except (TypeError, ValueError):
         raise CheckFailed(f"{what}: expected numbers, got {show(got)}.") from None
     if got.shape != want.shape:
@@ -229,7 +232,8 @@ def _by_how_much(got: np.ndarray, want: np.ndarray, off: np.ndarray) -> str:
     distance = np.where(off, np.abs(got - want), 0)
     distance[np.isnan(distance)] = np.inf
     place = np.unravel_index(int(np.argmax(distance)), got.shape)
-    here, there = got[place], want[place]
+    here = got[place]
+    there = want[place]
     relative = f" ({abs(here - there) / abs(there):.2%})" if there and np.isfinite(here - there) else ""
     off_by = show(float(abs(here - there)))
     values = f"expected {show(float(there))}, got {show(float(here))}, off by {off_by}{relative}"

@@ -112,7 +112,8 @@ def show(root: Path) -> None:
         numbers = [exercise.number for exercise in labfile.exercises_in(text)]
         passed = [number for number in numbers if stored.get(number, {}).get("passed")]
         hints = sum(stored.get(number, {}).get("hints", 0) for number in numbers)
-        done, every = done + len(passed), every + len(numbers)
+        done = done + len(passed)
+        every = every + len(numbers)
         marks = " ".join(
             f"[green]✓{number}[/]" if number in passed else f"[dim]·{number}[/]" for number in numbers
         )

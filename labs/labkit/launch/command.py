@@ -83,11 +83,13 @@ def _wait(
             return cause or (signal.Signals(noted[0]).name if noted else "")
         now = time.monotonic()
         if not cause and noted:
-            cause, told_at = signal.Signals(noted[0]).name, now
+            cause = signal.Signals(noted[0]).name
+            told_at = now
             below += _below(process)
             _pass_on(process, noted[0])
         elif not cause and timeout is not None and now > begin + timeout:
-            cause, told_at = "timeout", now
+            cause = "timeout"
+            told_at = now
             below += _below(process)
             process.terminate()
         elif cause and now > told_at + patience:

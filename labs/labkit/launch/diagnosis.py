@@ -125,7 +125,8 @@ def read_dump(text: str) -> list[Frame]:
 
 def raised(rank: int, failure: Failure) -> RankFailed:
     """A rank that raised. The sentences of a LabError or NotImplementedError are kept as they are."""
-    kind, message = failure.kind, failure.message
+    kind = failure.kind
+    message = failure.message
     frame = innermost([Frame(*frame) for frame in failure.frames])
     line = frame.place() if frame else ""
     where = f"  ({line})" if line else ""
@@ -149,7 +150,8 @@ def died(rank: int, code: int, dump: str) -> RankFailed:
     line = frame.place() if frame else ""
     where = f"  ({line})" if line else ""
     if code >= 0:
-        kind, message = "exit", f"its process ended with exit status {code} before the function returned"
+        kind = "exit"
+        message = f"its process ended with exit status {code} before the function returned"
     else:
         try:
             kind = signal.Signals(-code).name

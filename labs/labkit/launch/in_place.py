@@ -45,7 +45,8 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
         with process.environment(settings), process.output(job.rank, echo), _watchdog(job, timeout):
             payload, failure = _call(task.fn, args, task.kwargs)
     else:
-        payload, failure = pickle.dumps(None), None
+        payload = pickle.dumps(None)
+        failure = None
     results = _results(job, payload, failure, timeout)[:taking_part]
     if own is not None:
         _free(own)

@@ -41,7 +41,8 @@ class _Job:
 
 def _until(done: Callable[[], bool], limit: float, longest: float) -> bool:
     """Ask `done` again and again, without keeping a core busy that another rank may need."""
-    end, pause = time.monotonic() + limit, 1e-5
+    end = time.monotonic() + limit
+    pause = 1e-5
     while not done():
         if time.monotonic() > end:
             return False
@@ -58,7 +59,8 @@ class _Mpi(_Job):
             raise NotHere(
                 f"This file runs under {world.launcher()}, but mpi4py cannot be imported: {error}"
             ) from None
-        self.rank, self.size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+        self.rank = MPI.COMM_WORLD.rank
+        self.size = MPI.COMM_WORLD.size
         if self.size != world.size():
             library = MPI.Get_library_version().split("\n")[0].strip(" \0")
             raise NotHere(
@@ -68,7 +70,8 @@ class _Mpi(_Job):
             )
         self._mpi = MPI
         # Own communicators: messages the learner's function left behind cannot be mistaken for these.
-        self._comm, self._end = MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup()
+        self._comm = MPI.COMM_WORLD.Dup()
+        self._end = MPI.COMM_WORLD.Dup()
         shm.unlink_own()  # the job may be ended by MPI_Abort or by Slurm, and then nobody cleans up
 
     def gather(self, payload: bytes, limit: float) -> list[bytes] | None:
@@ -91,8 +94,11 @@ class _KeyValue(_Job):
     """On any store with put(key, bytes) and get(key) -> bytes or None."""
 
     def __init__(self, put: Callable[[str, bytes], None], get: Callable[[str], bytes | None]):
-        self.rank, self.size = world.rank(), world.size()
-        self._put, self._get, self._turn = put, get, 0
+        self.rank = world.rank()
+        self.size = world.size()
+        self._put = put
+        self._get = get
+        self._turn = 0
 
     def gather(self, payload: bytes, limit: float) -> list[bytes] | None:
         self._turn += 1

@@ -78,7 +78,8 @@ def _hang(session: Session, timeout: float) -> RankFailed:
             os.kill(session.pids[rank], DUMP_SIGNAL)
         except ProcessLookupError:
             continue
-    end, before = time.monotonic() + DUMP_LIMIT, None
+    end = time.monotonic() + DUMP_LIMIT
+    before = None
     while True:
         session.pump(0.05)
         dumps = {rank: session.read(f"dump.{rank}") for rank in stuck}

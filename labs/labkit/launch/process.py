@@ -55,7 +55,9 @@ class _Prefixed(io.TextIOBase):
     """A stdout that writes whole lines, each after the rank's number, past what silences ranks above 0."""
 
     def __init__(self, rank: int, echo: bool):
-        self._rank, self._echo, self._partial = rank, echo, ""
+        self._rank = rank
+        self._echo = echo
+        self._partial = ""
 
     def writable(self) -> bool:
         return True

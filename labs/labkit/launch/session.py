@@ -24,7 +24,8 @@ class Session:
     """The folder, pipes and processes of one run. As a context manager: leaving it ends and removes all."""
 
     def __init__(self, ranks: int, show: Callable[[str], None]):
-        self.ranks, self.show = ranks, show
+        self.ranks = ranks
+        self.show = show
         self.folder = Path(tempfile.mkdtemp(prefix="labkit-"))  # mkdtemp: for this user only
         self.pids: dict[int, int] = {}
         self.begun: set[int] = set()
@@ -66,7 +67,8 @@ class Session:
 
     def open_gate(self) -> None:
         """Let the ranks go."""
-        gate, self.gate = getattr(self, "gate", None), None
+        gate = getattr(self, "gate", None)
+        self.gate = None
         if gate is not None:
             os.close(gate)
 

@@ -19,7 +19,8 @@ _ANY_MPI = (*_MPICH, "sm_segment.", "vader_segment.")  # Open MPI 5 and 4 leave 
 
 def mapped(pid: str, prefixes: tuple[str, ...] = _MPICH) -> set[str]:
     """The files of MPI that the process has mapped and that still have a name."""
-    top, gone = f"{_FOLDER}/", " (deleted)"
+    top = f"{_FOLDER}/"
+    gone = " (deleted)"
     try:
         with open(f"/proc/{pid}/maps", errors="replace") as file:
             names = [line[line.index(top) :].rstrip("\n") for line in file if top in line]

@@ -24,7 +24,8 @@ class Folder:
     """The run's private folder, as a rank uses it."""
 
     def __init__(self, path: str, rank: int):
-        self.path, self.rank = path, rank
+        self.path = path
+        self.rank = rank
         self.events = os.open(self.file("events"), os.O_WRONLY)
         self.gate = os.open(self.file("gate"), os.O_RDONLY)
 
@@ -163,7 +164,8 @@ def main(path: str) -> None:
 
     place = world.launched(os.environ)
     folder = Folder(path, place.rank)
-    os.environ["LABKIT_RANK"], os.environ["LABKIT_SIZE"] = str(place.rank), str(settings["ranks"])
+    os.environ["LABKIT_RANK"] = str(place.rank)
+    os.environ["LABKIT_SIZE"] = str(settings["ranks"])
     _guard(launcher)
     watcher = os.getpid()
     child = os.fork()

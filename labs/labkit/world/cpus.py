@@ -23,9 +23,11 @@ def cgroup_quota(root: Path = _CGROUP_ROOT, membership: Path = Path("/proc/self/
     quotas = []
     for controllers, path in _memberships(membership):
         if controllers == "":
-            folders, read = [root], _quota_v2
+            folders = [root]
+            read = _quota_v2
         elif "cpu" in controllers.split(","):
-            folders, read = [root / controllers, root / "cpu"], _quota_v1
+            folders = [root / controllers, root / "cpu"]
+            read = _quota_v1
         else:
             continue
         for top in folders:
@@ -50,7 +52,8 @@ def _quota_v2(folder: Path) -> float | None:
 
 
 def _quota_v1(folder: Path) -> float | None:
-    quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
+    quota = _words(folder / "cpu.cfs_quota_us")
+    period = _words(folder / "cpu.cfs_period_us")
     return int(quota[0]) / int(period[0]) if quota and period and int(quota[0]) > 0 else None
 
 

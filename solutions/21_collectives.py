@@ -144,7 +144,8 @@ plots.messages(arrows, len(by_tree), layout="tree", title="Your broadcast")
 # %%
 def reduce(comm, vector, root):
     """Add all ranks' vectors up in root's `vector`."""
-    me, box = (comm.rank - root) % comm.size, np.empty_like(vector)
+    me = (comm.rank - root) % comm.size
+    box = np.empty_like(vector)
     for reach in reversed(doublings(comm.size)):
         ### BEGIN SOLUTION
         # Across ranks: of those who still take part, the upper half sends its sums to the lower half.
@@ -294,8 +295,9 @@ def average(comm, gradient):
 # %%
 def expect_average(comm):
     gradient = np.full(7, comm.rank + 0.5, np.float32)
-    before, want = gradient.copy(), np.full(7, comm.size / 2)
+    before = gradient.copy()
     mean = average(comm, gradient)
+    want = np.full(7, comm.size / 2)
     subject = f"{comm.size} ranks: on rank {comm.rank}"
     slips = {"This is the sum over the ranks, not the mean": comm.size * want}
     expect.close(mean, want, f"{subject}, the mean", slips=slips)

@@ -49,7 +49,9 @@ def known_partitions(client: slurm.Client) -> list[slurm.Partition]:
 def chosen(env: Mapping[str, str], partitions: Sequence[slurm.Partition]) -> list[slurm.Partition]:
     """The partitions a job may go to, among those known: those asked for, else the default."""
     names = _asked_for(env)
-    return [one for one in partitions if (one.name in names if names else one.default)]
+    if names:
+        return [partition for partition in partitions if partition.name in names]
+    return [partition for partition in partitions if partition.default]
 
 
 def _asked_for(env: Mapping[str, str]) -> list[str]:

@@ -59,9 +59,9 @@ class Listener:
         return None
 
     def hear(self, line: str, when: float) -> None:
-        told = next(filter(None, (pattern.search(line) for pattern in _LINES)), None)
-        if told:
-            self.deaths.append(Death(when, int(told["rank"]), told["host"], told["how"].strip()))
+        death = next(filter(None, (pattern.search(line) for pattern in _LINES)), None)
+        if death:
+            self.deaths.append(Death(when, int(death["rank"]), death["host"], death["how"].strip()))
         elif match := _CAUSE.search(line):
             self.cause = _CAUSES[match[1]]
         elif match := _NODE.search(line):

@@ -79,9 +79,9 @@ def _install(packages: list[str]) -> None:
 
 def slurm_version() -> tuple[int, int]:
     """(22, 5) for Slurm 22.05.8."""
-    said = subprocess.run([program("sinfo"), "--version"], capture_output=True, text=True).stdout
-    found = re.search(r"(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    output = subprocess.run([program("sinfo"), "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"(\d+)\.(\d+)", output)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def check_namespaces() -> None:
@@ -93,11 +93,11 @@ def check_namespaces() -> None:
         raise LabError(_why_forbidden(tried.stderr.strip()))
 
 
-def _why_forbidden(said: str) -> str:
+def _why_forbidden(complaint: str) -> str:
     if is_root():
         return (
-            f"Root may make no namespaces here ({said}). A container needs more rights for that, such as "
-            "docker run --privileged; the machine around it has them."
+            f"Root may make no namespaces here ({complaint}). A container needs more rights for that, such "
+            "as docker run --privileged; the machine around it has them."
         )
     switches = {
         "user/max_user_namespaces": ("0", "user.max_user_namespaces=15000"),
@@ -111,11 +111,11 @@ def _why_forbidden(said: str) -> str:
         file = Path("/proc/sys") / name
         if file.exists() and file.read_text(encoding="utf-8").strip() == closed:
             return (
-                f"This machine forbids user namespaces to normal users ({said}). Its administrator can allow "
-                f"them with: sudo sysctl {cure}. As root the tabletop cluster needs none."
+                f"This machine forbids user namespaces to normal users ({complaint}). Its administrator can "
+                f"allow them with: sudo sysctl {cure}. As root the tabletop cluster needs none."
             )
     return (
-        f"No user namespace can be made here ({said}); a container often forbids them. "
+        f"No user namespace can be made here ({complaint}); a container often forbids them. "
         "Run make tabletop outside of the container, or as root."
     )
 

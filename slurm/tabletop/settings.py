@@ -54,8 +54,8 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
 
 def read_rate(text: str) -> int:
     """'200mbit' -> 200000000 [bit/s]. LabError when it is not a rate from 1mbit to 10gbit."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]bit)", str(text).strip().lower())
-    rate = round(float(found[1]) * _RATES[found[2]]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]bit)", str(text).strip().lower())
+    rate = round(float(match[1]) * _RATES[match[2]]) if match else 0
     if not 1e6 <= rate <= 10e9:
         raise LabError(
             f"BANDWIDTH={text} will not do: give a rate from 1mbit to 10gbit, such as BANDWIDTH=200mbit."
@@ -67,8 +67,8 @@ def read_latency(text: str | None) -> int:
     """'1ms' -> 1000 [us]; None or '' -> 0. LabError when it is not a time up to 1s."""
     if text in (None, "", "0"):
         return 0
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", str(text).strip().lower())
-    delay = round(float(found[1]) * _TIMES[found[2]]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", str(text).strip().lower())
+    delay = round(float(match[1]) * _TIMES[match[2]]) if match else 0
     if not 1 <= delay <= 1_000_000:
         raise LabError(f"LATENCY={text} will not do: give a time from 1us to 1s, such as LATENCY=500us.")
     return delay

@@ -12,11 +12,12 @@ QUEUE = "%.8i %.20j %.11T %.10M %.6D %R"  # number, name, state, time, nodes, wh
 def links(table: Tabletop) -> dict[int, int | None]:
     """Each node's link [bit/s] as it is held now; None for a node that failed."""
     script = 'for f in *.rate; do echo "$f $(<"$f") $([[ -e ${f%.rate}.pid ]]; echo $?)"; done'
-    found = {}
+    rates: dict[int, int | None] = {}
     for line in table.inside(["bash", "-c", f"cd {config.RUN}/nodes; {script}"]).stdout.splitlines():
         name, rate, gone = line.split()
-        found[int(name.removeprefix("node").removesuffix(".rate"))] = None if gone == "1" else int(rate)
-    return found
+        node = int(name.removeprefix("node").removesuffix(".rate"))
+        rates[node] = None if gone == "1" else int(rate)
+    return rates
 
 
 def _link(table: Tabletop, node: int, rate: int | None) -> str:
@@ -28,8 +29,8 @@ def _link(table: Tabletop, node: int, rate: int | None) -> str:
 
 def screen(table: Tabletop) -> str:
     """The text that `make tabletop-status` shows."""
-    said = table.run(["sinfo", "-h", "-N", "-o", "%N %T"]).stdout.split()
-    states = dict(zip(said[::2], said[1::2], strict=True))
+    lines = table.run(["sinfo", "-h", "-N", "-o", "%N %T"]).stdout.splitlines()
+    states = dict(line.split() for line in lines)
     lines = [
         f"Tabletop cluster '{table.name}': {table.settings}",
         f"To use it: source {table.state}/env.sh",

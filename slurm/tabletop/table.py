@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
@@ -102,8 +101,8 @@ class Tabletop:
 
     def ready(self) -> bool:
         """Do all nodes take jobs?"""
-        said = self.run(["sinfo", "-h", "-N", "-o", "%T"])
-        return said.returncode == 0 and said.stdout.split() == ["idle"] * self.settings.nodes
+        states = self.run(["sinfo", "-h", "-N", "-o", "%T"])
+        return states.returncode == 0 and states.stdout.split() == ["idle"] * self.settings.nodes
 
 
 def folder(name: str, home: Path | str | None = None) -> Path:
@@ -187,9 +186,8 @@ def _why(state: Path, alive: bool) -> str:
     """Why the cluster did not come up: the last line of each log that has one."""
     lines = []
     for log in sorted((state / "log").glob("*.log")):
-        with contextlib.suppress(IndexError):
-            lines.append(
-                f"  {log.name}: {log.read_text(encoding='utf-8', errors='replace').splitlines()[-1]}"
-            )
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if text:
+            lines.append(f"  {log.name}: {text.splitlines()[-1]}")
     what = f"did not get ready in {START_SECONDS} s" if alive else "ended while it started"
     return f"The tabletop cluster {what}. The last lines in {state / 'log'}:\n" + "\n".join(lines)

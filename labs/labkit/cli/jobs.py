@@ -65,7 +65,7 @@ def _submit(options: argparse.Namespace) -> int:
 
 
 def _announce(job) -> None:
-    file = paths.paths.shown(job.file)
+    file = paths.shown(job.file)
     print(f"Submitted {job}. It prints to {file}; `make results` shows how it stands.", flush=True)
 
 

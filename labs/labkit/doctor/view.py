@@ -70,10 +70,10 @@ def _fact_table(report: dict):
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     last = ""
-    for group, label, text, found in rows(report):
+    for group, label, text, is_there in rows(report):
         if group != last:
             table.add_row(f"[bold cyan]{group}[/]")
-        table.add_row(f"  {label}", _escaped(text) if found else f"[dim]{_escaped(text)}[/]")
+        table.add_row(f"  {label}", _escaped(text) if is_there else f"[dim]{_escaped(text)}[/]")
         last = group
     return table
 

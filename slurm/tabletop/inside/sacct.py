@@ -64,14 +64,11 @@ def elapsed(job: dict[str, str]) -> str:
     if "RunTime" in job:
         return job["RunTime"]
     try:
-        seconds = int(
-            (
-                datetime.fromisoformat(job["EndTime"]) - datetime.fromisoformat(job["StartTime"])
-            ).total_seconds()
-        )
+        ran = datetime.fromisoformat(job["EndTime"]) - datetime.fromisoformat(job["StartTime"])
+        seconds = max(0, int(ran.total_seconds()))
     except (KeyError, ValueError):  # cancelled before it began
         seconds = 0
-    days, rest = divmod(max(0, seconds), 86400)
+    days, rest = divmod(seconds, 86400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     return f"{days}-{clock}" if days else clock
 
@@ -80,8 +77,8 @@ def value(job: dict[str, str], field: str) -> str:
     """One field of one job, spelled as sacct does."""
     if field == "elapsed":
         return elapsed(job)
-    found = next((job[key] for key in FIELDS[field] if key in job), "")
-    return found.split("(")[0] if field == "user" else found
+    text = next((job[key] for key in FIELDS[field] if key in job), "")
+    return text.split("(")[0] if field == "user" else text
 
 
 def parser() -> argparse.ArgumentParser:

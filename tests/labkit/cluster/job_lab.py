@@ -53,7 +53,10 @@ def build_in(checkout) -> None:
     (root / "solutions" / "92_alone.py").write_text(ALONE, encoding="utf-8")
     (root / "slurm" / "sites").mkdir(parents=True)
     real = labkit_root()
-    shutil.copy(real / "slurm" / "launch.sh", root / "slurm")
+    for name in ("__init__.py", "launch.sh"):
+        shutil.copy(real / "slurm" / name, root / "slurm")
+    bytecode = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(real / "slurm" / "job", root / "slurm" / "job", ignore=bytecode)
     for site in ("tabletop", "template", "perlmutter"):
         shutil.copy(real / "slurm" / "sites" / f"{site}.sh", root / "slurm" / "sites")
     (root / ".venv").symlink_to(sys.prefix)

@@ -103,7 +103,8 @@ def expect_calls(p):
     times = f"the longest call takes {human(want[-1])}; you say {human(longest)}"
     cure = "In it a rank waits for one that is late: first the barrier, then the clock."
     expect(longest < want[-1] + 5e-4, f"{case} {times}. {cure}")
-    expect.close(got, [want] * p, f"{case} seconds of each call, with no barrier after it", rtol=2e-3)
+    every = np.tile(want, (p, 1))  # [rank, call]
+    expect.close(got, every, f"{case} seconds of each call, with no barrier after it", rtol=2e-3)
 
 
 # %%

@@ -70,12 +70,12 @@ class Vector(np.ndarray):
 
 def vector(values, stands_for: float | None = None) -> Vector:
     """`values` (array or list) as a Vector. stands_for: the bytes that it counts as, its own if None."""
-    vector_ = np.array(values).view(Vector)
+    stand_in = np.array(values).view(Vector)
     if stands_for is not None:
-        if not stands_for > 0 or vector_.nbytes == 0:
-            raise LabError(f"A vector of {vector_.nbytes} bytes cannot stand for {stands_for!r} bytes.")
-        vector_.scale = stands_for / vector_.nbytes
-    return vector_
+        if not stands_for > 0 or stand_in.nbytes == 0:
+            raise LabError(f"A vector of {stand_in.nbytes} bytes cannot stand for {stands_for!r} bytes.")
+        stand_in.scale = stands_for / stand_in.nbytes
+    return stand_in
 
 
 class Packed(bytes):

@@ -12,9 +12,9 @@ from labkit import paths, plots, scaling, world
 from labkit.errors import LabError
 from labkit.plots import style
 from labkit.timing import Measurement
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Circle
-from matplotlib.text import Text
+
+from tests.labkit.plots.texts import drawn_texts, renderer_of
 
 RANDOM = np.random.default_rng(0)
 
@@ -73,6 +73,7 @@ DRAWN = {
     "ring of 24": lambda: plots.ring(24),
     "tree": lambda: plots.messages(BINOMIAL, 16, layout="tree"),
     "steps": lambda: plots.messages([(0, 1, "", 0), (1, 0, "", 0), (0, 2, "", 1), (2, 3, "", 1)], 4),
+    "lanes": lambda: plots.lanes({"GPU": [(0, 1e-3), (2e-3, 3e-3)], "": [], "network card": [(1e-3, 2e-3)]}),
     "hub": lambda: plots.messages([(r, 0, f"g{r}") for r in range(1, 6)], 6, title="To rank 0"),
 }
 
@@ -88,34 +89,6 @@ def figure(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LABKIT_HOME", str(tmp_path_factory.mktemp("home")))
         return DRAWN[request.param]()
-
-
-def renderer_of(figure):
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return canvas.get_renderer()
-
-
-def drawn_texts(figure):
-    """Every text one can read in the figure: (text, its box in pixels)."""
-    renderer = renderer_of(figure)
-    texts = list(figure.texts)  # a title of the whole figure is among them
-    for axes in figure.axes:
-        texts += axes.texts
-        if axes.axison:
-            texts += [axes.xaxis.label, axes.yaxis.label]
-            texts += tick_labels(axes.xaxis) + tick_labels(axes.yaxis)
-        texts += [text for text in axes.get_children() if isinstance(text, Text)]  # titles
-        texts += axes.get_legend().get_texts() if axes.get_legend() else []
-    shown = {id(text): text for text in texts if text.get_text().strip() and text.get_visible()}
-    return [(text.get_text(), text.get_window_extent(renderer)) for text in shown.values()]
-
-
-def tick_labels(axis):
-    low, high = sorted(axis.get_view_interval())
-    margin = 1e-9 * (high - low)
-    ticks = axis.get_major_ticks()
-    return [tick.label1 for tick in ticks if low - margin <= tick.get_loc() <= high + margin]
 
 
 def test_every_plot_has_a_title_and_says_its_units(figure):

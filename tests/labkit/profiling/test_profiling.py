@@ -15,6 +15,7 @@ from labkit import profiling, timing
 from labkit.errors import LabError
 from labkit.profiling import libraries, recording
 from labkit.profiling import parts as step_parts
+from labkit.profiling.profile import RankTrace
 from labkit.profiling.recorders import Together
 from labkit.profiling.spans import EXPLICIT, IN_FLIGHT, OPERATION, Span
 
@@ -251,6 +252,32 @@ def test_torch_operators_with_their_libraries():
         assert operators.loc["aten::mkldnn_convolution", "library"] == "oneDNN"
         assert operators.loc["aten::convolution_backward", "library"] == "oneDNN"
     assert profile.clock_error < 0.1 * profile.step.median
+
+
+def test_the_picture_has_lanes_for_each_of_the_first_ranks():
+    spans = [
+        Span("input", 0.000, 0.001, "batch", "main"),
+        Span("compute", 0.001, 0.007, "backward", "main"),
+        Span("communication", 0.004, 0.009, "bucket 1"),
+    ]
+    ranks = [RankTrace(rank, "host", [(0.0, 0.01)], [spans]) for rank in range(10)]
+    profile = profiling.Profile(ranks, timing.Measurement(np.array([0.01])), None, 1e-6)
+    figure = profile.show()
+    axes = figure.axes[0]
+    lanes = ["compute", "communication", "input", "idle"]
+    assert axes.get_title("right") == "the first 8 of 10 ranks"
+    assert [text.get_text() for text in axes.get_yticklabels()][:8] == [
+        "rank 0 compute",
+        *lanes[1:],
+        "rank 1 compute",
+        *lanes[1:],
+    ]
+    drawn = [[path.get_extents().intervalx for path in bars.get_paths()] for bars in axes.collections[:5]]
+    want = [[(1, 7)], [(4, 7)], [(7, 9)], [(0, 1)], [(9, 10)]]  # compute; overlapped, exposed; input; idle
+    np.testing.assert_allclose(drawn, want)
+    assert len(figure.legends[0].get_patches()) == 5
+    with pytest.raises(LabError, match="there is no step 1; 1 were recorded"):
+        profile.show(step=1)
 
 
 def test_the_trace_is_whole_and_its_slices_nest(tmp_path):

@@ -1,0 +1,72 @@
+"""plots.crossover: a map of message sizes and ranks, with the best algorithm everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from labkit import plots
+from labkit.errors import LabError
+from labkit.plots.crossings import letters_of
+
+from tests.labkit.plots.texts import clear_of_each_other
+
+TIMES = {
+    "doubling": {(2**k, p): 1e-6 * p + 2**k * 1e-9 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
+    "Rabenseifner": {(2**k, p): 3e-6 * p + 2**k * 5e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
+    "ring": {(2**k, p): 9e-6 * p + 2**k * 2e-10 for k in range(4, 28, 2) for p in (2, 4, 8, 16, 64)},
+}
+
+
+def test_the_map_shows_the_fastest_everywhere():
+    figure = plots.crossover(TIMES, title="Who leads")
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    letters = [text.get_text() for text in axes.texts]
+    assert len(letters) == 12 * 5
+    places = list(next(iter(TIMES.values())))
+    best = [min(TIMES, key=lambda name: TIMES[name][place]) for place in places]
+    assert letters == [{"doubling": "D", "Rabenseifner": "Ra", "ring": "Ri"}[name] for name in best]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "D: doubling",
+        "Ra: Rabenseifner",
+        "Ri: ring",
+    ]
+    clear_of_each_other(figure)
+
+
+@pytest.mark.parametrize(
+    "best",
+    [
+        {(1024, 4): "ring"},
+        {(n, p): ("tree", "ring")[n > p * 1e4] for n in (100, 10**4, 10**6) for p in (2, 3)},
+        {(8, 2): "a", (2**20, 512): "b"},
+    ],
+)
+def test_a_map_of_names_alone_and_small_maps(best):
+    figure = plots.crossover(best)
+    assert len(figure.axes[0].texts) == len(best)
+    clear_of_each_other(figure)
+
+
+def test_the_letters_tell_names_apart():
+    assert letters_of(["ring", "tree"]) == {"ring": "R", "tree": "T"}
+    assert letters_of(["chain", "chain 2"]) == {"chain": "1", "chain 2": "2"}
+    assert len(set(letters_of(["scatter", "scan", "ring", "rabenseifner"]).values())) == 4
+
+
+def test_nothing_to_map():
+    with pytest.raises(LabError, match="nothing to map"):
+        plots.crossover({})
+    with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
+        plots.crossover({8: "ring"})
+
+
+def test_an_algorithm_has_one_color_in_all_maps():
+    slow_tree = {"tree": {(8, 2): 2.0}, "ring": {(8, 2): 1.0}}
+    fast_tree = {"tree": {(8, 2): 1.0, (9, 2): 2.0}, "ring": {(8, 2): 2.0, (9, 2): 1.0}}
+
+    def color(figure, letter):
+        (axes,) = figure.axes
+        texts = {text.get_text(): place for place, text in enumerate(axes.texts)}
+        return axes.patches[texts[letter]].get_facecolor()
+
+    assert color(plots.crossover(slow_tree), "R") == color(plots.crossover(fast_tree), "R")

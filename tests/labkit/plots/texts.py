@@ -1,0 +1,46 @@
+"""What one can read in a figure, and where it stands."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+
+def renderer_of(figure):
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return canvas.get_renderer()
+
+
+def drawn_texts(figure):
+    """Every text one can read in the figure: (text, its box in pixels)."""
+    renderer = renderer_of(figure)
+    texts = list(figure.texts)  # a title of the whole figure is among them
+    for axes in figure.axes:
+        texts += axes.texts
+        if axes.axison:
+            texts += [axes.xaxis.label, axes.yaxis.label]
+            texts += tick_labels(axes.xaxis) + tick_labels(axes.yaxis)
+        texts += [text for text in axes.get_children() if isinstance(text, Text)]  # titles
+        texts += axes.get_legend().get_texts() if axes.get_legend() else []
+    shown = {id(text): text for text in texts if text.get_text().strip() and text.get_visible()}
+    return [(text.get_text(), text.get_window_extent(renderer)) for text in shown.values()]
+
+
+def tick_labels(axis):
+    low, high = sorted(axis.get_view_interval())
+    margin = 1e-9 * (high - low)
+    ticks = axis.get_major_ticks()
+    return [tick.label1 for tick in ticks if low - margin <= tick.get_loc() <= high + margin]
+
+
+def clear_of_each_other(figure):
+    """The texts of a figure; an error where one lies on another, or leaves the figure."""
+    texts = [(text, box) for text, box in drawn_texts(figure) if box.width and box.height]
+    for text, box in texts:
+        assert figure.bbox.x0 - 1 <= box.x0 <= box.x1 <= figure.bbox.x1 + 1, text
+    for (text, box), (other, box_of_other) in combinations(texts, 2):
+        assert not box.padded(-1).overlaps(box_of_other.padded(-1)), f"{text!r} lies on {other!r}"
+    return [text for text, _ in texts]

@@ -195,12 +195,11 @@ with check("51.2"):
 def sweep(link):
     """{bytes: seconds of each call on this rank}, of 4, 16, 64 … bytes."""
     rows = {}
-    nbytes = 4
-    while nbytes <= longest:
-        calls, warmup = next(counts for up_to, *counts in rounds if nbytes <= up_to)
-        vector = link.vector(nbytes // 4)
-        rows[nbytes] = time_calls(link, partial(link.sum, vector), calls, warmup, perf_counter)
-        nbytes *= 4
+    for nbytes in (4**power for power in range(1, 15)):
+        if nbytes <= longest:
+            calls, warmup = next(counts for up_to, *counts in rounds if nbytes <= up_to)
+            vector = link.vector(nbytes // 4)
+            rows[nbytes] = time_calls(link, partial(link.sum, vector), calls, warmup, perf_counter)
     return rows
 
 

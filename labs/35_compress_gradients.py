@@ -11,10 +11,12 @@
 
 # %%
 from functools import partial
+from itertools import product
 
 import numpy as np
-from labkit import check, cluster, compression, expect, lab, launch, plots, predict, record, virtual, world
-from labkit.counted import on_every_size
+from labkit import check, cluster, expect, hint, lab, launch, plots, predict, record, virtual, world
+from labkit.counting import on_every_size
+from support import lab35
 
 lab.start("35_compress_gradients")
 
@@ -71,11 +73,37 @@ def half_average(comm, gradient, scale=1.0):
 
 # %%
 ranks = launch.ranks_here(4)
-with check("35.1"):  # usual gradients, large, tiny, zeros; 1 to 1,003 values; bytes; one value too large
+
+
+def expect_dtype(array, dtype, what):
+    expect.equal(str(getattr(array, "dtype", type(array).__name__)), dtype, f"{what}: dtype")
+
+
+def try_half(comm, case):
+    """On a rank: case.gradients by rank, to be averaged with case.scale."""
+    own = case.gradients[comm.rank].copy()
+    mean = half_average(comm, own, case.scale)
+    what = f"{comm.size} ranks, {case.what}: the mean on rank {comm.rank}"
+    expect.close(mean, case.mean, what, rtol=case.rtol, atol=0, because=case.because)
+    expect_dtype(mean, "float32", what)
+    expect.unchanged(case.gradients[comm.rank], own, f"{comm.size} ranks, {case.what}: the gradient")
+
+
+def try_half_cases(comm):
+    for case in lab35.half_cases(comm.size, lengths=(1003,)):
+        try_half(comm, case)
+
+
+# %%
+# What is asked: means of usual gradients, large, tiny, zeros; inf where one overflows; no more than two bytes
+# a value on the wire, there and back; and the same on real ranks.
+with check("35.1"):
     for p in (1, 2, 3, 4):
-        compression.expect_half(half_average, p)
-    trial = partial(compression.try_half, average=half_average)
-    launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
+        for case in lab35.half_cases(p):
+            run = virtual.Cluster(nodes=p).run(try_half, case)
+            chunk = 2 * -(-case.gradients.shape[1] // p)  # bytes
+            run.expect_sent(exactly=2 * (p - 1) * chunk, named="float16, there and back,")
+    launch.run(on_every_size, try_half_cases, ranks=ranks, timeout=patience)
 
 
 # %% [markdown]
@@ -109,8 +137,27 @@ def from_one_bit(message, n):
 
 
 # %%
-with check("35.2"):  # 1, 7, 8, 9, 1,003 values: of both signs, all above 0, all below, all 0
-    compression.expect_bits(one_bit, from_one_bit)
+def expect_message(message, nbytes, what):
+    expect_dtype(message, "uint8", f"{what}: the message")
+    expect.equal(len(message), nbytes, f"{what}: bytes of the message")
+
+
+def expect_back(values, want, what):
+    expect.equal(np.shape(values), want.shape, f"{what}: shape of what comes back")
+    expect.close(values, want, f"{what}: what comes back")
+    expect_dtype(values, "float32", f"{what}: what comes back")
+
+
+# What is asked: two means (float32) and a bit for each value, and back; of both signs, all above 0, …
+with check("35.2"):
+    for what, values, means, by_means in lab35.vectors():
+        given = values.copy()
+        message = one_bit(given)
+        expect.unchanged(values, given, f"{what}: the vector")
+        expect_message(message, 8 + -(-len(values) // 8), what)
+        sent = message[:8].copy().view(np.float32)
+        expect.close(sent, means, f"{what}: the message's two means (of the values below 0, of the others)")
+        expect_back(from_one_bit(message, len(values)), by_means, what)
 
 
 # %% [markdown]
@@ -128,7 +175,7 @@ with check("35.2"):  # 1, 7, 8, 9, 1,003 values: of both signs, all above 0, all
 # <details><summary>Hint 2: the exchange, nearly the answer</summary>
 #
 # `comm.Allgather(message, messages)` into `messages = np.empty((comm.size, len(message)), np.uint8)`. Bytes
-# have no mean, values do: `sum(expand(one, n) for one in messages) / comm.size`.
+# have no mean, values do: `sum(expand(row, n) for row in messages) / comm.size`.
 # </details>
 
 # %%
@@ -139,14 +186,50 @@ def feedback_average(comm, gradient, error, compress, expand):
 
 
 # %%
-bits, simple = (one_bit, from_one_bit), (compression.whole, compression.from_whole)
+# Steps on a rank: the right means, and the right errors carried on.
+bits, simple = (one_bit, from_one_bit), (lab35.whole, lab35.from_whole)
 settings = {"epochs": epochs, "batch": batch, "rate": rate, "seeds": seeds}
-trained = partial(compression.accuracy, feedback_average, **settings)  # % of test images, for each seed
-with check("35.3"):  # four steps: means, errors carried on, bytes; then training
-    for p, way in [(p, way) for p in (1, 2, 3, 4) for way in (simple, bits)]:
-        compression.expect_feedback(feedback_average, way, p)
-    trial = partial(compression.try_feedback, average=feedback_average, way=bits)
-    launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
+trained = partial(lab35.accuracy, feedback_average, **settings)  # % of test images, for each seed
+
+
+def try_feedback(comm, steps, way):
+    """On a rank: step after step, with the error that the steps before have left."""
+    error = np.zeros_like(steps[0].mean)
+    for number, step in enumerate(steps):
+        own = step.gradients[comm.rank].copy()
+        mean = feedback_average(comm, own, error, *way)
+        at = f"{comm.size} ranks, {len(own)} values, step {number + 1}, rank {comm.rank}"
+        slips = {"as if nothing was left of the step before": step.forgetful_mean}
+        what = f"{at}: the mean of what the messages say"
+        expect.close(mean, step.mean, what, rtol=1e-4, atol=1e-4, slips=slips)
+        slips = {"as if nothing was left of the step before": step.forgetful_errors[comm.rank]}
+        what = f"{at}: the error that is left"
+        expect.close(error, step.errors[comm.rank], what, rtol=1e-4, atol=1e-4, slips=slips)
+        expect.unchanged(step.gradients[comm.rank], own, f"{at}: the gradient")
+
+
+# %%
+def expect_feedback(way, p):
+    """Means, errors carried on, and no more than an allgather of the messages."""
+    for n in (1, 7, 8, 9, 1003):
+        steps = lab35.feedback_steps(p, n, *way)
+        run = virtual.Cluster(nodes=p).run(try_feedback, steps, way)
+        nbytes = sum(len(way[0](step.gradients[0])) for step in steps)
+        run.expect_sent(exactly=(p - 1) * nbytes, named="an allgather of the messages")
+
+
+def try_bits(comm):
+    try_feedback(comm, lab35.feedback_steps(comm.size, 1003, *bits), bits)
+
+
+# %%
+# What is asked: five steps with two kinds of messages, on virtual ranks and on real ones; then training,
+# which has to be as good as with float32.
+with check("35.3"):
+    for p in (1, 2, 3, 4):
+        expect_feedback(simple, p)
+        expect_feedback(bits, p)
+    launch.run(on_every_size, try_bits, ranks=ranks, timeout=patience)
     right = {"float32": trained(None), "1 bit, kept": trained(bits), "1 bit, lost": trained(bits, keep=False)}
     full, kept, lost = (np.mean(row) for row in right.values())
     near = 1 if epochs >= 10 else 5  # points: after a short training, nets differ more
@@ -184,11 +267,32 @@ def from_top_k(message, n):
 
 
 # %%
+def expect_top(values, k, what):
+    """A message of the k values of largest magnitude, and back."""
+    n, given = len(values), values.copy()
+    message = top_k(given, k)
+    expect.unchanged(values, given, f"{what}: the vector")
+    expect_message(message, 8 * k, what)
+    places = message[: 4 * k].copy().view(np.int32)
+    fits = len(set(places.tolist())) == k and places.min() >= 0 and places.max() < n
+    expect(fits, f"{what}: the message does not begin with {k} different places (int32) below {n}.")
+    largest = np.sort(np.abs(values))[n - k :]
+    expect.equal(np.sort(np.abs(values[places])), largest, f"{what}: magnitudes at the places sent")
+    sent = message[4 * k :].copy().view(np.float32)
+    expect.equal(sent, values[places], f"{what}: the values sent, in the order of their places")
+    expect_back(from_top_k(message, n), np.where(np.isin(np.arange(n), places), values, 0), what)
+
+
+# What is asked: messages of the top 1, 3 and all, and back; and steps with the error kept.
 with check("35.4"):
-    compression.expect_top(top_k, from_top_k)
+    for what, values, *_ in lab35.vectors():
+        for k in sorted({1, min(3, len(values)), len(values)}):
+            expect_top(values, k, f"{what}, k = {k}")
     for p in (1, 2, 3, 4):
-        compression.expect_feedback(feedback_average, (partial(top_k, k=1), from_top_k), p)
+        expect_feedback((partial(top_k, k=1), from_top_k), p)
     expect.between(values_real * share, 1, values_real, "values_real * share, values of the top k")
+
+# %%
 few, top = (partial(top_k, k=max(1, round(17226 * share))), from_top_k), f"top {100 * share:g}%"
 right |= {f"{top}, kept": trained(few), f"{top}, lost": trained(few, keep=False)}
 bars = {name.replace(", ", ",\n"): {"": row} for name, row in right.items()}
@@ -228,8 +332,21 @@ def ways(k):
     return {"1 bit": bits, "top k": (partial(top_k, k=k), from_top_k)}
 
 
-with check("35.5"):  # bytes of virtual runs; over a link of break_even bytes/s both ways must take as long
-    compression.expect_prices(bytes_sent, break_even, half_average, feedback_average, ways)
+# What is asked: bytes that virtual ranks send; and that both ways take as long over a link of `break_even`.
+with check("35.5"):
+    for p in (1, 2, 3, 4, 5, 8, 16):
+        for k in (1, 50):
+            want = lab35.bytes_counted(p, 720 * p, half_average, feedback_average, ways(k))
+            expect.close(bytes_sent(720 * p, p, k), want, f"{p} ranks, {720 * p} values, k = {k}: bytes sent")
+    expect.equal(break_even(100, 200, 1.0), 0, "100 bytes without and 200 with compression: break_even")
+    for p, work in product((2, 4, 8), (1e-3, 0.1)):
+        sent = bytes_sent(7200, p, 1)
+        rate = break_even(sent["float32"], sent["1 bit"], work)
+        what = f"{p} ranks, 7200 values, {work} s of packing"
+        expect(rate > 0, f"{what}: break_even should be above {rate}.")
+        plain, packed = lab35.seconds_over(rate, p, 7200, feedback_average, bits, work)
+        what += f": seconds with bits over a link of break_even, {rate:.4g} bytes/s, as without"
+        expect.close(packed, plain, what, rtol=1e-3, because="Both should take as long")
     expect.close(bytes_sent(9, 2, 1)["1 bit"], 10, "2 ranks, 9 values: bytes sent ['1 bit']")
     some = {p: bytes_sent(64_000, p, 1) for p in (4, 64)}
     predict.compare("35.5", **{f"fewer_with_{p}": row["float32"] / row["1 bit"] for p, row in some.items()})
@@ -241,12 +358,13 @@ with check("35.5"):  # bytes of virtual runs; over a link of break_even bytes/s 
 
 # %%
 n, k = values_real, round(values_real * share)
-found = launch.run(compression.exchange_times, half_average, feedback_average, ways(k), n, ranks=ranks)[0]
-axes, sent = {"xlabel": "ranks", "logx": True, "logy": True}, bytes_sent(n, ranks, k)
-below = compression.links(found, bytes_sent, break_even, n, k)
+times = launch.run(lab35.exchange_times, half_average, feedback_average, ways(k), n, ranks=ranks)[0]
+axes = {"xlabel": "ranks", "logx": True, "logy": True}
+sent = bytes_sent(n, ranks, k)
+below = lab35.links(times, bytes_sent, break_even, n, k)
 plots.lines(below, ylabel="link (Gb/s)", title="It pays over links slower than", **axes)
-for way, row in found.items():
-    costs = {"bytes": sent[way], "packing": compression.packing(found, way, ranks), "seconds": row[0]}
+for way, row in times.items():
+    costs = {"bytes": sent[way], "packing": lab35.packing(times, way, ranks), "seconds": row[0]}
     record.add("exchange", way=way, ranks=ranks, values=n, **costs)
 
 # %% [markdown]
@@ -269,10 +387,11 @@ print(f"These are {whose}.")
 # *twice*: a rank gets its chunk of everybody in bits, and sends the mean in bits: bytes do not grow with p.
 
 # %%
-n, sizes, traffic = 138.4e6, (2, 4, 8, 16, 32, 64), compression.traffic
+n = 138.4e6
+sizes = (2, 4, 8, 16, 32, 64)
 kinds = {"float32": ("ring", 4 * n), "float16": ("there and back", 2 * n), "1 bit": ("allgather", n / 8)}
 kinds |= {"top 1 %": ("allgather", 0.08 * n), "bits, twice": ("there and back", n / 8)}
-times = {way: [traffic(p, *kind, "ethernet10_4gpu") for p in sizes] for way, kind in kinds.items()}
+times = {way: [lab35.traffic(p, *kind, "ethernet10_4gpu") for p in sizes] for way, kind in kinds.items()}
 gain = {way: dict(zip(sizes, np.divide(times["float32"], row), strict=True)) for way, row in times.items()}
 plots.lines(gain, ylabel="times as fast as float32", title="VGG-16 over 10 Gb/s: messages", **axes)
 

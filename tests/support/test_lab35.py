@@ -1,12 +1,12 @@
-"""labkit.compression: the gradient against PyTorch's, what the expectations let pass, times of messages."""
+"""support.lab35: the cases of its checks against simple answers, times of messages, links that pay."""
 
 import numpy as np
 import pytest
-from labkit import data, nets, virtual
-from labkit.errors import CheckFailed
-from support.lab35 import compression
+from labkit import virtual
+from labkit.timing import Measurement
+from support import lab35
 
-SIMPLE = (compression.whole, compression.from_whole)
+SIMPLE = (lab35.whole, lab35.from_whole)
 
 
 def feedback(comm, gradient, error, compress, expand):
@@ -15,62 +15,89 @@ def feedback(comm, gradient, error, compress, expand):
     error[:] = wanted - expand(message, len(gradient))
     messages = np.empty((comm.size, len(message)), np.uint8)
     comm.Allgather(message, messages)
-    return np.mean([expand(one, len(gradient)) for one in messages], axis=0)
+    return np.mean([expand(row, len(gradient)) for row in messages], axis=0)
 
 
-def forgetful(comm, gradient, error, *way):
-    error[:] = 0
-    return feedback(comm, gradient, error, *way)
-
-
-def test_gradient_is_pytorchs():
-    torch = pytest.importorskip("torch")
-    images, labels, *_ = data.digits()
-    start = nets.start_weights(3)
-    net = nets.torch_digits(start)
-    torch.nn.functional.cross_entropy(net(torch.tensor(images[:32])), torch.tensor(labels[:32])).backward()
-    want = [one.grad.mT if one.ndim == 2 else one.grad for one in net.parameters()]
-    want = np.concatenate([one.numpy().ravel() for one in want])
-    np.testing.assert_allclose(compression._gradient(start, images[:32], labels[:32]), want, atol=1e-6)
-
-
-def test_training_on_four_ranks_is_that_of_one():
-    alone, four = (compression.accuracy(feedback, None, epochs=1, ranks=p) for p in (1, 4))
-    assert abs(alone[0] - four[0]) < 2 < 70 < alone[0]  # points; to rounding, which may turn an image over
+def walk(comm, steps):
+    """The means and errors of a rank."""
+    error = np.zeros_like(steps[0].mean)
+    means = [feedback(comm, step.gradients[comm.rank], error, *SIMPLE) for step in steps]
+    return means, error
 
 
 @pytest.mark.parametrize("p", [1, 3])
-def test_feedback_passes_and_its_absence_does_not(p):
-    compression.expect_feedback(feedback, SIMPLE, p)
-    with pytest.raises(CheckFailed, match="the error that is left"):
-        compression.expect_feedback(lambda c, g, e, *way: feedback(c, g, e.copy(), *way), SIMPLE, p)
-    with pytest.raises(CheckFailed, match="as if nothing was left"):
-        compression.expect_feedback(forgetful, SIMPLE, p)
+def test_steps_with_feedback_are_as_worked_out(p):
+    steps = lab35.feedback_steps(p, 9, *SIMPLE)
+    results = virtual.Cluster(nodes=p).run(walk, steps).results
+    for rank, (means, error) in enumerate(results):
+        np.testing.assert_allclose(means, [step.mean for step in steps], atol=1e-4)
+        np.testing.assert_allclose(error, steps[-1].errors[rank], atol=1e-4)
+    assert np.array_equal(steps[0].mean, steps[0].forgetful_mean), "nothing was left before the first step"
+    assert not np.allclose(steps[1].errors, steps[1].forgetful_errors)
 
 
-def test_float32_on_the_wire_is_seen():
-    def full(comm, gradient, scale):
-        total = np.empty_like(gradient)
-        comm.Allreduce(gradient, total)
-        return total / comm.size
+def test_float16_as_it_should_be_is_within_the_cases_rounding():
+    for case in lab35.half_cases(4, lengths=(9,)):
+        with np.errstate(over="ignore"):
+            there = (case.gradients * case.scale).astype(np.float16)
+            back = there.mean(axis=0, dtype=np.float32).astype(np.float16)
+        mean = back.astype(np.float32) / np.float32(case.scale)
+        np.testing.assert_allclose(mean, case.mean, rtol=case.rtol, atol=0, err_msg=case.what)
 
-    with pytest.raises(CheckFailed, match="should be inf|float16, there and back"):
-        compression.expect_half(full, 2)
+
+def test_a_sum_in_float16_is_not():
+    lost = 0
+    for case in lab35.half_cases(4, lengths=(9,)):
+        with np.errstate(over="ignore"):
+            there = (case.gradients * case.scale).astype(np.float16)
+            mean = there.sum(axis=0, dtype=np.float16).astype(np.float32) / 4 / case.scale
+        lost += not np.allclose(mean, case.mean, rtol=case.rtol, atol=0)
+    assert lost > 2
+
+
+def test_vectors_are_of_all_kinds():
+    kinds = {vector.what: vector for vector in lab35.vectors()}
+    assert len(kinds) == 25
+    below = kinds["9 values, all below 0"]
+    assert (below.values < 0).all()
+    assert below.means == (pytest.approx(below.values.mean()), 0)
+    assert (below.by_means == below.means[0]).all()
+    assert not kinds["1 values, all 0"].values.any()
+
+
+def test_training_loses_with_the_error():
+    kept, lost = (
+        lab35.accuracy(feedback, SIMPLE, keep=keep, epochs=1, rate=0.2, seeds=(0,))[0]
+        for keep in (True, False)
+    )
+    assert lost < 40 < kept, "gradients below 0.5 are 0 as whole numbers"
+
+
+def test_bytes_and_seconds_on_virtual_ranks():
+    counted = lab35.bytes_counted(2, 100, lambda comm, vector: comm.Barrier(), feedback, {"whole": SIMPLE})
+    assert counted["float32"] == 400
+    assert counted["whole"] == 100
+    plain, packed = lab35.seconds_over(1e3, 2, 100, feedback, SIMPLE, work=0.3)
+    assert plain == pytest.approx(0.4)
+    assert packed == pytest.approx(0.4)
 
 
 def test_messages_alone_take_what_the_formulas_say():
     machine, p, n = virtual.ideal(alpha=0.0, bandwidth=1e6), 8, 1e6
-    assert compression.traffic(p, "ring", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
-    assert compression.traffic(p, "there and back", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
-    assert compression.traffic(p, "allgather", n, machine) == pytest.approx(p - 1, rel=1e-3)
+    assert lab35.traffic(p, "ring", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
+    assert lab35.traffic(p, "there and back", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
+    assert lab35.traffic(p, "allgather", n, machine) == pytest.approx(p - 1, rel=1e-3)
 
 
 def test_links_below_which_a_way_wins():
-    one = np.array([0.25])
-    found = {"float32": [one, one], "1 bit": [one, one + 1, one]}
-    for row in found.values():
-        row[:] = [compression.timing.Measurement(samples) for samples in row]
-    got = compression.links(
-        found, lambda n, p, k: {"float32": 8.0, "1 bit": 1.0}, lambda a, b, s: (a - b) / s, 1, 1
+    quarter, more = Measurement(np.array([0.25])), Measurement(np.array([1.25]))
+    times = {"float32": [quarter, quarter], "1 bit": [quarter, more, quarter]}
+    assert lab35.packing(times, "1 bit", 4) == pytest.approx(1 + 3 * 0.25)
+    below = lab35.links(
+        times,
+        lambda n, p, k: {"float32": 8.0, "1 bit": 1.0},
+        lambda full, small, seconds: (full - small) / seconds,
+        1,
+        1,
     )
-    assert got["1 bit"][4] == pytest.approx(8e-9 * 7 / (1 + 3 * 0.25))
+    assert below["1 bit"][4] == pytest.approx(8e-9 * 7 / (1 + 3 * 0.25))

@@ -1,30 +1,31 @@
-"""FACE of support.lab35."""
+"""Lab 35: gradients in fewer bytes, what a net learns of them, and over which links they pay.
 
-from support.lab35.checks import (
-    expect_bits,
-    expect_feedback,
-    expect_half,
-    expect_top,
-    from_whole,
-    try_feedback,
-    try_half,
-    whole,
-)
-from support.lab35.compression import accuracy, exchange_times, expect_prices, links, packing, traffic
+| of | name | what it is |
+|---|---|---|
+| checks | `vectors` | gradients of all kinds and lengths |
+| | `half_cases` | means by way of float16, with the right ones |
+| | `feedback_steps` | steps with error feedback, with the right means and errors |
+| | `whole`, `from_whole` | a simple message to test with |
+| virtual ranks | `accuracy` | what a net learns |
+| | `bytes_counted`, `seconds_over`, `traffic` | what messages weigh, and what they take |
+| real ranks | `exchange_times`, `packing`, `links` | times, and the links over which each way pays |
+"""
+
+from support.lab35.cases import feedback_steps, from_whole, half_cases, vectors, whole
+from support.lab35.ranks import exchange_times, links, packing
+from support.lab35.runs import accuracy, bytes_counted, seconds_over, traffic
 
 __all__ = [
     "accuracy",
+    "bytes_counted",
     "exchange_times",
-    "expect_bits",
-    "expect_feedback",
-    "expect_half",
-    "expect_prices",
-    "expect_top",
+    "feedback_steps",
     "from_whole",
+    "half_cases",
     "links",
     "packing",
+    "seconds_over",
     "traffic",
-    "try_feedback",
-    "try_half",
+    "vectors",
     "whole",
 ]

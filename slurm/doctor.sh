@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Part of `make doctor SITE=…`. As a short job on the nodes: sbatch slurm/doctor.sh FOLDER PYTHON, where FOLDER takes
-# what is found. On the login node: bash slurm/doctor.sh modules, which only loads the site's modules.
+# The short job of `make doctor SITE=…`: sbatch slurm/doctor.sh FOLDER PYTHON runs slurm.doctor.node on its first node,
+# and FOLDER takes what that finds. On the login node `bash slurm/doctor.sh modules` only loads the site's modules.
 set -euo pipefail
 source slurm/launch.sh # read_site, which also loads the modules
 read_site doctor

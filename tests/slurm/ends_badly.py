@@ -61,7 +61,8 @@ wait_for_all()
 
 def line(text: str) -> str:
     """The number of the lab's line that begins so."""
-    return next(str(n) for n, one in enumerate(LAB.splitlines(), 1) if one.strip().startswith(text))
+    lines = enumerate(LAB.splitlines(), 1)
+    return next(str(number) for number, content in lines if content.strip().startswith(text))
 
 
 def checkout(root: Path) -> Path:
@@ -78,7 +79,7 @@ def checkout(root: Path) -> Path:
     for path in (real / "labs").glob("20_*.py"):
         shutil.copy2(path, root / "labs")
     (root / "solutions" / f"{STEM}.py").write_text(LAB, encoding="utf-8")
-    (one,) = (real / "slurm").glob("20_*.sbatch")
-    text = one.read_text(encoding="utf-8").replace(one.stem, STEM)
+    (script,) = (real / "slurm").glob("20_*.sbatch")
+    text = script.read_text(encoding="utf-8").replace(script.stem, STEM)
     (root / "slurm" / f"{STEM}.sbatch").write_text(text, encoding="utf-8")
     return root

@@ -30,38 +30,40 @@ def known_options(tmp_path_factory) -> set[str]:
     )
     env = {**os.environ, "SLURM_CONF": str(conf)}
     done = subprocess.run(["sbatch", "--help"], env=env, capture_output=True, text=True, timeout=60)
-    found = set(re.findall(r"--([a-z][a-z-]+)", done.stdout))
-    assert {"nodes", "time", "job-name"} <= found, done.stderr
-    return found
+    options = set(re.findall(r"--([a-z][a-z-]+)", done.stdout))
+    assert {"nodes", "time", "job-name"} <= options, done.stderr
+    return options
 
 
 def problems(text: str, stem: str, known: set[str]) -> list[str]:
     """What is wrong with a batch script; [] if nothing is."""
-    found, options, command_seen = [], {}, False
+    mistakes = []
+    options = {}
+    command_seen = False
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("#SBATCH"):
             command_seen = command_seen or (line.strip() != "" and not line.startswith("#"))
             continue
         match = re.fullmatch(r"#SBATCH --([a-z-]+)=(\S+) +# (\S.*)", line)
         if command_seen:
-            found.append(f"{number}: sbatch ignores #SBATCH after the first command")
+            mistakes.append(f"{number}: sbatch ignores #SBATCH after the first command")
         elif not match:
-            found.append(f"{number}: not `#SBATCH --option=value  # why`")
+            mistakes.append(f"{number}: not `#SBATCH --option=value  # why`")
         elif match[1] not in known:
-            found.append(f"{number}: sbatch has no --{match[1]}")
+            mistakes.append(f"{number}: sbatch has no --{match[1]}")
         elif match[1].startswith(OF_A_SITE):
-            found.append(f"{number}: --{match[1]} belongs in a site file")
+            mistakes.append(f"{number}: --{match[1]} belongs in a site file")
         else:
             options[match[1]] = match[2]
     if options.get("job-name") != stem:
-        found.append("the job has another name than its lab")
+        mistakes.append("the job has another name than its lab")
     if options.get("output") != "%x-%j.out":
-        found.append("the output is not %x-%j.out")
+        mistakes.append("the output is not %x-%j.out")
     if not re.search(rf"^launch {re.escape(stem)}$", text, re.MULTILINE):
-        found.append("it does not launch its lab")
+        mistakes.append("it does not launch its lab")
     if len(text.splitlines()) > 12:
-        found.append("it is longer than about ten lines")
-    return found
+        mistakes.append("it is longer than about ten lines")
+    return mistakes
 
 
 @every_script
@@ -98,7 +100,7 @@ def test_the_linter_sees_what_is_wrong(old, new, says, known_options):
     script = next(path for path in SCRIPTS if path.stem.startswith("20_"))
     text = script.read_text(encoding="utf-8")
     assert text.count(old) == 1
-    assert any(says in one for one in problems(text.replace(old, new), script.stem, known_options))
+    assert any(says in problem for problem in problems(text.replace(old, new), script.stem, known_options))
 
 
 @pytest.fixture

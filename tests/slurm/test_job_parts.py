@@ -208,8 +208,8 @@ def test_nothing_is_said_of_files_that_agree(pair):
 
 def test_the_newer_notebook_wins(pair, capsys):
     pair.edit(NOTEBOOK, "Write the sum.", "Write a sum.")
-    said = copies.sync("90_tiny", pair.root)
-    assert said.startswith(f"{NOTEBOOK} is newer than {SCRIPT} and wins")
+    sentence = copies.sync("90_tiny", pair.root)
+    assert sentence.startswith(f"{NOTEBOOK} is newer than {SCRIPT} and wins")
     assert "# Write a sum." in (pair.root / SCRIPT).read_text(encoding="utf-8")
     assert f"Set aside: {SCRIPT}" in capsys.readouterr().out
     assert copies.sync("90_tiny", pair.root) is None

@@ -56,8 +56,8 @@ class Cluster:
         )
 
     def output(self, job: str) -> str:
-        found = list(self.folder.glob(f"*-{job}.out"))
-        return found[0].read_text(encoding="utf-8") if found else ""
+        files = list(self.folder.glob(f"*-{job}.out"))
+        return files[0].read_text(encoding="utf-8") if files else ""
 
     def wait(self, job: str) -> tuple[str, str, str]:
         """(state, exit code, output) of a job that is over."""

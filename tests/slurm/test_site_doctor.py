@@ -75,9 +75,9 @@ def jobs(table) -> list[str]:
 
 
 def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
-    said = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
-    said += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\n"
-    ended = site.make_site(said)
+    answers = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
+    answers += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\n"
+    ended = site.make_site(answers)
     assert ended.returncode == 0, ended
     for sentence in (
         "slurm/sites/tabletop.sh is there already, and is left as it is. Choose another name.",
@@ -96,13 +96,13 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     text = (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8")
     for line in text.splitlines():
         assert not line or line.startswith("# ") or test_sites.LINE.fullmatch(line), line
-    found = sites.load("mine", {"PATH": os.environ["PATH"]})
-    assert found["SITE"] == "mine"
-    assert found["SBATCH_PARTITION"] == "tabletop"
-    assert found["SBATCH_GPUS_PER_NODE"] == found["LABKIT_GPUS_PER_NODE"] == "2"
-    assert found["LABKIT_LAUNCHER"] == "srun --mpi=pmi2"
-    assert found["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"  # 16 cores for 2 GPUs
-    assert "SBATCH_ACCOUNT" not in found
+    settings = sites.load("mine", {"PATH": os.environ["PATH"]})
+    assert settings["SITE"] == "mine"
+    assert settings["SBATCH_PARTITION"] == "tabletop"
+    assert settings["SBATCH_GPUS_PER_NODE"] == settings["LABKIT_GPUS_PER_NODE"] == "2"
+    assert settings["LABKIT_LAUNCHER"] == "srun --mpi=pmi2"
+    assert settings["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"  # 16 cores for 2 GPUs
+    assert "SBATCH_ACCOUNT" not in settings
     again = site.make_site("mine\n")
     assert again.returncode == 1
     assert "mine.sh is there already" in again.stdout
@@ -130,8 +130,8 @@ def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
 
 def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
     before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
-    for said in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n"):
-        ended = without_slurm.make_site(said)
+    for answers in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n"):
+        ended = without_slurm.make_site(answers)
         assert ended.returncode == 1, ended
         assert ended.stderr.startswith("The answers ended at the question ")
         assert len(ended.stderr.splitlines()) == 1
@@ -142,10 +142,10 @@ def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_sl
     ended = without_slurm.make_site("far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n")
     assert ended.returncode == 0, ended
     assert "Slurm does not answer here (" in ended.stdout
-    found = sites.load("far", {"PATH": os.environ["PATH"]})
-    assert found["SBATCH_GRES"] == "gpu:4"
-    assert found["SBATCH_ACCOUNT"] == "proj_1"
-    assert found["LABKIT_LAUNCHER"] == "mpirun_rsh -export-all"
+    settings = sites.load("far", {"PATH": os.environ["PATH"]})
+    assert settings["SBATCH_GRES"] == "gpu:4"
+    assert settings["SBATCH_ACCOUNT"] == "proj_1"
+    assert settings["LABKIT_LAUNCHER"] == "mpirun_rsh -export-all"
     assert sites.load("far", {"PATH": os.environ["PATH"], "SBATCH_ACCOUNT": "me"})["SBATCH_ACCOUNT"] == "me"
     ended = without_slurm.make_site('x\n$(id)\n"\n')
     assert ended.stdout.count("may stand in an answer") == 2

@@ -27,9 +27,9 @@ def rank(number: int, **other) -> dict:
 def judged(ranks: list[dict] | None = None, env=GPU_NODE, state="COMPLETED", launch=None, output="") -> list:
     """(status, sentence) of all findings on a job that ended like this."""
     launch = {"ranks": 2, "status": 0, "said": "", **(launch or {})}
-    found = {"begun": {"host": "n0"}, "launch": launch}
+    files = {"begun": {"host": "n0"}, "launch": launch}
     ranks = [rank(0), rank(1)] if ranks is None else ranks
-    outcome = Outcome("7", state, "Priority", found, ranks, output)
+    outcome = Outcome("7", state, "Priority", files, ranks, output)
     return list(verdict.judge("site", env, PLAN, outcome))
 
 
@@ -40,17 +40,17 @@ def wrong(*args, **options) -> str:
 def test_a_healthy_cluster():
     findings = judged()
     assert {status for status, _ in findings} == {OK}
-    said = "\n".join(sentence for _, sentence in findings)
-    assert "started 2 ranks on 2 nodes (n0, n1); they exchanged their first message in 0.001 s." in said
-    assert "4 GPUs in each node." in said
-    assert f"1 InfiniBand port: {PORT}." in said
-    assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in said
+    sentences = "\n".join(sentence for _, sentence in findings)
+    assert "started 2 ranks on 2 nodes (n0, n1); they exchanged their first message in 0.001 s." in sentences
+    assert "4 GPUs in each node." in sentences
+    assert f"1 InfiniBand port: {PORT}." in sentences
+    assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in sentences
 
 
 def test_mvapich2s_affinity_takes_the_threads_away():
-    said = wrong([rank(0, threads="SINGLE"), rank(1, threads="SINGLE")])
-    assert "MPI allows MPI_THREAD_SINGLE only, but Horovod wants MPI_THREAD_MULTIPLE." in said
-    assert "MV2_ENABLE_AFFINITY=0 cures it" in said
+    sentences = wrong([rank(0, threads="SINGLE"), rank(1, threads="SINGLE")])
+    assert "MPI allows MPI_THREAD_SINGLE only, but Horovod wants MPI_THREAD_MULTIPLE." in sentences
+    assert "MV2_ENABLE_AFFINITY=0 cures it" in sentences
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_mvapich2s_affinity_takes_the_threads_away():
 )
 def test_the_library_and_the_site_file(flavor, family, fits):
     ranks = [rank(number, family=family, version="1") for number in (0, 1)]
-    said = wrong(ranks, env={**GPU_NODE, "LABKIT_MPI": flavor})
-    assert (said == "") == fits
-    assert fits or f"LABKIT_MPI says {flavor}, but the ranks run on {family} 1 (libmpi.so.12)" in said
+    sentences = wrong(ranks, env={**GPU_NODE, "LABKIT_MPI": flavor})
+    assert (sentences == "") == fits
+    assert fits or f"LABKIT_MPI says {flavor}, but the ranks run on {family} 1 (libmpi.so.12)" in sentences
 
 
 def test_ranks_with_different_libraries_or_none():
@@ -76,9 +76,9 @@ def test_ranks_with_different_libraries_or_none():
         [rank(0), rank(1, family="MPICH", version="5")]
     )
     none = [rank(n, family=None, threads=None, met=None, size=None) for n in (0, 1)]
-    said = wrong(none, launch={"status": 1, "said": "ImportError: libmpi.so.12"})
-    assert "0 of 2 ranks exchanged a message under srun --mpi=pmi2. It said: ImportError" in said
-    assert "No rank could load an MPI library" in said
+    sentences = wrong(none, launch={"status": 1, "said": "ImportError: libmpi.so.12"})
+    assert "0 of 2 ranks exchanged a message under srun --mpi=pmi2. It said: ImportError" in sentences
+    assert "No rank could load an MPI library" in sentences
 
 
 def test_gpus_asked_for_got_and_shown():
@@ -104,13 +104,13 @@ def test_a_network_that_is_down_on_one_node():
 
 def test_ranks_that_hang_do_not_start_or_land_on_one_node():
     stuck = [rank(0, met=None), rank(1, met=None)]
-    said = wrong(stuck, launch={"status": None})
-    assert "started 2 of 2 ranks, and 0 of them exchanged a message within 45 s." in said
+    sentences = wrong(stuck, launch={"status": None})
+    assert "started 2 of 2 ranks, and 0 of them exchanged a message within 45 s." in sentences
     assert "started no rank (status 1). It said: srun: error" in wrong(
         [], launch={"status": 1, "said": "srun: error"}
     )
-    one = [rank(number, host="n0", met=["n0"]) for number in (0, 1)]
-    assert "started 2 ranks on 1 node (n0)" in wrong(one)
+    on_one_node = [rank(number, host="n0", met=["n0"]) for number in (0, 1)]
+    assert "started 2 ranks on 1 node (n0)" in wrong(on_one_node)
     alone = [rank(number, size=1, met=["n0"]) for number in (0, 1)]
     assert "2 processes, each of which thinks it is alone" in wrong(alone)
 

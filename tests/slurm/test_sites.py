@@ -104,10 +104,10 @@ def test_what_every_site_must_say(stem):
 @pytest.mark.parametrize("stem", PUBLIC)
 def test_a_machine_we_have_not_used_says_so_and_names_its_source(stem):
     lines = text(stem).splitlines()
-    said = [line for line in lines[:3] if line.startswith("# not run here; from ")]
-    assert len(said) == 1, lines[:3]
-    assert re.search(r", (20\d\d-[01]\d(-[0-3]\d)?|a page without a date)$", said[0]), said[0]
-    assert re.search(r"[\w-]+(\.[\w-]+)+/", said[0]), "a source that can be looked up"
+    notices = [line for line in lines[:3] if line.startswith("# not run here; from ")]
+    assert len(notices) == 1, lines[:3]
+    assert re.search(r", (20\d\d-[01]\d(-[0-3]\d)?|a page without a date)$", notices[0]), notices[0]
+    assert re.search(r"[\w-]+(\.[\w-]+)+/", notices[0]), "a source that can be looked up"
     # A fact without a source is a question to the site, or says that there is none.
     assert "NCCL_SOCKET_IFNAME" in text(stem)
 
@@ -124,9 +124,9 @@ def test_no_account_no_secret_no_persons_folder(stem):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_users_own_choice_wins(stem):
-    mine = {"SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "p", "SBATCH_QOS": "q", "SBATCH_CONSTRAINT": "c"}
-    shown = source(stem, *(f'echo "${name}"' for name in mine), **mine)
-    assert shown.stdout.split() == list(mine.values()), shown.stderr
+    chosen = {"SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "p", "SBATCH_QOS": "q", "SBATCH_CONSTRAINT": "c"}
+    shown = source(stem, *(f'echo "${name}"' for name in chosen), **chosen)
+    assert shown.stdout.split() == list(chosen.values()), shown.stderr
 
 
 def test_the_template_explains_every_line():

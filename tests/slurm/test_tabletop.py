@@ -51,15 +51,15 @@ def states(table, job: str) -> str:
 @needs_slurm
 def test_each_node_is_a_machine_of_its_own(table):
     script = "hostname; cat /sys/class/net/eth0/address; stat -c %d /dev/shm; readlink /proc/self/ns/pid"
-    one, other = (
+    first, second = (
         table.run(["tabletop-node", n, "bash", "-c", script]).stdout.split() for n in ("1", "node2")
     )
-    assert (one[0], other[0]) == ("node1", "node2")
-    assert all(here != there for here, there in zip(one, other, strict=True))
-    said = table.run(
+    assert (first[0], second[0]) == ("node1", "node2")
+    assert all(here != there for here, there in zip(first, second, strict=True))
+    devices = table.run(
         ["srun", "-N2", "--gpus-per-node=2", "bash", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"]
     )
-    assert sorted(said.stdout.splitlines()) == ["node1 0,1", "node2 0,1"]
+    assert sorted(devices.stdout.splitlines()) == ["node1 0,1", "node2 0,1"]
     names = table.run(["tabletop-node", "1", "getent", "hosts", "node2", "10.77.0.11"]).stdout.split()
     assert names == ["10.77.0.12", "node2", "10.77.0.11", "node1"]
     assert "is not running" in table.run(["tabletop-node", "7", "true"]).stderr
@@ -93,8 +93,8 @@ def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
 
 @needs_slurm
 def test_a_terminal_stays_a_terminal(table):
-    words = "test -t 0 && test -t 1 && echo terminal $(hostname)"
-    inner = ["salloc", "-N2", "srun", "-N1", "--pty", "bash", "-c", words]
+    script = "test -t 0 && test -t 1 && echo terminal $(hostname)"
+    inner = ["salloc", "-N2", "srun", "-N1", "--pty", "bash", "-c", script]
     command = ["setsid", "--wait", "--ctty", *inner]  # as in a terminal window
     leader, follower = pty.openpty()
     with subprocess.Popen(
@@ -133,8 +133,8 @@ def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
     until(lambda: states(table, job) == "FAILED")
     assert (tmp_path / f"ranks-{job}.out").read_text(encoding="utf-8") == "4 ['node1', 'node2'] 6\n"
     fields = "jobid,jobname,state,exitcode,nnodes,nodelist"
-    said = until(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
-    assert said == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
+    line = until(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
+    assert line == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
     sleeper = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]).stdout.strip()
     until(lambda: states(table, sleeper) == "RUNNING")
     assert sleeper in command_line("status", "--name", "whole", env=os.environ | _at(table)).stdout
@@ -228,8 +228,12 @@ def test_two_clusters_side_by_side(table, home, monkeypatch):
     monkeypatch.setenv("PATH", table.env["PATH"])  # a shell that uses the first one starts the other
     with tabletop.up("beside", nodes=1, gpus=0, home=home) as other:
         assert {"whole", "beside"} <= set(tabletop.running(home))
-        said = [one.run(["scontrol", "show", "config"]).stdout for one in (table, other)]
-        assert ["= whole" in said[0], "= beside" in said[1], "= beside" in said[0]] == [True, True, False]
+        configs = [cluster.run(["scontrol", "show", "config"]).stdout for cluster in (table, other)]
+        assert ["= whole" in configs[0], "= beside" in configs[1], "= beside" in configs[0]] == [
+            True,
+            True,
+            False,
+        ]
         assert "node2" not in other.run(["sinfo", "-h", "-N"]).stdout
     assert table.run(["srun", "-N2", "true"]).returncode == 0
 
@@ -245,10 +249,10 @@ def test_as_a_normal_user():
         state = learner.home / "labkit/tabletop/table"
         traces = Traces(holder.alive(state))
         assert machine() == before
-        said = learner.shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
-        assert sorted(said.stdout.splitlines()) == ["node1 0", "node2 0"], said.stderr
-        said = learner.shell("cd; sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine'; cat out.txt")
-        assert {"node1", "node2"} <= set(said.stdout.split()), said.stderr
+        shell = learner.shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
+        assert sorted(shell.stdout.splitlines()) == ["node1 0", "node2 0"], shell.stderr
+        shell = learner.shell("cd; sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine'; cat out.txt")
+        assert {"node1", "node2"} <= set(shell.stdout.split()), shell.stderr
         assert (learner.home / "mine").stat().st_uid == learner.home.stat().st_uid
         assert "is unplugged" in learner.tabletop("fail", "--node", "2").stdout
         assert "unplugged" in learner.tabletop("status").stdout

@@ -12,7 +12,7 @@ _WIDTH = 110  # characters, where no terminal says
 def show() -> None:
     """Print the report of this machine: facts, advice and labs."""
     if world.is_root():
-        show_report(findings.report())
+        _show_report(findings.report())
 
 
 def rows(report: dict) -> list[tuple[str, str, str, bool]]:
@@ -46,7 +46,7 @@ def _device(device: dict) -> str:
     return f"{device['name']}, {device['memory_gib']} GiB"
 
 
-def show_report(report: dict) -> None:
+def _show_report(report: dict) -> None:
     """Print facts, advice and labs."""
     console = _console()
     console.print(_fact_table(report))

@@ -56,7 +56,7 @@ def test_what_scontrol_says_of_a_job():
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"),
+    ("reason", "sentence"),
     [
         ("Resources", "waits for free nodes, expected to start in about 2 minutes"),
         ("Priority", "waits behind jobs of higher priority"),
@@ -68,13 +68,13 @@ def test_what_scontrol_says_of_a_job():
         ("SomethingNew", "waits; Slurm's reason: SomethingNew"),
     ],
 )
-def test_why_a_job_waits_in_plain_words(reason, words):
+def test_why_a_job_waits_in_plain_words(reason, sentence):
     now = datetime.fromisoformat("2026-11-21T18:16:26")
-    assert cluster_status.why(status(WAITING.replace("=Resources", f"={reason}")), now).startswith(words)
+    assert cluster_status.why(status(WAITING.replace("=Resources", f"={reason}")), now).startswith(sentence)
 
 
 @pytest.mark.parametrize(
-    ("start", "words"),
+    ("start", "when"),
     [
         ("2026-11-21T18:16:40", "within a minute"),
         ("2026-11-21T17:00:00", ""),
@@ -83,11 +83,11 @@ def test_why_a_job_waits_in_plain_words(reason, words):
         ("2026-11-23T07:05:00", "on 2026-11-23 at 07:05"),
     ],
 )
-def test_when_a_job_is_expected_to_start(start, words):
-    said = cluster_status.why(
+def test_when_a_job_is_expected_to_start(start, when):
+    sentence = cluster_status.why(
         status(WAITING.replace("2026-11-21T18:18:26", start)), datetime.fromisoformat("2026-11-21T18:16:26")
     )
-    assert said == "waits for free nodes" + (f", expected to start {words}" if words else "")
+    assert sentence == "waits for free nodes" + (f", expected to start {when}" if when else "")
 
 
 def test_what_accounting_says_of_a_job():
@@ -233,7 +233,7 @@ def test_a_spoiled_line_among_the_jobs_is_named_and_skipped():
 
 
 def test_records_of_another_job_of_the_same_number_are_not_mine():
-    mine = job("7")
+    seventh = job("7")
     earlier = datetime.now(timezone.utc) - timedelta(hours=1)
     file = paths.home() / "records" / "91_job.jsonl"
     file.parent.mkdir()
@@ -248,14 +248,14 @@ def test_records_of_another_job_of_the_same_number_are_not_mine():
         for index, (number, site, utc) in enumerate(lines)
     ]
     file.write_text("\n".join(texts) + "\n")
-    assert [entry["value"] for entry in mine.entries()] == [0]
+    assert [entry["value"] for entry in seventh.entries()] == [0]
 
 
 def test_the_last_sentence_of_an_output():
     last = cluster_job.last_sentence
     srun = "srun: error: node1: task 0: Exited with exit code 1\n"
-    told = f"step 1\nLab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo wide.\n{srun}"
-    assert last(told) == "First to fail: rank 1.\nToo wide."
+    failed = f"step 1\nLab 91_job failed after 3 s, exit status 1.\nFirst to fail: rank 1.\nToo wide.\n{srun}"
+    assert last(failed) == "First to fail: rank 1.\nToo wide."
     assert last(f"slurm/launch.sh: no such site\n{srun}\n") == "slurm/launch.sh: no such site"
     assert last(srun) == srun.strip()
     assert last("") == ""

@@ -84,13 +84,13 @@ def test_without_records_the_reference_stands_in_and_says_so(checkout):
 
 def test_the_failing_ranks_sentence_is_what_one_reads(capsys):
     status = cli.main(["submit", "91", "--solved", "--wait", "--set", "fail=the net is too wide"])
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert status == 1
-    assert "First to fail: rank 1 on node" in said.err
-    assert "the net is too wide\nAll it printed: " in said.err
-    assert "Traceback" not in said.err
+    assert "First to fail: rank 1 on node" in printed.err
+    assert "the net is too wide\nAll it printed: " in printed.err
+    assert "Traceback" not in printed.err
     assert cluster.jobs()[-1].state() == "failed"
-    assert Path(said.err.strip().rpartition(" ")[2]).exists()
+    assert Path(printed.err.strip().rpartition(" ")[2]).exists()
 
 
 def test_queue_interrupt_and_cancel(capsys):
@@ -98,10 +98,10 @@ def test_queue_interrupt_and_cancel(capsys):
     until(lambda: long.state() == "running")
     behind = cluster.submit("91", nodes=2, settings={"pause": 300}, solved=True)
     assert behind.wait(timeout=8) == "pending"
-    said = capsys.readouterr().out
-    assert "waits for free nodes" in said
-    assert "place 1 of 1" in said
-    assert "after 8 s no longer waited for" in said
+    printed = capsys.readouterr().out
+    assert "waits for free nodes" in printed
+    assert "place 1 of 1" in printed
+    assert "after 8 s no longer waited for" in printed
     process = subprocess.Popen(
         [sys.executable, "-c", "from labkit import cluster; cluster.jobs()[0].wait()"],
         env={**os.environ, "PYTHONPATH": str(paths.root() / "labs")}, stdout=subprocess.PIPE,

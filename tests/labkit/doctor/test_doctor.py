@@ -50,9 +50,9 @@ GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
 )
 def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
     header = labfile.Header(tuple(needs.split(", ")), ranks, 30)
-    judged, said = doctor.judge(header, report_with(**facts))
+    judged, why = doctor.judge(header, report_with(**facts))
     assert judged == status
-    assert sentence in said
+    assert sentence in why
 
 
 def test_labs_are_read_by_their_header_line(tmp_path):
@@ -106,6 +106,10 @@ def test_the_mpi_of_this_machine(report):
     assert len(report["mpi"]["files"]) == 1
     assert report["mpi"]["threads"].startswith("MPI_THREAD_")
     assert report["mpi"]["cuda_built"] in (True, False)
+    rank = doctor.which_mpi(limit=120)
+    assert (rank.family, rank.version, rank.files) == tuple(
+        report["mpi"][name] for name in ("family", "version", "files")
+    )
 
 
 @pytest.mark.slow

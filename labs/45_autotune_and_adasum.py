@@ -11,9 +11,11 @@
 
 # %%
 import csv
+from itertools import product
 
 import numpy as np
-from labkit import check, cluster, expect, home, knobs, lab, launch, plots, predict, record, world
+from labkit import check, cluster, expect, hint, home, lab, launch, plots, predict, record, virtual, world
+from support import lab45
 
 lab.start("45_autotune_and_adasum")
 
@@ -56,8 +58,19 @@ def pair(a, b):
 
 
 # %%
-with check("45.1"):  # orthogonal, parallel, opposite, zeros, huge, tiny
-    knobs.expect_pair(pair)
+# What is asked: Adasum of gradients orthogonal, parallel, opposite, zeros, huge, tiny; in a new array.
+with check("45.1"):
+    for what, a, b, want, atol in lab45.pairs():
+        own = a.copy(), b.copy()
+        with np.errstate(all="ignore"):  # the wrong value that follows says more
+            got = pair(*own)
+        array = f"{what}: the result should be an array like a, not a {type(got).__name__}."
+        expect(isinstance(got, np.ndarray), array)
+        expect.close(got, want, what, rtol=1e-4, atol=atol)
+        expect.equal(str(got.dtype), str(a.dtype), f"{what}: type of the result (as of what came in)")
+        expect.unchanged([a, b], list(own), f"{what}: one of the gradients")
+        shared = any(np.shares_memory(got, gradient) for gradient in own)
+        expect(not shared, f"{what}: return a new array, such as b.copy(): writing to it changes a gradient.")
 
 # %% [markdown]
 # ### Predict
@@ -98,24 +111,73 @@ def adasum(comm, gradient, layers):
 
 # %%
 ranks = launch.ranks_here(ranks_wanted)
-quick = knobs.autotune(samples, 2, home() / "autotune.csv")  # variables: short samples, where the log goes
+quick = lab45.autotune(samples, 2, home() / "autotune.csv")  # variables: short samples, where the log goes
 work = {"layers": layers, "width": width, "steps": steps}
 
 
-def on_ranks(comm):
-    """Yours beside hvd.Adasum, what an allreduce costs, and autotune: after it Horovod cannot start again."""
-    tuned = watch or not world.launcher()
-    return knobs.try_adasum(comm, adasum, values, 7) | (knobs.watch(comm, samples, **work) if tuned else {})
+def on_virtual_ranks(comm, gradients, layers):
+    own = gradients[comm.rank].copy()
+    result = adasum(comm, own, layers)
+    expect.unchanged(gradients[comm.rank], own, "The gradient", because="Begin with a copy")
+    return result
 
 
-with check("45.2"):  # answers, messages and bytes on 1 to 32 virtual ranks; then beside Horovod's
-    knobs.expect_adasum(adasum)
-    found = launch.run(on_ranks, ranks=ranks, env=quick, timeout=300)[0]
+def beside_horovod(comm):
+    """On real ranks: as hvd.Adasum, and refused where Horovod refuses."""
+    gradient = lab45.gradients(comm.size, lab45.LAYERS[-1].stop, seed=1)[comm.rank]
+    want = lab45.horovods_adasum(comm, gradient)
+    if want is None:
+        refused = "Horovod refuses this number of ranks. `adasum`, too"
+        expect.raises(ValueError, lambda: adasum(comm, gradient, lab45.LAYERS), refused)
+    else:
+        own = adasum(comm, gradient, lab45.LAYERS)
+        expect.close(own, want, f"Yours beside hvd.Adasum, {comm.size} ranks", rtol=1e-3, atol=1e-4)
+
+
+# %%
+# What is asked: Adasum layer by layer, on 1 to 32 virtual ranks, by log2(p) swaps of the whole gradient; no
+# message, and a ValueError, where p is no power of two; and the same as Horovod on real ranks.
+with check("45.2"):
+    for p, layers_tried in product((1, 2, 4, 8, 16, 32), (lab45.ONE_LAYER, lab45.THREE_LAYERS)):
+        gradients = lab45.gradients(p, 1003)
+        run = virtual.Cluster(nodes=p, machine=lab45.STRICT).run(on_virtual_ranks, gradients, layers_tried)
+        want = lab45.adasum_of_all(gradients, layers_tried)
+        as_one = {
+            "all layers were taken for one: each has its own dot product": (
+                lab45.adasum_of_all(gradients, lab45.ONE_LAYER)
+            )
+        }
+        what = f"{p} ranks, layers: {len(layers_tried)}: Adasum on rank 0"
+        expect.close(run.results[0], want, what, rtol=1e-3, atol=1e-4, slips=as_one)
+        run.expect_results(want, "Adasum", rtol=1e-3)
+        swaps = p.bit_length() - 1
+        run.expect_messages(exactly=swaps, named="recursive doubling")
+        longer = 256 * swaps  # bytes: a pickled message is a little longer
+        run.expect_sent(exactly=swaps, unit=4 * 1003, named="recursive doubling", rounding=longer)
+    for p in (3, 5, 6, 12):
+        run = lab45.refusals(adasum, p)  # results: the text of each rank's ValueError
+        raised = sum(str(p) in text for text in run.results)
+        sentence = f"With {p} ranks, not a power of two, {raised} raised a ValueError that names the {p}"
+        expect(raised == p, f"{sentence}; Horovod refuses on every rank.")
+        expect(not sum(run.sent), f"With {p} ranks messages were sent before the refusal.")
+    launch.run(beside_horovod, ranks=ranks, env=quick, timeout=300)
+
+
+# %%
+def measure_on_ranks(comm):
+    """What an allreduce costs, and autotune: after it Horovod cannot start again in this process."""
+    measured = lab45.exchange(comm, values, repeat=7)
+    if watch or not world.launcher():
+        measured |= lab45.watch(comm, samples, **work)
+    return measured
+
+
+measured = launch.run(measure_on_ranks, ranks=ranks, env=quick, timeout=300)[0]
 
 # %%
 axes = {"xlabel": "ranks", "ylabel": "test images right (%)", "logx": True}
 for rate in (0.2, 0.05):
-    right = knobs.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)  # way -> ranks -> % for each seed
+    right = lab45.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)  # way -> ranks -> % for each seed
     plots.lines(right, title=f"The digits, learning rate {rate} for any number of ranks", **axes)
     record.add("accuracy", unit="%", rate=rate, right=right, epochs=epochs)
 predict.compare("45.2", **{f"by_{way.lower()}": np.median(of[16]) for way, of in right.items()})
@@ -163,24 +225,33 @@ def step_share(n, nodes, rate, rest):
 
 
 # %%
-with check("45.3"):  # 2 to 64 nodes, slow and fast links
-    knobs.expect_bytes(bytes_sent, step_share)
+# What is asked: the bytes that a node sends, of 2 to 64 nodes, and shares of steps over slow and fast links.
+with check("45.3"):
+    for nodes, of_a_value in lab45.BYTES_A_VALUE.items():
+        for n in (1, 1_000_000):
+            want = {way: n * nbytes for way, nbytes in of_a_value.items()}
+            expect.close(bytes_sent(n, nodes), want, f"{nodes} nodes, values: {n}: bytes that a node sends")
+    for n, nodes, rate, rest, want in lab45.shares():
+        what = f"{n} values, {nodes} nodes, {rate / 1e6:g} MB/s, {rest} s of other work"
+        expect.close(step_share(n, nodes, rate, rest), want, f"{what}: float16 over float32")
 
 # %% [markdown]
 # ### Measure
-# The four on the ranks of check 45.2; "packed" begins with float32, as `Compression.fp16` does. On one node
+# The four on the ranks above; "packed" begins with float32, as `Compression.fp16` does. On one node
 # messages go through memory. Does half the bytes take half the time? (Adasum also computes dot products.)
 
 # %%
-for way, (time, vectors) in found["exchange"].items():
-    record.add("exchange", way=way, ranks=ranks, nodes=found["nodes"], seconds=time, float32_vectors=vectors)
-plots.spread({way: time for way, (time, _) in found["exchange"].items()}, title="One allreduce")
+for way, (time, vectors) in measured["exchange"].items():
+    record.add(
+        "exchange", way=way, ranks=ranks, nodes=measured["nodes"], seconds=time, float32_vectors=vectors
+    )
+plots.spread({way: time for way, (time, _) in measured["exchange"].items()}, title="One allreduce")
 
 # %% [markdown]
 # Is it as `bytes_sent` says between nodes? (200 Mb/s: the kit's tabletop, or your own jobs, once sent below.)
 
 # %%
-sent, took, whose = knobs.between_nodes("45_autotune_and_adasum")  # tables of nodes x ways, over float32's
+sent, took, whose = lab45.between_nodes("45_autotune_and_adasum")  # tables of nodes x ways, over float32's
 pairs = {f"{way}, {p:.0f} nodes": (way, p) for way in sent for p in sent.index if "16" in way}
 guess = {name: bytes_sent(1, p)[way] / bytes_sent(1, p)["float32"] for name, (way, p) in pairs.items()}
 counted = {name: sent[way][p] for name, (way, p) in pairs.items()}
@@ -237,23 +308,37 @@ def search(measure, settings, rounds):
 
 
 # %%
+# What is asked: the best line of a log; and a search in turns, `rounds` times, whose highest median wins.
 with check("45.4"):
-    for log, want in knobs.LOGS.items():
+    for log, want in lab45.LOGS.items():
         expect.equal(best(log), want, f"The best in this log:\n{log}")
-    knobs.expect_search(search)
+    for machine in lab45.machines():  # machine(*setting) is what one run measures
+        settings = list(machine.SETTINGS)
+        chosen = search(machine, settings, machine.rounds)
+        every = machine.rounds * machine.SETTINGS
+        made = f"The measurements made, {machine.rounds} rounds of 3 settings"
+        expect.equal(sorted(machine.calls), sorted(every), made)
+        turns = [sorted(machine.calls[first : first + 3]) for first in range(0, len(every), 3)]
+        in_turns = all(turn == machine.SETTINGS for turn in turns)
+        expect(in_turns, "In each round every setting has its turn: not all of one, then the next.")
+        one_of = f"search returned {chosen!r}; expected one of the settings, such as {settings[0]}."
+        expect(isinstance(chosen, (tuple, list)), one_of)
+        expect.equal(chosen, machine.best, f"The setting found in spite of {machine.spite}")
+        expect.unchanged(machine.SETTINGS, settings, "The list of settings")
 
 # %%
-kinds, chosen = {way: found[way] for way in ("default", "autotune's") if way in found}, None
+kinds = {way: measured[way] for way in ("default", "autotune's") if way in measured}
+chosen = None
 if kinds:
-    print(found["log"])
-    chosen = best(found["log"])[:2]
+    print(measured["log"])
+    chosen = best(measured["log"])[:2]
     print(f"Autotune chose {chosen[0] / 2**20:.1f} MiB, {chosen[1]:.1f} ms.")
 if not (kinds and world.launcher()):  # your search, and autotune's choice once more, in one run
     more = work | {"ranks": ranks, "env": quick, "timeout": 300}
-    mine, kinds = launch.run(knobs.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
-    print(f"Of 0 (each matrix alone), 1, 128 MiB at 1 ms your search chose {mine[0] / 2**20:g}.")
+    best_found, kinds = launch.run(lab45.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
+    print(f"Of 0 (each matrix alone), 1, 128 MiB at 1 ms your search chose {best_found[0] / 2**20:g}.")
 for way, taken in kinds.items():
-    record.add("step", way=way, ranks=ranks, nodes=found["nodes"], seconds=taken)
+    record.add("step", way=way, ranks=ranks, nodes=measured["nodes"], seconds=taken)
 if "autotune's" in kinds:
     predict.compare("45.4", autotuned_share=kinds["autotune's"].median / kinds["default"].median)
 plots.spread(kinds, title=f"A step of {layers} matrices, {width} x {width}, by setting")

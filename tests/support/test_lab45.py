@@ -1,39 +1,29 @@
-"""support.lab45: Adasum's expectations, the variables of autotune, training on virtual ranks."""
+"""support.lab45: cases of Adasum and of a search, the variables of autotune, training on virtual ranks."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from labkit import virtual
 from labkit.errors import CheckFailed
-from support.lab45 import settings
-from support.lab45.checks import right_pair
+from support import lab45
+from support.lab45.cases import adasum_of_two
 
 
 def pair(a, b):
-    return right_pair(a, b).astype(a.dtype)
+    return adasum_of_two(a, b).astype(a.dtype)
 
 
-def gathered(comm, gradient, layers):
-    """The right answer by too many bytes."""
-    if comm.size & (comm.size - 1):
-        raise ValueError(f"{comm.size} ranks")
-    every = np.empty((comm.size, len(gradient)), gradient.dtype)
-    comm.Allgather(gradient, every)
-    parts = list(every)
-    while len(parts) > 1:
-        parts = [
-            np.concatenate([pair(a[layer], b[layer]) for layer in layers])
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    return parts[0]
-
-
-def test_pair_is_sum_and_mean():
+def test_adasum_is_sum_and_mean():
     a, b = np.array([2.0, 0.0], np.float32), np.array([0.0, 3.0], np.float32)
-    np.testing.assert_allclose(right_pair(a, b), a + b)
-    np.testing.assert_allclose(right_pair(a, 3 * a), 2 * a)
-    np.testing.assert_allclose(right_pair(a, 0 * b), a)
-    settings.expect_pair(pair)
+    np.testing.assert_allclose(adasum_of_two(a, b), a + b)
+    np.testing.assert_allclose(adasum_of_two(a, 3 * a), 2 * a)
+    np.testing.assert_allclose(adasum_of_two(a, 0 * b), a)
+
+
+def test_pairs_are_within_rounding():
+    for what, a, b, want, atol in lab45.pairs():
+        np.testing.assert_allclose(pair(a, b), want, rtol=1e-4, atol=atol, err_msg=what)
 
 
 def doubling(comm, gradient, layers):
@@ -47,43 +37,61 @@ def doubling(comm, gradient, layers):
     return mine
 
 
-def late(comm, gradient, layers):
-    comm.Barrier()
-    return doubling(comm, gradient, layers)
+@pytest.mark.parametrize("layers", [lab45.ONE_LAYER, lab45.THREE_LAYERS])
+@pytest.mark.parametrize("p", [1, 8])
+def test_adasum_of_all_is_what_ranks_make(p, layers):
+    of_ranks = lab45.gradients(p, 1003)
+
+    def own(comm):
+        return doubling(comm, of_ranks[comm.rank], layers)
+
+    run = virtual.Cluster(nodes=p, machine=lab45.STRICT).run(own)
+    run.expect_results(lab45.adasum_of_all(of_ranks, layers), "Adasum", rtol=1e-3)
 
 
-def test_recursive_doubling_passes():
-    settings.expect_adasum(doubling)
+def test_refusals_are_told_by_rank():
+    run = lab45.refusals(doubling, 3)
+    assert run.results == ["3 ranks"] * 3
+    assert not sum(run.sent)
+    assert lab45.refusals(lambda comm, gradient, layers: gradient, 3).results == [""] * 3
 
+    def stuck(comm, gradient, layers):
+        comm.Recv(gradient, source=0)
 
-@pytest.mark.parametrize("answer", [gathered, late])
-def test_other_algorithms_are_told_by_their_messages(answer):
-    with pytest.raises(CheckFailed, match="recursive doubling sends"):
-        settings.expect_adasum(answer)
-
-
-def test_refusal_comes_before_messages():
-    def sums_first(comm, gradient, layers):
-        if comm.size & (comm.size - 1):
-            comm.Allreduce(gradient, np.empty_like(gradient))
-        return doubling(comm, gradient, layers)
-
-    with pytest.raises(CheckFailed, match="before the refusal"):
-        settings.expect_adasum(sums_first)
+    with pytest.raises(CheckFailed, match="With 3 ranks, not a power of two: no ValueError, but"):
+        lab45.refusals(stuck, 3)
 
 
 def test_layers_are_those_of_the_net():
-    assert settings.LAYERS[0] == slice(0, 64 * 128)
-    assert settings.LAYERS[-1].stop == sum(settings.WEIGHTS) == 17_226
+    assert lab45.LAYERS[0] == slice(0, 64 * 128)
+    assert lab45.LAYERS[-1].stop == 17_226
+
+
+def test_machines_on_which_one_run_says_little():
+    uneven, tiring = lab45.machines()
+    runs = [[uneven(*setting) for setting in uneven.SETTINGS] for _ in range(uneven.rounds)]
+    assert np.argmax(np.median(runs, axis=0)) == uneven.SETTINGS.index(uneven.best)
+    assert np.argmax(np.max(runs, axis=0)) != uneven.SETTINGS.index(uneven.best)
+    assert uneven.calls == uneven.rounds * uneven.SETTINGS
+    first = [tiring(*setting) for setting in tiring.SETTINGS for _ in range(tiring.rounds)]
+    assert np.argmax(first) < tiring.rounds, "all of one, then the next: the first looks best"
+    with pytest.raises(CheckFailed, match="a setting is unpacked"):
+        uneven((0, 1.0))
+
+
+def test_shares_of_a_step():
+    shares = list(lab45.shares())
+    assert shares[0] == (1_000_000, 2, 25e6, 0, 0.5)
+    assert all(0.4 < share[-1] < 1.6 for share in shares)
 
 
 def test_variables_are_text():
-    variables = settings.autotune(3, 2, Path("log.csv"))
+    variables = lab45.autotune(3, 2, Path("log.csv"))
     assert variables["HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"] == "3"
     assert variables["HOROVOD_AUTOTUNE_LOG"] == "log.csv"
 
 
 def test_training_by_three_ways():
-    found = settings.accuracies(gathered, (1, 2), 0.05, (0,), epochs=1)
-    assert found["sum"][1] == found["mean"][1] == found["Adasum"][1]
-    assert all(60 < ways[2][0] <= 100 for ways in found.values())
+    right = lab45.accuracies(doubling, (1, 2), 0.05, (0,), epochs=1)
+    assert right["sum"][1] == right["mean"][1] == right["Adasum"][1]
+    assert all(60 < ways[2][0] <= 100 for ways in right.values())

@@ -1,18 +1,54 @@
-"""FACE of support.lab45."""
+"""Lab 45: Adasum of gradients, Horovod's float16, and settings that autotune or a search finds.
 
-from support.lab45.checks import LOGS, expect_adasum, expect_bytes, expect_pair, expect_search
-from support.lab45.settings import accuracies, autotune, between_nodes, sweep, try_adasum, watch
+| of | name | what it is |
+|---|---|---|
+| Adasum | `pairs` | two gradients of all kinds, and Adasum of them |
+| | `gradients`, `adasum_of_all` | gradients of many ranks, and Adasum of them |
+| | `ONE_LAYER`, `THREE_LAYERS`, `STRICT` | their layers; a virtual machine on which long messages wait |
+| | `refusals` | what ranks say whose number is no power of two |
+| | `accuracies` | what a net learns by sum, mean and Adasum |
+| | `LAYERS`, `horovods_adasum` | layers of the digits' net; Horovod's own Adasum of its gradients |
+| bytes | `BYTES_A_VALUE`, `shares` | what a node sends; a step with float16 over one with float32 |
+| | `exchange`, `between_nodes` | what Horovod's allreduce costs; results of several nodes |
+| settings | `LOGS`, `machines` | logs with their best settings; machines on which to search |
+| | `autotune`, `watch`, `sweep` | Horovod's variables; steps while it tunes; steps of a search |
+"""
+
+from support.lab45.cases import (
+    BYTES_A_VALUE,
+    LAYERS,
+    LOGS,
+    ONE_LAYER,
+    STRICT,
+    THREE_LAYERS,
+    adasum_of_all,
+    gradients,
+    machines,
+    pairs,
+    shares,
+)
+from support.lab45.ranks import autotune, exchange, horovods_adasum, sweep, watch
+from support.lab45.runs import accuracies, refusals
+from support.lab45.show import between_nodes
 
 __all__ = [
+    "BYTES_A_VALUE",
+    "LAYERS",
     "LOGS",
+    "ONE_LAYER",
+    "STRICT",
+    "THREE_LAYERS",
     "accuracies",
+    "adasum_of_all",
     "autotune",
     "between_nodes",
-    "expect_adasum",
-    "expect_bytes",
-    "expect_pair",
-    "expect_search",
+    "exchange",
+    "gradients",
+    "horovods_adasum",
+    "machines",
+    "pairs",
+    "refusals",
+    "shares",
     "sweep",
-    "try_adasum",
     "watch",
 ]

@@ -1,4 +1,4 @@
-"""Horovod's knobs on trial: what checks ask of Adasum and of a search, and steps under each setting. Lab 45.
+"""Horovod with its knobs set, on real ranks: its Adasum, what an allreduce costs, steps under autotune.
 
 Facts about Horovod are those of 0.28.1: parameter_manager.cc (autotune), adasum.h, torch/mpi_ops.py.
 """
@@ -12,27 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from labkit import cluster, launch, nets, record, timing
+from labkit import launch, timing
 from labkit.checks import expect
 from labkit.errors import LabError
 from labkit.horovod import DEFAULT_FUSION
 from labkit.timing import Measurement
 
-from support.lab45.checks import (
-    LOGS,
-    expect_adasum,
-    expect_bytes,
-    expect_pair,
-    expect_search,
-    gradients,
-    refusal,
-)
+from support.lab45.cases import LAYERS, gradients
 
-__all__ = ["FIXED", "LAYERS", "LOGS", "accuracies", "autotune", "between_nodes", "expect_adasum"]
-__all__ += ["expect_bytes", "expect_pair", "expect_search", "gradients", "sweep", "try_adasum", "watch"]
-
-WEIGHTS = [weight.size for weight in nets.start_weights()]  # values in each layer of the digits' net
-LAYERS = [slice(end - size, end) for size, end in zip(WEIGHTS, np.cumsum(WEIGHTS).tolist(), strict=True)]
 # Fixed, these stay as they are by default: autotune would else search all over again with the others.
 FIXED = {"HOROVOD_CACHE_CAPACITY": "1024", "HOROVOD_HIERARCHICAL_ALLGATHER": "0"}
 PACKED = "float32 packed as float16"
@@ -48,36 +35,30 @@ def autotune(samples: int, steps: int, log: Path) -> dict[str, str]:
     return {f"HOROVOD_AUTOTUNE_{name}": str(value) for name, value in numbers.items()}
 
 
-def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict[str, dict[int, list[float]]]:
-    """Way of adding gradients -> virtual ranks -> % of the digits' test images right, for each seed.
+def horovods_adasum(comm, gradient: np.ndarray) -> np.ndarray | None:
+    """On a rank: hvd.Adasum of all ranks' gradients of the digits' net; None where Horovod refuses.
 
-    Each rank takes 16 images a step; rate: of plain SGD, the same for any number of ranks.
+    It does for a number of ranks that is no power of two.
     """
+    import horovod.torch as hvd
+    import torch
 
-    def add(comm, gradient, kept):
-        total = np.empty_like(gradient)
-        comm.Allreduce(gradient, total)
-        return total
-
-    def mean(comm, gradient, kept):
-        return add(comm, gradient, kept) / comm.size
-
-    def layer_by_layer(comm, gradient, kept):
-        return adasum(comm, gradient, LAYERS)
-
-    powers = [p for p in sizes if not p & (p - 1)]
-    right: dict = {}
-    with np.errstate(all="ignore"):  # where training diverges, numbers overflow
-        for way, average in {"sum": add, "mean": mean, "Adasum": layer_by_layer}.items():
-            right[way] = {
-                p: nets.accuracy(average, seeds=seeds, epochs=epochs, batch=16 * p, rate=rate, ranks=p)
-                for p in powers
-            }
-    return right
+    hvd.init()
+    if comm.size & (comm.size - 1):
+        expect.raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Horovod")
+        hvd.shutdown()
+        return None
+    handles = []
+    for number, layer in enumerate(LAYERS):
+        part = torch.from_numpy(gradient[layer].copy())
+        handles.append(hvd.allreduce_async(part, name=f"layer {number}", op=hvd.Adasum))
+    result = np.concatenate([hvd.synchronize(handle).numpy() for handle in handles])
+    hvd.shutdown()
+    return result
 
 
-def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
-    """On a rank: `adasum` beside Horovod's own; then what an allreduce of so many float32 values costs.
+def exchange(comm, values: int, repeat: int) -> dict:
+    """On a rank: what Horovod's allreduce of so many float32 values costs, in several ways.
 
     Returns {"nodes", "exchange": {way: (Measurement, bytes that a node sent, over those of the values)}}.
     Bytes are counted on a node's network interfaces; ranks on one node use none.
@@ -87,28 +68,16 @@ def try_adasum(comm, adasum: Callable, values: int, repeat: int) -> dict:
 
     _at_least_one(values=values)
     hvd.init()
-    mine = gradients(comm.size, sum(WEIGHTS), seed=1)[comm.rank]
-    if comm.size & (comm.size - 1):
-        expect.raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Horovod")
-        told = refusal(comm, adasum, mine[None].repeat(comm.size, 0))
-        expect(told, "Horovod refuses this number of ranks, yours does not.")
-    else:
-        names = [f"layer {number}" for number in range(len(LAYERS))]
-        parts = [torch.from_numpy(mine[one].copy()) for one in LAYERS]
-        asked = [hvd.allreduce_async(one, name=n, op=hvd.Adasum) for one, n in zip(parts, names, strict=True)]
-        want = np.concatenate([hvd.synchronize(one).numpy() for one in asked])
-        got = adasum(comm, mine, LAYERS)
-        expect.close(got, want, f"Yours beside hvd.Adasum, {comm.size} ranks", 1e-3, 1e-4)
     vector = torch.from_numpy(gradients(1, values)[0])
     calls = {"float32": (hvd.Sum, vector), "float16": (hvd.Sum, vector.half())}
     if not comm.size & (comm.size - 1):
         calls |= {"Adasum": (hvd.Adasum, vector), "Adasum, float16": (hvd.Adasum, vector.half())}
     packed = {PACKED: lambda: hvd.allreduce(vector, name="p", compression=hvd.Compression.fp16)}
     calls = {way: _call(hvd, way, *how) for way, how in calls.items()} | packed
-    taken = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=1)
-    found = {way: (taken[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
+    times = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=1)
+    costs = {way: (times[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
     hvd.shutdown()
-    return {"nodes": len(set(comm.allgather(socket.gethostname()))), "exchange": found}
+    return {"nodes": len(set(comm.allgather(socket.gethostname()))), "exchange": costs}
 
 
 def _at_least_one(**numbers: int) -> None:
@@ -139,20 +108,6 @@ def _transmitted() -> int:
     return sum(int(numbers.split()[8]) for name, numbers in rows if name.strip() != "lo")
 
 
-def between_nodes(lab: str) -> tuple:
-    """Bytes that a node sent and seconds, over float32's, as tables of nodes x ways; and whose they are.
-
-    Of the newest job that ran on several nodes, else of the kit's reference.
-    """
-    frame, whose = cluster.records_or_reference(lab, "exchange")
-    if not (frame["nodes"] > 1).any():
-        frame, whose = record.reference(lab, "exchange"), "the kit's reference"
-    frame = frame[(frame["nodes"] > 1) & (frame["way"] != PACKED)]
-    table = frame.pivot_table(index="nodes", columns="way", values=["float32_vectors", "seconds"])
-    shares = [table[name].div(table[name]["float32"], axis=0) for name in ("float32_vectors", "seconds")]
-    return *shares, whose
-
-
 def watch(comm, samples: int, **work) -> dict:
     """On a rank: steps as they are by default, then steps while autotune tries `samples` + 1 settings, then
     with what it chose. Returns {"log": text, "default": Measurement of a step, "autotune's": …}.
@@ -163,9 +118,9 @@ def watch(comm, samples: int, **work) -> dict:
     _at_least_one(samples=samples, **work)
     default = _steps(comm, {"HOROVOD_AUTOTUNE": "0"}, **work)
     each = SCORES_PER_SAMPLE * int(os.environ["HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"]) + 1
-    found = _steps(comm, {"HOROVOD_AUTOTUNE": "1"}, before=(samples + 3) * each, **work)
+    tuned = _steps(comm, {"HOROVOD_AUTOTUNE": "1"}, before=(samples + 3) * each, **work)
     log = Path(os.environ["HOROVOD_AUTOTUNE_LOG"]).read_text() if comm.rank == 0 else ""
-    return {"log": log, "default": _measured(default), "autotune's": _measured(found)}
+    return {"log": log, "default": _measured(default), "autotune's": _measured(tuned)}
 
 
 def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) -> tuple:
@@ -204,9 +159,9 @@ def _steps(comm, settings: Mapping[str, str], layers: int, width: int, steps: in
         for _ in range(before + steps):
             comm.Barrier()
             begun = time.perf_counter()
-            asked = [hvd.allreduce_async_(one, name=str(place)) for place, one in enumerate(matrices)]
-            for one in asked:
-                hvd.synchronize(one)
+            handles = [hvd.allreduce_async_(matrix, name=str(i)) for i, matrix in enumerate(matrices)]
+            for handle in handles:
+                hvd.synchronize(handle)
             taken.append(time.perf_counter() - begun)
         hvd.shutdown()
     return np.max(comm.allgather(taken[before:]), axis=0).tolist()

@@ -1,0 +1,21 @@
+"""Results of lab 45 on several nodes, as tables."""
+
+from __future__ import annotations
+
+from labkit import cluster, record
+
+from support.lab45.ranks import PACKED
+
+
+def between_nodes(lab: str) -> tuple:
+    """Bytes that a node sent and seconds, over float32's, as tables of nodes x ways; and whose they are.
+
+    Of the newest job that ran on several nodes, else of the kit's reference.
+    """
+    frame, whose = cluster.records_or_reference(lab, "exchange")
+    if not (frame["nodes"] > 1).any():
+        frame, whose = record.reference(lab, "exchange"), "the kit's reference"
+    frame = frame[(frame["nodes"] > 1) & (frame["way"] != PACKED)]
+    table = frame.pivot_table(index="nodes", columns="way", values=["float32_vectors", "seconds"])
+    shares = [table[name].div(table[name]["float32"], axis=0) for name in ("float32_vectors", "seconds")]
+    return *shares, whose

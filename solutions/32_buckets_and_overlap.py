@@ -220,7 +220,11 @@ print(lab32.swapped(one_by_one, lab32.SIZES))  # two gradients the other way rou
 # ### Predict
 # GoogLeNet with one image on each of 160 GPUs: 58 layers, 27 MB, 7 ms of arithmetic. How many times as fast
 # as (a) is (b)? Which **bucket** is best, in MB: how many bytes of gradients to sum as one vector?
-#
+
+# %%
+predict("32.3", layers_times_as_fast=1.5, best_bucket_MB=5)
+
+# %% [markdown]
 # ### Exercise 32.3 · Buckets
 # Every sum costs a dozen latencies, however short. So collect gradients; send them off when they fill `size`
 # bytes, or are `most` in number: none is held up for long. (Why not "after 5 ms"? Clocks differ, and so would
@@ -243,9 +247,6 @@ print(lab32.swapped(one_by_one, lab32.SIZES))  # two gradients the other way rou
 
 
 # %%
-predict("32.3", layers_times_as_fast=1.5, best_bucket_MB=5)
-
-
 def in_buckets(comm, net, size, most=1000):
     """Way (c): gradients are summed together when they fill `size` bytes or are `most` in number."""
     ### BEGIN SOLUTION

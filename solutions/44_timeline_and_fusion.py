@@ -141,7 +141,11 @@ print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 ste
 # ### Predict
 # Tensors a to g are ready together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes; c and f are
 # float64, the others float32. How many messages, with a threshold of 0, of 50000, of 128 MiB?
-#
+
+# %%
+predict("44.2", messages_0=7, messages_50000=6, messages_128_MiB=2)
+
+# %% [markdown]
 # ### Exercise 44.2 · What travels together?
 # Horovod's rule (`FuseResponses` in its `controller.cc`): the first tensor that is left begins a message. Go
 # through the `rest` in order; what does not join stays `left`, in its order:
@@ -166,9 +170,6 @@ print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 ste
 
 
 # %%
-predict("44.2", messages_0=7, messages_50000=6, messages_128_MiB=2)
-
-
 def rounded(threshold, ranks_on_node):
     """The limit in bytes that Horovod makes of its threshold."""
     ### BEGIN SOLUTION
@@ -225,7 +226,11 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 # ### Predict
 # 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms. The link
 # takes 0.5 ms for a message, and sends 25 MB/s. How many ms is a step, looked for every 1, 20, 100 ms?
-#
+
+# %%
+predict("44.3", ms_1=75, ms_20=90, ms_100=165)
+
+# %% [markdown]
 # ### Exercise 44.3 · What does a step cost?
 # A message of n bytes takes `seconds(n)`, a look `seconds(0)`: the ranks compare. The first look begins at 0,
 # with the step. What was `ready` when it **began** is then fused, and sent, one message after the other. The
@@ -244,9 +249,6 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 
 
 # %%
-predict("44.3", ms_1=75, ms_20=90, ms_100=165)
-
-
 def step_time(gradients, limit, cycle, seconds):
     """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
     left = sorted(gradients, key=lambda tensor: tensor.ready)
@@ -288,7 +290,11 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 # Without help, rank 0 collects lists of names from all ranks in every look. The **response cache** saves it:
 # a known tensor is one bit, and one small allreduce compares all bits. In 4 steps of the same 6 tensors,
 # about how many must rank 0 ask in all (`X`)? With a metric besides, of a new name each time? Without cache?
-#
+
+# %%
+predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
+
+# %% [markdown]
 # ### Exercise 44.4 · Keep the cache working
 # Horovod asks about a tensor unless the cache knows its name **with these bytes and this type**. After a
 # step all its tensors are the newest entries: first the known ones, then those asked about, each in their
@@ -307,9 +313,6 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 
 
 # %%
-predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
-
-
 def asked(steps, places):
     """steps: lists of Tensors. Returns for each step about how many of them rank 0 asks rank by rank."""
     cache = {}

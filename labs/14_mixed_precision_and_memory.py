@@ -10,9 +10,13 @@
 # Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
 
 # %%
+import math
+import numbers
+
 import torch
 import torch.nn.functional as F
-from labkit import check, expect, hint, lab, models, plots, precision, predict, record, world
+from labkit import check, expect, hint, lab, nets, plots, predict, record, world
+from support import lab14
 from torch.utils.checkpoint import checkpoint
 
 lab.start("14_mixed_precision_and_memory")
@@ -76,20 +80,32 @@ def memory_parts(layers, image, batch, optimizer, value=4) -> dict:
 
 
 # %%
-with check("14.1"):  # beside what PyTorch's tensors hold after a step: two nets, three optimizers, two types
-    precision.expect_parts(memory_parts, device)
+# What is asked: the bytes that PyTorch's tensors hold after a step, for nets with and without pooling, with
+# three optimizers, in float32 and bfloat16.
+with check("14.1"):
+    for trial in lab14.trial_steps(device):
+        predicted = memory_parts(*trial.arguments)
+        parts = ", ".join(trial.held)
+        is_complete = isinstance(predicted, dict) and set(predicted) == set(trial.held)
+        expect(is_complete, f"Return a dict with the keys {parts}.")
+        for part, nbytes in trial.held.items():
+            what = f"{trial}: {part} (expected: bytes in PyTorch's tensors)"
+            slips = trial.wrong_activations() if part == "activations" else {}
+            expect.close(predicted[part], nbytes, what, rtol=2e-3, slips=slips)
 
 # %%
-got, real = precision.compare_parts(memory_parts, "small VGG", "Adam", 32, torch.float32, device)
-kilo = ({part: nbytes / 1e3 for part, nbytes in row.items()} for row in (got, real))
-plots.compare(*kilo, unit="kB", title="A small VGG, Adam, 32 images", name="parts")
-parts = {n: memory_parts(models.layer_table("vgg16"), 3 * 224 * 224, n, "Adam") for n in (1, 8, 32, 128)}
-giga = {f"batch {n}": {part: nbytes / 1e9 for part, nbytes in row.items()} for n, row in parts.items()}
-plots.bars(giga, ylabel="GB", title="VGG-16 with Adam, float32 (computed)", name="vgg16")
-each = 4 * (sum(real.values()) - real["activations"]) / real["parameters"]
+trial = lab14.small_vgg_step(32, device)
+predicted = memory_parts(*trial.arguments)
+kilobytes = [{part: nbytes / 1e3 for part, nbytes in row.items()} for row in (predicted, trial.held)]
+plots.compare(*kilobytes, unit="kB", title="A small VGG, Adam, 32 images", name="parts")
+parts = {n: memory_parts(nets.layer_table("vgg16"), 3 * 224 * 224, n, "Adam") for n in (1, 8, 32, 128)}
+gigabytes = {f"batch {n}": {part: nbytes / 1e9 for part, nbytes in row.items()} for n, row in parts.items()}
+plots.bars(gigabytes, ylabel="GB", title="VGG-16 with Adam, float32 (computed)", name="vgg16")
+each = 4 * (sum(trial.held.values()) - trial.held["activations"]) / trial.held["parameters"]
 percent = 100 * parts[32]["activations"] / sum(parts[32].values())
 predict.compare("14.1", bytes_per_parameter=each, activations_percent=percent)
-record.add("memory", unit="B", net="small VGG", batch=32, optimizer="Adam", predicted=got, measured=real)
+row = {"net": trial.name, "batch": trial.batch, "optimizer": trial.optimizer}
+record.add("memory", unit="B", **row, predicted=predicted, measured=trial.held)
 
 # %% [markdown]
 # **Explain.** Weights, gradients, optimizer: the same for every batch. Activations grow with it, and soon are
@@ -125,12 +141,13 @@ predict("14.2", without_scaling=..., with_scaling=...)
 # <details><summary>Hint 1: look at all, then change</summary>
 #
 # `[gradient.float() / scaling["scale"] for gradient in gradients]`. Divided as float16, what we saved would
-# be 0 again. `torch.isfinite(one).all()` is false if a tensor has inf, -inf or nan; `all(… for …)` asks each.
+# be 0 again. `torch.isfinite(gradient).all()` is false if a tensor has inf, -inf or nan; `all(… for …)` asks
+# each of them.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Not finite: `scaling["scale"] /= 2`, `scaling["good"] = 0`, `return False`. Else `weight -= rate * one` for
-# each, `scaling["good"] += 1`; if that is `patience`, double the scale, 0 for `good`. `return True`.
+# Not finite: `scaling["scale"] /= 2`, `scaling["good"] = 0`, `return False`. Else `weight -= rate * gradient`
+# for each, `scaling["good"] += 1`; if that is `patience`, double the scale, 0 for `good`. `return True`.
 # </details>
 
 # %%
@@ -141,10 +158,71 @@ def scaled_step(weights, gradients, scaling, rate, patience) -> bool:
 
 
 # %%
-with check("14.2"):  # steps in a row: usual and tiny gradients, inf, -inf, nan; then the trainings
-    precision.expect_scaling(scaled_step)
+inf, nan = math.inf, math.nan
+last = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # the last of the gradients, by step
+after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]  # 2 to this is the scale after it
+
+
+def expect_steps_in_a_row():
+    """16 steps with rate 8 and patience 3, from a scale of 2^16 on: weights, whether taken, scale."""
+    scaling = {"scale": 2.0**16, "good": 0}
+    for number, (special, exponent) in enumerate(zip(last, after, strict=True), 1):
+        scale = scaling["scale"]
+        case = f"step {number}, scale {scale:g}"
+        gradients = lab14.gradients_with(special, first=number == 9)
+        weights = [torch.zeros(len(gradient)) for gradient in gradients]
+        taken = scaled_step(weights, [gradient.clone() for gradient in gradients], scaling, 8.0, 3)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            if math.isfinite(special):
+                what = f"{case}: the weights (they were 0; the rate is 8)"
+                slips = lab14.wrong_updates(gradient, 8, scale)
+                expect.close(weight, -8 * gradient.float() / scale, what, rtol=1e-4, atol=0, slips=slips)
+            else:
+                bad = f"{case}: one gradient is {special}, and yet a weight changed"
+                expect(not weight.any(), f"{bad}. Look at all, then change.")
+        expect.equal(taken, math.isfinite(special), f"{case}: whether the step was taken")
+        expect.equal(scaling["scale"], 2.0**exponent, f"{case}: the scale after it (patience 3)")
+
+
+# %%
+def expect_small_scale():
+    """The scale may go below 1, and a large gradient does its work with it."""
+    scaling = {"scale": 1.0, "good": 0}
+    weights = [torch.zeros(1)]
+    scaled_step(weights, [torch.tensor([inf]).half()], scaling, 8.0, 3)
+    expect.equal(scaling["scale"], 0.5, "inf at scale 1: the scale after it (it may go below 1)")
+    scaled_step(weights, [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
+    what = "a gradient of 60,000 at scale 0.5, rate 8: the weight, 0 before"
+    expect.close(weights[0], [-960_000.0], what)
+
+
+def expect_good_steps():
+    """Six steps with float16's largest number: other scale, rate and patience, and weights that are not 0."""
+    scaling = {"scale": 2.0**30, "good": 0}
+    weights = [torch.ones(2), torch.ones(1)]
+    wanted = 1.0
+    for number in range(1, 7):
+        scale = scaling["scale"]
+        case = f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"
+        gradients = [torch.full_like(weight, 65504).half() for weight in weights]
+        taken = scaled_step(weights, gradients, scaling, 1024.0, 2)
+        fine = f"{case}: 65,504, float16's largest number, is finite: take the step. A sum of them is not."
+        expect(taken, fine)
+        wanted -= 1024 * 65504 / scale
+        for weight in weights:
+            expect.close(weight, [wanted] * len(weight), f"{case}: the weights, 1 at the start, after it")
+        what = f"{case}: the scale after it (it doubles after 2, 4 and 6)"
+        expect.equal(scaling["scale"], 2.0 ** (30 + number // 2), what)
+
+
+# %%
+# What is asked: the steps above; and a training with your scaling, which must be nearly as good as float32's.
+with check("14.2"):
+    expect_steps_in_a_row()
+    expect_small_scale()
+    expect_good_steps()
     settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
-    right, scales = precision.train_scaled(scaled_step, device, **settings)  # the scale by step
+    right, scales = lab14.train_scaled(scaled_step, device, **settings)  # the scale by step
     full, without, scaled = (torch.tensor(row).quantile(0.5).item() for row in right.values())  # medians
     expect(scaled > full - 5, f"With your scaling {scaled:.0f} % are right; with float32 {full:.0f} %.")
     predict.compare("14.2", without_scaling=without, with_scaling=scaled)
@@ -195,13 +273,33 @@ def mixed_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-with check("14.3"):  # types of the layers' outputs and of weights; the loss; 40 small steps beside float32
-    precision.expect_mixed(mixed_step, device)
+# What is asked of 40 small steps, beside the same ones in float32: layers give bfloat16, weights stay
+# float32, the loss is computed in float32, and the weights go nearly float32's way.
+with check("14.3"):
+    for step in lab14.steps_beside_float32(mixed_step, device):
+        expect(isinstance(step.loss, float), "Return loss.item(), a plain number.")
+        types = ", ".join(step.layer_types) or "none: net was not called"
+        expect(types == "bfloat16", f"The layers should give bfloat16; here it is {types}.")
+        types = ", ".join(step.weight_types)
+        expect(types == "float32", f"The weights should stay float32; here it is {types}.")
+        again = f"net ran {step.runs} times in a step. Return the loss that backward started from."
+        expect(step.runs == 1, again)
+        near = abs(step.loss - step.exact_loss) < 0.05 * step.exact_loss
+        because = "compute the loss in float32" if near else "is it the mean over the images?"
+        what = f"Loss of step {step.number} (expected: of the same logits, in float32)"
+        expect.close(step.loss, step.exact_loss, what, rtol=1e-4, because=because)
+        expect(step.moved, "No weight changed. The order: optimizer.zero_grad(), backward, optimizer.step().")
+        what = f"Loss of step {step.number} (expected: of the training in float32)"
+        expect.close(step.loss, step.float32_loss, what, rtol=0.1, because="is .grad of this step alone?")
+    twice = f"In 40 steps the weights went {step.length:.1f} times as far as in float32. One update a step."
+    expect(step.length < 1.5, twice)
+    lost = f"After 40 small steps the weights are {step.off:.0%} off float32's way"
+    expect(step.off < 0.1, f"{lost}: are small updates rounded away?")
 
 # %%
-curves = precision.fine_training(mixed_step, 2 * epochs, device)
+curves = lab14.fine_training(mixed_step, 2 * epochs, device)
 plots.loss(curves, xlabel="epoch", title="Training loss, learning rate 0.01", name="fine")
-speeds = precision.speeds(images, matrix, runs, device)
+speeds = lab14.speeds(images, matrix, runs, device)
 plots.spread({way: row["seconds"] for way, row in speeds.items()}, title="A step of a convolution net")
 for way, row in speeds.items():
     print(f"{way:23} {row['flops'] / 1e9:9.1f} Gflop/s, {row['share']:4.0%} of a matrix product in that type")
@@ -259,17 +357,68 @@ def largest_batch(peaks, budget) -> int:
 
 
 # %%
-with check("14.4"):  # what is kept, how often layers run, gradients, the peak; then batches at the edge
-    precision.expect_checkpoints(checkpointed)
-    precision.expect_largest(largest_batch)
+def expect_checkpoints(pairs, segments):
+    """Only the segments' inputs are kept; every layer runs twice; loss and gradients are right."""
+    trial = lab14.DeepTrial(checkpointed, pairs, segments)
+    longest = math.ceil(len(trial.net) / segments)  # layers of a segment
+    kept = trial.kept()
+    more = f"{trial}: forward keeps {kept:.1f} times x for backward. Keep the segments' inputs alone"
+    expect(kept < segments + 0.5, f"{more}: checkpoint each, the last too, {longest} layers long.")
+    few = f"{trial}: forward keeps only {kept:.0f} times x. Is there an input for each segment"
+    expect(kept > math.ceil(len(trial.net) / longest) - 0.5, f"{few}? Is use_reentrant=False?")
+    logits = trial.logits()
+    nothing = f"{trial}: got {type(logits).__name__}. Does the function return x?"
+    expect(torch.is_tensor(logits), nothing)
+    loss, wanted = trial.losses(logits)
+    expect.close(loss, wanted, f"{trial}: the loss (did every layer run?)")
+    for number, (gradient, right) in enumerate(trial.gradients(loss, wanted)):
+        lost = f"{trial}: no gradient for parameter {number}. Is use_reentrant=False?"
+        expect(gradient is not None, f"{lost} Was x detached, or were the layers copied?")
+        expect.close(gradient, right, f"{trial}: gradient of parameter {number}", rtol=1e-4, atol=1e-7)
+    runs = trial.runs()
+    expect(set(runs) == {2}, f"{trial}: linear layers ran {runs} times; forward and again makes 2.")
+    peak = trial.peak()
+    fair = segments + longest / 2 + 3
+    expect(peak < fair, f"{trial}: {peak:.0f} times x at the peak: the segments are not equally long.")
+
 
 # %%
-found = precision.trade(checkpointed, largest_batch, pairs, rows, budget, runs, device)
-plots.lines(found["held"], xlabel="segments", ylabel="layers' outputs", title="Held at the peak", logx=True)
-plots.lines({"": found["longer"]}, xlabel="segments", ylabel="times as long", title="The price", logx=True)
-plots.compare(*found["edge"], unit="inputs", title="The largest batch in the budget", name="edge")
-predict.compare("14.4", **found["measured"])
-record.add("checkpoints", edge=found["edge"], budget=budget, **found["measured"])
+def expect_largest(fixed, each):
+    """The last batch that fits, for peaks of `fixed` bytes and `each` more for an input."""
+    peaks = {batch: int(fixed + batch * each) for batch in (16, 40)}
+    for batch, spare, wanted in [
+        (100, 1, 100),
+        (100, each - 1, 100),
+        (101, 1, 101),
+        (100, -1, 99),
+        (0, 1, 0),
+    ]:
+        room = math.ceil(fixed + batch * each + spare)
+        largest = largest_batch(peaks, room)
+        what = f"peaks {peaks}, budget {room:,}: the largest batch"
+        expect.equal(largest, wanted, what)
+        whole = isinstance(largest, numbers.Integral)
+        expect(whole, f"{what}: {largest} is no whole number to Python. Use int(…).")
+
+
+# %%
+# What is asked: nets of several lengths and cuts; and batches at the edge, of made-up peaks and of real ones.
+with check("14.4"):
+    for pairs_of_layers, segments in [(1, 1), (3, 2), (8, 2), (8, 5), (12, 4)]:
+        expect_checkpoints(pairs_of_layers, segments)
+    for fixed, each in [(1000, 30), (0, 7), (5_000_000, 38_912), (1000, 30.5)]:
+        expect_largest(fixed, each)
+    largest, tried = lab14.largest_for_small_vgg(largest_batch, budget=4_000_000)
+    what = "a small VGG with 4,000,000 bytes (expected: found by trying): the largest batch"
+    expect.equal(largest, tried, what)
+
+# %%
+trade = lab14.trade(checkpointed, largest_batch, pairs, rows, budget, runs, device)
+plots.lines(trade["held"], xlabel="segments", ylabel="layers' outputs", title="Held at the peak", logx=True)
+plots.lines({"": trade["longer"]}, xlabel="segments", ylabel="times as long", title="The price", logx=True)
+plots.compare(*trade["edge"], unit="inputs", title="The largest batch in the budget", name="edge")
+predict.compare("14.4", **trade["measured"])
+record.add("checkpoints", edge=trade["edge"], budget=budget, **trade["measured"])
 
 # %% [markdown]
 # **Explain.** k segments of n/k layers hold k inputs and one segment's outputs: least near k = √n. The price:

@@ -1,11 +1,15 @@
-"""Counting bytes of a training step: kept for backward, at the peak, within a budget."""
+"""Lab 14's support: bytes of a training step, mistakes that are told apart, parameters that make no sense."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from labkit.errors import LabError
-from support.lab14 import memory, precision
+from labkit.errors import CheckFailed, LabError
+from support import lab14
+from support.lab14 import cases, checks, memory
+from torch.utils.checkpoint import checkpoint_sequential
+
+from tests.support.answers import run_check
 
 KILO = torch.zeros(256)  # 1,024 bytes
 
@@ -54,7 +58,7 @@ def test_largest_batch_by_trying(fits):
 
 
 def test_table_has_the_columns_of_a_layer_table():
-    table = memory.table(memory.small_vgg(), torch.zeros(2, 3, 16, 16))
+    table = memory.table(cases.small_vgg(), torch.zeros(2, 3, 16, 16))
     assert table.kind.tolist() == ["conv", "relu"] * 2 + ["pool"] + ["conv", "relu"] * 2 + [
         "pool",
         "linear",
@@ -62,25 +66,25 @@ def test_table_has_the_columns_of_a_layer_table():
         "linear",
     ]
     assert table.activations.iloc[0] == 8 * 16 * 16
-    assert table.parameters.sum() == sum(p.numel() for p in memory.small_vgg().parameters())
+    assert table.parameters.sum() == sum(p.numel() for p in cases.small_vgg().parameters())
 
 
 def test_nets_depend_on_their_seed_alone():
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
-    for make in (memory.small_vgg, lambda: memory.deep(2)):
-        one, other = (torch.cat([p.flatten() for p in make().parameters()]) for _ in range(2))
-        assert torch.equal(one, other)
+    for make in (cases.small_vgg, lambda: cases.deep(2)):
+        first, second = (torch.cat([p.flatten() for p in make().parameters()]) for _ in range(2))
+        assert torch.equal(first, second)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_parts_of_a_step():
-    net = memory.deep(1, width=8, classes=2)
+    net = cases.deep(1, width=8, classes=2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    found = memory.parts(net, optimizer, torch.zeros(4, 8), torch.zeros(4, dtype=torch.int64))
+    held = memory.parts(net, optimizer, torch.zeros(4, 8), torch.zeros(4, dtype=torch.int64))
     numbers = (8 + 1) * 8 + (8 + 1) * 2
-    total = found.pop("activations")
-    assert set(found.values()) == {4 * numbers}
+    total = held.pop("activations")
+    assert set(held.values()) == {4 * numbers}
     assert total == 4 * 4 * (8 + 8 + 2) + 4  # x, ReLU's output, log-probabilities; and the sum of the weights
 
 
@@ -94,25 +98,25 @@ def one_thread():
 
 
 def test_speeds_have_every_way():
-    speeds = precision.speeds(1, 16, 5, "cpu")
+    speeds = lab14.speeds(1, 16, 5, "cpu")
     assert len(speeds) == 6
     assert all(row["flops"] > 0 and row["share"] > 0 for row in speeds.values())
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "sentence"),
     [
-        (lambda: precision.train_scaled(None, "cpu", seeds=(), epochs=1, batch=8, tiny=1.0), "seeds must be"),
-        (lambda: precision.train_scaled(None, "cpu", seeds=(0,), epochs=0, batch=8, tiny=1.0), "epochs must"),
-        (lambda: precision.train_scaled(None, "cpu", seeds=(0,), epochs=1, batch=8, tiny=0), "tiny must be"),
-        (lambda: precision.speeds(0, 16, 5, "cpu"), "images must be at least 1"),
-        (lambda: precision.trade(None, None, 0, 64, 1000, 5, "cpu"), "pairs must be at least 1"),
-        (lambda: precision.trade(None, None, 8, 1, 1000, 5, "cpu"), "rows must be at least 2"),
-        (lambda: precision.trade(cut, lambda *_: 0, 2, 8, 5, 5, "cpu"), "5 bytes is for 0 inputs"),
+        (lambda: lab14.train_scaled(None, "cpu", seeds=(), epochs=1, batch=8, tiny=1.0), "seeds must be"),
+        (lambda: lab14.train_scaled(None, "cpu", seeds=(0,), epochs=0, batch=8, tiny=1.0), "epochs must"),
+        (lambda: lab14.train_scaled(None, "cpu", seeds=(0,), epochs=1, batch=8, tiny=0), "tiny must be"),
+        (lambda: lab14.speeds(0, 16, 5, "cpu"), "images must be at least 1"),
+        (lambda: lab14.trade(None, None, 0, 64, 1000, 5, "cpu"), "pairs must be at least 1"),
+        (lambda: lab14.trade(None, None, 8, 1, 1000, 5, "cpu"), "rows must be at least 2"),
+        (lambda: lab14.trade(cut, lambda *_: 0, 2, 8, 5, 5, "cpu"), "5 bytes is for 0 inputs"),
     ],
 )
-def test_parameters_that_make_no_measurement(call, words):
-    with pytest.raises(LabError, match=words):
+def test_parameters_that_make_no_measurement(call, sentence):
+    with pytest.raises(LabError, match=sentence):
         call()
 
 
@@ -120,31 +124,39 @@ def cut(net, x, segments):
     return net(x)
 
 
-# Which kind of wrong a prediction of activations is.
-
-
-pandas, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
-
-from support.lab14.checks import kind_of_wrong  # noqa: E402  (needs torch)
-
+PANDAS = pytest.importorskip("pandas")
 ROWS = [("conv", 9, 1000), ("relu", 0, 1000), ("pool", 0, 250), ("linear", 90, 40)]
 IMAGE, BATCH, RIGHT = 192, 5, 4 * (192 + 1000 + 250 + 40) + 8 * 250
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "sentence"),
     [
-        (0, ""),
-        (123, ""),  # no sentence fits: the numbers alone are shown
-        (-4 * IMAGE, "images are missing"),
-        (-8 * 250, "places of its maxima"),
+        (-4 * IMAGE, "the images are missing"),
+        (-8 * 250, "places of its maxima. Are the places counted?"),
         (-4 * 40, "last layer's outputs are missing"),
         (4 * 1000, "no output of its own"),
         (RIGHT / BATCH - RIGHT, "bytes of one image"),
     ],
 )
-def test_kind_of_wrong(change, words):
-    layers = pandas.DataFrame(ROWS, columns=["kind", "parameters", "activations"])
-    said = kind_of_wrong(BATCH * (RIGHT + change), layers, IMAGE, BATCH, 4)
-    assert words in said
-    assert bool(said) == bool(words)
+def test_wrong_activations_are_told_apart(change, sentence):
+    layers = PANDAS.DataFrame(ROWS, columns=["kind", "parameters", "activations"])
+    trial = checks.TrialStep("made up", "SGD", BATCH, torch.float32, layers, IMAGE, 4, {})
+    slips = trial.wrong_activations().items()
+    named = [text for text, nbytes in slips if nbytes == pytest.approx(BATCH * (RIGHT + change))]
+    assert sentence in named[0]
+
+
+def test_mistakes_of_loss_scaling_differ_from_what_is_right():
+    for gradient in lab14.gradients_with(2.0**-14):
+        right = -8 * gradient.float() / 2**16
+        for sentence, weight in lab14.wrong_updates(gradient, 8, 2.0**16).items():
+            assert not torch.allclose(weight, right, rtol=1e-4, atol=0), sentence
+
+
+def test_pytorchs_own_cut_keeps_the_last_segment_and_does_not_pass():
+    def sequential(net, x, segments):
+        return checkpoint_sequential(net, segments, x, use_reentrant=False)
+
+    with pytest.raises(CheckFailed, match="checkpoint each, the last too"):
+        run_check("14_mixed_precision_and_memory", "14.4", checkpointed=sequential)

@@ -1,24 +1,41 @@
-"""FACE of support.lab14."""
+"""What lab 14 needs beside its exercises: bytes of a step, trial steps, trainings, measurements.
 
+| name | what it gives |
+|---|---|
+| `memory` | bytes that a training step holds: by part, kept for backward, at the peak, within a budget |
+| `trial_steps`, `small_vgg_step` | training steps with their bytes by part, and the bytes of known mistakes |
+| `gradients_with` | two tensors of float16 gradients, one of them with a number of choice |
+| `wrong_updates` | the weights that known mistakes of loss scaling leave |
+| `steps_beside_float32` | a mixed step and a float32 step on equal nets, step by step |
+| `DeepTrial` | a deep net with checkpoints: what is kept, how often layers run, gradients, the peak |
+| `largest_for_small_vgg` | the largest batch in a budget, predicted and found by trying |
+| `train_scaled`, `fine_training` | the digits with a tiny loss; with a small learning rate |
+| `speeds`, `trade` | a convolution net by type and layout; a deep net by segments, and its largest batch |
+"""
+
+from support.lab14 import memory
+from support.lab14.cases import gradients_with, wrong_updates
 from support.lab14.checks import (
-    compare_parts,
-    expect_checkpoints,
-    expect_largest,
-    expect_mixed,
-    expect_parts,
-    expect_scaling,
+    DeepTrial,
+    largest_for_small_vgg,
+    small_vgg_step,
+    steps_beside_float32,
+    trial_steps,
 )
-from support.lab14.precision import fine_training, speeds, trade, train_scaled
+from support.lab14.measurements import speeds, trade
+from support.lab14.training import fine_training, train_scaled
 
 __all__ = [
-    "compare_parts",
-    "expect_checkpoints",
-    "expect_largest",
-    "expect_mixed",
-    "expect_parts",
-    "expect_scaling",
+    "DeepTrial",
     "fine_training",
+    "gradients_with",
+    "largest_for_small_vgg",
+    "memory",
+    "small_vgg_step",
     "speeds",
+    "steps_beside_float32",
     "trade",
     "train_scaled",
+    "trial_steps",
+    "wrong_updates",
 ]

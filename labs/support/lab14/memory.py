@@ -25,11 +25,12 @@ class OverBudget(MemoryError):
 def table(net: torch.nn.Sequential, images: torch.Tensor):
     """The layers of `net` as a DataFrame: kind, parameters, activations (numbers in one image's output).
 
-    Columns as in models.layer_table. A layer that only looks at its input in another shape has no row.
+    Columns as in nets.layer_table. A layer that only looks at its input in another shape has no row.
     """
     import pandas
 
-    rows, x = [], images[:1]
+    rows = []
+    x = images[:1]
     with torch.no_grad():
         for layer in net:
             x = layer(x)
@@ -37,35 +38,6 @@ def table(net: torch.nn.Sequential, images: torch.Tensor):
             if kind:
                 rows.append((kind, sum(p.numel() for p in layer.parameters()), x.numel()))
     return pandas.DataFrame(rows, columns=["kind", "parameters", "activations"])
-
-
-def small_vgg(width: int = 8, side: int = 16, classes: int = 10, seed: int = 0) -> torch.nn.Sequential:
-    """(n, 3, side, side) -> logits: 3 x 3 convolutions, ReLU, max-pooling in VGG's order, two linear layers.
-
-    The weights depend on `seed` alone; PyTorch's global generator is left as it was.
-    """
-    nn, layers, inputs = torch.nn, [], 3
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for outputs in (width, 2 * width):
-            for _ in range(2):
-                layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
-                inputs = outputs
-            layers.append(nn.MaxPool2d(2))
-        units = inputs * (side // 4) ** 2
-        layers += [nn.Flatten(), nn.Linear(units, 8 * width), nn.ReLU(), nn.Linear(8 * width, classes)]
-        return nn.Sequential(*layers)
-
-
-def deep(pairs: int, width: int = 64, classes: int = 10, seed: int = 0) -> torch.nn.Sequential:
-    """(n, width) -> logits: so many pairs of linear layer and ReLU; the last ReLU is a classifier."""
-    nn = torch.nn
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = [layer for _ in range(pairs) for layer in (nn.Linear(width, width), nn.ReLU())]
-        for layer in layers[::2]:  # as large in each layer, forward and backward (He et al. 2015)
-            nn.init.normal_(layer.weight, std=(2 / width) ** 0.5)
-        return nn.Sequential(*layers[:-1], nn.Linear(width, classes))
 
 
 def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
@@ -168,14 +140,16 @@ class _Live(TorchDispatchMode):
 
     def __init__(self, limit: int | None):
         super().__init__()
-        self.limit, self.now, self.most = limit, 0, 0
+        self.limit = limit
+        self.now = 0
+        self.most = 0
         self._known: weakref.WeakSet = weakref.WeakSet()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        given = {_place(leaf) for leaf in tree_leaves((args, kwargs)) if torch.is_tensor(leaf)}
+        arguments = {_place(leaf) for leaf in tree_leaves((args, kwargs)) if torch.is_tensor(leaf)}
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
-            if torch.is_tensor(leaf) and _place(leaf) not in given:  # else a view, or changed in place
+            if torch.is_tensor(leaf) and _place(leaf) not in arguments:  # else a view, or changed in place
                 self._count(leaf.untyped_storage())
         return result
 

@@ -13,31 +13,31 @@ SMALL = {
     "budget": 1_000_000,
 }
 
-FINITE = "torch.isfinite(one).all() for one in true"
+FINITE = "torch.isfinite(gradient).all() for gradient in true"
 CHECKPOINT = "x = checkpoint(net[start : start + length], x, use_reentrant=False)"
 
 # fmt: off
 WRONG = [
-    Wrong("14.1", "bytes of one image", "batch * (value", "(value", "these are the bytes of one image"),
+    Wrong("14.1", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
     Wrong("14.1", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
     Wrong("14.1", "Adam keeps one number", '"Adam": 2', '"Adam": 1', "Adam, 8 images, float32: optimizer"),
     Wrong("14.1", "every layer's output is kept",
           "image + relu + pooled + layers.activations.iloc[-1]", "image + layers.activations.sum()",
           "needs no output of its own"),
-    Wrong("14.1", "the input is forgotten", "numbers = image + ", "numbers = ", "the images are missing"),
+    Wrong("14.1", "the input is forgotten", "numbers = image + ", "numbers = ", "The images are missing"),
     Wrong("14.1", "always ten classes", "layers.activations.iloc[-1]", "10", "VGG, 400 classes"),
     Wrong("14.2", "never unscaled", ' / scaling["scale"] for', " for", "still times the scale"),
     Wrong("14.2", "unscaled in float16", "gradient.float() /", "gradient /", "Divide in float32"),
-    Wrong("14.2", "nan is let through", FINITE, "not one.isinf().any() for one in true", "is nan, and yet"),
+    Wrong("14.2", "nan is let through", FINITE, "not gradient.isinf().any() for gradient in true", "is nan, and yet"),
     Wrong("14.2", "only the first tensor is looked at", FINITE, FINITE + "[:1]", "is inf, and yet"),
     Wrong("14.2", "never below 1", '["scale"] / 2, good', '["scale"] // 2, good', "it may go below 1"),
     Wrong("14.2", "a sum in float16 is looked at",
-          FINITE, "torch.isfinite(one.sum()) for one in gradients", "A sum of them is not"),
+          FINITE, "torch.isfinite(gradient.sum()) for gradient in gradients", "A sum of them is not"),
     Wrong("14.2", "patience is the check's", "== patience", "== 3", "after 2, 4 and 6"),
     Wrong("14.2", "never counted afresh", "* 2, good=0", "* 2", "after 2, 4 and 6"),
-    Wrong("14.2", "the rate is the check's", "rate * one", "8 * one", "the weights, 1 at the start"),
+    Wrong("14.2", "the rate is the check's", "rate * gradient", "8 * gradient", "the weights, 1 at the start"),
     Wrong("14.2", "overwritten", "weight -= rate", "weight[:] = -rate", "the weights, 1 at the start"),
-    Wrong("14.2", "clipped", "-= rate * one", "-= (rate * one).clamp(-1, 1)", "gradient of 60,000"),
+    Wrong("14.2", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.2", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
     Wrong("14.3", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()

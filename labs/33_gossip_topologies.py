@@ -178,7 +178,8 @@ with check("33.2"):
         for length in (16 * p, 1000 + p, 1):
             expect_gossip(name, p, neighbours, length)
     neighbours = topology("ring", ranks)
-    W, X = mixing(neighbours), np.eye(ranks, 9000, dtype="f4")
+    W = mixing(neighbours)
+    X = np.eye(ranks, 9000, dtype="f4")
     results = launch.run(two_steps, X, neighbours, W, ranks=ranks)
     expect.close(results, [*(W @ W @ X)], f"A ring of {ranks} real ranks, two steps, against W @ X: rank")
 
@@ -306,13 +307,13 @@ def reference(W):
 
 
 with check("33.3"):
-    neighbours, W = topology("ring", ranks), mixing(topology("ring", ranks))
+    neighbours = topology("ring", ranks)
+    W = mixing(neighbours)
     results = launch.run(decentralised, neighbours, W, ranks=ranks, timeout=patience)
     for step, want in enumerate(reference(W)):
         got = [history[step] for history in results]
-        subject = (
-            f"Ring of {ranks} ranks, against W @ X - learning_rate * (gradient at X), {step} steps: rank"
-        )
+        rule = "W @ X - learning_rate * (gradient at X)"
+        subject = f"Ring of {ranks} ranks, against {rule}, {step} steps: rank"
         expect.close(got, [*want], subject, rtol=0.01, atol=1e-3)
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from labkit import launch
 from labkit.errors import LabError
 
 from authoring import generate
 from authoring.tour import html
 
 RAN, FAILED, SKIPPED = "ran", "failed", "skipped"
-_POLL = 0.25  # seconds
+PATIENCE = 15.0  # seconds that a lab, its kernel and its ranks get to end when they are told to
 
 
 @dataclass
@@ -76,25 +77,26 @@ def run(
     executed = Path(json.loads(job.read_text())["out"])
     log = out / "work" / f"{stem}.log"
     with open(log, "w") as sink:
-        process = subprocess.Popen(
+        ended = launch.run_to_end(
             [sys.executable, "-m", "authoring.tour.lab", str(job)],
+            patience=PATIENCE,
+            timeout=60 * head.minutes,
+            tick=lambda: tick(*html.progress(executed)),
             env=_environment(out),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C reaches the tour alone, which then ends this
+            start_new_session=True,  # Ctrl-C reaches the tour alone, which passes it on
         )
-        try:
-            code = _watch(process, begin + 60 * head.minutes, lambda: tick(*html.progress(executed)))
-        finally:
-            end(process)
+    if ended.cause in ("SIGINT", "SIGTERM"):
+        raise KeyboardInterrupt
     outcome.seconds = time.monotonic() - begin
-    if code is None:
+    if ended.cause == "timeout":
         outcome.status = FAILED
         outcome.sentence = f"It took longer than the {head.minutes} minutes of its header."
-    elif code:
+    elif ended.status:
         outcome.status = FAILED
-        failure = html.failure(executed) if code == 1 else None
+        failure = html.failure(executed) if ended.status == 1 else None
         outcome.sentence = failure or _last_line(log)
     return outcome
 
@@ -129,46 +131,6 @@ def _environment(out: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [labs, os.environ.get("PYTHONPATH")])),
     }
     return {**os.environ, **own}
-
-
-def _watch(process: subprocess.Popen, deadline: float, tick: Callable[[], None]) -> int | None:
-    """The exit status, or None when the deadline passed."""
-    while time.monotonic() < deadline:
-        try:
-            return process.wait(_POLL)
-        except subprocess.TimeoutExpired:
-            tick()
-    return None
-
-
-def end(process: subprocess.Popen, patience: float = 15.0) -> None:
-    """End the lab's process, its kernel, and the ranks below; nothing survives."""
-    import psutil
-
-    try:
-        below = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        below = []
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    # The kernel goes next. What launch started ends by itself then; whatever is left after a while is killed.
-    for child in below:
-        if _is_kernel(child):
-            child.kill()
-    _, alive = psutil.wait_procs(below, timeout=patience if below else 0)
-    for child in alive:
-        child.kill()
-    psutil.wait_procs(alive, timeout=5)
-
-
-def _is_kernel(process) -> bool:
-    import psutil
-
-    try:
-        return "ipykernel_launcher" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
 
 
 def _last_line(log: Path) -> str:

@@ -34,23 +34,23 @@ def test_the_slowest_rank_counts(tmp_path):
         fixed = timing.measure(lambda: time.sleep(pause), repeat=6, warmup=1, comm=comm)
         until = timing.measure(lambda: time.sleep(pause), repeat=1000, seconds=0.4, warmup=1, comm=comm)
         pair = timing.ratio(lambda: time.sleep(pause), lambda: time.sleep(0.03), repeat=5, comm=comm)
-        found = {"alone": alone.median, "fixed": list(fixed.samples), "until": list(until.samples)}
-        found["pair"] = pair.median
+        results = {"alone": alone.median, "fixed": list(fixed.samples), "until": list(until.samples)}
+        results["pair"] = pair.median
         # Clocks that disagree must not let one rank stop before the other: that would be a deadlock.
         timer.perf_counter_ns = lambda: (1 + 2 * comm.rank) * time.perf_counter_ns()
         skewed = timing.measure(lambda: time.sleep(0.01), repeat=1000, seconds=0.6, comm=comm)
-        found["skewed"] = len(skewed.samples)
-        open(f"{os.environ['OUT']}/{comm.rank}.json", "w").write(json.dumps(found))
+        results["skewed"] = len(skewed.samples)
+        open(f"{os.environ['OUT']}/{comm.rank}.json", "w").write(json.dumps(results))
     """
-    zero, one = mpi(2, code, tmp_path)
-    assert zero["alone"] < one["alone"]  # without comm each rank knows only itself
-    assert zero["fixed"] == one["fixed"]
-    assert len(zero["fixed"]) == 6
-    assert min(zero["fixed"]) >= 0.03
-    assert zero["until"] == one["until"]
-    assert 5 <= len(zero["until"]) <= 14
-    assert zero["pair"] == one["pair"] > 0.3
-    assert zero["skewed"] == one["skewed"] >= 5
+    first, second = mpi(2, code, tmp_path)
+    assert first["alone"] < second["alone"]  # without comm each rank knows only itself
+    assert first["fixed"] == second["fixed"]
+    assert len(first["fixed"]) == 6
+    assert min(first["fixed"]) >= 0.03
+    assert first["until"] == second["until"]
+    assert 5 <= len(first["until"]) <= 14
+    assert first["pair"] == second["pair"] > 0.3
+    assert first["skewed"] == second["skewed"] >= 5
 
 
 def test_every_run_waits_for_the_late_rank(tmp_path):
@@ -67,8 +67,8 @@ def test_every_run_waits_for_the_late_rank(tmp_path):
                 comm.Barrier()
             Allreduce = staticmethod(comm.Allreduce)
 
-        found = timing.measure(comm.Barrier, repeat=7, comm=Late())
-        open(f"{os.environ['OUT']}/{comm.rank}.json", "w").write(json.dumps(found.median))
+        barrier = timing.measure(comm.Barrier, repeat=7, comm=Late())
+        open(f"{os.environ['OUT']}/{comm.rank}.json", "w").write(json.dumps(barrier.median))
     """
-    zero, one = mpi(2, code, tmp_path)
-    assert zero == one < 0.05
+    first, second = mpi(2, code, tmp_path)
+    assert first == second < 0.05

@@ -38,12 +38,12 @@ def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path)
     options = launch.launcher_options(
         program,
         "job",
-        _passed_on(env),
         ranks=shape.ranks,
         nodes=len(shape.hosts),
         each=max(shape.tasks),
         hostfile=hostfile,
         gpus=0 if env.get("LABKIT_GPU_FORM") == "none" else shape.gpus,
+        variables=_passed_on(env),
     )
     return [program, *own_options, *options, *rank]
 

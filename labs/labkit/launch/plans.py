@@ -109,22 +109,29 @@ def flavor(launcher: str) -> str:
 
 
 def launcher_options(
-    launcher: str, where: str, variables: Mapping[str, str] | None = None, **sizes: object
+    launcher: str,
+    where: str,
+    *,
+    ranks: int,
+    nodes: int = 1,
+    each: int = 0,
+    hostfile: Path | str = "",
+    gpus: int = 0,
+    variables: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The options for `launcher`, to stand between it and the command of one rank.
+    """The options for `launcher` to start `ranks` ranks; they stand between it and the command of one rank.
 
-    where: "plain" (placed as the launcher likes) and "local" (on this host), which need ranks=…; "job" (over
-    the nodes of a batch job), which needs ranks, nodes, each (ranks of a node) and hostfile (a line a rank).
+    where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes of a batch
+    job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of each rank in a line.
     variables: those that ranks need, for a launcher that does not pass the environment on.
-    gpus=…: how many a node of the job has.
     """
     options = _OPTIONS[flavor(launcher)]
-    words = getattr(options, where).split()
-    if sizes.get("gpus"):
-        words += options.gpus.split()
+    sizes = {"ranks": ranks, "nodes": nodes, "each": each, "hostfile": hostfile}
     filled: list[str] = []
-    for word in words:
-        filled += ["localhost"] * int(str(sizes["ranks"])) if word == "HOSTS" else [word.format(**sizes)]
+    for word in getattr(options, where).split():
+        filled += ["localhost"] * ranks if word == "HOSTS" else [word.format(**sizes)]
+    if gpus:
+        filled += options.gpus.split()
     for name, value in (variables or {}).items():
         # mpirun_rsh cannot pass a value with a space in it.
         if "{value}" in options.export and any(letter.isspace() for letter in value):

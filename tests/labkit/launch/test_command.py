@@ -100,8 +100,8 @@ def test_one_table_of_launchers_options(launchers):
     assert options(rsh, "plain", ranks=2) == ["-export-all", "-np", "2", "localhost", "localhost"]
     assert options(openmpi, "local", ranks=2)[-2:] == ["--host", "localhost:2"]
     sizes = {"ranks": 4, "nodes": 2, "each": 2, "hostfile": "a folder/hosts"}
-    variables = {"A": "1", "B": "with a space"}
-    assert options(rsh, "job", variables, **sizes) == ["-np", "4", "-hostfile", "a folder/hosts", "A=1"]
-    assert options(openmpi, "job", variables, **sizes)[-4:] == ["-x", "A", "-x", "B"]
-    assert options(hydra, "job", variables, **sizes) == ["-n", "4", "-ppn", "2"]
+    sizes["variables"] = {"A": "1", "B": "with a space"}
+    assert options(rsh, "job", **sizes) == ["-np", "4", "-hostfile", "a folder/hosts", "A=1"]
+    assert options(openmpi, "job", **sizes)[-4:] == ["-x", "A", "-x", "B"]
+    assert options(hydra, "job", **sizes) == ["-n", "4", "-ppn", "2"]
     assert options("ibrun", "job", **sizes) == []

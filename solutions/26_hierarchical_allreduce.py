@@ -311,9 +311,8 @@ predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) fo
 # receiver.) Below, four ranks share a card: who waits? In the map: where are groups worth the trouble?
 
 # %%
-plots.timeline(
-    run_on(machine, "two_dimensional", 2, 1e7, trace=True), title="Two dimensions, one card a node"
-)
+run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
+plots.timeline(run, title="Two dimensions, one card a node")
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
 best = {way: {(n, m): run_on(machine, way, m, n).time for n, m in places} for way in ways}
 plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")

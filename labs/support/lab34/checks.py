@@ -35,6 +35,23 @@ class Alone(NamedTuple):
     after: list[np.ndarray]
     images: int
 
+    def slips(self, rank: int) -> dict[str, list[np.ndarray]]:
+        """What is wrong -> the gradient that it gives to update on this rank."""
+        p = len(self.own)
+        own, mean = self.own[rank], self.gradient
+        per_image = [part / self.images for part in mean]
+        return {
+            "this is the rank's own gradient; an update needs the norm of the mean, so average first": own,
+            "this is the sum over the ranks, not the mean; LARS hides that in matrices, not in biases": [
+                p * part for part in mean
+            ],
+            f"this is the rank's own gradient / {p}: use what Allreduce receives": [part / p for part in own],
+            "it is a mean over the images already: divide the sum by the ranks alone": per_image,
+            "it is a mean over the images already: divide the sum by the ranks, not by the images": [
+                p * part for part in per_image
+            ],
+        }
+
 
 def three_steps(comm, step: Callable, update: Callable) -> Seen:
     """Three calls of step(comm, weights, images, labels, update, state, rate) on this rank, in float64.

@@ -298,10 +298,18 @@ def carried(events):
 # %%
 def run(controller, **ways):
     """{way: (time of a step, events of its timeline)}. ways: environment variables of each, as a dict."""
-    own = {"ranks": ranks, "controller": controller, "env": lab42.UNBOUND}
-    return launch.run(train_ways, layers, width, steps, ways, home(), **own)[
-        0
-    ]  # home()/timeline_fused.json …
+    by_rank = launch.run(
+        train_ways,
+        layers,
+        width,
+        steps,
+        ways,
+        home(),  # where timeline_fused.json and the like will lie
+        ranks=ranks,
+        controller=controller,
+        env=lab42.UNBOUND,
+    )
+    return by_rank[0]
 
 
 # %%

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit import launch
+from labkit import launch, timing, world
 from labkit.errors import LabError
 from labkit.horovod import timeline
 
@@ -44,8 +44,6 @@ def train(layers: int, width: int, steps: int):
     """
     import horovod.torch as hvd
     import torch
-
-    from labkit import timing, world
 
     file = Path(os.environ["HOROVOD_TIMELINE"])
     if world.is_root():

@@ -40,8 +40,9 @@ WRONG = [
     Wrong("23.1", "sends and then receives: a deadlock as soon as messages are long", STEP, """\
 comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
         comm.Recv(box, source=left)""", "deadlock"),
-    Wrong("23.1", "adds to the chunk that it sends", "own = chunks[(comm.rank - step - 1) % comm.size]",
-          "own = chunks[(comm.rank - step) % comm.size]", "is wrong"),
+    Wrong("23.1", "adds to the chunk that it sends",
+          "own = chunks[(comm.rank - step - 1) % comm.size]", "own = chunks[(comm.rank - step) % comm.size]",
+          "is wrong"),
     Wrong("23.1", "sends the same chunk in every step",
           "comm.Sendrecv(chunks[(comm.rank - step) % comm.size]", "comm.Sendrecv(chunks[comm.rank]",
           "is wrong"),
@@ -50,16 +51,16 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
     Wrong("23.1", "one step too many",
           "for step in range(comm.size - 1):", "for step in range(comm.size):", "is wrong"),
     Wrong("23.1", "replaces where it should add", "own += box", "own[:] = box", "is wrong"),
-    Wrong("23.1", "adds to a copy: the vector does not change",
-          "own += box", "own = own + box", "is wrong"),
+    Wrong("23.1", "adds to a copy: the vector does not change", "own += box", "own = own + box", "is wrong"),
     Wrong("23.1", "puts new arrays into the list: the right chunks, but not in the vector",
           "own += box", "chunks[(comm.rank - step - 1) % comm.size] = own + box",
           "in `vector`, chunk rank + 1 is wrong"),
     Wrong("23.1", "works on copies of the chunks: the vector stays as it was",
           "    for step", "    chunks = [chunk.copy() for chunk in chunks]\n    for step",
           "in `vector`, chunk rank + 1 is wrong"),
-    Wrong("23.1", "receives on top of its own chunk", "recvbuf=box, source=left)\n        own += box",
-          "recvbuf=own, source=left)\n        own += own", "is wrong"),
+    Wrong("23.1", "receives on top of its own chunk",
+          "recvbuf=box, source=left)\n        own += box", "recvbuf=own, source=left)\n        own += own",
+          "is wrong"),
     Wrong("23.1", "the remainder is dropped: chunks of length n // p", "    for step", """\
     each = len(vector) // comm.size
     chunks = [vector[rank * each : (rank + 1) * each] for rank in range(comm.size)]

@@ -64,7 +64,8 @@ predict("22.1", empty_message_us=...)
 # %%
 def latency(comm, nbytes, rounds, skip, clock):
     """Ping-pong of ranks 0 and 1. Returns seconds: (the number to quote, all `rounds` half round trips)."""
-    ball, seconds = np.zeros(nbytes, np.uint8), []
+    ball = np.zeros(nbytes, np.uint8)
+    seconds = []
     raise NotImplementedError("exercise 22.1: Latency, half a round trip")
     return typical, seconds
 
@@ -136,8 +137,10 @@ predict.compare("22.1", empty_message_us=typical[0])
 # %%
 def bandwidth(comm, nbytes, rounds, skip, clock, window):
     """From rank 0 to rank 1, `window` messages in flight. Returns `rounds` values in MB/s (10^6 bytes)."""
-    data, inbox = np.zeros(nbytes, np.uint8), np.zeros((window, nbytes), np.uint8)
-    reply, rates = np.zeros(4, np.uint8), []
+    data = np.zeros(nbytes, np.uint8)
+    inbox = np.zeros((window, nbytes), np.uint8)
+    reply = np.zeros(4, np.uint8)
+    rates = []
     raise NotImplementedError("exercise 22.2: Bandwidth, a window of messages")
     return rates
 

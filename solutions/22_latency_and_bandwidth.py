@@ -64,7 +64,8 @@ predict("22.1", empty_message_us=1.5)
 # %%
 def latency(comm, nbytes, rounds, skip, clock):
     """Ping-pong of ranks 0 and 1. Returns seconds: (the number to quote, all `rounds` half round trips)."""
-    ball, seconds = np.zeros(nbytes, np.uint8), []
+    ball = np.zeros(nbytes, np.uint8)
+    seconds = []
     ### BEGIN SOLUTION
     for turn in range(skip + rounds):
         start = clock()
@@ -149,8 +150,10 @@ predict.compare("22.1", empty_message_us=typical[0])
 # %%
 def bandwidth(comm, nbytes, rounds, skip, clock, window):
     """From rank 0 to rank 1, `window` messages in flight. Returns `rounds` values in MB/s (10^6 bytes)."""
-    data, inbox = np.zeros(nbytes, np.uint8), np.zeros((window, nbytes), np.uint8)
-    reply, rates = np.zeros(4, np.uint8), []
+    data = np.zeros(nbytes, np.uint8)
+    inbox = np.zeros((window, nbytes), np.uint8)
+    reply = np.zeros(4, np.uint8)
+    rates = []
     ### BEGIN SOLUTION
     for turn in range(skip + rounds):
         start = clock()
@@ -303,7 +306,8 @@ predict.compare("22.3", half_at_bytes=one_line.half)
 def columns(seconds, nbytes):
     """An allreduce's (mean in µs, algbw in GB/s, busbw in GB/s). seconds: an array [rank, call]."""
     ### BEGIN SOLUTION
-    mean, p = np.mean(seconds), len(seconds)
+    p = len(seconds)
+    mean = np.mean(seconds)
     algbw = nbytes / mean / 1e9
     return mean * 1e6, algbw, algbw * 2 * (p - 1) / p
     ### END SOLUTION

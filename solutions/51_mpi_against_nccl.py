@@ -302,7 +302,8 @@ def expect_plan(sizes, limit):
         bucket_named = f"{len(layers)} layers, {layers[0]} first, with {nbytes} bytes"
         expect(nbytes <= limit or len(layers) == 1, f"{case} a bucket has {bucket_named}: over the limit.")
     for layers, before in zip(plan[1:], filled, strict=False):
-        first, more = layers[0], sizes[layers[0]]
+        first = layers[0]
+        more = sizes[first]
         room = f"the bucket before {first} has {before} bytes, so {more} more have room there"
         expect(before + more > limit, f"{case} {room}.")
 

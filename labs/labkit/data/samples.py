@@ -78,7 +78,8 @@ def corpus(size: int = 1 << 20) -> Corpus:
     folder = Path(sysconfig.get_path("stdlib"))
     # Only names that Python lists as its own: what a distribution put beside them would differ.
     sources = [path for path in sorted(folder.glob("*.py")) if path.stem in sys.stdlib_module_names]
-    pieces, length = [], 0
+    pieces = []
+    length = 0
     for path in sources:
         pieces.append(path.read_bytes().decode("ascii", errors="ignore").replace("\r\n", "\n").encode())
         length += len(pieces[-1])

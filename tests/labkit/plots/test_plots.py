@@ -101,7 +101,7 @@ def test_every_plot_has_a_title_and_says_its_units(figure):
 
 
 def test_every_plot_shows_something(figure):
-    drawn = [axes for axes in figure.axes if axes.lines or axes.patches or axes.images or axes.containers]
+    drawn = [axes for axes in figure.axes if axes.has_data() or axes.patches]
     empty = [axes for axes in figure.axes if axes not in drawn and axes.axison]
     assert drawn
     assert not empty

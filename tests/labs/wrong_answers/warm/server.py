@@ -51,7 +51,7 @@ class Server:
                     if place:
                         return place
                 elif key.data in self.clients:  # a client never speaks twice: it has gone
-                    os.kill(key.data, signal.SIGTERM)  # _worker's guard ends the rank and what it started
+                    os.kill(key.data, signal.SIGTERM)  # the worker's guard ends the rank and what it started
                     self.selector.unregister(key.fileobj)
 
     def welcome(self, client: socket.socket) -> str | None:

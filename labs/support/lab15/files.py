@@ -1,4 +1,4 @@
-"""The same images on disk in four formats, and a reader for each. Lab 15; names as in labkit.inputs.
+"""The same images on disk in four formats, and a reader for each.
 
 The images are scikit-learn's digits, enlarged, with noise, as JPEG; stored class by class, as ImageNet's are.
 """
@@ -36,8 +36,8 @@ class Stored:
 
     def paths(self, kind: str) -> list[Path]:
         """The files of one format: "files", "hdf5", "lmdb" or "shards"."""
-        found = getattr(self, kind)
-        return found if isinstance(found, list) else [found]
+        stored = getattr(self, kind)
+        return stored if isinstance(stored, list) else [stored]
 
     def remove(self) -> None:
         """Delete all of it. What is left is deleted when the process ends."""
@@ -50,10 +50,8 @@ def write(n: int, side: int, shards: int) -> Stored:
     Raises NotHere, in a sentence, where the disk is too full.
     """
     if n < 32 or side < 16 or not 1 <= shards <= n:
-        words = (
-            "The lab takes 32 images or more, of 16 pixels or more, in 1 shard or more, none of them empty; "
-        )
-        raise LabError(words + f"these are {n} images of {side} pixels in {shards} shards.")
+        least = "32 images or more, of 16 pixels or more, in 1 shard or more, none of them empty"
+        raise LabError(f"The lab takes {least}; these are {n} images of {side} pixels in {shards} shards.")
     jpegs, labels = _images(n, side)
     need = 6 * sum(map(len, jpegs)) + 20_000 * n // 10 + 4_000_000  # four formats, tar's padding, slack
     home = paths.home()
@@ -61,10 +59,8 @@ def write(n: int, side: int, shards: int) -> Stored:
     for old in home.glob("lab15-*"):
         if time.time() - old.stat().st_mtime > 3600:  # of a run that was killed
             shutil.rmtree(old, ignore_errors=True)
-    full = (
-        f"The disk of {home} is too full: the images need {need / 1e6:.0f} MB. Make room, take fewer images, "
-    )
-    full += "or set LABKIT_HOME to a folder on another disk."
+    cure = "Make room, take fewer images, or set LABKIT_HOME to a folder on another disk."
+    full = f"The disk of {home} is too full: the images need {need / 1e6:.0f} MB. {cure}"
     if shutil.disk_usage(home).free < need:
         raise NotHere(full)
     folder = Path(tempfile.mkdtemp(prefix="lab15-", dir=home))
@@ -91,7 +87,8 @@ def _images(n: int, side: int) -> tuple[list[bytes], np.ndarray]:
     from PIL import Image
 
     digits = data.digits()
-    rng, jpegs = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    jpegs = []
     labels = np.sort(np.resize(digits.train_y, n))  # class by class
     of_class = {label: np.flatnonzero(digits.train_y == label) for label in range(10)}
     for label in labels:
@@ -145,9 +142,6 @@ def add_member(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))
-
-
-# ------------------------------------------------------------------------------- readers: (JPEG bytes, label)
 
 
 def from_files(stored: Stored, order: Iterable[int], open=open) -> Iterator[tuple[bytes, int]]:

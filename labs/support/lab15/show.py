@@ -10,6 +10,7 @@ from labkit.errors import LabError
 from labkit.timing import human
 
 from support.lab15.files import Stored, from_files, from_hdf5, from_lmdb, from_webdataset
+from support.lab15.pipeline import loader
 from support.lab15.storage import Storage, cold_and_cached
 
 STEPS = 3  # of training, in one recording
@@ -28,18 +29,19 @@ def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callab
         "web-\ndataset": (lambda: list(from_webdataset(stored)), stored.shards),
     }
     times, left = cold_and_cached(readers, rounds)
-    many = len(stored.labels)
-    jpegs = [jpeg for jpeg, _ in from_files(stored, range(many))]
+    count = len(stored.labels)
+    jpegs = [jpeg for jpeg, _ in from_files(stored, range(count))]
     decoding = timing.measure(lambda: [decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
-    bars, each = {}, 1e6 / many  # seconds for all to microseconds for one
+    each = 1e6 / count  # seconds for all to microseconds for one
+    bars = {}
     for name, (cold, cached) in times.items():
         more = np.maximum(0, cold.samples - cached.samples)
         bars[name] = {"cached": cached.samples * each, "more when cold": more * each}
         way = name.replace("-\n", "").replace("\n", " ")
-        record.add("format", way=way, images=many, seconds=cached, cold=cold, pages_left=left)
-        print(f"{way:18} {cached.rate(many):9,.0f} images/s cached, {cold.rate(many):9,.0f} cold")
-    record.add("decode", images=many, seconds=decoding)
-    print(f"{'decoding':18} {decoding.rate(many):9,.0f} images/s")
+        record.add("format", way=way, images=count, seconds=cached, cold=cold, pages_left=left)
+        print(f"{way:18} {cached.rate(count):9,.0f} images/s cached, {cold.rate(count):9,.0f} cold")
+    record.add("decode", images=count, seconds=decoding)
+    print(f"{'decoding':18} {decoding.rate(count):9,.0f} images/s")
     print(f"Dropped: at most {left:.0%} of the pages were left in memory.", end=" ")
     print("This file system keeps them (tmpfs?): cold is not cold here." if left > 0.5 else "")
     bars["decoding"] = {"decoding": decoding.samples * each}
@@ -50,18 +52,28 @@ def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callab
 
 def compare_opens(stored: Stored, from_shards: Callable, latency: float) -> timing.Ratio:
     """Read a quarter of the images from storage of 100 MB/s and this latency an open: files over shards."""
-    many = max(1, len(stored.shards) // 4)
-    part = sum(len(one) for one in np.array_split(stored.labels, len(stored.shards))[:many])
+    shards = max(1, len(stored.shards) // 4)
+    part = sum(len(labels) for labels in np.array_split(stored.labels, len(stored.shards))[:shards])
     storage = {"files": Storage(1e8, latency), "shards": Storage(1e8, latency)}
     ratio = timing.ratio(
         lambda: list(from_files(stored, range(part), storage["files"].open)),
-        lambda: list(from_shards(stored.shards[:many], storage["shards"].open)),
+        lambda: list(from_shards(stored.shards[:shards], storage["shards"].open)),
         repeat=5,
         warmup=0,
     )
-    for name, one in storage.items():
-        print(f"{name:6}: {one.opens // 5:4} opens, {one.nbytes // 5:9,} bytes for {part} images")
+    for name, used in storage.items():
+        print(f"{name:6}: {used.opens // 5:4} opens, {used.nbytes // 5:9,} bytes for {part} images")
     return ratio
+
+
+def compare_loaders(stored: Stored, batch: int, workers: int) -> None:
+    """Print and record `loader` without workers, and with them."""
+    if workers < 0:
+        raise LabError(f"loader_workers is 0 or more, not {workers}.")
+    for count in sorted({0, workers}):
+        first, rate = loader(stored, batch, count)
+        record.add("loader", workers=count, first_batch=first, rate=rate, unit="images/s")
+        print(f"DataLoader, {count} workers: first batch after {first:.2f} s, then {rate:,.0f} images/s")
 
 
 def show_ranks(took: dict, storages: dict, images: int, nbytes: float) -> list[float]:
@@ -84,14 +96,14 @@ def show_ranks(took: dict, storages: dict, images: int, nbytes: float) -> list[f
 def classes_in_batch(shuffled: Callable, stored: Stored, sizes, whole: bool, batch: int = 32) -> dict:
     """{size of buffer: mean number of classes in a batch, for five seeds}. whole: shards shuffled, too."""
     dealt = np.array_split(stored.labels, len(stored.shards))
-    found: dict[int, list[float]] = {}
+    classes: dict[int, list[float]] = {}
     for size in sizes:
         for seed in range(5):
             numbers = np.random.default_rng(seed).permutation(len(dealt)) if whole else range(len(dealt))
             labels = list(shuffled((label for number in numbers for label in dealt[number]), size, seed))
             parts = [labels[at : at + batch] for at in range(0, len(labels) - batch + 1, batch)]
-            found.setdefault(size, []).append(float(np.mean([len(set(part)) for part in parts])))
-    return found
+            classes.setdefault(size, []).append(float(np.mean([len(set(part)) for part in parts])))
+    return classes
 
 
 def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes: float, shares) -> dict:
@@ -99,7 +111,7 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
 
     feed(storage): endless batches of `batch` images, of `nbytes` bytes. shares: of a batch's input, over the
     arithmetic of a step. Returns {(share, way): (profile of STEPS steps, seconds exposed, seconds computed)}.
-    Predicted are they by the compute of the same run: on a busy machine that is longer if something reads.
+    Exposed is predicted by the compute of the same run: on a busy machine that is longer if something reads.
     """
     if np.ndim(shares) != 1 or not {1, 2} <= set(shares) or min(shares) <= 0:
         raise LabError(
@@ -110,7 +122,8 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
     compute = timing.measure(lambda: train(*ready), repeat=15).median
     decoding = timing.measure(lambda: next(source), repeat=15).median
     print(f"compute {human(compute)} a step; input from memory, most of it decoding, {human(decoding)}")
-    found, rate = {}, {}
+    runs = {}
+    rate = {}
     for share in shares:
         # Decoding takes its part of the input; where it takes all (a fast GPU), the bytes take some more.
         carry = max(share * compute - decoding, 0.2 * share * decoding)
@@ -120,20 +133,20 @@ def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes
             taken, waits, busy = _over(
                 feed(Storage(speed * 1e6)), train, prefetch if way == "prefetch" else None
             )
-            told = max(0.0, alone - busy) if way == "prefetch" else alone
-            found[share, way] = taken, waits, busy
+            predicted = max(0.0, alone - busy) if way == "prefetch" else alone
+            runs[share, way] = taken, waits, busy
             rate.setdefault(way, {})[speed] = STEPS * batch / taken.step.samples
             lines = rate.setdefault(f"{way}, predicted", ([], []))
             lines[0].append(speed)
-            lines[1].append(batch / (busy + told))
+            lines[1].append(batch / (busy + predicted))
             print(f"{speed:5g} MB/s, {way:11}: compute {human(busy)}, input alone {human(alone)}", end="; ")
-            print(f"exposed {human(told)} predicted, {human(waits)} measured")
+            print(f"exposed {human(predicted)} predicted, {human(waits)} measured")
             step = timing.Measurement(taken.step.samples / STEPS, taken.step.resolution / STEPS)
-            shown = {"compute": busy, "input_alone": alone, "exposed": waits, "exposed_predicted": told}
+            shown = {"compute": busy, "input_alone": alone, "exposed": waits, "exposed_predicted": predicted}
             record.add("step", way=way, bandwidth=speed * 1e6, seconds=step, **shown)
     axes = {"xlabel": "bandwidth of the storage (MB/s)", "ylabel": "images/s", "logx": True}
     plots.lines(rate, **axes, title="The storage's bandwidth as a knob", name="knob")
-    return found
+    return runs
 
 
 def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
@@ -151,17 +164,17 @@ def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
     return profile, float(row["input"]), float(row["compute"])
 
 
-def lanes(found: dict, share) -> dict:
+def lanes(runs: dict, share) -> dict:
     """For plots.lanes: when the step computes and when something reads, without and with prefetch."""
     rows: dict[str, list] = {}
-    for (one, way), (profile, *_) in found.items():
-        if one == share:
+    for (of_share, way), (profile, *_) in runs.items():
+        if of_share == share:
             if rows:
                 rows[""] = []  # a gap, and both ways have the same colours
             middle = profile.middle[0]
             rank = profile.ranks[0]
             begin, busy = rank.steps[middle][0], rank.busy(middle)
-            for kind, words in (("compute", "computes"), ("input", "reads")):
+            for kind, verb in (("compute", "computes"), ("input", "reads")):
                 spans = [(max(0.0, start - begin), end - begin) for start, end in busy[kind]]
-                rows[f"{way}: {words}"] = spans
+                rows[f"{way}: {verb}"] = spans
     return rows

@@ -1,4 +1,4 @@
-"""Storage with a speed of your choice, and the page cache. Lab 15; names as in labkit.inputs.
+"""Storage with a speed of your choice, and the page cache.
 
 `Storage` is a stand-in, and real: the file is read from this machine's disk, and the reader sleeps until the
 clock says that storage of the given bandwidth and latency would have delivered. Ranks of a node may share it.
@@ -33,8 +33,10 @@ class Storage:
 
     def __init__(self, bandwidth=float("inf"), latency=0.0, shared=float("inf"), pipe: Path | None = None):
         if bandwidth <= 0 or shared <= 0 or latency < 0:
-            words = "A storage has more than 0 bytes/s, and an open takes 0 s or more; asked for: "
-            raise LabError(words + f"{bandwidth:g} and, shared, {shared:g} bytes/s, {latency:g} s.")
+            asked = f"{bandwidth:g} and, shared, {shared:g} bytes/s, {latency:g} s"
+            raise LabError(
+                f"A storage has more than 0 bytes/s, and an open takes 0 s or more; asked for: {asked}."
+            )
         self.bandwidth, self.latency, self.shared, self.pipe = bandwidth, latency, shared, pipe
         self.opens = self.nbytes = 0
         self._free = self._overslept = 0.0
@@ -100,9 +102,6 @@ def new_pipe() -> Path:
     return Path(path)
 
 
-# --------------------------------------------------------------------------------------------- the page cache
-
-
 def drop(paths: Iterable[Path]) -> None:
     """Ask the system to forget the pages of these files that it keeps in memory (no root needed)."""
     if hasattr(os, "posix_fadvise"):
@@ -113,7 +112,8 @@ def drop(paths: Iterable[Path]) -> None:
 
 def resident(paths: Iterable[Path]) -> float:
     """The share (0 to 1) of these files' pages that are in memory now, as mincore(2) says."""
-    libc, inside = ctypes.CDLL(None, use_errno=True), []
+    libc = ctypes.CDLL(None, use_errno=True)
+    inside = []
     for path in paths:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
             pages = (ctypes.c_ubyte * -(-len(view) // mmap.PAGESIZE))()
@@ -149,6 +149,7 @@ def cold_and_cached(readers: Mapping[str, tuple[Callable, list[Path]]], rounds: 
                 times.append(time.perf_counter() - begin)
     tick = timing.clock_resolution()
     measured = {
-        name: tuple(timing.Measurement(np.array(one), tick) for one in both) for name, both in taken.items()
+        name: tuple(timing.Measurement(np.array(times), tick) for times in both)
+        for name, both in taken.items()
     }
     return measured, left

@@ -1,0 +1,111 @@
+"""From a JPEG to a training step: decoding, batches, a small net; and PyTorch's DataLoader of the files."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from labkit import profiling
+from labkit.errors import LabError
+
+from support.lab15.files import Stored
+
+
+def decode(jpeg: bytes) -> np.ndarray:
+    """The pixels of a JPEG: uint8, (height, width, 3)."""
+    from PIL import Image
+
+    return np.array(Image.open(io.BytesIO(jpeg)))
+
+
+def batches(samples: Iterable[tuple[bytes, int]], batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Decoded batches of (JPEG, label) pairs: float32 (batch, 3, side, side), int64. Spans "input"."""
+    samples = iter(samples)
+    count = 0
+    while True:
+        with profiling.span("input", "read and decode"):
+            taken = [(decode(jpeg), label) for jpeg, label in itertools.islice(samples, batch)]
+            if batch < 1 or (count == 0 and len(taken) < batch):
+                sentence = f"A batch has 1 image or more, and no more than are stored: not {batch}"
+                raise LabError(f"{sentence}, where {len(taken)} came.")
+            if len(taken) < batch:
+                return
+            count += 1
+            images = np.stack([image for image, _ in taken]).transpose(0, 3, 1, 2)
+            ready = images / np.float32(255), np.array([label for _, label in taken])
+        yield ready
+
+
+def trainer(device: str, width: int) -> Callable:
+    """A small convolutional net: returns step(images, labels), a training step as a span "compute"."""
+    import torch
+
+    if width < 1:
+        raise LabError(f"width is 1 channel or more, not {width}.")
+    torch.manual_seed(0)
+    nn = torch.nn
+    convolutions = [nn.Conv2d(3, width, 5, 4), nn.ReLU(), nn.Conv2d(width, width, 3), nn.ReLU()]
+    classifier = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16 * width, 10)]
+    net = nn.Sequential(*convolutions, *classifier).to(device)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.05)
+
+    def step(images, labels) -> float:
+        with profiling.span("compute", "train"):
+            sgd.zero_grad()
+            images, labels = torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
+            loss = torch.nn.functional.cross_entropy(net(images), labels)
+            loss.backward()
+            sgd.step()
+            return loss.item()  # waits for a GPU
+
+    return step
+
+
+class Decoded:
+    """The single files as a data set for PyTorch's DataLoader, whose workers import it from here."""
+
+    def __init__(self, files: list[Path]):
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        return decode(self.files[number].read_bytes())
+
+
+def loader(stored: Stored, batch: int, workers: int) -> tuple[float, float]:
+    """(seconds to the first batch, images/s from there on) of DataLoader with so many worker processes.
+
+    Workers come from a fork server, a fresh process that has no MPI in it; 0: no workers.
+    """
+    from torch.utils.data import DataLoader
+
+    context = "forkserver" if workers else None
+    feed = DataLoader(Decoded(stored.files), batch, num_workers=workers, multiprocessing_context=context)
+    with _no_main():
+        begin = time.perf_counter()
+        feed = iter(feed)
+        first = len(next(feed))
+        ready = time.perf_counter()
+        rest = sum(len(images) for images in feed)
+        end = time.perf_counter()
+    return ready - begin, rest / (end - ready) if rest else first / (end - begin)
+
+
+@contextmanager
+def _no_main():
+    """Worker processes import the main module of a script again: the whole lab would run in each."""
+    main = sys.modules["__main__"]
+    taken = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(taken)

@@ -75,7 +75,7 @@ def expect_one_process(way):
     for p in (1, 2, 3, 4, 8):
         run = virtual.Cluster(p).run(lab32.train, way, lab32.SIZES, 3)
         alone = lab32.trained_alone(p, lab32.SIZES, 3)
-        summed = lab32.trained_alone(p, lab32.SIZES, 3, rate=p * 0.5)
+        summed = lab32.trained_alone(p, lab32.SIZES, 3, rate=p * 0.5)  # the rate is 0.5, on p times the mean
         for rank, seen in enumerate(run.results):
             what = f"{p} ranks, 3 steps: rank {rank}'s parameters against one process, tensor"
             slips = {"this is with the sum of the gradients, not their mean": summed}
@@ -92,40 +92,36 @@ def expect_one_process(way):
 # %%
 # And of a toy net's steps (tensors 5 to 0, a gradient every ms): sums are calls of `name`, one for each
 # bucket, each begun as soon as its gradients are there. late: the last one may begin after backward.
-def expect_begun(seen, name, buckets=lab32.EACH_ALONE, who="", late=False):
+def expect_begun(seen, name, buckets=lab32.EACH_ALONE, at="", late=False):
     for call in seen.calls:
         others = f"It is right, but {call.name} is called; the sum should be made of {name} alone."
-        expect(call.name in (name, "Ibcast"), who + others)
+        expect(call.name in (name, "Ibcast"), at + others)
     for ms in lab32.backward_ms(seen):
-        longer = f"after the first gradient, backward takes {ms:.2f} ms"
-        expect(
-            ms < 1.01 * lab32.AFTER_FIRST_MS,
-            f"{who}`ready` waits: {longer}, without messages {lab32.AFTER_FIRST_MS:.2f} ms.",
-        )
+        alone = lab32.AFTER_FIRST_MS
+        waits = f"{at}`ready` waits: after the first gradient, backward takes {ms:.2f} ms"
+        expect(ms < 1.01 * alone, f"{waits}, without messages {alone:.2f} ms.")
     sums = [call for call in seen.calls if call.name == name]
-    expect(sums, f"{who}{name}, which takes arrays, is never called.")
+    expect(sums, f"{at}{name}, which takes arrays, is never called.")
     values = [sum(lab32.SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
-    expect.equal([call.values for call in sums], values, f"{who}{name}, values of one call after the other")
+    expect.equal([call.values for call in sums], values, f"{at}{name}, values of one call after the other")
     for begun in lab32.begun(seen, sums, buckets, late):
         times = f"{begun.there:.1f} ms after the start, their sum began at {begun.at:.1f} ms"
-        expect(begun.in_time, f"{who}No overlap: gradients {begun.bucket} came {times}.")
+        expect(begun.in_time, f"{at}No overlap: gradients {begun.bucket} came {times}.")
 
 
 # %%
 # What is asked: hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward.
 with check("32.1"):
-    told = lab32.told_by_hooks(
-        watch
-    )  # calls of ready in a backward pass: i, early or not, gradient there or not
+    calls = lab32.told_by_hooks(watch)  # calls of ready: its i; before backward? is the gradient there?
     own_call = "`watch` calls ready itself: it should give PyTorch a function that will."
-    expect(not any(call.early for call in told), own_call)
+    expect(not any(call.early for call in calls), own_call)
     a_weight = "ready gets a weight, not its number: PyTorch calls a hook with the weight."
-    expect(all(isinstance(call.i, int) for call in told), a_weight)
-    numbers = [call.i for call in told]
+    expect(all(isinstance(call.i, int) for call in calls), a_weight)
+    numbers = [call.i for call in calls]
     once = f"Gradients 0 to 5 came, each once; ready was told of {numbers}."
     expect(sorted(numbers) == [0, 1, 2, 3, 4, 5], once)
     expect(max(numbers[:2]) > max(numbers[-2:]), f"The last layer's gradients come first, not {numbers}.")
-    expect(all(call.there for call in told), "ready(i) is called before `.grad` of parameter i is there.")
+    expect(all(call.there for call in calls), "ready(i) is called before `.grad` of parameter i is there.")
     expect_one_process(at_the_end)
     expect_begun(lab32.one_step(at_the_end), "Allreduce", lab32.ALL_TOGETHER, late=True)
 
@@ -224,8 +220,8 @@ def in_buckets(comm, net, size, most=1000):
 with check("32.3"):
     for size, most in [(12_000, 1000), (15_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
         seen = lab32.one_step(partial(in_buckets, size=size, most=most), steps=2)
-        who = f"size={size:,}, most={most}: "
-        expect_begun(seen, "Iallreduce", lab32.planned(size, most), who, late=size > 1)
+        at = f"size={size:,}, most={most}: "
+        expect_begun(seen, "Iallreduce", lab32.planned(size, most), at, late=size > 1)
     tests = lab32.one_step(partial(in_buckets, size=1)).tests
     sentence = f"Right, but Test is called {tests} times in a backward pass of 6 sums: nothing moves."
     expect(tests >= 5, sentence)

@@ -84,7 +84,8 @@ WRONG = [
     Wrong("32.3", "a delay of its own on each rank, as by its clock",
           "len(waiting) >= most:", "len(waiting) >= most + comm.rank:",
           "make the same collective calls in the same order"),
-    Wrong("32.4", "nobody broadcasts", CAST, "", "2 ranks, 3 steps: rank 0's parameters against one process, tensor [0]"),
+    Wrong("32.4", "nobody broadcasts",
+          CAST, "", "2 ranks, 3 steps: rank 0's parameters against one process, tensor [0]"),
     Wrong("32.4", "all broadcasts are waited for before the first layer",
           BEFORE, "        for tensor in list(broadcasts):\n            broadcasts.pop(tensor).Wait()\n",
           "for no other had to wait"),
@@ -96,7 +97,9 @@ WRONG = [
     Wrong("32.4", "every rank makes the step, with sums that only rank 0 has",
           ["sums = [np.empty_like(part) for part in net.gradients]\n    reductions",
            "            if comm.rank == 0:\n                net.update(i, sums[i] / comm.size)\n"],
-          ["sums = [np.zeros_like(part) for part in net.gradients]\n    reductions",  # else NumPy may warn of what is there
+          ["""\
+sums = [np.zeros_like(part) for part in net.gradients]
+    reductions""",  # else NumPy may warn of what is there
            "            net.update(i, sums[i] / comm.size)\n"],
           "Ranks other than 0 call net.update"),
     Wrong("32.4", "the sum, not the mean", "net.update(i, sums[i] / comm.size)", "net.update(i, sums[i])",

@@ -21,8 +21,10 @@ WRONG = [
     Wrong("45.1", "in float32",
           "x, y = a.astype(np.float64), b.astype(np.float64)", "x, y = a, b", "Values of 1e25"),
     Wrong("45.1", "zeros divide", OF_X, "1 - dot / (2 * (x @ x))", "0 and a gradient"),
-    Wrong("45.1", "comes back as float64", ".astype(a.dtype)", "", "type of the result (as of what came in): expected 'float32', got 'float64'"),
-    Wrong("45.1", "always float32", ".astype(a.dtype)", ".astype(np.float32)", "type of the result (as of what came in): expected 'float64', got 'float32'"),
+    Wrong("45.1", "comes back as float64", ".astype(a.dtype)", "",
+          "type of the result (as of what came in): expected 'float32', got 'float64'"),
+    Wrong("45.1", "always float32", ".astype(a.dtype)", ".astype(np.float32)",
+          "type of the result (as of what came in): expected 'float64', got 'float32'"),
     Wrong("45.1", "comes back as a list", ".astype(a.dtype)", ".tolist()", "not a list"),
     Wrong("45.1", "beside zeros, the other gradient itself", "    dot = x @ y\n", """\
     dot = x @ y
@@ -30,7 +32,8 @@ WRONG = [
         return b
 """, "return a new array"),
     Wrong("45.2", "any number of ranks", REFUSE, "    if False:\n", "With 3 ranks"),
-    Wrong("45.2", "all layers as one", LAYERS, "        mine = pair(mine, theirs)\n", "All layers were taken for one: each has its own dot product"),
+    Wrong("45.2", "all layers as one", LAYERS, "        mine = pair(mine, theirs)\n",
+          "All layers were taken for one: each has its own dot product"),
     Wrong("45.2", "a layer a message", [SWAP, LAYERS], ["", """\
         for layer in layers:
             comm.Sendrecv(mine[layer], other, recvbuf=theirs[layer], source=other)

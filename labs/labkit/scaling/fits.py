@@ -1,7 +1,7 @@
 """Laws fitted to measured times, with 95 % intervals: Amdahl's serial share and a link's α and β.
 
-Labs 50 and 22. Both are lines of two coefficients that are at least 0. Errors count relative to the times: a fit by seconds
-would listen to the longest time alone.
+Labs 50 and 22. Both are lines of two coefficients that are at least 0. Errors count relative to the times: a
+fit by seconds would listen to the longest time alone.
 """
 
 from __future__ import annotations

@@ -154,9 +154,8 @@ def expect_copy():
     """The timed call copies a dense, filled array of 120,004 bytes; bytes moved over the median come out."""
     timed = lab12.watch(memory_bandwidth, 120_004, device)
     expect(timed.moved, "The call that you time moves no numbers: a view is not a copy.")
-    expect(
-        not timed.fresh, "Each call makes a new tensor, and finding memory takes time. Write to an old one."
-    )
+    fresh = "Each call makes a new tensor, and finding memory takes time. Write to an old one."
+    expect(not timed.fresh, fresh)
     expect(not timed.onto_itself, "Source and target are one array: PyTorch sees that and copies nothing.")
     gaps = "The array that is read has gaps, or one number many times: take one without slices and expand."
     expect(timed.dense, gaps)
@@ -173,7 +172,8 @@ def expect_copy():
 
 # %%
 # What is asked: the two above; arrays on `device`; and for real, about what labkit's own functions measure.
-n, nbytes = rows if device == "cpu" else 4 * rows, megabytes * 10**6
+n = rows if device == "cpu" else 4 * rows
+nbytes = megabytes * 10**6
 with check("12.2"):
     expect_product()
     expect_copy()
@@ -250,7 +250,8 @@ def expect_one_run():
 # What is asked: the lower of the two roofs; the longer of the two times; and one run of the layer is timed.
 with check("12.3"):
     for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
-        intensity, machine = work / moved, "of a peak of 1000, with 100 bytes/s"
+        intensity = work / moved
+        machine = "of a peak of 1000, with 100 bytes/s"
         flat, slanted = 1000, 100 * intensity  # its roofs, flop/s
         higher = {"this is the higher of the two roofs": max(flat, slanted)}
         what = f"flop/s at {intensity:g} flops per byte, {machine}"
@@ -271,8 +272,10 @@ times = {name: forward_time(layer, images, device) for name, (layer, images, *_)
 lab12.show_roofline(attainable, least_seconds, layers, times, **where)
 for name, (*_, flops, moved) in layers.items():
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
-one, many = times["linear, 1"].median, times["linear, 128"].median
-predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side**2 / one / peak)
+with_one = times["linear, 1"].median  # image, seconds
+with_many = times["linear, 128"].median
+percent = 100 * 2 * side**2 / with_one / peak
+predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=percent)
 
 # %% [markdown]
 # **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops.
@@ -391,7 +394,8 @@ mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
 print(after, after.operators(6).to_string(), sep="\n")
-ratio, work = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1), lab12.flops(mended)
+ratio = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1)
+work = lab12.flops(mended)
 times = {"as found": ratio.a, "mended": ratio.b}
 plots.spread(times, title=f"A training step, {batch} images")
 for name, took in times.items():

@@ -266,14 +266,15 @@ def expect_splits(cores, most, wanted):
     for processes, threads in pairs:
         product = f"{processes} processes of {threads} threads use {processes * threads} cores"
         expect(processes * threads == cores, f"{case}: {product}. p must divide the cores.")
-        many = f"{processes} processes, but at most {most} are allowed"
-        expect(processes <= most, f"{case}: {many}. Processes come first.")
+        beyond = f"{processes} processes, but at most {most} are allowed"
+        expect(processes <= most, f"{case}: {beyond}. Processes come first.")
     numbers = sorted(int(processes) for processes, _ in pairs)
     missing = [(processes, cores // processes) for processes in wanted if processes not in numbers]
     expect(not missing, f"{case}: missing are {missing}.")
     expect.equal(numbers, wanted, f"{case}: the processes of the pairs")
 
 
+# %%
 def expect_gradients(ranks):
     """On so many virtual ranks the gradient of one process that has all 10 images, and the same weights."""
     trial = lab13.ten_images(step, ranks)

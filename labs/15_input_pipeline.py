@@ -372,8 +372,8 @@ def expect_read_ahead(depth):
     few = f"depth {depth}: with one item out, only {ahead.read_at_first} were read. Does a thread read ahead?"
     expect(ahead.read_at_first >= 1 + depth, few)
     for out, read in enumerate(ahead.reads, 1):
-        many = f"depth {depth}: {read} items read when {out} were out: the queue has no bound?"
-        expect(read <= out + depth + 1, many)
+        unbounded = f"depth {depth}: {read} items read when {out} were out: the queue has no bound?"
+        expect(read <= out + depth + 1, unbounded)
     expect.equal(ahead.items, list(range(40)), f"depth {depth}: the items, in order")
     expect.equal(ahead.behind_last, [], f"depth {depth}: behind the last item")
     expect(not ahead.thread_left, f"depth {depth}: a thread is left after the last item.")

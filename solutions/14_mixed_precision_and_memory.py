@@ -215,6 +215,7 @@ def expect_small_scale():
     expect.close(weights[0], [-960_000.0], what)
 
 
+# %%
 def expect_good_steps():
     """Six steps with float16's largest number: other scale, rate and patience, and weights that are not 0."""
     scaling = {"scale": 2.0**30, "good": 0}

@@ -151,11 +151,11 @@ def test_wrong_gradients_are_wrong():
 
 
 def test_heat_map_of_one_cell_and_of_many():
-    one = lab13.heat_map({(1, 1): (100.0, 90.0, 110.0)}, cores=1)
-    many = {(p, t): (p * t * 10.0, 1.0, 99.0) for p in (1, 2, 4) for t in (1, 2) if p * t < 8}
-    texts = [text.get_text() for text in lab13.heat_map(many, cores=4, name="many").axes[0].texts]
+    single = lab13.heat_map({(1, 1): (100.0, 90.0, 110.0)}, cores=1)
+    cells = {(p, t): (p * t * 10.0, 1.0, 99.0) for p in (1, 2, 4) for t in (1, 2) if p * t < 8}
+    texts = [text.get_text() for text in lab13.heat_map(cells, cores=4, name="many").axes[0].texts]
     assert sum("best" in text for text in texts) == 2
-    assert len(one.axes[0].texts) == 1
+    assert len(single.axes[0].texts) == 1
 
 
 def test_ways_of_waiting(monkeypatch):

@@ -31,8 +31,8 @@ def test_peak_counts_what_is_alive_at_a_time():
 
 
 def test_views_and_changes_in_place_cost_nothing():
-    given = torch.zeros(256)
-    assert memory.peak(lambda: given.add_(1).view(16, 16).t().relu_()) == 0
+    tensor = torch.zeros(256)
+    assert memory.peak(lambda: tensor.add_(1).view(16, 16).t().relu_()) == 0
 
 
 def test_backward_is_counted_too():

@@ -18,7 +18,6 @@ The roofline model: Williams, Waterman and Patterson, Communications of the ACM 
 
 from support.lab12.cases import trial_layers
 from support.lab12.checks import (
-    WITHIN,
     measure_both,
     own_bandwidth,
     own_peak,
@@ -32,7 +31,6 @@ from support.lab12.roofline import begin, layers, run, setting
 from support.lab12.show import compiled, show_roofline
 
 __all__ = [
-    "WITHIN",
     "begin",
     "compiled",
     "flops",

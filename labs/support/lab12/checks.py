@@ -12,7 +12,7 @@ from labkit.timing import FEWEST
 from support.lab12.cases import small_images, small_net
 from support.lab12.counting import Clock, Count, Timed, flops
 
-WITHIN = 4  # two measurements of one roof may differ by this factor: others may use the machine
+WITHIN = 4  # two measurements of a roof may differ by this factor, as the lab says: others use the machine
 
 
 def watch(function, size: int, device: str) -> Timed:

@@ -2,7 +2,6 @@
 
 | name | what it gives |
 |---|---|
-| `memory` | bytes that a training step holds: by part, kept for backward, at the peak, within a budget |
 | `trial_steps`, `small_vgg_step` | training steps with their bytes by part, and the bytes of known mistakes |
 | `gradients_with` | two tensors of float16 gradients, one of them with a number of choice |
 | `wrong_updates` | the weights that known mistakes of loss scaling leave |
@@ -13,7 +12,6 @@
 | `speeds`, `trade` | a convolution net by type and layout; a deep net by segments, and its largest batch |
 """
 
-from support.lab14 import memory
 from support.lab14.cases import gradients_with, wrong_updates
 from support.lab14.checks import (
     DeepTrial,
@@ -30,7 +28,6 @@ __all__ = [
     "fine_training",
     "gradients_with",
     "largest_for_small_vgg",
-    "memory",
     "small_vgg_step",
     "speeds",
     "steps_beside_float32",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.plots.style import look, new_figure, show
+from labkit.plots.style import curve_style, new_figure, show
 from labkit.scaling import ordered
 from labkit.timing import quartiles
 
@@ -69,7 +69,7 @@ def points(axes, values, label, index, joined=True):
     x = list(values)
     middle, low, high = np.array(list(values.values()), dtype=float).T
     error = [middle - low, high - middle] if np.any(high > low) else None
-    style = look(index)
+    style = curve_style(index)
     if not joined:
         style["linestyle"] = ""
     axes.errorbar(x, middle, yerr=error, label=label, markeredgecolor="white", **style)

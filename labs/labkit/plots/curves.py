@@ -24,7 +24,7 @@ from labkit.plots.axes import (
     rank_axis,
     sizes_of,
 )
-from labkit.plots.style import COLORS, DASHES, FAINT, HATCHES, INK, look, new_figure, styled
+from labkit.plots.style import COLORS, DASHES, FAINT, HATCHES, INK, curve_style, new_figure, styled
 from labkit.timing import digits, human, quartiles, samples_of, time_unit
 
 
@@ -101,7 +101,7 @@ def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time an
         points(right, rates, label, index, joined=not models)
     for index, (label, predict) in enumerate(models.items()):
         seconds = np.array([float(getattr(predict, "time", predict)(n)) for n in sizes])
-        line = {**look(index), "marker": None, "linewidth": 1.5, "label": label}
+        line = {**curve_style(index), "marker": None, "linewidth": 1.5, "label": label}
         if len(models) == 1:
             line["color"] = INK
         left.plot(sizes, seconds * 1e6, **line)
@@ -127,7 +127,7 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
             ticks = list(values) if len(values) <= 8 else []
             continue
         x, y = values if isinstance(values, tuple) else (np.arange(len(values)), values)
-        style = look(index)
+        style = curve_style(index)
         if not (len(x) <= 30 if markers is None else markers):
             style["marker"] = None
         axes.plot(x, y, label=label, **style)
@@ -195,7 +195,7 @@ def spread(measurements, *, title="Every run", name=None, xlabel="time"):
     random = np.random.default_rng(0)
     for row, (label, values) in enumerate(samples.items()):
         values = values * factor
-        style = look(row)
+        style = curve_style(row)
         middle, low, high = quartiles(values)
         axes.barh(row, high - low, 0.5, left=low, color=style["color"], alpha=0.25, edgecolor=style["color"])
         axes.plot([middle, middle], [row - 0.3, row + 0.3], color=INK, linewidth=2.5)

@@ -61,7 +61,7 @@ def new_figure(width: float = 7.0, height: float = 4.2, layout: str | None = "co
     return figure
 
 
-def look(index: int) -> dict:
+def curve_style(index: int) -> dict:
     """Color, marker and dash of the curve number `index`."""
     i = index % len(COLORS)
     return {"color": COLORS[i], "marker": MARKERS[i], "linestyle": DASHES[i]}

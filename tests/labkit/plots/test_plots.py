@@ -188,7 +188,7 @@ def test_a_message_must_stay_among_the_ranks():
 
 
 def test_curves_differ_in_grey():
-    looks = [style.look(index) for index in range(len(style.COLORS))]
+    looks = [style.curve_style(index) for index in range(len(style.COLORS))]
     assert len({look["marker"] for look in looks}) == len(looks)
     assert len({str(look["linestyle"]) for look in looks}) == len(looks)
     light = [_lightness(look["color"]) for look in looks]

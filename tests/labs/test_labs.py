@@ -148,7 +148,7 @@ def solved_script(stem: str) -> list[str]:
 @pytest.mark.slow
 @every_lab
 def test_a_learner_comes_through(stem, tmp_path):
-    """In one kernel: each stub is refused, the hint that the refusal recommends is shown, the answer passes."""
+    """One kernel: each stub is refused, the hint that the refusal recommends is shown, the answer passes."""
     how = run([sys.executable, "-m", "tests.labs.visit", stem, str(tmp_path)], tmp_path)
     assert how.returncode == 0, how.stderr[-3000:]
     cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells

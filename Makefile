@@ -45,10 +45,10 @@ lab: setup ## JupyterLab, opened at the first lab (PORT=8888)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)
 
 labs: setup ## write the learner's files and the README's table from solutions/
-	@$(PY) -m labkit labs
+	@$(PY) -m authoring labs
 
 new: setup ## begin a new lab: make new LAB=66_my_topic
-	@$(PY) -m labkit new $(LAB)
+	@$(PY) -m authoring new $(LAB)
 
 run: setup ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1]
 	@$(PY) -m labkit run $(LAB) --np $(NP) $(if $(SOLVED),--solved) $(if $(SET),--set $(SET))
@@ -70,22 +70,22 @@ trace: setup ## open a trace in Perfetto's viewer, offline: make trace FILE=trac
 	@$(PY) -m labkit trace "$(FILE)" $(if $(PORT),--port $(PORT))
 
 reset: setup ## begin a lab afresh, yours is set aside: make reset LAB=40
-	@$(PY) -m labkit reset $(LAB)
+	@$(PY) -m authoring reset $(LAB)
 
 solve: setup ## put one answer into your notebook: make solve LAB=40 EX=40.1
-	@$(PY) -m labkit solve $(LAB) $(EX)
+	@$(PY) -m authoring solve $(LAB) $(EX)
 
 progress: setup ## what you have solved so far
 	@$(PY) -m labkit progress
 
 doctor: setup ## what this machine has, and which lab runs here; with SITE=x: check a cluster
-	@$(PY) -m labkit doctor $(if $(SITE),--site $(SITE)) $(if $(SITE),$(if $(NODES),--nodes $(NODES)) $(if $(PATIENCE),--patience $(PATIENCE)))
+	@$(PY) -m $(if $(SITE),slurm.doctor "$(SITE)" $(if $(NODES),--nodes $(NODES)) $(if $(PATIENCE),--patience $(PATIENCE)),labkit doctor)
 
 site: setup ## a few questions, then slurm/sites/NAME.sh for a new cluster
-	@$(PY) -m labkit site
+	@$(PY) -m slurm.new_site
 
 tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
-	@$(PY) -m labkit tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
+	@$(PY) -m authoring tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
 
 tabletop: setup ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2]
 	@$(TABLETOP) up $(if $(NODES),--nodes "$(NODES)") $(if $(BANDWIDTH),--bandwidth "$(BANDWIDTH)") $(if $(LATENCY),--latency "$(LATENCY)") $(if $(GPUS),--gpus "$(GPUS)") $(TABLE)
@@ -105,14 +105,19 @@ tabletop-heal: setup ## mend a node that failed or was slowed: make tabletop-hea
 tabletop-slow: setup ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
 	@$(TABLETOP) slow --node "$(NODE)" --bandwidth "$(BANDWIDTH)" $(TABLE)
 
-test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
-	@$(PY) -m pytest
+# Two tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
+TWO_AT_A_TIME := -n 2 --dist loadgroup
 
-test-fast: setup-tests lint ## the tests that take a moment (under 3 minutes)
-	@$(PY) -m pytest -m "not slow"
+test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
+	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not alone" || status=$$?; \
+	$(PY) -m pytest -m alone || status=$$?; exit $$status
+
+test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
+	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
+	$(PY) -m pytest -m "alone and not slow" || status=$$?; exit $$status
 
 lint: setup
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m labkit labs --check
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m authoring labs --check
 
 clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 	rm -rf $(VENV) report .pytest_cache .ruff_cache labs/*.egg-info

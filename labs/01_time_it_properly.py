@@ -38,7 +38,8 @@ predict("01.1", first_over_later=...)  # a number; 1 means no difference
 # %%
 torch.set_num_threads(1)  # one thread is disturbed less by what else runs here
 device = world.device()
-pictures, filters = torch.rand(images, 3, 64, 64, device=device), torch.rand(32, 3, 5, 5, device=device)
+pictures = torch.rand(images, 3, 64, 64, device=device)
+filters = torch.rand(32, 3, 5, 5, device=device)
 
 
 def convolution():
@@ -64,7 +65,8 @@ class PretendMachine:
     """A machine whose clock moves only when it works. All times in seconds."""
 
     def __init__(self):
-        self.now = self.queued = 0.0
+        self.now = 0.0
+        self.queued = 0.0
 
     def clock(self):
         return self.now
@@ -73,10 +75,12 @@ class PretendMachine:
         self.now += seconds
 
     def launch(self, seconds):  # like a call on a GPU: it returns after 10 µs, and the work waits in a queue
-        self.now, self.queued = self.now + 10e-6, self.queued + seconds
+        self.now += 10e-6
+        self.queued += seconds
 
     def synchronize(self):  # wait until the queue is empty
-        self.now, self.queued = self.now + self.queued, 0.0
+        self.now += self.queued
+        self.queued = 0.0
 
 
 # %% [markdown]
@@ -140,7 +144,8 @@ if device == "cpu":
     def synchronize():
         queue[0].result()  # the queue is in order: when its last piece of work is done, all is done
 else:
-    matrix, synchronize = torch.rand(4096, 4096, device=device), torch.cuda.synchronize
+    matrix = torch.rand(4096, 4096, device=device)
+    synchronize = torch.cuda.synchronize
 
     def device_call():
         torch.mm(matrix, matrix)
@@ -171,11 +176,16 @@ def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
+def four_samples(warmup):
+    """Your durations of four calls with 0.1 s of work each, on a pretend machine."""
+    machine = PretendMachine()
+    machine.launch(0.5)  # the program before yours has left work in the queue
+    return sample_device(lambda: machine.launch(0.1), machine.synchronize, 4, warmup, machine.clock)
+
+
 with check("01.2"):
     for calls in (3, 0):
-        machine = PretendMachine()
-        machine.launch(0.5)  # the program before yours has left work in the queue
-        got = sample_device(lambda m=machine: m.launch(0.1), machine.synchronize, 4, calls, machine.clock)
+        got = four_samples(warmup=calls)
         expect(np.shape(got) == (4,), f"repeat=4 asks for a list of four durations; you returned {got}.")
         expect(got[1] > 0.09, f"A sample says {1e6 * got[1]:.0f} µs for 0.1 s of work: the launch alone.")
         first = f"With warmup={calls} the first sample is {got[0]:.1f} s, the second {got[1]:.1f} s"
@@ -234,11 +244,11 @@ predict.compare("01.3", mean_ms=np.mean(hiccup), median_ms=np.median(hiccup))
 
 # %%
 yours = summarize(sample_device(convolution, lambda: timing.device_sync(device), repeat, warmup))
-labkit = timing.measure(convolution, repeat=repeat, warmup=warmup, device=device)
+measured = timing.measure(convolution, repeat=repeat, warmup=warmup, device=device)
 print(f"yours:  {timing.human(yours['median'])}, spread {yours['spread']:.0%}, steady: {yours['steady']}")
-print(f"labkit: {labkit}")
-record.add("convolution", seconds=labkit, images=images)
-plots.spread({"first calls, no care": naive, "timing.measure": labkit})
+print(f"labkit: {measured}")
+record.add("convolution", seconds=measured, images=images)
+plots.spread({"first calls, no care": naive, "timing.measure": measured})
 
 # %% [markdown]
 # ## 4. Two programs, one restless machine

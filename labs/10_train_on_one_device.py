@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, hint, lab, models, plots, predict, record, timing, world
+from labkit import check, data, expect, hint, lab, nets, plots, predict, record, timing, world
 
 lab.start("10_train_on_one_device")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -68,15 +68,20 @@ def cross_entropy(logits, labels) -> float:
 
 # %%
 with check("10.1"), np.errstate(all="ignore"):
-    logits, labels = np.random.default_rng(1).normal(size=(6, 4)), np.array([0, 3, 1, 2, 2, 0])
+    logits = np.random.default_rng(1).normal(size=(6, 4))
+    labels = np.array([0, 3, 1, 2, 2, 0])
     got = cross_entropy(logits, labels)
-    right = F.cross_entropy(torch.tensor(logits), torch.tensor(labels)).item()  # PyTorch is the referee
     expect(isinstance(got, (float, np.floating)), f"A batch has one loss, a number. This is {got}.")
-    for factor, cure in ((-1, "mind the minus"), (6, "mean, not sum"), (1 / 4, "divide by images only")):
-        expect(not np.isclose(got, factor * right), f"This is {factor:g} times the right loss: {cure}.")
-    alone = np.mean([cross_entropy(logits[i : i + 1], labels[i : i + 1]) for i in range(6)])
-    expect(np.isclose(got, alone), "The loss of an image depends on its batch: use one entry of its own row.")
-    expect.close(got, right, "the loss")
+    alone = np.array([cross_entropy(logits[i : i + 1], labels[i : i + 1]) for i in range(6)])
+    of_each = np.isclose(got, [alone.mean(), alone.sum()]).any()
+    expect(of_each, "The loss of an image depends on its batch: use one entry of its own row.")
+    right = F.cross_entropy(torch.tensor(logits), torch.tensor(labels)).item()  # PyTorch is the referee
+    slips = {
+        "This is -1 times the right loss: mind the minus": -right,
+        "This is 6 times the right loss: mean, not sum": 6 * right,
+        "This is 0.25 times the right loss: divide by images only": right / 4,
+    }
+    expect.close(got, right, "the loss", slips=slips)
     sure = F.cross_entropy(torch.tensor(1000 * logits), torch.tensor(labels)).item()
     expect.close(cross_entropy(1000 * logits, labels), sure, "logits near 1,000 (exp overflows? log of 0?)")
 predict.compare("10.1", loss_knowing_nothing=cross_entropy(np.zeros((261, 10)), digits.test_y))
@@ -114,25 +119,34 @@ def sgd_step(weights, bias, images, labels, learning_rate) -> None:
 def slopes(loss, array, h=1e-5):
     """Finite differences: how much `loss(array)` changes when one entry at a time moves by h, both ways."""
     moves = h * np.eye(array.size).reshape(-1, *array.shape)
-    return np.reshape([(loss(array + move) - loss(array - move)) / (2 * h) for move in moves], array.shape)
+    changes = [loss(array + move) - loss(array - move) for move in moves]
+    return np.reshape(changes, array.shape) / (2 * h)
 
 
 with check("10.2"):
-    rng, labels = np.random.default_rng(2), np.array([0, 3, 1, 2, 2, 0])
-    images, weights, bias = rng.normal(size=(6, 5)), rng.normal(size=(5, 4)), rng.normal(size=4)
-    w, b = weights.copy(), bias.copy()
-    sgd_step(w, b, images, labels, learning_rate=0.5)
-    by_w = slopes(lambda array: cross_entropy(images @ array + bias, labels), weights)
-    by_b = slopes(lambda array: cross_entropy(images @ weights + array, labels), bias)
-    for name, used, slope in (("weights", (weights - w) / 0.5, by_w), ("bias", (bias - b) / 0.5, by_b)):
+    rng = np.random.default_rng(2)
+    images, labels = rng.normal(size=(6, 5)), np.array([0, 3, 1, 2, 2, 0])
+    weights, bias = rng.normal(size=(5, 4)), rng.normal(size=4)
+    new_weights, new_bias = weights.copy(), bias.copy()
+    sgd_step(new_weights, new_bias, images, labels, learning_rate=0.5)
+    by_weights = slopes(lambda array: cross_entropy(images @ array + bias, labels), weights)
+    by_bias = slopes(lambda array: cross_entropy(images @ weights + array, labels), bias)
+    for name, before, after, slope in (
+        ("weights", weights, new_weights, by_weights),
+        ("bias", bias, new_bias, by_bias),
+    ):
+        used = (before - after) / 0.5
         expect(used.any(), f"The caller's {name} did not change: write into the array with `-=`.")
-        expect(not np.allclose(used, -slope), f"The {name} went uphill: p - y, and subtract.")
-        expect(not np.allclose(used, 6 * slope), f"The {name} followed the gradient of the sum. Divide by N.")
-        expect(not np.allclose(used, slope / 6), f"For the {name} you divide by N twice. Sum over the rows.")
-        expect.close(used, slope, f"the gradient by {name} (expected: finite differences)", rtol=1e-5)
+        slips = {
+            f"The {name} went uphill: p - y, and subtract": -slope,
+            f"The {name} followed the gradient of the sum. Divide by N": 6 * slope,
+            f"For the {name} you divide by N twice. Sum over the rows": slope / 6,
+        }
+        expect.close(used, slope, f"the gradient by {name} (expected: finite differences)", slips=slips)
 
 # %%
-weights, bias, by_hand = np.zeros((64, 10), np.float32), np.zeros(10, np.float32), []
+weights, bias = np.zeros((64, 10), np.float32), np.zeros(10, np.float32)
+by_hand = []
 for epoch in range(epochs):
     for rows in data.batches(len(digits.train_x), batch, epoch, seed=0):
         images, labels = digits.train_x[rows], digits.train_y[rows]
@@ -176,21 +190,26 @@ def train_step(net, optimizer, images, labels) -> float:
 # %%
 train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
 with check("10.3"):
-    net, twin = models.torch_digits().to(device), models.torch_digits().to(device)
+    net, twin = nets.torch_digits().to(device), nets.torch_digits().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    images, labels, losses = train_x[:8], train_y[:8], []
+    images, labels = train_x[:8], train_y[:8]
+    losses = []
     for step in (1, 2, 3, 4):
-        loss, twice = (F.cross_entropy(z, labels) for z in (twin(images), twin(images).softmax(dim=1)))
+        logits = twin(images)
+        loss = F.cross_entropy(logits, labels)
         got = train_step(net, optimizer, images, labels)
         expect(isinstance(got, float), "Return loss.item(): a tensor keeps the recorded operations alive.")
-        expect(not np.isclose(got, 8 * loss.item()), "This is the sum of the losses, not their mean.")
-        expect(not np.isclose(got, twice.item()), "Softmax twice: F.cross_entropy wants logits.")
         expect(got not in losses, "The weights do not move: optimizer.step() comes after backward().")
-        expect.close(got, loss.item(), f"the loss of step {step} (does .grad hold this loss alone?)")
+        slips = {
+            "This is the sum of the losses, not their mean": 8 * loss.item(),
+            "Softmax twice: F.cross_entropy wants logits": F.cross_entropy(logits.softmax(1), labels).item(),
+        }
+        what = f"the loss of step {step} (does .grad hold this loss alone?)"
+        expect.close(got, loss.item(), what, slips=slips)
         losses.append(got)
-        slopes_now = torch.autograd.grad(loss, twin.parameters())
-        for weight, slope in zip(twin.parameters(), slopes_now, strict=True):
-            weight.data -= 0.1 * slope
+        gradients = torch.autograd.grad(loss, twin.parameters())
+        for weight, gradient in zip(twin.parameters(), gradients, strict=True):
+            weight.data -= 0.1 * gradient
 
 # %%
 images, labels = train_x[:batch], train_y[:batch]  # timed with the net of the check, which is used up anyway
@@ -200,8 +219,11 @@ whole = timing.measure(lambda: train_step(net, optimizer, images, labels), devic
 print(f"forward      {forward}\nand backward {both}\nwhole step   {whole}")
 predict.compare("10.3", backward_over_forward=both.median / forward.median - 1)
 record.add("step", seconds=whole, batch=batch)
-net, curve = models.torch_digits().to(device), []
+
+# %%
+net = nets.torch_digits().to(device)
 optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+curve = []
 for epoch in range(epochs):
     for rows in data.batches(len(train_x), batch, epoch, seed=0):
         curve.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
@@ -241,13 +263,15 @@ def accuracy(net, images, labels) -> float:
 
 # %%
 with check("10.4"):
-    seen, probe = [], torch.nn.Sequential(torch.nn.Dropout(0.5), models.torch_digits().to(device))
-    probe.register_forward_hook(lambda net, _, out: seen.append((net.training, out.requires_grad)))
+    probe = torch.nn.Sequential(torch.nn.Dropout(0.5), nets.torch_digits().to(device))
+    calls = []  # of the probe: (in training mode?, recorded?)
+    probe.register_forward_hook(lambda net, _, out: calls.append((net.training, out.requires_grad)))
     right = (probe[1](test_x).argmax(1) == test_y).float().mean().item()
     for mode in (True, False):
         got = accuracy(probe.train(mode), test_x, test_y)
-        expect(not seen[-1][0], "The net was in training mode: dropout wiped out half of each image.")
-        expect(not seen[-1][1], "Operations were recorded for a backward pass. Use torch.inference_mode().")
+        training, recorded = calls[-1]
+        expect(not training, "The net was in training mode: dropout wiped out half of each image.")
+        expect(not recorded, "Operations were recorded for a backward pass. Use torch.inference_mode().")
         expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6)
         expect.equal(probe.training, mode, "net.training after the call (leave it as it was)")
 print(f"{device}: {accuracy(net, test_x, test_y):.1%} of the test digits right")

@@ -10,8 +10,9 @@
 
 # %%
 import numpy as np
-from labkit import benchmarks, check, expect, lab, launch, plots, predict, record, scaling, virtual, world
-from labkit.regimes import two_lines
+from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual, world
+from labkit.timing import benchmarks
+from support import lab22
 
 lab.start("22_latency_and_bandwidth")
 
@@ -57,7 +58,7 @@ predict("22.1", empty_message_us=...)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `if one >= skip: seconds.append((clock() - start) / 2)`, and after the loop `typical = np.median(seconds)`.
+# `if turn >= skip: seconds.append((clock() - start) / 2)`, and after the loop `typical = np.median(seconds)`.
 # </details>
 
 # %%
@@ -69,23 +70,28 @@ def latency(comm, nbytes, rounds, skip, clock):
 
 
 # %%
-def try_trips(comm, nbytes, first):
-    return latency(benchmarks.HeldUp(comm, first) if first else comm, nbytes, 40, 10, comm.Wtime)
+def try_trips(comm, nbytes, held_up):
+    comm = lab22.Interrupted(comm, held_up) if held_up else comm
+    return latency(comm, nbytes, rounds=40, skip=10, clock=comm.Wtime)
 
 
+# What is asked: half a round trip, after the warm-up; all `rounds` values, and their median.
 with check("22.1"):
     for alpha, rate in ((1e-6, 1e9), (20e-6, 1e8)):
         two = virtual.Cluster(nodes=2, machine=virtual.ideal(alpha, rate))
-        for nbytes, first in ((0, 0), (1000, 0), (100_000, 0), (1000, 10)):
-            want, run = alpha + nbytes / rate, two.run(try_trips, nbytes, first)
+        for nbytes, held_up in ((0, 0), (1000, 0), (100_000, 0), (1000, 10)):
+            run = two.run(try_trips, nbytes, held_up)
             got, seconds = run.results[0]
-            who = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
-            who += ", but the first 10 rounds and some later ones are held up by 1 ms" * bool(first)
-            expect.equal(len(seconds), 40, f"{who}: the number of values, with rounds=40 and skip=10")
-            expect(not first or max(seconds[:5]) < 5e-4, f"{who}: one of those 10 is among your values.")
-            expect(not np.isclose(got, 2 * want), f"{who}: you say {got * 1e6:g}, which is there and back.")
-            expect.close(got, want, f"{who}: your latency in seconds", rtol=0.01)
-            expect(run.time > 75 * want, f"{who}: both send at once. Rank 1 must receive before it sends.")
+            want = alpha + nbytes / rate
+            link = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
+            if held_up:
+                link += ", but the first 10 rounds and some later ones are held up by 1 ms"
+            expect.equal(len(seconds), 40, f"{link}: the number of values, with rounds=40 and skip=10")
+            warm = not held_up or max(seconds[:5]) < 5e-4
+            expect(warm, f"{link}: one of those 10 is among your values.")
+            slips = {f"you say {got * 1e6:g}, which is there and back": 2 * want}
+            expect.close(got, want, f"{link}: your latency in seconds", rtol=0.01, slips=slips)
+            expect(run.time > 75 * want, f"{link}: both send at once. Rank 1 must receive before it sends.")
     real = launch.run(benchmarks.sweep, latency, (8,), (51, 5), (), ranks=2)[0]
     got, seconds = next(iter(real.values()))[8]
     expect.close(got, np.median(seconds), "On real ranks, 8 bytes: your number, beside your values' median")
@@ -136,25 +142,37 @@ def bandwidth(comm, nbytes, rounds, skip, clock, window):
 
 
 # %%
-def try_windows(comm, nbytes, window, first=0):
-    return bandwidth(benchmarks.HeldUp(comm, first) if first else comm, nbytes, 20, 10, comm.Wtime, window)
+def try_windows(comm, nbytes, in_flight, held_up=0):
+    comm = lab22.Interrupted(comm, held_up) if held_up else comm
+    return bandwidth(comm, nbytes, rounds=20, skip=10, clock=comm.Wtime, window=in_flight)
 
 
+# What is asked: all bytes of a window, over the time until the one reply, in 10^6 bytes per second.
 with check("22.2"):
     link = virtual.Link(latency=0.8e-6, bandwidth=1e9, overhead=0.1e-6)  # α = latency + 2 overhead = 1 µs
     two = virtual.Cluster(nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6))
-    for nbytes, many in ((500, 64), (1000, 64), (1000, 4)):
-        want = many * nbytes / (many * nbytes / 1e9 + 2e-6 + 4e-9 + 5e-6 * (nbytes > 512)) / 1e6
-        rates = (run := two.run(try_windows, nbytes, many)).results[0]
-        got, who = np.median(rates), f"On a virtual link of 1000 MB/s, {nbytes} bytes, {many} in flight:"
-        expect.equal(len(rates), 20, f"{who} the number of values, with rounds=20 and skip=10")
-        who += f" {got:.6g} MB/s,"
-        expect(got <= 1000, f"{who} more than the link carries. Did you time until the reply? In 10^6 bytes?")
-        expect(abs(got * 1.048576 / want - 1) > 1e-3, f"{who} of 2^20 bytes; MB is 10^6.")
-        expect(got > 0.7 * want, f"{who} not {want:.4g}. Are all started before the first Wait, and counted?")
-        expect.close(got, want, f"{who} which is off", rtol=0.01)
-        expect.equal(run.sent[0], many * run.sent[1], f"{who} but not one reply a window: messages sent")
-    expect(min(two.run(try_windows, 500, 64, 640).results[0]) > 1, "A warm-up round is among your values.")
+    for nbytes, in_flight in ((500, 64), (1000, 64), (1000, 4)):
+        run = two.run(try_windows, nbytes, in_flight)
+        rates = run.results[0]
+        got = np.median(rates)
+        rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)  # there and back, the reply's bytes, a handshake
+        want = in_flight * nbytes / (in_flight * nbytes / 1e9 + rest) / 1e6
+        case = f"On a virtual link of 1000 MB/s, {nbytes} bytes, {in_flight} in flight:"
+        expect.equal(len(rates), 20, f"{case} the number of values, with rounds=20 and skip=10")
+        case += f" {got:.6g} MB/s,"
+        expect(
+            got <= 1000, f"{case} more than the link carries. Did you time until the reply? In 10^6 bytes?"
+        )
+        expect(
+            got > 0.7 * want, f"{case} not {want:.4g}. Are all started before the first Wait, and counted?"
+        )
+        slips = {"that is in units of 2^20 bytes; MB is 10^6": want / 1.048576}
+        expect.close(got, want, f"{case} which is off", rtol=0.01, slips=slips)
+        expect.equal(
+            run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent"
+        )
+    interrupted = two.run(try_windows, 500, 64, 640).results[0]
+    expect(min(interrupted) > 1, "A warm-up round is among your values.")
     launch.run(benchmarks.sweep, bandwidth, (8, 65536), (9, 2), (9, 2), window=8, ranks=2)  # real ranks too
 
 # %%
@@ -202,26 +220,30 @@ def fit(sizes, seconds):
 
 
 # %%
+# What is asked: the line of least relative error, of exact times and of times that are up to 20% off.
 with check("22.3"):
+    n = 2.0 ** np.arange(25)
     for alpha, rate, noise in ((2e-6, 12e9, 0), (50e-6, 1e9, 0), (2e-6, 12e9, 0.2)):
-        n = 2.0 ** np.arange(25)
         times = (alpha + n / rate) * (1 + noise * np.cos(2 * np.arange(25)))
         slope, start = np.polyfit(n, times, 1, w=1 / times)
         kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"
-        right = (start, slope, start / slope)
-        for name, one, true in zip(("α", "β", "n½"), fit(n, times), right, strict=True):
-            expect.close(one, true, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0)
+        wanted = (start, slope, start / slope)
+        for name, got, want in zip(("α", "β", "n½"), fit(n, times), wanted, strict=True):
+            expect.close(got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0)
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
 for where, trips in all_trips.items():
-    one = scaling.fit_alpha_beta(times := {n: seconds for n, (_, seconds) in trips.items()})
-    two = two_lines(typical := {n: median for n, (median, _) in trips.items()}, fit)
-    print(f"{where}: one line, {one}\n{where}: two lines, {two}")
-    plots.bandwidth(times, model={"one line": one, "two lines": two}, title=f"α + nβ, {where}")
+    times = {n: seconds for n, (_, seconds) in trips.items()}
+    medians = {n: median for n, (median, _) in trips.items()}
+    one_line = scaling.fit_alpha_beta(times)
+    two_lines = lab22.two_lines(medians, fit)
+    print(f"{where}: one line, {one_line}\n{where}: two lines, {two_lines}")
+    plots.bandwidth(times, model={"one line": one_line, "two lines": two_lines}, title=f"α + nβ, {where}")
     busy = 1e-6 / np.median(all_rates[where][1])  # seconds per 1-byte message of a window
-    record.add("link", where=where, ranks=2, **two.numbers(typical, busy, step=steps[where][1024]))
-predict.compare("22.3", half_at_bytes=one.half)
+    numbers = two_lines.numbers(medians, busy, step=steps[where][1024])
+    record.add("link", where=where, ranks=2, **numbers)
+predict.compare("22.3", half_at_bytes=one_line.half)
 
 
 # %% [markdown]
@@ -249,25 +271,30 @@ def columns(seconds, nbytes):
 
 
 # %%
+# What is asked: the mean over calls and ranks, and both bandwidths from it, in 10^9 bytes per second.
 with check("22.4"):
     for p in (2, 3, 4, 8, 1):
-        took = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0, -0.003, 0.006])
-        mean, (us, algbw, busbw) = took.mean(), columns(took, 10**8)
-        who = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
-        expect.close(us, mean * 1e6, f"{who} µs")
-        expect.close(algbw, 0.1 / mean, f"{who} algbw in GB/s, of 10^9 bytes")
-        expect.close(busbw, scaling.busbw(0.1, mean, p), f"{who} busbw in GB/s")
+        seconds = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0, -0.003, 0.006])  # [rank, call]
+        mean = seconds.mean()
+        us, algbw, busbw = columns(seconds, 10**8)
+        case = f"{p} ranks, 10^8 bytes, calls of {mean:.3g} s in the mean:"
+        expect.close(us, mean * 1e6, f"{case} µs")
+        expect.close(algbw, 0.1 / mean, f"{case} algbw in GB/s, of 10^9 bytes")
+        expect.close(busbw, scaling.costs.busbw(0.1, mean, p), f"{case} busbw in GB/s")
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
 ranks = max(2, min(4, world.cores()))  # with fewer cores than ranks, most of the time is waiting for a core
 per_rank = launch.run(benchmarks.allreduces, sizes[4:], *call_rounds, ranks=ranks)
-p, took = len(per_rank), {n: np.array([row[n] for row in per_rank]) for n in sizes[4:]}
-rows = {n: columns(took[n], n) for n in took}
+p = len(per_rank)
+seconds = {n: np.array([row[n] for row in per_rank]) for n in sizes[4:]}  # [rank, call] by size
+rows = {n: columns(seconds[n], n) for n in seconds}
 benchmarks.show(f"MPI's allreduce, {p} ranks", ("Avg Latency(us)", "algbw (GB/s)", "busbw (GB/s)"), rows)
 record.add("allreduce", ranks=p, bytes=list(rows), us=[us for us, _, _ in rows.values()], unit="us")
-slowest = {"slowest rank": {n: took[n].max(axis=0) for n in took}}
+slowest = {"slowest rank": {n: seconds[n].max(axis=0) for n in seconds}}
 plots.bandwidth(slowest, factor=2 * (p - 1) / p, what="busbw", title=f"MPI's allreduce on {p} ranks")
+
+# %%
 added = launch.run(benchmarks.additions, [n for n in sizes if n >= 8192], ranks=pair)[0]
 record.add("addition", speed=scaling.fit_alpha_beta(added).bandwidth, bytes=list(added), unit="bytes/s")
 print(*(benchmarks.osu(tool, 2) for tool in ("osu_latency", "osu_bw", "osu_allreduce")), sep="\n")

@@ -13,9 +13,9 @@
 from functools import lru_cache, partial
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
-from labkit.counted import expect_sum
+from labkit.counting import expect_sum
 
 lab.start("24_trees_and_halving")
 
@@ -55,10 +55,12 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %%
 def seats_of(size):
     """The ranks that take part, by seat: as many as the largest power of two up to `size`."""
-    extra = size - (power := 2 ** (size.bit_length() - 1))
+    power = 2 ** (size.bit_length() - 1)
+    extra = size - power
     return [2 * seat + 1 if seat < extra else seat + extra for seat in range(power)]
 
 
+# %%
 def doubling(comm, vector, seats, me):
     """Sum the vectors of the ranks in `seats` (1, 2, 4, 8, … of them), in place. me: this rank's seat."""
     box = np.empty_like(vector)
@@ -66,6 +68,7 @@ def doubling(comm, vector, seats, me):
         raise NotImplementedError("exercise 24.1: Recursive doubling")
 
 
+# %%
 def for_any(comm, vector, among):
     """Run among(comm, vector, seats, seat) on the seated ranks; the others hand in theirs and get the sum."""
     seats = seats_of(comm.size)
@@ -73,11 +76,12 @@ def for_any(comm, vector, among):
 
 
 # %%
-def try_out(function, named, rounds, sent):
+def expect_allreduce(function, named, rounds, sent):
     """The sum, at the price of the closed forms. rounds, sent (vectors): of a power of two of ranks."""
-    late = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
-    everywhere = {"ranks": (1, 2, 4, 8, 16, 3, 5, 6, 7, 12), "machine": late, "what": "the sum"}
-    for (p, length), run in virtual.trials(function, sum, **everywhere).items():
+    strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
+    numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
+    runs = virtual.trials(function, sum, ranks=numbers, machine=strict, what="the sum")
+    for (p, length), run in runs.items():
         power = len(seats_of(p))  # and so many values more or less may be sent where parts are uneven
         extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
         run.expect_sent(at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power)
@@ -86,12 +90,27 @@ def try_out(function, named, rounds, sent):
     launch.run(expect_sum, function, ranks=launch.ranks_here(5), timeout=patience)
 
 
+def doubling_alone(comm, vector):
+    doubling(comm, vector, range(comm.size), comm.rank)
+
+
+def nothing(*positional, **named):
+    """An `among` that does nothing."""
+
+
+def handed_in(vectors):
+    """What is left on 3 ranks by such an `among`: rank 1 works for rank 0 too, rank 2 for itself."""
+    both = vectors[0] + vectors[1]
+    return [both, both, vectors[2]]
+
+
+# %%
+WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_any, among=doubling)}
 with check("24.1"):
-    virtual.trials(lambda comm, v: doubling(comm, v, range(comm.size), comm.rank), sum, ranks=(1, 2, 4, 8))
-    WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_any, among=doubling)}
-    try_out(WAYS["doubling"], "recursive doubling", rounds=np.log2, sent=np.log2)
-    alone = partial(for_any, among=lambda *_, **__: None), lambda v: [v[0] + v[1]] * 2 + [v[2]], [3]
-    virtual.trials(*alone, what="what `for_any` leaves, if its `among` does nothing,")
+    virtual.trials(doubling_alone, sum, ranks=(1, 2, 4, 8))
+    expect_allreduce(WAYS["doubling"], "recursive doubling", rounds=np.log2, sent=np.log2)
+    what = "what `for_any` leaves, if its `among` does nothing,"
+    virtual.trials(partial(for_any, among=nothing), handed_in, ranks=[3], what=what)
 
 # %% [markdown]
 # ### Predict
@@ -125,15 +144,27 @@ predict("24.2", rounds=..., vectors_sent=..., sent_for_two=...)
 # %%
 def halving(comm, vector, seats, me):
     """Sum the vectors of the ranks in `seats` (1, 2, 4, 8, … of them), in place. me: this rank's seat."""
-    box, low, high, trail = np.empty_like(vector), 0, len(vector), []  # trail: (partner, keep, give)
+    box = np.empty_like(vector)
+    low, high = 0, len(vector)
+    trail = []  # (partner, keep, give) of each round
     raise NotImplementedError("exercise 24.2: Halving, then doubling")
 
 
 # %%
+def halving_rounds(p):
+    return 2 * np.log2(p)
+
+
+def halving_sent(p):
+    return 2 * (p - 1) / p
+
+
+WAYS["Rabenseifner"] = partial(for_any, among=halving)
 with check("24.2"):
-    WAYS["Rabenseifner"] = partial(for_any, among=halving)
-    try_out(WAYS["Rabenseifner"], "Rabenseifner", lambda p: 2 * np.log2(p), lambda p: 2 * (p - 1) / p)
-predict.compare("24.2", rounds=2 * np.log2(16), vectors_sent=2 * 15 / 16, sent_for_two=2 * 15 / 16 + 1)
+    expect_allreduce(WAYS["Rabenseifner"], "Rabenseifner", halving_rounds, halving_sent)
+predict.compare(
+    "24.2", rounds=halving_rounds(16), vectors_sent=halving_sent(16), sent_for_two=halving_sent(16) + 1
+)
 
 # %% [markdown]
 # With α seconds a message, β a byte sent, γ a byte added (MPICH's sources, and `labkit.scaling`):
@@ -175,17 +206,20 @@ def crossover(p, alpha, beta, gamma):
 # %%
 def seconds(way, p, nbytes, machine):
     """The way's time on p virtual nodes: 256 values stand for so many bytes."""
-    return virtual.Cluster(p, 1, machine).run(WAYS[way], virtual.vector(np.ones(256), stands_for=nbytes)).time
+    vector = virtual.vector(np.ones(256), stands_for=nbytes)
+    return virtual.Cluster(p, 1, machine).run(WAYS[way], vector).time
 
 
 with check("24.3"):
     for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
-        n, ideal = crossover(p, alpha, 1 / rate, 1 / adding), virtual.ideal(alpha, rate, adding)
+        n = crossover(p, alpha, 1 / rate, 1 / adding)
+        ideal = virtual.ideal(alpha, rate, adding)
         expect.between(n, 1, 1e9, f"Your bytes for p = {p}, α = {alpha:g} s, β = 1 / {rate:g} s")
         case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}: you say {n:.4g} bytes"
-        for part, led, off in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
+        for part, faster, fault in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
             took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
-            expect.equal(min(took, key=took.get), led, f"{case}, too {off}. At {part:.0%} of it, the faster")
+            sentence = f"{case}, too {fault}. At {part:.0%} of it, the faster"
+            expect.equal(min(took, key=took.get), faster, sentence)
 predict.compare("24.3", size_kB=crossover(16, 2e-6, 1 / 10e9, 0) / 1000)
 on_map = {way: {(n, p): seconds(way, p, n, cluster) for p in map_ranks for n in map_sizes} for way in WAYS}
 plots.crossover(on_map, title=f"Who leads on {cluster}, by virtual clock")
@@ -220,17 +254,36 @@ def allreduce_tuned(comm, vector, pick):
 
 
 # %%
+made_up = {  # seconds: ranks -> bytes -> way
+    4: {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}},
+    16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}},
+}
+cases = [(0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling")]
+cases += [(600_000, 9, "Rabenseifner"), (600_000, 3, "ring")]  # bytes, ranks, and the fastest way
+asked = set()  # what `pick` was given
+
+
+def bytes_sent(function, p, length):
+    return virtual.trials(function, sum, ranks=[p], lengths=[length])[p, length].sent_bytes
+
+
+def note_and_pick_tree(nbytes, ranks):
+    asked.add((nbytes, ranks))
+    return "tree"
+
+
+# %%
 with check("24.4"):
-    four = {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}}
-    made_up = {4: four, 16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}}}
-    cases, asked = ((0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling")), []
-    for nbytes, p, way in (*cases, (600_000, 9, "Rabenseifner"), (600_000, 3, "ring")):
+    for nbytes, p, way in cases:
         expect.equal(choose(made_up, nbytes, p), way, f"By `made_up`, for {nbytes} bytes on {p} ranks")
-        both, n = (partial(allreduce_tuned, pick=partial(choose, made_up)), WAYS[way]), nbytes // 8
-        sent = [virtual.trials(one, sum, ranks=[p], lengths=[n])[p, n].sent_bytes for one in both]
-        expect.equal(*sent, f"{nbytes} bytes on {p} ranks, where {way} is fastest: bytes that [rank] sent")
-    virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), lambda *ask: asked.append(ask) or "tree")
-    expect.equal(set(asked), {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given")
+        tuned = partial(allreduce_tuned, pick=partial(choose, made_up))
+        got, want = (bytes_sent(function, p, nbytes // 8) for function in (tuned, WAYS[way]))
+        expect.equal(
+            got, want, f"{nbytes} bytes on {p} ranks, where {way} is fastest: bytes that [rank] sent"
+        )
+    asked.clear()
+    virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), note_and_pick_tree)
+    expect.equal(asked, {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given")
 
 
 # %% [markdown]
@@ -246,8 +299,9 @@ def race(comm, times=None):
     rows = {}
     for n in sizes:
         calls = {way: partial(function, comm, np.zeros(n // 4, np.float32)) for way, function in ways.items()}
+        batch = 1 if n > 16384 else 10
         # Across ranks: comm= starts all together and counts the slowest, so all ranks get the same times.
-        rows[n] = timing.in_turns(calls, comm=comm, repeat=50, seconds=moment, batch=1 if n > 16384 else 10)
+        rows[n] = timing.in_turns(calls, comm=comm, repeat=50, seconds=moment, batch=batch)
     return {way: {n: row[way] for n, row in rows.items()} for way in ways}
 
 
@@ -264,12 +318,21 @@ plots.bandwidth(raced[max(raced)], title=f"Allreduce on {max(raced)} ranks here"
 # Below 1 MPI beats your choice. Where? With its own way, or with one that you forced?
 
 # %%
-ranks, over = max(2, min(4, world.cores())), {}  # more ranks would wait for a core, not for a message
-forced = {"doubling": "recursive_doubling", "Rabenseifner": "reduce_scatter_allgather", "ring": "ring"}
-for label, name in {"MPI's choice": "auto", **(forced if world.launcher() is None else {})}.items():
+ranks = max(2, min(4, world.cores()))  # more ranks would wait for a core, not for a message
+algorithms = {"MPI's choice": "auto"}
+if world.launcher() is None:  # only here can the variable still be set for the ranks
+    algorithms |= {
+        "doubling": "recursive_doubling",
+        "Rabenseifner": "reduce_scatter_allgather",
+        "ring": "ring",
+    }
+compared = {}
+for label, name in algorithms.items():
     row = launch.run(race, times, ranks=ranks, env={"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": name})[0]
-    over[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
-plots.lines(over, logx=True, logy=True, xlabel="bytes", ylabel="time / yours", title=f"MPI on {ranks} ranks")
+    compared[label] = sizes, [row["MPI's own"][n].median / row["your choice"][n].median for n in sizes]
+plots.lines(
+    compared, logx=True, logy=True, xlabel="bytes", ylabel="time / yours", title=f"MPI on {ranks} ranks"
+)
 
 # %% [markdown]
 # ### What you take away

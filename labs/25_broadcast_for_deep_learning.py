@@ -12,15 +12,17 @@
 # %%
 from functools import partial
 from math import ceil, inf, sqrt
+from operator import itemgetter
 
 import numpy as np
-from labkit import check, expect, lab, launch, models, plots, predict, record, scaling, timing, virtual
+from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, timing, virtual
 from labkit.collectives import tree_broadcast
+from labkit.scaling import costs
 
 lab.start("25_broadcast_for_deep_learning")
 
 # %% tags=["parameters"]
-net = "vgg16"  # whose layers are sent: a name of models.layer_table
+net = "vgg16"  # whose layers are sent: a name of nets.layer_table
 where = "k80_fdr"  # the virtual cluster's machine
 many = 128  # ranks of it
 sizes = (1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864, 268435456)  # bytes there
@@ -34,7 +36,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # sends them to all, a message for each layer. Below: p ranks, n bytes, α and β as in lab 22.
 
 # %%
-layers = models.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
+layers = nets.layer_table(net).query("parameters > 0").set_index("layer").parameters * 4  # bytes, float32
 print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes in layers.items()))
 
 
@@ -60,7 +62,8 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # %%
 def scatter_allgather(comm, vector, root):
     """Copy root's `vector` into every rank's."""
-    chunks, me = np.array_split(vector, comm.size), (comm.rank - root) % comm.size
+    chunks = np.array_split(vector, comm.size)
+    me = (comm.rank - root) % comm.size
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     raise NotImplementedError("exercise 25.1: Scatter, then allgather")
 
@@ -68,22 +71,27 @@ def scatter_allgather(comm, vector, root):
 # %%
 alpha, beta = 2e-6, 1e-10  # seconds per message, and per byte (10 GB/s)
 strict = virtual.ideal(alpha, 1 / beta).but(eager=0)  # every Send waits for its Recv, as long messages do
+numbers = (1, 2, 3, 4, 5, 8, 16)  # of ranks
 
 
-def try_out(way, *more, most, ranks=(1, 2, 3, 4, 5, 8, 16), per_node=1):
-    """Try way(comm, vector, root, *more). most(p): how many vectors, messages and rounds. Yields (p, Run)."""
-    for p, root in [(size, root) for size in ranks for root in sorted({0, 1 % size, size - 1})]:
-        case = {"args": (root, *more), "what": f"the vector of root {root}", "ranks_per_node": per_node}
-        case |= {"ranks": [p], "machine": strict}
-        for (_, n), run in virtual.trials(way, lambda v, root=root: v[root], **case).items():
-            run.expect_sent(at_most=most(p)[0], unit=8 * n, rounding=8 * p, named=way.__name__)
-            run.expect_messages(at_most=most(p)[1], named=way.__name__)
-            run.expect_steps(at_most=most(p)[2], named=way.__name__)
-            yield p, run
+def expect_broadcast(way, p, *options, vectors, messages, rounds, per_node=1):
+    """way(comm, vector, root, *options) on p ranks: right, for at most so much a rank. Returns Runs."""
+    runs = []
+    for root in sorted({0, 1 % p, p - 1}):
+        case = {"args": (root, *options), "what": f"the vector of root {root}", "ranks_per_node": per_node}
+        trials = virtual.trials(way, itemgetter(root), ranks=[p], machine=strict, **case)
+        for (_, length), run in trials.items():
+            run.expect_sent(at_most=vectors, unit=8 * length, rounding=8 * p, named=way.__name__)
+            run.expect_messages(at_most=messages, named=way.__name__)
+            run.expect_steps(at_most=rounds, named=way.__name__)
+            runs.append(run)
+    return runs
 
 
 with check("25.1"):
-    list(try_out(scatter_allgather, most=lambda p: (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1))))
+    for p in numbers:
+        both = 2 * (p - 1)  # of a scatter and an allgather
+        expect_broadcast(scatter_allgather, p, vectors=both / p, messages=both, rounds=both)
 
 # %% [markdown]
 # ### Predict
@@ -126,12 +134,15 @@ def chain(comm, vector, root, count):
 
 # %%
 with check("25.2"):
-    for k in (1, 4, 23):
-        list(try_out(chain, k, most=lambda p, k=k: (1, k, p - 2 + k)))
-    cluster, vector = virtual.Cluster(64, machine=strict), virtual.vector(np.zeros(4096), stands_for=1e9)
-    took = [cluster.run(way, vector, 0, *k).time for way, *k in ((chain, 64), (tree_broadcast,))]
-    expect.between(took[0] / (1e9 * beta), 1, 2, "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took")
-    predict.compare("25.2", chain=took[0] / (1e9 * beta), tree=took[1] / (1e9 * beta))
+    for count in (1, 4, 23):
+        for p in numbers:
+            expect_broadcast(chain, p, count, vectors=1, messages=count, rounds=p - 2 + count)
+    cluster = virtual.Cluster(64, machine=strict)
+    vector = virtual.vector(np.zeros(4096), stands_for=1e9)
+    by_chain = cluster.run(chain, vector, 0, 64).time / (1e9 * beta)
+    by_tree = cluster.run(tree_broadcast, vector, 0).time / (1e9 * beta)
+    expect.between(by_chain, 1, 2, "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took")
+    predict.compare("25.2", chain=by_chain, tree=by_tree)
 run = virtual.Cluster(8, machine=strict).run(chain, np.zeros(10**6), 0, 8, trace=True)
 plots.timeline(run, title="8 chunks to 8 ranks: after how many rounds has rank 7 all?")
 
@@ -156,19 +167,28 @@ def best_chunks(nbytes, ranks, alpha, beta):
 
 
 # %%
-layer, every = (float(sorted(layers)[len(layers) // 2]), 64, alpha, beta), np.arange(1, 5000)
+layer = (float(sorted(layers)[len(layers) // 2]), 64, alpha, beta)
+cases = [layer, (4e8, 99, 5e-6, beta), (1e5, 3, 1e-6, 1e-9)]
+cases += [(8, 1, 1, beta), (8, 2, 1, beta), (8, 9, 1, beta)]
 with check("25.3"):
-    for case in (layer, (4e8, 99, 5e-6, beta), (1e5, 3, 1e-6, 1e-9), *((8, p, 1, beta) for p in (1, 2, 9))):
-        k, given = best_chunks(*case), "{:g} bytes, {} ranks, α = {:g} s, β = {:g} s".format(*case)
-        best = int(np.argmin(scaling.chain_broadcast_time(*case, every))) + 1 if case[1] > 2 else 1
-        right = isinstance(k, int | np.integer) and k in range(max(1, best - 1), best + 2)
-        expect(right, f"{given}: the best number of chunks is {best}, a whole number. Got {k!r}.")
+    for nbytes, p, a, b in cases:
+        best = 1
+        if p > 2:
+            tried = np.arange(1, 5000)
+            best = int(tried[np.argmin(costs.chain_broadcast_time(nbytes, p, a, b, tried))])
+        count = best_chunks(nbytes, p, a, b)
+        right = isinstance(count, int | np.integer) and count in range(max(1, best - 1), best + 2)
+        subject = f"{nbytes:g} bytes, {p} ranks, α = {a:g} s, β = {b:g} s"
+        expect(right, f"{subject}: the best number of chunks is {best}, a whole number. Got {count!r}.")
+
+# %%
 tried = sorted({max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)})
 vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
-found = {k: 1e3 * cluster.run(chain, vector, 0, k).time for k in tried}
-curves = {"T(k)": {k: 1e3 * scaling.chain_broadcast_time(*layer, k) for k in tried}, "your chain": found}
+formula = {count: 1e3 * costs.chain_broadcast_time(*layer, count) for count in tried}
+measured = {count: 1e3 * cluster.run(chain, vector, 0, count).time for count in tried}
+curves = {"T(k)": formula, "your chain": measured}
 plots.lines(curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: how wide is the bottom?", logx=True)
-predict.compare("25.3", best_chunks=min(found, key=found.get))
+predict.compare("25.3", best_chunks=min(measured, key=measured.get))
 
 
 # %% [markdown]
@@ -197,22 +217,36 @@ def two_level(comm, vector, root, per_node, inside):
 
 
 # %%
-def try_here(comm, ways):
-    for way, root in [(way, root) for way in ways for root in range(comm.size)]:
-        way(comm, vector := np.arange(1003) + 10000 * comm.rank, root)
-        who = f"On real ranks, the vector of root {root} on rank {comm.rank} of {comm.size}"
-        expect.equal(vector, np.arange(1003) + 10000 * root, who)
+def expect_two_levels(p, per_node, **most):
+    """On p virtual ranks, a chain in one piece inside each node: right, and only what must crosses."""
+    inside = partial(chain, count=1)
+    for run in expect_broadcast(two_level, p, per_node, inside, per_node=per_node, **most):
+        between = sum(messages for messages, _ in run.node_links.values())
+        subject = f"The vector is right {run.where}, {per_node} on a node. But between nodes, the number of"
+        expect.equal(between, p // per_node - 1, f"{subject} messages")
 
 
+def expect_on_ranks(comm, ways):
+    for way in ways:
+        for root in range(comm.size):
+            vector = np.arange(1003) + 10000 * comm.rank
+            way(comm, vector, root)
+            subject = f"On real ranks, the vector of root {root} on rank {comm.rank} of {comm.size}"
+            expect.equal(vector, np.arange(1003) + 10000 * root, subject)
+
+
+# %%
+ranks = launch.ranks_here(4)
+four_chunks = partial(chain, count=4)
 with check("25.4"):
-    for g, ranks, most in ((1, (1, 3, 5), (3, 3, 3)), (2, (2, 4, 16), (4, 4, 4)), (4, (4, 8, 12), (3, 3, 5))):
-        case = {"most": lambda p, most=most: most, "ranks": ranks, "per_node": g}
-        for p, run in try_out(two_level, g, partial(chain, count=1), **case):
-            who = f"The vector is right {run.where}, {g} on a node. But between nodes, the number of messages"
-            expect.equal(sum(messages for messages, _ in run.node_links.values()), p // g - 1, who)
-    ranks, four = launch.ranks_here(4), partial(chain, count=4)
-    ways = [scatter_allgather, four, partial(two_level, per_node=max(1, ranks // 2), inside=four)]
-    launch.run(try_here, ways, ranks=ranks, timeout=10)
+    for p in (1, 3, 5):
+        expect_two_levels(p, per_node=1, vectors=3, messages=3, rounds=3)
+    for p in (2, 4, 16):
+        expect_two_levels(p, per_node=2, vectors=4, messages=4, rounds=4)
+    for p in (4, 8, 12):
+        expect_two_levels(p, per_node=4, vectors=3, messages=3, rounds=5)
+    two_nodes = partial(two_level, per_node=max(1, ranks // 2), inside=four_chunks)
+    launch.run(expect_on_ranks, [scatter_allgather, four_chunks, two_nodes], ranks=ranks, timeout=10)
 
 # %% [markdown]
 # ### Measure
@@ -221,7 +255,8 @@ with check("25.4"):
 
 # %%
 machine = virtual.machine(where)
-g, hop = machine.ranks_per_node, (machine.inside.alpha + machine.handshake, machine.between.beta)
+per_node = machine.ranks_per_node
+hop = machine.inside.alpha + machine.handshake, machine.between.beta
 
 
 def nccl_ring(comm, vector, root, count):
@@ -231,27 +266,39 @@ def nccl_ring(comm, vector, root, count):
 
 def seconds(nbytes, ranks):
     """{way: virtual seconds to broadcast nbytes to so many ranks}."""
-    long, short = (min(best_chunks(nbytes, p, *hop), most_chunks) for p in (ranks, g))
-    ways = {"tree": (tree_broadcast,), "scatter + ring": (scatter_allgather,), "chain": (chain, long)}
-    ways["two-level"] = two_level, g, partial(chain, count=short)
-    on, vector = virtual.Cluster.of(ranks, g, machine), virtual.vector(np.zeros(1 << 14), stands_for=nbytes)
-    times = {name: on.run(way, vector, 0, *more).time for name, (way, *more) in ways.items()}
+    vector = virtual.vector(np.zeros(1 << 14), stands_for=nbytes)
+    over_all, in_node = (min(best_chunks(nbytes, p, *hop), most_chunks) for p in (ranks, per_node))
+    ways = {
+        "tree": tree_broadcast,
+        "scatter + ring": scatter_allgather,
+        "chain": partial(chain, count=over_all),
+        "two-level": partial(two_level, per_node=per_node, inside=partial(chain, count=in_node)),
+    }
+    cluster = virtual.Cluster.of(ranks, per_node, machine)
+    times = {name: cluster.run(way, vector, 0).time for name, way in ways.items()}
     nccl = partial(nccl_ring, count=min(ceil(nbytes / 2**18), most_chunks))  # chunks of 256 KiB
-    on = virtual.Cluster.of(ranks, g, machine.but(eager=inf))
-    return times | {"with NCCL": on.run(two_level, vector, 0, g, nccl).time}
+    cluster = virtual.Cluster.of(ranks, per_node, machine.but(eager=inf))
+    times["with NCCL"] = cluster.run(two_level, vector, 0, per_node, nccl).time
+    return times
 
 
+# %%
 table = {}
-for p, n in [(g * 2**i, n) for i in range((many // g).bit_length()) for n in sizes]:
-    for way, time in seconds(n, p).items():
-        table.setdefault(way, {})[n, p] = time
+for doubled in range((many // per_node).bit_length()):
+    p = per_node * 2**doubled
+    for n in sizes:
+        for way, time in seconds(n, p).items():
+            table.setdefault(way, {})[n, p] = time
 plots.crossover(table, title=f"The fastest broadcast on {where}")
 curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
-for p in (g, many):
+for p in (per_node, many):
     ratio = max(table["with NCCL"][n, p] / min(row[n, p] for row in table.values()) for n in sizes)
     print(f"{p} ranks: with NCCL up to {ratio:.1f} times as long as the best.")
-step, big = {layer: seconds(nbytes, many) for layer, nbytes in layers.items()}, layers.idxmax()
+
+# %%
+step = {layer: seconds(nbytes, many) for layer, nbytes in layers.items()}
+big = layers.idxmax()
 total = {way: 1e3 * sum(row[way] for row in step.values()) for way in step[big]}
 parts = {way: {big: 1e3 * step[big][way], "the rest": ms - 1e3 * step[big][way]} for way, ms in total.items()}
 plots.bars(parts, ylabel="ms a step", title=f"{net} to {many} ranks of {where}: which layer decides?")
@@ -273,17 +320,27 @@ print(f"The best per layer saves {saved:.1f} ms against NCCL: 7 %, were a step {
 
 # %%
 def compare(comm):
-    own = {"tree": tree_broadcast, "scatter": scatter_allgather, "chain": four, "MPI": type(comm).Bcast}
-    # Across ranks: the slowest counts.
-    turns, vectors = partial(timing.in_turns, comm=comm), [np.zeros(n, np.uint8) for n in sizes_here]
-    return {v.nbytes: turns({way: partial(fn, comm, v, 0) for way, fn in own.items()}) for v in vectors}
+    ways = {
+        "tree": tree_broadcast,
+        "scatter": scatter_allgather,
+        "chain": four_chunks,
+        "MPI": type(comm).Bcast,
+    }
+    rows = {}
+    for nbytes in sizes_here:
+        vector = np.zeros(nbytes, np.uint8)
+        # Across ranks: the slowest counts.
+        calls = {name: partial(way, comm, vector, 0) for name, way in ways.items()}
+        rows[nbytes] = timing.in_turns(calls, comm=comm)
+    return rows
 
 
-real = launch.run(compare, ranks=4)[0]
+real = launch.run(compare, ranks=ranks)[0]
 curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_here[0]]}
-plots.bandwidth(curves, title=f"Broadcast on {launch.ranks_here(4)} real ranks: does cutting pay here?")
-for way, n in [(way, n) for way in curves for n in sizes_here]:
-    record.add("broadcast", way=way, ranks=launch.ranks_here(4), bytes=n, seconds=curves[way][n])
+plots.bandwidth(curves, title=f"Broadcast on {ranks} real ranks: does cutting pay here?")
+for way, row in curves.items():
+    for n, time in row.items():
+        record.add("broadcast", way=way, ranks=ranks, bytes=n, seconds=time)
 
 # %% [markdown]
 # ### What you take away

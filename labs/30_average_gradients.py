@@ -14,8 +14,8 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, models, plots, predict, record, timing, world
-from labkit.counted import Tally, on_every_size
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, world
+from labkit.counting import CallLog, on_every_size
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("30_average_gradients")
@@ -37,7 +37,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 def train_alone():
     """One process. Returns the loss of every step."""
     images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
-    net = models.torch_digits(models.start_weights(seed=0)).to(world.device())
+    net = nets.torch_digits(nets.start_weights(seed=0)).to(world.device())
     optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
@@ -100,7 +100,7 @@ with check("30.1"):
         expect(np.isin(together, rows).all(), f"With {size} ranks, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
         expect(not twice, f"With {size} ranks, {twice} images are seen twice, and as many by nobody.")
-    net_values = to_vector(models.torch_digits().parameters())
+    net_values = to_vector(nets.torch_digits().parameters())
     predict.compare("30.1", images_per_rank=batch // 4, values_averaged=len(net_values))
 
 
@@ -126,7 +126,7 @@ def start_equal(comm, net):
 
 # %%
 def try_start(comm):
-    net = models.torch_digits(models.start_weights(seed=comm.rank)).to(world.device())
+    net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
     from_vector(to_vector(net.parameters()) + 0.1 * comm.rank, net.parameters())  # biases differ too
     before = comm.bcast({name: to_vector([one]) for name, one in net.named_parameters()}, root=0)
     start_equal(comm, net)
@@ -162,18 +162,18 @@ def average_gradients(comm, net):
 
 # %%
 def try_average(comm):
-    net, tally = models.torch_digits().to(world.device()), Tally(comm)
+    net, log = nets.torch_digits().to(world.device()), CallLog(comm)
     for weight in net.parameters():
         weight.grad = torch.rand(weight.shape, generator=torch.Generator().manual_seed(comm.rank)).to(weight)
     mine = {name: to_vector([one.grad]) for name, one in net.named_parameters()}
-    average_gradients(tally, net)
+    average_gradients(log, net)
     for name, weight in net.named_parameters():
         got, want = to_vector([weight.grad]), sum(comm.allgather(mine[name])) / comm.size
         who = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
         expect(comm.size == 1 or not np.allclose(got, want * comm.size), f"{who}: the sum, not the mean.")
         expect(comm.size == 1 or not np.array_equal(got, mine[name]), f"{who}: still this rank's own.")
         expect.close(got, want, who)
-    return len(tally.calls)
+    return len(log.calls)
 
 
 with check("30.3"):
@@ -200,7 +200,7 @@ with check("30.3"):
 def train(comm, average=average_gradients):
     """Data-parallel SGD. Returns the global loss of every step, and this rank's weights at the end."""
     images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
-    net = models.torch_digits(models.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
+    net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
     start_equal(comm, net)
     optimizer, losses = torch.optim.SGD(net.parameters(), lr=learning_rate), []
     for epoch in range(epochs):
@@ -251,7 +251,7 @@ predict("30.4", percent_for_average=...)
 
 def step_times(comm):
     """Milliseconds of the two parts of a step."""
-    net, rows = models.torch_digits().to(world.device()), my_share(np.arange(batch), comm.rank, comm.size)
+    net, rows = nets.torch_digits().to(world.device()), my_share(np.arange(batch), comm.rank, comm.size)
     images, labels = (torch.tensor(part[rows], device=world.device()) for part in data.digits()[:2])
     compute = timing.measure(lambda: F.cross_entropy(net(images), labels).backward(), comm=comm)
     average = timing.measure(lambda: average_gradients(comm, net), comm=comm)

@@ -10,11 +10,10 @@
 # Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 30
 
 # %%
-from functools import partial
-
 import numpy as np
-from labkit import check, lab, large_batch, launch, plots, predict, record
-from labkit.counted import on_every_size
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, virtual
+from labkit.counting import on_every_size
+from support import lab34
 
 lab.start("34_large_batch")
 
@@ -84,8 +83,17 @@ def learning_rate(step, batch, base, power, warm_up, epochs, images=1536, base_b
 
 
 # %%
-with check("34.1"):  # seven trainings; steps in the warm-up, at its end, later, and the last
-    large_batch.expect_rate(learning_rate)
+# What is asked: the rates of seven trainings, at steps in the warm-up, at its end, later, and at the last.
+with check("34.1"):
+    for training in lab34.SCHEDULES:  # batch, base, power, warm_up, epochs, images, base_batch
+        for step in training.steps():
+            expect.close(
+                learning_rate(step, *training),
+                training.rate(step),
+                f"{training}: the rate of step {step} of {training.total}",
+                rtol=1e-9,
+                slips=training.slips(step),
+            )
 
 
 # %% [markdown]
@@ -97,32 +105,43 @@ def plan(base, power, warm_up):
     return lambda step, batch: learning_rate(step, batch, base, power, warm_up, epochs)
 
 
-def show(found, title=None):
-    right = {way: {b: [one.right for one in row] for b, row in rows.items()} for way, rows in found.items()}
+def show(trained, title=None):
+    right = {
+        way: {batch: [training.right for training in row] for batch, row in rows.items()}
+        for way, rows in trained.items()
+    }
     if title:
         plots.lines(right, xlabel="images per step", ylabel="test images right (%)", title=title, logx=True)
     for way, rows in right.items():
         print(f"{way:>20}", *(f"{b}: {min(row):.0f}-{max(row):.0f}" for b, row in rows.items()), sep="   ")
-        until = [[one.epochs_to_goal for one in row] for row in found[way].values()]
+        until = [[training.epochs_to_goal for training in row] for row in trained[way].values()]
         fields = {"batches": list(rows), "right": list(rows.values()), "goal": goal, "epochs_to_goal": until}
         record.add("accuracy", unit="%", way=way, epochs=epochs, seeds=seeds, **fields)
 
 
 def holds(rows):
     """The largest batch up to which the median stays within 2 % of the smallest batch's."""
-    middle = {batch: np.median([one.right for one in row]) for batch, row in rows.items()}
-    return max(b for b in batches if all(middle[c] >= middle[batches[0]] - 2 for c in batches if c <= b))
+    middle = {batch: np.median([training.right for training in row]) for batch, row in rows.items()}
+    enough = middle[batches[0]] - 2
+    return max(batch for batch in batches if all(middle[b] >= enough for b in batches if b <= batch))
 
 
 ways = {"SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)), "SGD, linear": (sgd, plan(sgd_rate, 1, 0))}
 ways["SGD, linear, warm-up"] = sgd, plan(sgd_rate, 1, warm)
-found = large_batch.sweep(ways, batches, seeds, epochs, goal)
-show(found, f"{epochs} epochs of the digits")
-plain, climbing = (holds(found[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
+trained = lab34.sweep(ways, batches, seeds, epochs, goal)
+show(trained, f"{epochs} epochs of the digits")
+plain, climbing = (holds(trained[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
 predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
-net = [(w, large_batch.gradient(w, *large_batch.digits()[:2])) for w in map(large_batch.start_weights, seeds)]
-sizes = [[np.linalg.norm(w) / np.linalg.norm(g) for w, g in zip(*pair, strict=True)][::2] for pair in net]
-print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", np.mean(sizes, axis=0).round(1))
+
+# %%
+digits = data.digits()
+ratios = []
+for seed in seeds:
+    weights = lab34.start_weights(seed)
+    gradient = nets.gradient(weights, digits.train_x, digits.train_y)
+    matrices = list(zip(weights, gradient, strict=True))[::2]
+    ratios.append([np.linalg.norm(w) / np.linalg.norm(g) for w, g in matrices])
+print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", np.mean(ratios, axis=0).round(1))
 
 
 # %% [markdown]
@@ -156,8 +175,23 @@ def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
 
 
 # %%
-with check("34.2"):  # gradients 1,000 times as large; four steps with and without decay, momentum; norms of 0
-    large_batch.expect_lars(lars)
+# What is asked: the gradient's size has no say in matrices; the weights after each step, norms of 0 included.
+with check("34.2"):
+    moved, more = (lab34.distances(lars, factor) for factor in (1, 1000))
+    expect(all(moved), "After a step a matrix is what it was: change the caller's arrays in place, `w -= …`.")
+    what = "How far matrices move, with gradients 1,000 times as large"
+    expect.close(more, moved, what, because="With LARS the gradient's size has no say, in matrices")
+    for case in lab34.lars_steps():
+        for step, weights in enumerate(case.walk(lars)):
+            expect.close(
+                weights,
+                case.want[step],
+                f"{case.what}, step {step + 1}: weights",
+                rtol=1e-6,
+                atol=1e-12,
+                slips=case.slips(step),
+                because=case.because,
+            )
 
 
 # %% [markdown]
@@ -185,8 +219,19 @@ def lamb(weights, gradients, state, rate, decay=1e-4, betas=(0.9, 0.999), eps=1e
 
 
 # %%
-with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norms of 0
-    large_batch.expect_lamb(lamb)
+# What is asked: the weights after each of four steps, with and without decay, and where norms are 0.
+with check("34.3"):
+    for case in lab34.lamb_steps():
+        for step, weights in enumerate(case.walk(lamb)):
+            expect.close(
+                weights,
+                case.want[step],
+                f"{case.what}, step {step + 1}: weights",
+                rtol=1e-6,
+                atol=1e-12,
+                slips=case.slips(step),
+                because=case.because,
+            )
 
 # %% [markdown]
 # ### Measure: do they carry further?
@@ -200,10 +245,10 @@ with check("34.3"):  # four steps, against Adam's and the ratio's formulas; norm
 more = {"SGD, square root": (sgd, plan(sgd_rate, 0.5, warm))}
 more["LARS, linear"] = lars, plan(lars_rate, 1, warm)
 more["LAMB, linear"] = lamb, plan(lamb_rate, 1, warm)
-found |= large_batch.sweep(more, batches, seeds, epochs, goal)
-show({way: found[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
+trained |= lab34.sweep(more, batches, seeds, epochs, goal)
+show({way: trained[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
 fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
-show(large_batch.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
+show(lab34.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
 
 
 # %% [markdown]
@@ -215,9 +260,9 @@ show(large_batch.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
 #
 # ### Exercise 34.4 · The same step on many ranks
 # Each rank has an equal part of the batch, and all must take the step that one process would take. What must
-# be averaged, and when? `large_batch.gradient(weights, images, labels)` is a list of arrays,
-# `large_batch.join(arrays)` one vector of them, `large_batch.cut(vector, weights)` arrays again. Trainings
-# are in float32, the check's mostly in float64: a buffer needs the gradient's dtype. 4 lines, one call.
+# be averaged, and when? `nets.gradient(weights, images, labels)` is a list of arrays, `nets.join(arrays)` one
+# vector of them, `nets.cut(vector, weights)` arrays again. Trainings are in float32, the check's mostly in
+# float64: a buffer needs the gradient's dtype. 4 lines, one call.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -226,8 +271,8 @@ show(large_batch.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `mine = large_batch.join(large_batch.gradient(…))`, an `Allreduce` into `total = np.empty_like(mine)`, then
-# `update(weights, large_batch.cut(total / comm.size, weights), state, rate)`.
+# `own = nets.join(nets.gradient(…))`, an `Allreduce` into `total = np.empty_like(own)`, then
+# `update(weights, nets.cut(total / comm.size, weights), state, rate)`.
 # </details>
 
 # %%
@@ -237,12 +282,80 @@ def parallel_step(comm, weights, images, labels, update, state, rate):
 
 
 # %%
-updates, ranks = {"SGD": sgd, "LARS": lars, "LAMB": lamb}, launch.ranks_here(workers)
-with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, against one process
+updates = {"SGD": sgd, "LARS": lars, "LAMB": lamb}
+
+
+def expect_one_process(ranks, name, where):
+    """ranks: what each rank did in three steps. The same as one process, with one call of MPI a step?"""
+    p = len(ranks)
+    for step, alone in enumerate(lab34.one_process(updates[name], p)):
+        for rank, seen in enumerate(ranks):
+            at = f"{name} on {where}, step {step + 1}, rank {rank}"
+            calls = "calls of update in three steps"
+            expect.equal(len(seen.gradients), 3, f"{at}: {calls}", because="Every rank calls it once a step")
+            dtypes = {str(gradient.dtype) for gradient in seen.gradients[step]}
+            like = "A buffer is to be like the gradient: np.empty_like(own)"
+            expect.equal(dtypes, {"float64"}, f"{at}: dtypes of the gradient given to update", because=like)
+            expect_mean(seen.gradients[step], alone, rank, at)
+            expect.close(
+                seen.weights[step],
+                alone.after,
+                f"{at}: the weights, while the gradients given to update were right",
+                rtol=1e-6,
+                atol=1e-10,
+                slips={"they are what they were: give update those of the caller, no copy": alone.before},
+                because="Is `state` the caller's own?",
+            )
+    calls = [len(seen.calls) for seen in ranks]
+    enough = "One Allreduce a step is enough: join the gradients."
+    expect(
+        p == 1 or max(calls) <= 3, f"{name} on {where}: calls of MPI by rank, in 3 steps: {calls}. {enough}"
+    )
+
+
+def expect_mean(gradient, alone, rank, at):
+    """gradient: what update got. The gradient of the whole batch?"""
+    p = len(alone.own)
+    expect.close(
+        gradient,
+        alone.gradient,
+        f"{at}: the gradient given to update",
+        rtol=1e-6,
+        atol=1e-10,
+        slips={
+            "this is the rank's own gradient; an update needs the norm of the mean, so average first": (
+                alone.own[rank]
+            ),
+            "this is the sum over the ranks, not the mean; LARS hides that in matrices, not in biases": [
+                p * part for part in alone.gradient
+            ],
+            f"this is the rank's own gradient / {p}: use what Allreduce receives": [
+                part / p for part in alone.own[rank]
+            ],
+            "it is a mean over the images already: divide the sum by the ranks alone": [
+                part / alone.images for part in alone.gradient
+            ],
+            "it is a mean over the images already: divide the sum by the ranks, not by the images": [
+                part * p / alone.images for part in alone.gradient
+            ],
+        },
+    )
+
+
+def try_parallel(comm):
+    for name, update in updates.items():
+        seen = comm.allgather(lab34.three_steps(comm, parallel_step, update))
+        expect_one_process(seen, name, f"{comm.size} real ranks")
+
+
+# %%
+# What is asked: three steps on 1 to 4 virtual ranks, then on real ones, are those of one process.
+with check("34.4"):
     for p in (1, 2, 3, 4):
-        large_batch.expect_parallel(parallel_step, updates, p)
-    trial = partial(large_batch.try_parallel, step=parallel_step, updates=updates)
-    launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
+        for name, update in updates.items():
+            run = virtual.Cluster(nodes=p).run(lab34.three_steps, parallel_step, update)
+            expect_one_process(run.results, name, f"{p} virtual ranks")
+    launch.run(on_every_size, try_parallel, ranks=launch.ranks_here(workers), timeout=patience)
 
 # %% [markdown]
 # ### Predict
@@ -255,10 +368,10 @@ with check("34.4"):  # three steps on 1 to 4 virtual ranks, then on real ones, a
 predict("34.4", epoch_times_as_fast=..., goal_times_as_soon=...)
 
 # %%
-computing = large_batch.step_times(updates, images=batches[0])
-seconds = {way: computing[way.split(",")[0]].median for way in found}
-times = large_batch.times_to_goal(found, seconds, batches[0], machine)
-epoch, goals = large_batch.speed_ups(times, "SGD, rate kept")
+computing = lab34.step_times(updates, images=batches[0])
+seconds = {way: computing[way.split(",")[0]].median for way in trained}
+times = lab34.times_to_goal(trained, seconds, batches[0], machine)
+epoch, goals = lab34.speed_ups(times, "SGD, rate kept")
 goals.pop("SGD, linear", None)  # a curve less
 curves = {f"{goal} %: {way}": rows for way, rows in goals.items()} | {"an epoch": epoch}
 axes = {"xlabel": f"images per step, {batches[0]} a GPU", "ylabel": "times as fast as SGD on 1 GPU"}
@@ -269,7 +382,9 @@ for name, time in computing.items():
 for way, rows in times.items():
     fields = dict(zip(("epoch", "goal"), zip(*rows.values(), strict=True), strict=True))
     record.add("times", unit="s", way=way, batches=list(rows), gpu=batches[0], machine=machine, **fields)
-best = {f"{way}, batch {b}, GPUs: {b // batches[0]}": g for way, row in goals.items() for b, g in row.items()}
+best = {}
+for way, row in goals.items():
+    best |= {f"{way}, batch {batch}, GPUs: {batch // batches[0]}": gain for batch, gain in row.items()}
 soonest = max(best, key=best.get, default="SGD on 1 GPU does not get there")
 print(f"{goal} % of the test images, soonest: {soonest}")
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best.get(soonest, 0))

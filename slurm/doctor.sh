@@ -8,4 +8,4 @@ read_site doctor
 [[ -x $2 ]] || stop "On $(hostname) there is no $2 that can be run."
 export PYTHONPATH="$PWD/labs${PYTHONPATH:+:$PYTHONPATH}"
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
-exec "$2" -m labkit._site_node "$1"
+exec "$2" -m slurm.doctor.node "$1"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by the batch scripts, which then call `launch NN_name`. Reads the site file, loads its modules and
-# hands over to labkit.jobrun, which looks at the node, starts the ranks and ends as they end.
+# hands over to slurm.job, which looks at the node, starts the ranks and ends as they end.
 # Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", TRANSPORT, LABKIT_HOME.
 set -euo pipefail
 
@@ -53,5 +53,5 @@ launch() {
     export PYTHONPATH="$PWD/labs${PYTHONPATH:+:$PYTHONPATH}"
     export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}" # srun takes no cores per rank from the job since 22.05
     export SLURM_EXPORT_ENV=ALL                           # after `sbatch --export=…` ranks would miss the rest
-    exec "$python" -m labkit.jobrun "$1"
+    exec "$python" -m slurm.job "$1"
 }

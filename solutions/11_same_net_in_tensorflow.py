@@ -14,7 +14,7 @@ import os
 import shutil
 
 import numpy as np
-from labkit import check, data, expect, hint, lab, models, plots, predict, record, timing
+from labkit import check, data, expect, hint, lab, nets, plots, predict, record, timing
 
 lab.start("11_same_net_in_tensorflow")
 import keras  # after lab.start, which turns off TensorFlow's start-up messages
@@ -39,7 +39,7 @@ digits = data.digits()
 orders = [np.concatenate(data.batches(len(digits.train_x), batch, epoch, seed=0)) for epoch in range(epochs)]
 steps = [(digits.train_x[rows], digits.train_y[rows]) for rows in np.reshape(orders, (-1, batch))]
 
-twin = models.torch_digits()
+twin = nets.torch_digits()
 optimizer = torch.optim.SGD(twin.parameters(), lr=learning_rate)
 torch_curve = []
 for images, labels in steps:
@@ -94,14 +94,14 @@ def train_step(net, optimizer, images, labels):
 
 # %%
 with check("11.1"):
-    net, optimizer = models.keras_digits(), keras.optimizers.SGD(learning_rate)
+    net, optimizer = nets.keras_digits(), keras.optimizers.SGD(learning_rate)
     unsaid = keras.losses.SparseCategoricalCrossentropy()(steps[0][1], net(steps[0][0]))
     eager = [train_step(net, optimizer, *one) for one in steps]
     expect(tf.is_tensor(eager[0]) and eager[0].ndim == 0, "Return the loss, one tensor without axes.")
     expect(not np.isclose(eager[0], unsaid), "The loss took logits for probabilities: from_logits=True.")
     expect(not np.isclose(eager[0], batch * torch_curve[0]), "This is the sum over the images, not the mean.")
     expect.close(eager[0], torch_curve[0], "the loss of step 1, before its update")
-    moved = np.any(net.get_weights()[0] != models.start_weights()[0])
+    moved = np.any(net.get_weights()[0] != nets.start_weights()[0])
     expect(moved, "The weights do not move: apply the gradients to net.trainable_variables.")
     expect.close(eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6)
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
@@ -168,7 +168,7 @@ def make_step(net):
 
 # %%
 with check("11.2"):
-    net, twin, traced = models.keras_digits(), models.keras_digits(), []
+    net, twin, traced = nets.keras_digits(), nets.keras_digits(), []
     forward, step = net.call, make_step(net)
     net.call = lambda *inputs, **more: traced.append(call) or forward(*inputs, **more)  # note each run
     calls = [(128, 0.2), (128, 0.1), (128, 0.05), (37, 0.05), (1, 0.2), (128, 0.2)]
@@ -193,7 +193,7 @@ def total(x):
 for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
     total(x)
 print(*seen, sep="\n")
-graph_step, one = tf.function(train_step), (models.keras_digits(), keras.optimizers.SGD(0.2), *steps[0])
+graph_step, one = tf.function(train_step), (nets.keras_digits(), keras.optimizers.SGD(0.2), *steps[0])
 speed = timing.ratio(lambda: train_step(*one).numpy(), lambda: graph_step(*one).numpy())
 print(f"eager {speed.a}\ngraph {speed.b}\nratio {speed}")
 record.add("eager_over_graph", value=speed.median, batch=batch)
@@ -277,7 +277,7 @@ def fit_losses(net, orders) -> list[float]:
 
 # %%
 with check("11.3"):
-    net = models.keras_digits()
+    net = nets.keras_digits()
     got, want = fit_losses(net, orders), np.reshape(torch_curve, (epochs, -1)).mean(axis=1)
     expect(np.shape(got) == (epochs,), f"One number for each epoch, please: {epochs}, not {np.shape(got)}.")
     done, off = int(net.optimizer.iterations), abs(got[0] / want[0] - 1)

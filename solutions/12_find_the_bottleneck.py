@@ -12,9 +12,11 @@
 # %%
 from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, lab, plots, predict, profiling, record, roofline, timing, world
+from labkit import check, expect, hint, lab, plots, predict, profiling, record, timing, world
+from support import lab12
 
 lab.start("12_find_the_bottleneck")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -55,7 +57,7 @@ compiled = True  # also try torch.compile, which takes some ten seconds
 
 
 # %%
-roofline.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
+lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
 print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
 predict("12.1", one_image=0.5, many_images=64)  # flops per byte
@@ -81,10 +83,26 @@ def conv_cost(batch, channels, height, width, filters, kernel, stride, padding, 
 
 
 # %%
-with check("12.1"):  # PyTorch is the referee: its count of flops, its tensors' bytes; float32 and float16
-    roofline.expect_costs(linear_cost, conv_cost)
-intensity = [flops / moved for flops, moved in (linear_cost(n, 4096, 4096, 4) for n in (1, 128))]
-predict.compare("12.1", one_image=intensity[0], many_images=intensity[1])
+# What is asked: PyTorch's own count of flops, and the bytes of its tensors, for layers of odd shapes, with
+# strides and padding, in float32 and float16.
+with check("12.1"):
+    for trial in lab12.trial_layers():
+        cost = {"linear": linear_cost, "conv": conv_cost}[trial.kind](*trial.arguments, trial.size)
+        expect(np.shape(cost) == (2,), "Return two numbers: flops, bytes.")
+        flops, moved = cost
+        wrong_flops = {
+            "the other way round: flops first, then bytes": trial.nbytes,
+            "a multiply-add is two operations": trial.flops / 2,
+            "each multiply-add twice?": trial.flops * 2,
+        }
+        expect.equal(flops, trial.flops, f"flops of {trial}", slips=wrong_flops)
+        sizes = f"bytes of {trial}, {trial.size} a number"
+        expect.equal(moved, trial.nbytes, sizes, slips=trial.wrong_bytes())
+
+# %%
+one_image, many_images = (linear_cost(n, 4096, 4096, 4) for n in (1, 128))  # flops, bytes
+intensities = {"one_image": one_image[0] / one_image[1], "many_images": many_images[0] / many_images[1]}
+predict.compare("12.1", **intensities)
 
 # %% [markdown]
 # ## The two roofs
@@ -132,9 +150,65 @@ def memory_bandwidth(nbytes, device):
 
 
 # %%
+# `lab12.watch` calls your function with another clock. It counts what the timed call does, insists on
+# device=device, a warm-up and at least five runs, and tells known times, whose median is 2 s.
+
+
+def expect_product():
+    """The timed call is one product of two n x n float32 matrices, and 2 n³ over the median is returned."""
+    timed = lab12.watch(matrix_peak, 97, device)
+    others = timed.others("mm", "matmul", "bmm")
+    expect(timed.flops, "The call that you time does no product of two matrices in PyTorch.")
+    expect(not others, f"The call that you time does more than a product: {others}.")
+    because = "are both n x n, whatever n is?"
+    expect.equal(timed.flops, 2 * 97**3, "For n=97, the operations of a product", because=because)
+    expect.equal(timed.types, ["float32"], "Types of the numbers (the layers will use torch.float32)")
+    expect(isinstance(timed.result, float), f"Return one number, flops per second. This is {timed.result!r}.")
+    what = "flops per second (in this check the median run takes 2 s)"
+    wrong = lab12.wrong_rates(timed.flops, "flops", half="a multiply-add is two operations")
+    expect.close(timed.result, timed.flops / 2, what, slips=wrong)
+
+
+# %%
+def expect_copy():
+    """The timed call copies a dense, filled array of 120,004 bytes; returned are bytes moved over the median."""
+    timed = lab12.watch(memory_bandwidth, 120_004, device)
+    expect(timed.moved, "The call that you time moves no numbers: a view is not a copy.")
+    expect(
+        not timed.fresh, "Each call makes a new tensor, and finding memory takes time. Write to an old one."
+    )
+    expect(not timed.onto_itself, "Source and target are one array: PyTorch sees that and copies nothing.")
+    gaps = "The array that is read has gaps, or one number many times: take one without slices and expand."
+    expect(timed.dense, gaps)
+    size = f"The array that is read has {timed.read} bytes, not 120004"
+    expect(timed.read > 0.99 * 120_004, f"{size}: too near a cache.")
+    expect(timed.read < 1.01 * 120_004, f"{size}: a float32 has 4 bytes.")
+    zeros = "The array that is read was not written, or with zeros: the system may have one page for it all"
+    expect(timed.filled, f"{zeros}. Fill it, with torch.ones for example.")
+    expect(isinstance(timed.result, float), f"Return one number, bytes per second. This is {timed.result!r}.")
+    what = "bytes per second (in this check the median run takes 2 s)"
+    wrong = lab12.wrong_rates(timed.moved, "bytes", half="what is read and what is written, both are moved")
+    expect.close(timed.result, timed.moved / 2, what, slips=wrong)
+
+
+# %%
+# What is asked: the two above; arrays on `device`; and for real, about what labkit's own functions measure.
 n, nbytes = rows if device == "cpu" else 4 * rows, megabytes * 10**6
-with check("12.2"):  # with a clock that counts and tells known times; then for real, beside labkit's own
-    peak, bandwidth = roofline.expect_roofs(matrix_peak, memory_bandwidth, n, nbytes, device)
+with check("12.2"):
+    expect_product()
+    expect_copy()
+    for function in (
+        matrix_peak,
+        memory_bandwidth,
+    ):  # "meta": a device that is everywhere, and computes nothing
+        left_out = f"{function.__name__} leaves `device` out: make its arrays with device=device."
+        expect(lab12.watch(function, 100, "meta").devices == {"meta"}, left_out)
+    peak, own = lab12.measure_both(matrix_peak, lab12.own_peak, n, device)
+    expect.between(peak, own / 4, own * 4, f"flop/s, beside labkit's own measurement, {own:.3g}")
+    bandwidth, own = lab12.measure_both(memory_bandwidth, lab12.own_bandwidth, nbytes, device)
+    expect.between(bandwidth, own / 4, own * 4, f"bytes/s, beside labkit's own measurement, {own:.3g}")
+
+# %%
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 where = {"device": device, "threads": torch.get_num_threads(), "peak": peak, "bandwidth": bandwidth}
 record.add("roofs", rows=n, nbytes=nbytes, **where)
@@ -188,12 +262,41 @@ def forward_time(layer, images, device):
 
 
 # %%
+def expect_one_run():
+    """`forward_time` times one run of the layer on the images, without notes for a backward pass."""
+    timed = lab12.watch_layer(forward_time, device)
+    expect(timed.flops, "The layer has to run in the call that you time, not before.")
+    expect(timed.runs == 1, f"In each timed call the layer ran {timed.runs} times.")
+    expect(timed.on_images, "The layer has to run on `images`, as they are.")
+    expect(not timed.recorded, "Operations were recorded for a backward pass. Use torch.inference_mode().")
+    expect(not timed.more, f"The call that you time does more than the layer: {timed.more}.")
+    is_measurement = isinstance(timed.result, timing.Measurement)
+    expect(is_measurement, f"Return what timing.measure returned. This is {timed.result!r}.")
+
+
+# %%
+# What is asked: the lower of the two roofs; the longer of the two times; and one run of the layer is timed.
 with check("12.3"):
-    roofline.expect_bounds(attainable, least_seconds)
-    roofline.expect_forward(forward_time, device)
-layers = roofline.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
+    for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
+        intensity, machine = work / moved, "of a peak of 1000, with 100 bytes/s"
+        flat, slanted = 1000, 100 * intensity  # its roofs, flop/s
+        higher = {"this is the higher of the two roofs": max(flat, slanted)}
+        what = f"flop/s at {intensity:g} flops per byte, {machine}"
+        expect.close(attainable(intensity, 1000, 100), min(flat, slanted), what, slips=higher)
+        arithmetic, memory = work / 1000, moved / 100  # seconds
+        wrong_seconds = {
+            "arithmetic and memory go on at once: the longer one counts, not the sum": arithmetic + memory,
+            "this is the shorter one. It waits for the other": min(arithmetic, memory),
+        }
+        what = f"seconds for {work} flops and {moved} bytes, {machine}"
+        seconds_needed = least_seconds(work, moved, 1000, 100)
+        expect.close(seconds_needed, max(arithmetic, memory), what, slips=wrong_seconds)
+    expect_one_run()
+
+# %%
+layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
 times = {name: forward_time(layer, images, device) for name, (layer, images, *_) in layers.items()}
-roofline.show(attainable, least_seconds, layers, times, **where)
+lab12.show_roofline(attainable, least_seconds, layers, times, **where)
 for name, (*_, flops, moved) in layers.items():
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
 one, many = times["linear, 1"].median, times["linear, 128"].median
@@ -214,7 +317,7 @@ predict.compare("12.3", times_as_long=many / one, percent_of_peak=100 * 2 * side
 # convolution does about twice the flop/s of MKL's product there: the point above the flat roof.
 
 # %%
-ran = profiling.record(lambda: roofline.run(layers), steps=2, kind="torch", device=device, overhead=False)
+ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
 print(ran.operators(6).to_string())
 
 # %% [markdown]
@@ -237,7 +340,7 @@ def slow_step(net, optimizer, pixels, labels, rows):
     return total / len(rows)
 
 
-net, optimizer, pixels, labels, chosen = roofline.setting(pictures, batch, device)
+net, optimizer, pixels, labels, chosen = lab12.setting(pictures, batch, device)
 as_found = partial(slow_step, net, optimizer, pixels, labels, chosen)
 before = profiling.record(as_found, kind="torch", device=device)
 before.show("The step as it was found")
@@ -287,13 +390,46 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 
 # %%
-with check("12.4"):  # losses and weights of three steps; operators and bytes are counted
-    roofline.expect_mended(slow_step, prepare, quick_step)
+def expect_same_training(training):
+    """Three steps with the losses and weights of the slow step, in float32, and not more arithmetic."""
+    for step in training.steps:
+        number = f"Return the loss as a plain number, loss.item(). This is {step.loss!r}."
+        expect(isinstance(step.loss, float), number)
+        what = f"the loss in step {step.number} (mean and spread of all pixels? labels of `rows`?)"
+        summed = {"this is the sum of the images' losses, not their mean": training.batch * step.wanted}
+        expect.close(step.loss, step.wanted, what, rtol=3e-5, slips=summed)
+        still = "The weights do not move: zero_grad, then loss.backward(), then optimizer.step()."
+        expect(step.moved, still)
+        off = f"the weights after it are off by {step.difference:.2g}: {step.cure()}"
+        expect(step.difference < 1e-4, f"The loss of step {step.number} is right, {off}")
+    double = "float64: twice the bytes and less than half the speed for digits unused."
+    expect(not training.double, double)
+    again = f"{training.flops / training.flops_of_slow:.3g} times the flops of the slow step"
+    twice = f"Right, but {again}: does the net see more than the batch, or see it twice?"
+    expect(training.flops <= training.flops_of_slow, twice)
+
+
+# %%
+# What is asked: the same training; as many operators for a batch of 4 as of 12; as many bytes a step where 40
+# images are stored as where 400 are.
+with check("12.4"):
+    of_4 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=4)
+    of_12 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=12)
+    of_400 = lab12.train_both(slow_step, prepare, quick_step, images=400, batch=12)
+    for training in (of_4, of_12, of_400):
+        expect_same_training(training)
+    calls = f"{of_4.operators} operators for 4 images, {of_12.operators} for 12"
+    expect(of_4.operators == of_12.operators, f"Right, but {calls}: still something for each image.")
+    grew = f"{of_12.moved:,} bytes a step with 40 images to choose from, {of_400.moved:,} with 400"
+    whole = f"Right, but it moves {grew}: still something for the whole data set."
+    expect(of_12.moved == of_400.moved, whole)
+
+# %%
 mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
 print(after, after.operators(6).to_string(), sep="\n")
-ratio, work = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1), roofline.flops(mended)
+ratio, work = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1), lab12.flops(mended)
 times = {"as found": ratio.a, "mended": ratio.b}
 plots.spread(times, title=f"A training step, {batch} images")
 for name, took in times.items():
@@ -309,7 +445,7 @@ predict.compare("12.4", times_as_fast=ratio)
 
 # %%
 if compiled:
-    gain = roofline.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
+    gain = lab12.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]

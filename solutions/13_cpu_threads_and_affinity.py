@@ -17,7 +17,8 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import affinity, check, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record
+from support import lab13
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("13_cpu_threads_and_affinity")
@@ -41,7 +42,7 @@ patience = 120  # seconds after which a run on ranks is given up
 # of CPU time shows in neither. `affinity.usable()` obeys mask and quota.
 
 # %%
-print("Cores", affinity.describe())
+print("Cores", lab13.describe())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
@@ -74,9 +75,9 @@ def cores_of(local_rank, local_size, cores):
 
 # %%
 with check("13.1"):  # 1 to 12 ranks; 1, 4, 7, 8 cores, numbered from 0, from 8, by twos, on two sockets
-    affinity.expect_cores(cores_of)
+    lab13.expect_cores(cores_of)
 for rank in range(4):
-    print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(affinity.usable()))}")
+    print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(lab13.usable()))}")
 
 # %% [markdown]
 # ## Why threads are not enough
@@ -126,7 +127,7 @@ def speedup(serial, parallel, threads):
 
 # %%
 with check("13.2"):  # steps of known parts, without a value for one thread too; one with noise
-    affinity.expect_amdahl(amdahl, speedup)
+    lab13.expect_amdahl(amdahl, speedup)
     predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
 for share in (0.5, 0.1, 0.01):
     gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
@@ -192,8 +193,8 @@ def step(comm, net, images, labels, batch):
 
 # %%
 with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks against one process
-    affinity.expect_splits(splits)
-    affinity.expect_step(step)
+    lab13.expect_splits(splits)
+    lab13.expect_step(step)
 
 # %% [markdown]
 # ### Measure
@@ -202,14 +203,14 @@ with check("13.3"):  # 1 to 56 cores; 10 images on 1, 2, 3, 4 virtual ranks agai
 # or *passively* (they sleep). OpenMP reads `OMP_WAIT_POLICY` at its start: `launch.run` sets it, else you.
 
 # %%
-ranks = launch.ranks_here(min(workers, len(affinity.usable())))
+ranks = launch.ranks_here(min(workers, len(lab13.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
-for policy in affinity.policies(waiting):
+for policy in lab13.policies(waiting):
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
-    cores, found = launch.run(affinity.grid, step, splits, **options)[0]
+    cores, found = launch.run(lab13.grid, step, splits, **options)[0]
     rates = {cell: [batch / t for t in (all_.median, all_.q3, all_.q1)] for cell, (all_, _) in found.items()}
-    affinity.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
+    lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
     for (processes, threads), (whole, mail) in found.items():
         cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
         record.add("step", seconds=whole, allreduce=mail.median, waiting=policy, **cell)
@@ -277,7 +278,7 @@ predict("13.4", one_core=2)
 def bind(cores):
     """Let all threads of this process run on `cores` (a list) alone, and PyTorch use one thread for each."""
     ### BEGIN SOLUTION
-    for thread in affinity.threads():
+    for thread in lab13.threads():
         os.sched_setaffinity(thread, cores)
     torch.set_num_threads(len(cores))
     ### END SOLUTION
@@ -285,9 +286,9 @@ def bind(cores):
 
 # %%
 with check("13.4"):  # in this process, after a pool was made (and undone at the end); then on real ranks
-    affinity.expect_bind(bind)
-    bound = launch.run(affinity.ways, cores_of, bind, step, **options)
-    affinity.expect_bound(bound)
+    lab13.expect_bind(bind)
+    bound = launch.run(lab13.ways, cores_of, bind, step, **options)
+    lab13.expect_bound(bound)
 for rank, one in enumerate(bound):
     print(f"rank {rank}: {len(one['masks'])} threads, all on {one['cores']}, torch uses {one['threads']}")
 

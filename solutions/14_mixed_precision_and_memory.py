@@ -12,7 +12,8 @@
 # %%
 import torch
 import torch.nn.functional as F
-from labkit import check, expect, hint, lab, models, plots, precision, predict, record, world
+from labkit import check, expect, hint, lab, nets, plots, predict, record, world
+from support import lab14
 from torch.utils.checkpoint import checkpoint
 
 lab.start("14_mixed_precision_and_memory")
@@ -85,13 +86,13 @@ def memory_parts(layers, image, batch, optimizer, value=4) -> dict:
 
 # %%
 with check("14.1"):  # beside what PyTorch's tensors hold after a step: two nets, three optimizers, two types
-    precision.expect_parts(memory_parts, device)
+    lab14.expect_parts(memory_parts, device)
 
 # %%
-got, real = precision.compare_parts(memory_parts, "small VGG", "Adam", 32, torch.float32, device)
+got, real = lab14.compare_parts(memory_parts, "small VGG", "Adam", 32, torch.float32, device)
 kilo = ({part: nbytes / 1e3 for part, nbytes in row.items()} for row in (got, real))
 plots.compare(*kilo, unit="kB", title="A small VGG, Adam, 32 images", name="parts")
-parts = {n: memory_parts(models.layer_table("vgg16"), 3 * 224 * 224, n, "Adam") for n in (1, 8, 32, 128)}
+parts = {n: memory_parts(nets.layer_table("vgg16"), 3 * 224 * 224, n, "Adam") for n in (1, 8, 32, 128)}
 giga = {f"batch {n}": {part: nbytes / 1e9 for part, nbytes in row.items()} for n, row in parts.items()}
 plots.bars(giga, ylabel="GB", title="VGG-16 with Adam, float32 (computed)", name="vgg16")
 each = 4 * (sum(real.values()) - real["activations"]) / real["parameters"]
@@ -161,9 +162,9 @@ def scaled_step(weights, gradients, scaling, rate, patience) -> bool:
 
 # %%
 with check("14.2"):  # steps in a row: usual and tiny gradients, inf, -inf, nan; then the trainings
-    precision.expect_scaling(scaled_step)
+    lab14.expect_scaling(scaled_step)
     settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
-    right, scales = precision.train_scaled(scaled_step, device, **settings)  # the scale by step
+    right, scales = lab14.train_scaled(scaled_step, device, **settings)  # the scale by step
     full, without, scaled = (torch.tensor(row).quantile(0.5).item() for row in right.values())  # medians
     expect(scaled > full - 5, f"With your scaling {scaled:.0f} % are right; with float32 {full:.0f} %.")
     predict.compare("14.2", without_scaling=without, with_scaling=scaled)
@@ -223,12 +224,12 @@ def mixed_step(net, optimizer, images, labels) -> float:
 
 # %%
 with check("14.3"):  # types of the layers' outputs and of weights; the loss; 40 small steps beside float32
-    precision.expect_mixed(mixed_step, device)
+    lab14.expect_mixed(mixed_step, device)
 
 # %%
-curves = precision.fine_training(mixed_step, 2 * epochs, device)
+curves = lab14.fine_training(mixed_step, 2 * epochs, device)
 plots.loss(curves, xlabel="epoch", title="Training loss, learning rate 0.01", name="fine")
-speeds = precision.speeds(images, matrix, runs, device)
+speeds = lab14.speeds(images, matrix, runs, device)
 plots.spread({way: row["seconds"] for way, row in speeds.items()}, title="A step of a convolution net")
 for way, row in speeds.items():
     print(f"{way:23} {row['flops'] / 1e9:9.1f} Gflop/s, {row['share']:4.0%} of a matrix product in that type")
@@ -297,11 +298,11 @@ def largest_batch(peaks, budget) -> int:
 
 # %%
 with check("14.4"):  # what is kept, how often layers run, gradients, the peak; then batches at the edge
-    precision.expect_checkpoints(checkpointed)
-    precision.expect_largest(largest_batch)
+    lab14.expect_checkpoints(checkpointed)
+    lab14.expect_largest(largest_batch)
 
 # %%
-found = precision.trade(checkpointed, largest_batch, pairs, rows, budget, runs, device)
+found = lab14.trade(checkpointed, largest_batch, pairs, rows, budget, runs, device)
 plots.lines(found["held"], xlabel="segments", ylabel="layers' outputs", title="Held at the peak", logx=True)
 plots.lines({"": found["longer"]}, xlabel="segments", ylabel="times as long", title="The price", logx=True)
 plots.compare(*found["edge"], unit="inputs", title="The largest batch in the budget", name="edge")

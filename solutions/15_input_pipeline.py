@@ -19,7 +19,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, inputs, lab, launch, plots, predict, world
+from labkit import check, hint, lab, launch, plots, predict, world
+from support import lab15
 
 lab.start("15_input_pipeline")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -41,9 +42,9 @@ burst_buffer = (2e6, 4e6, 1e-3)  # bytes/s, bytes/s, s
 shared_file_system = (2e6, 2e6, 5e-3)  # bytes/s, bytes/s, s
 
 # %%
-stored = inputs.write(images, side, shards)
-some, labels = zip(*inputs.from_files(stored, range(0, images, images // 8)), strict=True)
-plots.images([inputs.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
+stored = lab15.write(images, side, shards)
+some, labels = zip(*lab15.from_files(stored, range(0, images, images // 8)), strict=True)
+plots.images([lab15.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
 print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, 4 formats, in {stored.folder}")
 
 # %% [markdown]
@@ -80,8 +81,8 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 
 # %%
 with check("15.1"):
-    inputs.expect_split(my_samples)
-    inputs.expect_as_torch(my_samples)
+    lab15.expect_split(my_samples)
+    lab15.expect_as_torch(my_samples)
 own = [my_samples(10_000, 0, rank, 4, seed=rank) for rank in range(4)]  # a seed of its own: wrong
 predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own))) / 100)
 
@@ -127,7 +128,7 @@ def read_shard(stream):
 
 # %%
 with check("15.2"):
-    inputs.expect_reader(read_shard)
+    lab15.expect_reader(read_shard)
 
 # %% [markdown]
 # ### Predict
@@ -140,9 +141,9 @@ with check("15.2"):
 
 # %%
 predict("15.2", shards_times_as_fast=15, cold_over_cached=5)
-from_shards = partial(inputs.from_shards, read_shard)  # from_shards(paths): your function, file by file
-ratio = inputs.compare_opens(stored, from_shards, latency)
-cold = inputs.compare_formats(stored, my_samples(images, 0, 0, 1), from_shards, inputs.decode, rounds)
+from_shards = partial(lab15.from_shards, read_shard)  # from_shards(paths): your function, file by file
+ratio = lab15.compare_opens(stored, from_shards, latency)
+cold = lab15.compare_formats(stored, my_samples(images, 0, 0, 1), from_shards, lab15.decode, rounds)
 predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
 
 # %% [markdown]
@@ -195,10 +196,10 @@ def shuffled(items, size, seed):
 
 # %%
 with check("15.3"):
-    inputs.expect_buffer(shuffled)
+    lab15.expect_buffer(shuffled)
 sizes = sorted({1, 16, 64, 128, 256, images})
 ways = {"shards in order": False, "shards shuffled, too": True}
-mixed = {name: inputs.classes_in_batch(shuffled, stored, sizes, whole) for name, whole in ways.items()}
+mixed = {name: lab15.classes_in_batch(shuffled, stored, sizes, whole) for name, whole in ways.items()}
 axes = {"xlabel": "size of the buffer", "ylabel": "classes in a batch of 32", "logx": True}
 plots.lines(mixed, **axes, title="How well does a buffer mix?")
 predict.compare("15.3", classes_in_batch=np.median(mixed["shards in order"][64]))
@@ -263,7 +264,7 @@ def prefetch(items, depth):
 
 # %%
 with check("15.4"):
-    inputs.expect_prefetch(prefetch)
+    lab15.expect_prefetch(prefetch)
 
 # %% [markdown]
 # ### Predict
@@ -277,15 +278,15 @@ predict("15.4", exposed_over_compute=1)
 def feed(storage):  # batch after batch, epoch after epoch
     for epoch in itertools.count():
         paths = [stored.shards[number] for number in my_samples(shards, epoch, 0, 1)]
-        yield from inputs.batches(shuffled(from_shards(paths, storage.open), 64, epoch), batch)
+        yield from lab15.batches(shuffled(from_shards(paths, storage.open), 64, epoch), batch)
 
 
 nbytes = sum(path.stat().st_size for path in stored.shards) / images  # of an image in its shard
-found = inputs.knob(feed, inputs.trainer(device, width), prefetch, batch, batch * nbytes, shares)
-plots.lanes(inputs.lanes(found, 1), title="Three steps, input as long as compute")
+found = lab15.knob(feed, lab15.trainer(device, width), prefetch, batch, batch * nbytes, shares)
+plots.lanes(lab15.lanes(found, 1), title="Three steps, input as long as compute")
 _, exposed, compute = found[2, "prefetch"]
 predict.compare("15.4", exposed_over_compute=exposed / compute)
-inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
+lab15.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
 
 # %% [markdown]
 # Exposed is max(0, input - compute): you gain most, half the time, where both take as long; no depth helps
@@ -307,8 +308,8 @@ inputs.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without work
 predict("15.4", own=4, burst=2, shared=1)
 storages = {"own NVMe": own_nvme, "burst buffer": burst_buffer, "shared file system": shared_file_system}
 ranks = launch.ranks_here(4)
-took = launch.run(inputs.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
-gains = inputs.show_ranks(took, storages, images // shards, nbytes)
+took = launch.run(lab15.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
+gains = lab15.show_ranks(took, storages, images // shards, nbytes)
 predict.compare("15.4", **dict(zip(("own", "burst", "shared"), gains, strict=True)))
 stored.remove()
 

@@ -13,8 +13,8 @@ import time
 from functools import partial
 
 import numpy as np
-from labkit import check, errors, expect, lab, launch, plots, predict, record, timing, world
-from labkit.counted import Tally, on_every_size
+from labkit import check, errors, expect, hint, lab, launch, plots, predict, record, timing, world
+from labkit.counting import CallLog, on_every_size
 from sklearn.datasets import load_sample_image
 
 lab.start("20_ranks_and_messages")
@@ -115,8 +115,9 @@ predict("20.2", ends_with_10=1, ends_with_a_million=0)
 
 
 def both_send_first(comm, length):
-    mine, theirs, partner = np.full(length, comm.rank), np.empty(length, int), 1 - comm.rank
-    comm.Send(mine, dest=partner)
+    own, theirs = np.full(length, comm.rank), np.empty(length, int)
+    partner = 1 - comm.rank
+    comm.Send(own, dest=partner)
     comm.Recv(theirs, source=partner)
     return f"rank {comm.rank} holds {theirs[0]}"
 
@@ -144,34 +145,36 @@ predict.compare("20.2", ends_with_10=1, ends_with_a_million=0)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(mine, dest=…, recvbuf=theirs, source=…)`. Even a rank alone may send to itself this way.
+# `comm.Sendrecv(own, dest=…, recvbuf=theirs, source=…)`. Even a rank alone may send to itself this way.
 # </details>
 
 
 # %%
-def shift_right(comm, mine):
-    """Give `mine` to the right neighbour. Returns the left neighbour's, of the same length."""
+def shift_right(comm, own):
+    """Give `own` to the right neighbour. Returns the left neighbour's, of the same length."""
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    theirs = np.empty_like(mine)
+    theirs = np.empty_like(own)
     ### BEGIN SOLUTION
     # Across ranks: one call sends and receives, so no order of calls can block.
-    comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)
+    comm.Sendrecv(own, dest=right, recvbuf=theirs, source=left)
     ### END SOLUTION
     return theirs
 
 
 # %%
-def try_shift(comm, length):
-    mine = np.full(length, comm.rank)
-    theirs, who = shift_right(comm, mine), f"{comm.size} ranks, {length} values, rank {comm.rank}"
-    expect.equal(np.unique(mine), [comm.rank], f"{who}: `mine` was changed, receive into another array")
-    expect.equal(np.unique(theirs), [(comm.rank - 1) % comm.size], f"{who}: what came from the left")
+def expect_shift(comm, length):
+    own = np.full(length, comm.rank)
+    theirs = shift_right(comm, own)
+    subject = f"{comm.size} ranks, {length} values, rank {comm.rank}"
+    before = np.full(length, comm.rank)
+    expect.unchanged(before, own, f"{subject}: `own`", because="Receive into another array")
+    expect.equal(np.unique(theirs), [(comm.rank - 1) % comm.size], f"{subject}: what came from the left")
     return int(theirs[0])
 
 
 with check("20.2"):
     for length in (few, many):
-        test = partial(try_shift, length=length)
+        test = partial(expect_shift, length=length)
         per_rank = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)
         expect.equal(per_rank[0], {size: size - 1 for size in per_rank[0]}, "What came to rank 0, by size")
 
@@ -223,25 +226,28 @@ def blur(comm, strip):
 photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
 
 
-def try_blur(comm):
-    """Compare with a blur of the whole photo, twice; half of the ranks come late, on purpose."""
+def expect_blur(comm):
+    """Compare with a blur of the whole photo, twice; half of the ranks come late. Returns blocking calls."""
     around = np.pad(photo, ((1, 1), (0, 0)), mode="edge")
-    whole = (around[:-2] + photo + around[2:]) / 3
-    mine, want = (np.array_split(rows, comm.size)[comm.rank] for rows in (photo, whole))
+    blurred = (around[:-2] + photo + around[2:]) / 3
+    before = np.array_split(photo, comm.size)[comm.rank]
+    want = np.array_split(blurred, comm.size)[comm.rank]
+    subject = f"{comm.size} ranks, rank {comm.rank}"
+    log = CallLog(comm)
     for late in (0, 1):
         if comm.rank % 2 == late:
             time.sleep(0.2)
-        strip, who = mine.copy(), f"{comm.size} ranks, rank {comm.rank}"
-        new = blur(tally := Tally(comm), strip)
-        expect(np.array_equal(strip, mine), f"{who}: `strip` was changed while being sent; write to `new`.")
+        strip = before.copy()
+        new = blur(log, strip)
+        expect.unchanged(before, strip, f"{subject}: `strip`", because="While it is sent, write to `new`")
         wrong = [row for row in range(len(new)) if not np.allclose(new[row], want[row])]
         trap = "At the edges: is each halo the right one, and used only after its Wait?"
-        expect(not wrong, f"{who}: rows {wrong[:3]} of 0 to {len(new) - 1} are wrong. {trap}")
-    return {"Send", "Recv", "Sendrecv"} & set(tally.calls)
+        expect(not wrong, f"{subject}: rows {wrong[:3]} of 0 to {len(new) - 1} are wrong. {trap}")
+    return {"Send", "Recv", "Sendrecv"} & set(log.calls)
 
 
 with check("20.3"):
-    per_rank = launch.run(on_every_size, try_blur, ranks=launch.ranks_here(4), timeout=patience)
+    per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
     blocking = ", ".join(per_rank[0][len(per_rank)])
     expect(not blocking, f"The picture is right, but {blocking} blocks. Start messages by Isend and Irecv.")
 
@@ -251,13 +257,16 @@ def blur_often(comm):
     together = apart = np.array_split(photo, comm.size)[comm.rank]
     nobody = comm.Split(comm.rank)  # Across ranks: a communicator for each by itself, so no neighbours
     for _ in range(blur_steps):
-        together, apart = blur(comm, together), blur(nobody, apart)
+        together = blur(comm, together)
+        apart = blur(nobody, apart)
     return together, apart
 
 
-photos = [np.concatenate(strips) for strips in zip(*launch.run(blur_often, ranks=4), strict=True)]
-down = [abs(np.diff(one, axis=0)).mean(axis=1) for one in photos]
-curves = {"each rank alone": down[1], "with halo exchange": down[0]}
+together, apart = zip(*launch.run(blur_often, ranks=4), strict=True)
+curves = {}
+for name, strips in {"each rank alone": apart, "with halo exchange": together}.items():
+    blurred = np.concatenate(strips)
+    curves[name] = abs(np.diff(blurred, axis=0)).mean(axis=1)
 plots.lines(curves, xlabel="row of the photo", ylabel="mean step to the next row", title="Look for the seams")
 
 # %% [markdown]
@@ -277,14 +286,18 @@ def ping_pong(comm):
 
     calls = {nbytes: partial(round_trip, np.zeros(nbytes, np.uint8)) for nbytes in sizes}
     # Across ranks: comm= starts both together and counts the slower; `batch` round trips make one sample.
-    return {n: timing.measure(call, comm=comm, batch=10 if n <= 4096 else 1) for n, call in calls.items()}
+    return {
+        nbytes: timing.measure(call, comm=comm, batch=10 if nbytes <= 4096 else 1)
+        for nbytes, call in calls.items()
+    }
 
 
 trips = launch.run(ping_pong, ranks=2)[0]
 for nbytes, trip in trips.items():
     record.add("ping-pong", bytes=nbytes, round_trip=trip)
 plots.bandwidth({nbytes: trip.samples / 2 for nbytes, trip in trips.items()}, title="One message")
-short, long = (trips[nbytes].median / 2 for nbytes in (sizes[0], sizes[-1]))
+short = trips[sizes[0]].median / 2
+long = trips[sizes[-1]].median / 2
 predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1e9)
 
 # %% [markdown]

@@ -13,8 +13,8 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing
-from labkit.counted import count, on_every_size
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing
+from labkit.counting import count, on_every_size
 
 lab.start("21_collectives")
 
@@ -83,34 +83,46 @@ def broadcast(comm, vector, root):
 
 
 # %%
-def try_roots(comm, function, want):
+def expect_results(comm, function, want):
     """function(comm, vector[, root]) must return want(vectors, root)[rank]. Returns {root: what it cost}."""
-    costs, rooted = {}, "root" in signature(function).parameters
-    for root, length in [(root, n) for root in range(comm.size if rooted else 1) for n in lengths]:
-        vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
-        right, more = want(vectors, root)[comm.rank], [root] if rooted else []
-        got = function(comm.Dup(), vectors[comm.rank].copy(), *more)
-        who = f"{function.__name__}, {comm.size} ranks, root {root}, {length} values: on rank {comm.rank}"
-        expect.close(got, got if right is None else right, who)
-        costs.setdefault(root, count(comm, function, vectors[comm.rank].copy(), *more))
+    rooted = "root" in signature(function).parameters
+    costs = {}
+    for root in range(comm.size if rooted else 1):
+        options = [root] if rooted else []
+        for length in lengths:
+            vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
+            right = want(vectors, root)[comm.rank]
+            got = function(comm.Dup(), vectors[comm.rank].copy(), *options)
+            case = f"{function.__name__}, {comm.size} ranks, root {root}, {length} values"
+            if right is not None:
+                expect.close(got, right, f"{case}: on rank {comm.rank}")
+            cost = count(comm, function, vectors[comm.rank].copy(), *options)
+            costs.setdefault(root, cost)  # of the first length
     return costs
 
 
-def try_out(function, want, rounds=lambda size: len(doublings(size)), times=1):
+# %%
+def tree_rounds(size):
+    return len(doublings(size))
+
+
+def expect_collective(function, want, rounds=tree_rounds, times=1):
     """The right values everywhere, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks."""
-    test = partial(try_roots, function=function, want=want)
-    per_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
-    for size, root, cost in [(size, *one) for size, costs in per_size.items() for one in costs.items()]:
-        who = f"{function.__name__} is right. But with {size} ranks and root {root}, the number of"
-        expect.equal(cost.values / lengths[0], times * (size - 1), f"{who} vectors sent")
-        expect.equal(cost.rounds, times * rounds(size), f"{who} rounds")
-    return per_size
+    test = partial(expect_results, function=function, want=want)
+    by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
+    for size, costs in by_size.items():
+        for root, cost in costs.items():
+            subject = f"{function.__name__} is right. But with {size} ranks and root {root}, the number of"
+            expect.equal(cost.values / lengths[0], times * (size - 1), f"{subject} vectors sent")
+            expect.equal(cost.rounds, times * rounds(size), f"{subject} rounds")
+    return by_size
 
 
 with check("21.1"):
-    by_tree = try_out(broadcast, lambda vectors, root: [vectors[root]] * len(vectors))
-    predict.compare("21.1", rounds=len(doublings(8)), messages=8 - 1)
-arrows = [(one.source, one.dest, "", one.round - 1) for one in by_tree[len(by_tree)][0].messages]
+    by_tree = expect_collective(broadcast, lambda vectors, root: [vectors[root]] * len(vectors))
+    predict.compare("21.1", rounds=tree_rounds(8), messages=8 - 1)
+messages = by_tree[len(by_tree)][0].messages
+arrows = [(message.source, message.dest, "", message.round - 1) for message in messages]
 plots.messages(arrows, len(by_tree), layout="tree", title="Your broadcast")
 
 # %% [markdown]
@@ -155,9 +167,17 @@ def allreduce_tree(comm, vector, root=0):
 
 
 # %%
+def sum_on_root(vectors, root):
+    return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
+
+
+def sum_on_all(vectors, root):
+    return [sum(vectors)] * len(vectors)
+
+
 with check("21.2"):
-    try_out(reduce, lambda v, root: [sum(v) if rank == root else None for rank in range(len(v))])
-    by_tree = try_out(allreduce_tree, lambda v, root: [sum(v)] * len(v), times=2)
+    expect_collective(reduce, sum_on_root)
+    by_tree = expect_collective(allreduce_tree, sum_on_all, times=2)
 
 # %% [markdown]
 # ### Predict
@@ -214,9 +234,17 @@ def allgather(comm, vector):
 
 
 # %%
-def joined(vectors, root):
+def chunks_of_sum(vectors, root):
+    return np.array_split(sum(vectors), len(vectors))
+
+
+def chunks_joined(vectors, root):
     chunks = [np.array_split(vector, len(vectors))[owner] for owner, vector in enumerate(vectors)]
     return [np.concatenate(chunks)] * len(vectors)
+
+
+def ring_rounds(size):
+    return size - 1
 
 
 def allreduce_chunks(comm, vector):
@@ -224,14 +252,18 @@ def allreduce_chunks(comm, vector):
     return allgather(comm, vector)
 
 
+# %%
 with check("21.3"):
-    try_out(reduce_scatter, lambda v, root: np.array_split(sum(v), len(v)), lambda p: p - 1)
-    try_out(allgather, joined, lambda p: p - 1)
-    by_chunks = try_out(allreduce_chunks, lambda v, root: [sum(v)] * len(v), lambda p: p - 1, times=2)
-    sent = [costs[min(4, len(costs))][0].busiest / lengths[0] for costs in (by_tree, by_chunks)]
-    predict.compare("21.3", sent_by_tree=sent[0], sent_by_chunks=sent[1])
-costs = {"sent_by_tree": sent[0], "sent_by_chunks": sent[1]}
-plots.compare(predict.recall("21.3"), costs, unit="vectors sent by the busiest rank", title="Your guess")
+    expect_collective(reduce_scatter, chunks_of_sum, ring_rounds)
+    expect_collective(allgather, chunks_joined, ring_rounds)
+    by_chunks = expect_collective(allreduce_chunks, sum_on_all, ring_rounds, times=2)
+    four = min(4, len(by_tree))  # ranks, or as many as there are
+    sent = {
+        "sent_by_tree": by_tree[four][0].busiest / lengths[0],
+        "sent_by_chunks": by_chunks[four][0].busiest / lengths[0],
+    }
+    predict.compare("21.3", **sent)
+plots.compare(predict.recall("21.3"), sent, unit="vectors sent by the busiest rank", title="Your guess")
 
 # %% [markdown]
 # ### Exercise 21.4 · Average with MPI's own
@@ -260,16 +292,19 @@ def average(comm, gradient):
 
 
 # %%
-def try_average(comm):
-    gradient, who = np.full(7, comm.rank + 0.5, np.float32), f"{comm.size} ranks: on rank {comm.rank}"
+def expect_average(comm):
+    gradient = np.full(7, comm.rank + 0.5, np.float32)
+    before, want = gradient.copy(), np.full(7, comm.size / 2)
     mean = average(comm, gradient)
-    expect.close(mean, np.full(7, comm.size / 2), f"{who}, the mean")
-    expect.equal(gradient, np.full(7, comm.rank + 0.5), f"{who}, `gradient` was changed")
+    subject = f"{comm.size} ranks: on rank {comm.rank}"
+    slips = {"This is the sum over the ranks, not the mean": comm.size * want}
+    expect.close(mean, want, f"{subject}, the mean", slips=slips)
+    expect.unchanged(before, gradient, f"{subject}, `gradient`")
     return mean.dtype.name
 
 
 with check("21.4"):
-    dtypes = launch.run(try_average, ranks=launch.ranks_here(3), timeout=patience)
+    dtypes = launch.run(expect_average, ranks=launch.ranks_here(3), timeout=patience)
     expect.equal(set(dtypes), {"float32"}, "The mean's dtype")
 
 # %% [markdown]
@@ -281,17 +316,24 @@ with check("21.4"):
 def compare(comm):
     from mpi4py import MPI
 
-    ways = {"your tree": allreduce_tree, "your chunks": allreduce_chunks}
-    ways["MPI's own"] = lambda comm, vector: comm.Allreduce(MPI.IN_PLACE, vector)
-    # Across ranks: the slowest counts. With fewer cores than ranks, so does waiting for a core.
-    measure, vectors = partial(timing.measure, comm=comm), [np.zeros(n, np.float32) for n in sizes]
-    return {name: {v.nbytes: measure(partial(way, comm, v)) for v in vectors} for name, way in ways.items()}
+    def own_of_mpi(comm, vector):
+        comm.Allreduce(MPI.IN_PLACE, vector)
+
+    ways = {"your tree": allreduce_tree, "your chunks": allreduce_chunks, "MPI's own": own_of_mpi}
+    times = {name: {} for name in ways}
+    for name, way in ways.items():
+        for values in sizes:
+            vector = np.zeros(values, np.float32)
+            # Across ranks: the slowest counts. With fewer cores than ranks, so does waiting for a core.
+            times[name][vector.nbytes] = timing.measure(partial(way, comm, vector), comm=comm)
+    return times
 
 
 times = launch.run(compare, ranks=4)[0]
 plots.bandwidth(times, title="Allreduce on 4 ranks")
 for name, row in times.items():
-    record.add("allreduce", way=name, bytes=list(row), seconds=[one.median for one in row.values()])
+    medians = [time.median for time in row.values()]
+    record.add("allreduce", way=name, bytes=list(row), seconds=medians)
 
 # %% [markdown]
 # ### What you take away

@@ -13,8 +13,9 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, costs, counted, expect, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, counting, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import tree_allreduce
+from labkit.scaling import costs
 
 lab.start("23_ring_allreduce")
 
@@ -74,12 +75,12 @@ predict("23.2", vectors_sent=1.75, steps=14)
 # <details><summary>Hint 2: chunks of unequal length</summary>
 #
 # 10 values on 4 ranks make chunks of 3, 3, 2 and 2. `incoming` is as long as the longest, so receive into the
-# part of it that is as long as the chunk `mine` to which you will add: `incoming[: len(mine)]`.
+# part of it that is as long as the chunk `own` to which you will add: `incoming[: len(own)]`.
 # </details>
 # <details><summary>Hint 3: nearly the answer</summary>
 #
-# `mine = chunks[(comm.rank - step - 1) % comm.size]`, `box = incoming[: len(mine)]`, then
-# `comm.Sendrecv(chunks[…], dest=right, recvbuf=box, source=left)` and `mine += box`.
+# `own = chunks[(comm.rank - step - 1) % comm.size]`, `box = incoming[: len(own)]`, then
+# `comm.Sendrecv(chunks[…], dest=right, recvbuf=box, source=left)` and `own += box`.
 # </details>
 
 
@@ -92,19 +93,19 @@ def reduce_scatter(comm, vector):
     ### BEGIN SOLUTION
     for step in range(comm.size - 1):
         # Across ranks: one chunk goes right while another comes from the left.
-        mine = chunks[(comm.rank - step - 1) % comm.size]
-        box = incoming[: len(mine)]
+        own = chunks[(comm.rank - step - 1) % comm.size]
+        box = incoming[: len(own)]
         comm.Sendrecv(chunks[(comm.rank - step) % comm.size], dest=right, recvbuf=box, source=left)
-        mine += box
+        own += box
     ### END SOLUTION
 
 
 # %%
-def try_ring(function, want, rounds, what):
+def expect_ring(function, want, rounds, what):
     """function(comm, vector) on 1 to 16 ranks: answer, neighbours, `rounds` of all chunks but one a rank."""
     strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
     for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
-        strays = [f"{a} to {b}" for a, b in run.links if b != (a + 1) % p]
+        strays = [f"{source} to {dest}" for source, dest in run.links if dest != (source + 1) % p]
         expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
         run.expect_sent(at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring")
         run.expect_steps(exactly=rounds * (p - 1), named="a ring")
@@ -115,12 +116,19 @@ def own_chunk(comm, vector):
     return np.array_split(vector, comm.size)[(comm.rank + 1) % comm.size]
 
 
+def finished_chunks(vectors):
+    """By rank: chunk rank + 1 (mod p) of the sum."""
+    chunks = np.array_split(sum(vectors), len(vectors))
+    return chunks[1:] + chunks[:1]
+
+
+# %%
 with check("23.1"):
     digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
-    got = [int(chunk[0]) for chunk in virtual.Cluster(nodes=4).run(own_chunk, digits).results]
-    who = "The table's vectors: in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
-    expect.equal(got, [2222, 3333, 4444, 1111], who)
-    try_ring(own_chunk, lambda v: (c := np.array_split(sum(v), len(v)))[1:] + c[:1], 1, "the chunk")
+    chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
+    subject = "The table's vectors: in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
+    expect.equal([int(chunk[0]) for chunk in chunks], [2222, 3333, 4444, 1111], subject)
+    expect_ring(own_chunk, finished_chunks, 1, "the chunk")
 
 # %% [markdown]
 # ### Exercise 23.2 · The whole ring
@@ -154,8 +162,8 @@ def ring_allreduce(comm, vector):
 
 # %%
 with check("23.2"):
-    try_ring(ring_allreduce, sum, 2, "the sum")
-    launch.run(counted.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
+    expect_ring(ring_allreduce, sum, 2, "the sum")
+    launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
     eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))
     predict.compare("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
 four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))
@@ -199,10 +207,11 @@ with check("23.3"):
         run = run_ideal(ring_allreduce, p, n, alpha, beta)
         cost = ring_cost(p, n, alpha, beta)
         expect.equal(np.size(cost), 3, "How many numbers `ring_cost` returns (steps, bytes, seconds)")
-        who = f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte:"
-        expect.equal(cost[0], run.steps[0], f"{who} steps")
-        expect.close(cost[1], run.sent_bytes[0], f"{who} bytes sent by a rank", rtol=1e-3)
-        expect.close(cost[2], run.time, f"{who} seconds", rtol=1e-3)
+        steps, nbytes, seconds = cost
+        subject = f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte:"
+        expect.equal(steps, run.steps[0], f"{subject} steps")
+        expect.close(nbytes, run.sent_bytes[0], f"{subject} bytes sent by a rank", rtol=1e-3)
+        expect.close(seconds, run.time, f"{subject} seconds", rtol=1e-3)
 
 # %% [markdown]
 # In no allreduce can the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of
@@ -259,14 +268,17 @@ ways = {"ring": ring_allreduce, "tree": tree_allreduce}
 with check("23.4"):
     for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
         n = ring_wins_from(p, alpha, beta)
-        who = f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"
-        expect.between(n, 1, 1e12, f"{who}: bytes (not kB) from which the ring wins")
-        for part in (0.98, 1.02):
-            ring, tree = (run_ideal(way, p, part * n, alpha, beta).time for way in ways.values())
-            wrong = f"{who}: {n:.0f} bytes are too {'many' if part < 1 else 'few'}. With {part:.0%} of that"
+        subject = f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"
+        expect.between(n, 1, 1e12, f"{subject}: bytes (not kB) from which the ring wins")
+        for part, tree_leads, fault in ((0.98, True, "many"), (1.02, False, "few")):
+            ring = run_ideal(ring_allreduce, p, part * n, alpha, beta).time
+            tree = run_ideal(tree_allreduce, p, part * n, alpha, beta).time
             took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
-            expect((tree < ring) == (part < 1), f"{wrong} {took}.")
+            sentence = f"{subject}: {n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
+            expect((tree < ring) == tree_leads, sentence)
     predict.compare("23.4", ring_wins_from_kB=n / 1e3)
+
+# %%
 cluster = virtual.Cluster(nodes=many, ranks_per_node=1, machine="k80_edr")
 lengths = np.geomspace(1e2, 1e8, 13)
 modelled = {
@@ -288,20 +300,28 @@ predict("23.4", share_of_mpi=0.8)
 def compare(comm):
     from mpi4py import MPI
 
-    ways["MPI's own"] = lambda comm, vector: comm.Allreduce(MPI.IN_PLACE, vector)
-    vectors = [np.zeros(nbytes // 4, np.float32) for nbytes in sizes]
-    # Across ranks: the three take turns, each run begins together, and the slowest rank's time counts.
-    in_turns = partial(timing.in_turns, comm=comm, seconds=2)
-    return {v.nbytes: in_turns({name: partial(way, comm, v) for name, way in ways.items()}) for v in vectors}
+    def own_of_mpi(comm, vector):
+        comm.Allreduce(MPI.IN_PLACE, vector)
+
+    rows = {}
+    for nbytes in sizes:
+        vector = np.zeros(nbytes // 4, np.float32)
+        calls = {name: partial(way, comm, vector) for name, way in ways.items()}
+        calls["MPI's own"] = partial(own_of_mpi, comm, vector)
+        # Across ranks: the three take turns, each run begins together, and the slowest rank's time counts.
+        rows[nbytes] = timing.in_turns(calls, comm=comm, seconds=2)
+    return rows
 
 
+# %%
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"Allreduce on {p} real ranks")
 share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
-for name, nbytes in [(name, nbytes) for name in times for nbytes in sizes]:
-    record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=times[name][nbytes])
+for name, row in times.items():
+    for nbytes, seconds in row.items():
+        record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=seconds)
 record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share)
 predict.compare("23.4", share_of_mpi=share.median)
 

@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, lab, launch, plots, predict, record, timing, virtual
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual
 from labkit.collectives import (
     ring_allgather,
     ring_allreduce,
@@ -83,17 +83,24 @@ def members(comm, node):
     return [group.allgather(comm.rank) for group in groups(comm, node)]
 
 
+def expect_groups(rows):
+    """rows: the ranks of each node. Every rank's groups are its row and its column."""
+    m, g = rows.shape
+    node_of = [int(np.argwhere(rows == rank)[0][0]) for rank in range(m * g)]
+    run = virtual.Cluster(nodes=m, ranks_per_node=g).run(members, virtual.by_rank(node_of))
+    for (node, local), rank in np.ndenumerate(rows):
+        wants = {"inside": rows[node].tolist(), "across": rows[:, local].tolist()}
+        for (name, want), got in zip(wants.items(), run.results[rank], strict=True):
+            subject = f"Ranks by node {rows.tolist()}: on rank {rank}, the ranks in `{name}`"
+            expect(got == want, f"{subject} should be {want}, not {got}.")
+
+
 with check("26.1"):
     for m, g in [(1, 4), (4, 1), (2, 2), (3, 2), (2, 3), (4, 4)]:
-        ranks = np.arange(m * g)
-        for rows in (ranks.reshape(m, g), ranks.reshape(g, m).T, ranks.reshape(m, g)[::-1]):  # one per node
-            node_of = [int(np.argwhere(rows == rank)[0][0]) for rank in range(m * g)]
-            run = virtual.Cluster(nodes=m, ranks_per_node=g).run(members, virtual.by_rank(node_of))
-            for (node, local), rank in np.ndenumerate(rows):
-                who = f"Ranks by node {rows.tolist()}: on rank {rank}, the ranks in"
-                wants = {"inside": rows[node].tolist(), "across": rows[:, local].tolist()}
-                for (name, want), got in zip(wants.items(), run.results[rank], strict=True):
-                    expect(got == want, f"{who} `{name}` should be {want}, not {got}.")
+        node_by_node = np.arange(m * g).reshape(m, g)
+        dealt_like_cards = np.arange(m * g).reshape(g, m).T
+        for rows in (node_by_node, dealt_like_cards, node_by_node[::-1]):
+            expect_groups(rows)
 
 # %% [markdown]
 # ### Predict
@@ -136,31 +143,43 @@ def by_node(function, comm, vector, g):
 
 def leaving(run):
     """Messages and bytes that leave the busiest node, and the bytes of these that its busiest rank sends."""
-    out = np.zeros((run.ranks, 2))
+    of_rank = np.zeros((run.ranks, 2))  # messages, bytes
     for (source, dest), pair in run.links.items():
-        out[source] += np.multiply(pair, run.nodes[source] != run.nodes[dest])
-    return *out.reshape(max(run.nodes) + 1, -1, 2).sum(axis=1).max(axis=0), out[:, 1].max()
+        if run.nodes[source] != run.nodes[dest]:
+            of_rank[source] += pair
+    of_node = of_rank.reshape(max(run.nodes) + 1, -1, 2).sum(axis=1)
+    messages, nbytes = of_node.max(axis=0)
+    return messages, nbytes, of_rank[:, 1].max()
 
 
-def try_out(function, rings, rounds):
+# %%
+def expect_traffic(run, length, m, g, rings, rounds):
+    """On m nodes of g, no more leaves a node than by so many rings, each with its part of the vector."""
+    messages, nbytes, busiest = leaving(run)
+    parts = np.array_split(range(length), rings)
+    sent = [2 * (len(part) - len(part) // m) / length for part in parts]  # vectors, in each ring
+    subject = f"The sum is right. But with {m} node(s) of {g} rank(s) and {length} values,"
+    for got, least, what in [
+        (nbytes / 8 / length, sum(sent), "vectors leave a node"),
+        (messages, 2 * (m - 1) * rings, "messages leave a node"),
+        (busiest / 8 / length, max(sent), "vectors leave a node from one rank"),
+        (max(run.steps), rounds, "rounds pass"),
+    ]:
+        expect(got <= least + 1e-9, f"{subject} {got:.3g} {what}; {least:.3g} are enough.")
+
+
+def expect_allreduce(function, rings, rounds):
     """1 to 4 nodes of 1 to 4 ranks: the sum; what leaves a node in rings(g) rings; rounds(m, g)."""
     for g in (1, 2, 3, 4):
-        how = {"ranks_per_node": g, "args": (g,), "what": f"(nodes of {g}) the sum"}
-        runs = virtual.trials(partial(by_node, function), sum, [g, 2 * g, 3 * g, 4 * g], **how)
-        for (p, n), run in runs.items():
-            m, (messages, nbytes, busiest) = p // g, leaving(run)
-            rows = [2 * (len(part) - len(part) // m) / n for part in np.array_split(range(n), rings(g))]
-            who = f"The sum is right. But with {m} node(s) of {g} rank(s) and {n} values,"
-            for got, few, what in [
-                (nbytes / 8 / n, sum(rows), "vectors leave a node"),
-                (messages, 2 * (m - 1) * rings(g), "messages leave a node"),
-                (busiest / 8 / n, max(rows), "vectors leave a node from one rank"),
-                (max(run.steps), rounds(m, g), "rounds pass"),
-            ]:
-                expect(got <= few + 1e-9, f"{who} {got:.3g} {what}; {few:.3g} are enough.")
+        case = {"ranks_per_node": g, "args": (g,), "what": f"(nodes of {g}) the sum"}
+        runs = virtual.trials(partial(by_node, function), sum, [g, 2 * g, 3 * g, 4 * g], **case)
+        for (p, length), run in runs.items():
+            m = p // g
+            expect_traffic(run, length, m, g, rings(g), rounds(m, g))
 
 
-def on_real_ranks(comm, function):
+# %%
+def expect_on_ranks(comm, function):
     vector = np.arange(100_003, dtype=np.float32) % 1000 * (comm.rank + 1)
     by_node(function, comm, vector, 1 if comm.size % 2 else 2)
     want = np.arange(100_003) % 1000 * sum(range(1, comm.size + 1))
@@ -168,8 +187,12 @@ def on_real_ranks(comm, function):
 
 
 with check("26.2"):
-    try_out(two_level, lambda g: 1, lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length())
-    launch.run(on_real_ranks, two_level, ranks=launch.ranks_here(4), timeout=patience)
+    expect_allreduce(
+        two_level,
+        rings=lambda g: 1,
+        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length(),
+    )
+    launch.run(expect_on_ranks, two_level, ranks=launch.ranks_here(4), timeout=patience)
 
 # %% [markdown]
 # ### Exercise 26.3 · Two dimensions
@@ -208,19 +231,28 @@ def dealt_out(comm, vector, g):
     ring_allreduce(comm.Split(0, comm.rank % g * comm.size + comm.rank), vector)
 
 
-ways = {"flat": flat, "dealt_out": dealt_out}
-ways |= {one.__name__: partial(by_node, one) for one in (two_level, two_dimensional)}
+ways = {
+    "flat": flat,
+    "dealt_out": dealt_out,
+    "two_level": partial(by_node, two_level),
+    "two_dimensional": partial(by_node, two_dimensional),
+}
 
 
-def run_on(machine, way, nodes, nbytes, **more):
+def run_on(machine, way, nodes, nbytes, **options):
     """`way` on nodes of 4 ranks, with vectors that stand for nbytes."""
     cluster = virtual.Cluster(nodes, ranks_per_node=4, machine=machine)
-    return cluster.run(ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4, **more)
+    return cluster.run(ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4, **options)
 
 
+# %%
 with check("26.3"):
-    try_out(two_dimensional, lambda g: g, lambda m, g: 2 * (m - 1) + 2 * (g - 1))
-    launch.run(on_real_ranks, two_dimensional, ranks=launch.ranks_here(4), timeout=patience)
+    expect_allreduce(
+        two_dimensional,
+        rings=lambda g: g,
+        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1),
+    )
+    launch.run(expect_on_ranks, two_dimensional, ranks=launch.ranks_here(4), timeout=patience)
     card = {way: leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
     predict.compare("26.3", **card)
 plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card")
@@ -231,8 +263,8 @@ plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", ti
 # against few, and **cards**: of several cards a flat ring uses one for sending, two dimensions use all.
 
 # %%
-one = virtual.machine("ethernet10_4gpu")
-print(one)
+machine = virtual.machine("ethernet10_4gpu")
+print(machine)
 
 # %% [markdown]
 # ### Predict
@@ -249,7 +281,8 @@ predict("26.2", one_card=1.0, four_cards=1.0)
 predict("26.3", one_card=1.0, four_cards=3.0)
 
 # %%
-machines = {"one_card": one, "four_cards": one.but(name="ethernet10_4gpu with four cards", nics=4)}
+four_cards = machine.but(name="ethernet10_4gpu with four cards", nics=4)
+machines = {"one_card": machine, "four_cards": four_cards}
 runs = {
     cards: {way: {n: run_on(machines[cards], way, nodes, n) for n in lengths} for way in ways}
     for cards in machines
@@ -262,7 +295,7 @@ def gain(cards, way, n):
 
 
 times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_card"].items()}
-plots.bandwidth(times, what="algbw", title=f"{nodes} nodes of {one.name}")
+plots.bandwidth(times, what="algbw", title=f"{nodes} nodes of {machine.name}")
 curves = {"two levels": {n / 1e3: gain("one_card", "two_level", n) for n in lengths}}
 for cards in machines:
     label = f"two dimensions, {cards.replace('_', ' ')}"
@@ -278,10 +311,12 @@ predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) fo
 # receiver.) Below, four ranks share a card: who waits? In the map: where are groups worth the trouble?
 
 # %%
-plots.timeline(run_on(one, "two_dimensional", 2, 1e7, trace=True), title="Two dimensions, one card a node")
+plots.timeline(
+    run_on(machine, "two_dimensional", 2, 1e7, trace=True), title="Two dimensions, one card a node"
+)
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
-best = {way: {(n, m): run_on(one, way, m, n).time for n, m in places} for way in ways}
-plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {one.name}")
+best = {way: {(n, m): run_on(machine, way, m, n).time for n, m in places} for way in ways}
+plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
 
 # %% [markdown]
 # ### Measure: this machine
@@ -293,22 +328,32 @@ plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {one.name}")
 def compare(comm):
     from mpi4py import MPI
 
-    hosts, pretend = comm.allgather(MPI.Get_processor_name()), 1 if comm.size % 2 else 2
+    # Across ranks: which node is mine? Where all are on one host, as if there were nodes of two.
+    hosts = comm.allgather(MPI.Get_processor_name())
     names = list(dict.fromkeys(hosts))
-    # Across ranks: which node is mine? The groups are made once, before the clock runs.
-    inside, across = groups(comm, names.index(hosts[comm.rank]) if len(names) > 1 else comm.rank // pretend)
-    calls = {"flat": partial(ring_allreduce, comm)}
-    calls |= {way.__name__: partial(way, inside, across) for way in (two_level, two_dimensional)}
-    vectors = [np.zeros(nbytes // 4, np.float32) for nbytes in sizes]
-    in_turns = partial(timing.in_turns, comm=comm, seconds=2)
-    return {v.nbytes: in_turns({way: partial(call, v) for way, call in calls.items()}) for v in vectors}
+    pretend = 1 if comm.size % 2 else 2
+    node = names.index(hosts[comm.rank]) if len(names) > 1 else comm.rank // pretend
+    inside, across = groups(comm, node)  # made once, before the clock runs
+    rows = {}
+    for nbytes in sizes:
+        vector = np.zeros(nbytes // 4, np.float32)
+        calls = {
+            "flat": partial(ring_allreduce, comm, vector),
+            "two_level": partial(two_level, inside, across, vector),
+            "two_dimensional": partial(two_dimensional, inside, across, vector),
+        }
+        rows[nbytes] = timing.in_turns(calls, comm=comm, seconds=2)
+    return rows
 
 
-rows, p = launch.run(compare, ranks=4)[0], launch.ranks_here(4)
+# %%
+p = launch.ranks_here(4)
+rows = launch.run(compare, ranks=p)[0]
 times = {way: {nbytes: row[way] for nbytes, row in rows.items()} for way in rows[sizes[0]]}
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"{p} real ranks")
-for way, nbytes in [(way, nbytes) for way in times for nbytes in sizes]:
-    record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=times[way][nbytes])
+for way, row in times.items():
+    for nbytes, seconds in row.items():
+        record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds)
 
 # %% [markdown]
 # ### What you take away

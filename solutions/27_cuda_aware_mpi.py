@@ -10,12 +10,14 @@
 # Needs: mpi · Ranks: 2 · Minutes: 50 · Before: 20, 22
 
 # %%
+import itertools
 import os
 from math import sqrt
 
 import numpy as np
-from labkit import check, devices, expect, lab, launch, plots, predict, record, scaling, virtual
-from labkit.devices import pipeline_time
+from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual
+from support import lab27
+from support.lab27 import pipeline_time
 
 lab.start("27_cuda_aware_mpi")
 
@@ -68,10 +70,45 @@ def staged(comm, device, out, into, outbox, inbox, dest, source):
 
 
 # %%
-ranks, here = launch.ranks_here(2), {"start": copy_start, "rate": copy_rate}
+ranks = launch.ranks_here(2)
+here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there is no GPU
+
+
+# %%
+def expect_received(received, chunk=None):
+    """What `into` holds, by rank, is what the rank on the left has sent."""
+    for rank, got in enumerate(received):
+        left = (rank - 1) % len(received)
+        case = f"{len(received)} rank(s), {lab27.message(len(got), chunk)}:"
+        filled = not (got == lab27.EMPTY).any()
+        expect(filled, f"{case} part of `into` on rank {rank} was not filled. All copies awaited?")
+        waited = not (got == lab27.UNUSED).any()
+        expect(waited, f"{case} rank {rank} got rubbish of a pinned buffer. Did you wait for it?")
+        want = lab27.sent_by(left, len(got))
+        expect.equal(got, want, f"{case} `into` on rank {rank}, beside `out` of rank {left}")
+
+
+def expect_no_waste(trial):
+    """One copy each way and one message for each chunk, and hardly more time than the slowest step needs."""
+    case = f"The answer is right. But of {lab27.message(trial.nbytes, trial.chunk)} on {trial.ranks} rank(s),"
+    for rank in range(trial.ranks):
+        for engine in ("to host", "to device"):
+            copies = trial.copies(rank, engine)
+            expect.equal(copies, trial.chunks, f"{case} the number of copies {engine}")
+        expect.equal(trial.run.sent[rank], trial.chunks, f"{case} the messages that rank {rank} sent")
+        expect.equal(trial.run.sent_bytes[rank], trial.nbytes, f"{case} the bytes that rank {rank} sent")
+    times = f"in turns {1e6 * trial.in_turns:.0f}, overlapped {1e6 * trial.overlapped:.0f}"
+    expect(trial.time < trial.longest, f"{case} it takes {1e6 * trial.time:.0f} µs; {times}.")
+
+
+# %%
+# What is asked: the right bytes, without waste, round a ring of 1 to 5 virtual ranks; and on real ranks.
 with check("27.1"):
-    devices.trials(staged, lengths=(1, 1000, 4099))  # on 1 to 5 virtual ranks: answer, copies, messages, time
-    launch.run(devices.on_ranks, staged, 100_003, None, **here, ranks=ranks, timeout=20)
+    for p, nbytes in itertools.product((1, 2, 3, 4, 5), (1, 1000, 4099)):
+        trial = lab27.trial(staged, p, nbytes)
+        expect_received(trial.received)
+        expect_no_waste(trial)
+    expect_received(launch.run(lab27.exchange, staged, 100_003, None, **here, ranks=ranks, timeout=20))
 
 # %% [markdown]
 # ### Predict
@@ -135,23 +172,33 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 
 
 # %%
+ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
+even = [(nbytes, 1000, 1e-9) for nbytes in (1, 999, 1000, 1001, 2000, 7003)]
+uneven = [
+    (200_000, 20_000, beta) for beta in (2e-10, 1e-9, 5e-9)
+]  # a copy's seconds per byte; a message's: 1e-9
+
+# What is asked: as in 27.1, whichever step is the slowest; and on real ranks a gain over staging.
 with check("27.2"):
-    devices.trials(pipelined, lengths=(1, 999, 1000, 1001, 2000, 7003), chunk=1000)
-    for beta in (2e-10, 1e-9, 5e-9):  # a copy's seconds per byte, beside 1e-9 of a message
-        devices.trials(pipelined, lengths=[200_000], chunk=20_000, copy=(1e-5, beta))
-    launch.run(devices.on_ranks, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
-    ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}
-    races, name = launch.run(devices.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
-    best = {way: [times[way][1 << 22].samples.min() for times in races.values()] for way in ways}
-    gain = min(np.divide(best["staged"], best["pipelined"]))  # the fastest runs: the machine may be busy
-    expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
+    for (nbytes, chunk, beta), p in itertools.product(even + uneven, (1, 2, 3, 4, 5)):
+        trial = lab27.trial(pipelined, p, nbytes, chunk, copy=(1e-5, beta))
+        expect_received(trial.received, chunk)
+        expect_no_waste(trial)
+    received = launch.run(lab27.exchange, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
+    expect_received(received, 30_000)
+    races, name = launch.run(lab27.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
+    for times in races.values():
+        fastest = {way: min(times[way][1 << 22].samples) for way in ways}  # the machine may be busy
+        gain = fastest["staged"] / fastest["pipelined"]
+        expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
 
 # %%
-no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "ranks": [2], "trace": True}
-[slow] = devices.trials(staged, [10**6], **no_start)
-[fast] = devices.trials(pipelined, [10**6], 10**5, **no_start)
-plots.lanes(devices.busy(slow, "staged") | devices.busy(fast, "cut"), title="1 MB: what is busy when?")
-predict.compare("27.2", times_as_fast=slow.time / fast.time)
+no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "trace": True}
+whole = lab27.trial(staged, 2, 10**6, **no_start)
+cut = lab27.trial(pipelined, 2, 10**6, 10**5, **no_start)
+rows = lab27.busy(whole, "staged") | lab27.busy(cut, "cut")
+plots.lanes(rows, title="1 MB: what is busy when?")
+predict.compare("27.2", times_as_fast=whole.time / cut.time)
 
 # %% [markdown]
 # ### Exercise 27.3 · May this MPI have device memory?
@@ -195,39 +242,55 @@ def takes_device_memory(version, built, environment):
 
 
 # %%
-yes, no = True, False
-every = {(yes, "1"): yes, (yes, "0"): no, (no, "1"): no, (no, None): no, (None, "1"): no, (None, None): no}
-cases = {  # (version, variable) -> {(built, the variable's value): safe?}
-    ("MVAPICH2 Version      :\t2.3.7", "MV2_USE_CUDA"): every | {(yes, None): no},
-    ("MVAPICH2 Version      :\t2.3.7", "MVP_ENABLE_GPU"): {(yes, "1"): no},
-    ("MVAPICH Version:   4.1\nconfigure: /opt/MVAPICH2", "MVP_ENABLE_GPU"): every | {(yes, None): yes},
-    ("CRAY MPICH version 8.1", "MPICH_GPU_SUPPORT_ENABLED"): every | {(yes, None): no, (None, "1"): yes},
-    ("MPICH Version: 5.0.2\nCC: /opt/MVAPICH2/cc", "MPIR_CVAR_ENABLE_GPU"): every | {(yes, None): yes},
-    ("Open MPI v5.0.11", "OMPI_MCA_opal_cuda_support"): every | {(yes, None): yes, (yes, "false"): no},
-    ("Intel(R) MPI Library 2021.13", "MV2_USE_CUDA"): {(yes, "1"): no},
+every = {  # (built, the variable's value) -> safe? The same for all in the list, but for (True, None)
+    (True, "1"): True,
+    (True, "0"): False,
+    (False, "1"): False,
+    (False, None): False,
+    (None, "1"): False,
+    (None, None): False,
 }
+mvapich2, mvapich = "MVAPICH2 Version      :\t2.3.7", "MVAPICH Version:   4.1\nconfigure: /opt/MVAPICH2"
+mpich = "MPICH Version: 5.0.2\nCC: /opt/MVAPICH2/cc"
+cases = {  # (version, variable) -> {(built, its value): safe?}
+    (mvapich2, "MV2_USE_CUDA"): every | {(True, None): False},
+    (mvapich2, "MVP_ENABLE_GPU"): {(True, "1"): False},
+    (mvapich, "MVP_ENABLE_GPU"): every | {(True, None): True},
+    ("CRAY MPICH version 8.1", "MPICH_GPU_SUPPORT_ENABLED"): every | {(True, None): False, (None, "1"): True},
+    (mpich, "MPIR_CVAR_ENABLE_GPU"): every | {(True, None): True},
+    ("Open MPI v5.0.11", "OMPI_MCA_opal_cuda_support"): every | {(True, None): True, (True, "false"): False},
+    ("Intel(R) MPI Library 2021.13", "MV2_USE_CUDA"): {(True, "1"): False},
+}
+
+# %%
 with check("27.3"):
-    for version, variable, built, value, safe in [(*a, *b, c) for a in cases for b, c in cases[a].items()]:
-        answer = takes_device_memory(version, built, {variable: value} if value else {})
-        who = f"{version.splitlines()[0]!r}, built: {built}, {variable}={value}: you say {answer}"
-        expect(answer is safe, f"{who}; it {'takes device memory' if safe else 'would crash'}: {safe}.")
-version, built = launch.run(devices.ask_mpi, ranks=ranks)[0]
+    for (version, variable), answers in cases.items():
+        for (built, value), safe in answers.items():
+            environment = {variable: value} if value else {}
+            got = takes_device_memory(version, built, environment)
+            case = f"{version.splitlines()[0]!r}, built: {built}, {variable}={value}: you say {got}"
+            expect(got is safe, f"{case}; it {'takes device memory' if safe else 'would crash'}: {safe}.")
+
+# %%
+version, built = launch.run(lab27.ask_mpi, ranks=ranks)[0]
 safe = takes_device_memory(version, built, os.environ)
 print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device memory? {safe}")
 
 # %% [markdown]
-# All ways between two ranks. If your function says yes and there is a GPU, `devices.direct` joins in: a
+# All ways between two ranks. If your function says yes and there is a GPU, `lab27.direct` joins in: a
 # `Sendrecv` of device memory, once the GPU is idle, as MPI does not know its streams. When does cutting pay?
 
 # %%
-ways |= {"device buffers": (devices.direct, None)} if safe and name.startswith("cuda") else {}
+if safe and name.startswith("cuda"):
+    ways["device buffers"] = (lab27.direct, None)
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
-races, name = launch.run(devices.race, sizes, ways | devices.STEPS, **here, ranks=ranks)[0]
+races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ranks)[0]
 for where, times in races.items():
     plots.bandwidth({way: times[way] for way in [*ways, "message"]}, title=f"{name}, {where}")
-    for way, n in [(way, n) for way in times for n in sizes]:
+    for way, n in itertools.product(times, sizes):
         record.add("exchange", way=way, where=where, device=name, bytes=n, seconds=times[way][n], ranks=2)
-predict.compare("27.1", staged_over_host=times["staged"][longest].median / times["message"][longest].median)
+over_host = times["staged"][longest].median / times["message"][longest].median
+predict.compare("27.1", staged_over_host=over_host)
 
 # %% [markdown]
 # ### Exercise 27.4 · Choose the way and the chunk
@@ -243,7 +306,7 @@ predict.compare("27.1", staged_over_host=times["staged"][longest].median / times
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `rest = sum(each for _, each in steps) - slow`. Compare `direct[0] + nbytes * direct[1]` with
+# `rest = sum(per_byte for _, per_byte in steps) - slow`. Compare `direct[0] + nbytes * direct[1]` with
 # `pipeline_time(nbytes, nbytes / chunk, steps)`.
 # </details>
 
@@ -253,7 +316,7 @@ def choose(nbytes, steps, direct=None):
     """Bytes per chunk for staging nbytes, or 0: hand the MPI device memory."""
     ### BEGIN SOLUTION
     start, slow = max(steps, key=lambda step: step[1])
-    rest = sum(each for _, each in steps) - slow
+    rest = sum(per_byte for _, per_byte in steps) - slow
     chunk = max(1, min(nbytes, round(sqrt(nbytes * start / rest))))
     if direct and direct[0] + nbytes * direct[1] < pipeline_time(nbytes, nbytes / chunk, steps):
         return 0
@@ -262,28 +325,39 @@ def choose(nbytes, steps, direct=None):
 
 
 # %%
+# What is asked: chunks for which T is least; and 0 where `direct` is faster than these, but only there.
+links = [  # a copy, a message: each (start, seconds per byte)
+    ((2e-5, 1e-10), (1e-5, 1.6e-10)),
+    ((1e-4, 1e-9), (2e-4, 2e-10)),
+    ((0, 1e-10), (0, 1e-10)),
+]
 with check("27.4"):
-    pairs = ((2e-5, 1e-10), (1e-5, 1.6e-10)), ((1e-4, 1e-9), (2e-4, 2e-10)), ((0, 1e-10),) * 2
-    for copy, message in pairs:  # (start, seconds per byte)
+    for (copy, message), n in itertools.product(links, (1000, 10**6, 10**9)):
+        case = f"{n:.0e} bytes, copies {copy}, message {message}:"
         steps = [copy, message, copy]
-        for n in (1000, 10**6, 10**9):
-            best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
-            chunk, who = choose(n, steps), f"{n:.0e} bytes, copies {copy}, message {message}:"
-            good = isinstance(chunk, int | np.integer) and chunk > 0 and abs(chunk - best) < 1 + best / 50
-            expect(good, f"{who} chunks of {chunk!r} bytes; {best:.0f}, a whole number, is best.")
-            for share in (0.97, 1.03):
-                half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
-                zero = choose(n, steps, (half, half / n)) == 0
-                expect.equal(zero, share < 1, f"{who} direct takes {share} of the best staging. Is 0 right?")
+        chunk = choose(n, steps)
+        best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
+        whole = isinstance(chunk, int | np.integer) and chunk > 0
+        near = whole and abs(chunk - best) < 1 + best / 50
+        expect(near, f"{case} chunks of {chunk!r} bytes; {best:.0f}, a whole number, is best.")
+        for share in (0.97, 1.03):
+            half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
+            zero = choose(n, steps, direct=(half, half / n)) == 0
+            expect.equal(zero, share < 1, f"{case} direct takes {share} of the best staging. Is 0 right?")
 
 # %%
-tried = {longest >> power: (pipelined, longest >> power) for power in (8, 6, 5, 4, 3, 2, 0)}
-found, name = launch.run(devices.race, [longest], tried, **here, ranks=ranks)[0]
-for where, times in races.items():  # a start: the least time of 1 KiB, as no line fits every network
-    steps = [(min(times[x][1024].samples), scaling.fit_alpha_beta(times[x]).beta) for x in devices.STEPS]
-    curves = {"T": {c / 1024: 1e3 * pipeline_time(longest, longest / c, steps) for c in tried}}
-    curves["yours"] = {c / 1024: 1e3 * found[where][c][longest].samples for c in tried}
-    plots.lines(curves, title=f"Which chunk? {name}", xlabel="chunk (KiB)", ylabel="ms", logx=True)
+chunks = [longest >> power for power in (8, 6, 5, 4, 3, 2, 0)]
+tried = {chunk: (pipelined, chunk) for chunk in chunks}
+cut_races, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
+for where, times in races.items():
+    steps = []
+    for step in lab27.STEPS:  # its start: the least time of 1 KiB, as no line fits every network
+        start = min(times[step][1024].samples)
+        steps.append((start, scaling.fit_alpha_beta(times[step]).beta))
+    model = {chunk / 1024: 1e3 * pipeline_time(longest, longest / chunk, steps) for chunk in chunks}
+    yours = {chunk / 1024: 1e3 * cut_races[where][chunk][longest].samples for chunk in chunks}
+    title = f"Which chunk? {name}"
+    plots.lines({"T": model, "yours": yours}, title=title, xlabel="chunk (KiB)", ylabel="ms", logx=True)
     print(f"{where}: by your formula {choose(longest, steps) / 1024:.4g} KiB. How sharp is the bottom?")
 
 # %% [markdown]
@@ -297,17 +371,26 @@ for where, times in races.items():  # a start: the least time of 1 KiB, as no li
 predict("27.4", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
 
 # %%
-link, engine = virtual.machine("k80_fdr").between, devices.COPY_ENGINE
-net, bad, sizes = (link.latency, link.beta), (link.latency, 1 / slow_read), [1 << i for i in range(7, 28)]
-steps, ends = [engine, net, engine], devices.CPU_TO_DEVICE
-paths = {"GDRCopy": {n: s + ends[n] + pipeline_time(n, 1, [net]) for n, s in devices.CPU_TO_HOST.items()}}
-for path, one in {"RDMA": [net], "RDMA, slow reads": [bad], "staged": steps}.items():
-    paths[path] = {n: pipeline_time(n, 1, one) for n in sizes}
-paths["best chunks"] = {n: pipeline_time(n, n / choose(n, steps), steps) for n in sizes}
+sizes = [1 << power for power in range(7, 28)]
+link = virtual.machine("k80_fdr").between
+engine = lab27.COPY_ENGINE
+network = (link.latency, link.beta)
+slow_network = (link.latency, 1 / slow_read)
+steps = [engine, network, engine]
+paths = {
+    "GDRCopy": {
+        n: seconds + pipeline_time(n, 1, [network]) + lab27.CPU_TO_DEVICE[n]
+        for n, seconds in lab27.CPU_TO_HOST.items()
+    },
+    "RDMA": {n: pipeline_time(n, 1, [network]) for n in sizes},
+    "RDMA, slow reads": {n: pipeline_time(n, 1, [slow_network]) for n in sizes},
+    "staged": {n: pipeline_time(n, 1, steps) for n in sizes},
+    "best chunks": {n: pipeline_time(n, n / choose(n, steps), steps) for n in sizes},
+}
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
-cpu = max(n for n, s in devices.CPU_TO_HOST.items() if s < pipeline_time(n, 1, [engine]))
-rdma = max((n for n in sizes if not choose(n, steps, bad)), default=0)
-predict.compare("27.4", cpu_to_host_bytes=cpu, slow_rdma_bytes=rdma)
+by_cpu = [n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < pipeline_time(n, 1, [engine])]
+by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
+predict.compare("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
 
 # %% [markdown]
 # Such limits ship with the libraries. MVAPICH-Plus: `MVP_GDRCOPY_MAX_SIZE_D2H` 2048, `…_H2D` 32768.

@@ -13,7 +13,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, models, plots, predict, record, timing, virtual
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, virtual
 from labkit.collectives import ring_allreduce, tree_allreduce
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -53,7 +53,8 @@ def server_step(comm, parameters, gradient, rate):
     workers = comm.size - 1
     ### BEGIN SOLUTION
     if comm.rank == 0:
-        total, box = np.zeros_like(parameters), np.empty_like(parameters)
+        total = np.zeros_like(parameters)
+        box = np.empty_like(parameters)
         for _ in range(workers):
             # Across ranks: whichever gradient comes first.
             comm.Recv(box)
@@ -70,71 +71,94 @@ def server_step(comm, parameters, gradient, rate):
 
 
 # %%
-def one_step(comm, parameters, gradient, step, *more):
+def one_step(comm, parameters, gradient, step, *options):
     """What a step at rate 0.5 leaves in this rank's parameters."""
-    step(comm, parameters, gradient, 0.5, *more)
+    step(comm, parameters, gradient, 0.5, *options)
     return parameters
 
 
-def try_step(step, size, length, *pieces):
-    """One step on virtual ranks: right everywhere, no byte too many? pieces: the servers', if several."""
+# As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.
+strict = virtual.ideal().but(eager=1000)
+
+
+def run_step(step, start, gradients, pieces):
+    """One step on virtual ranks, all with the parameters `start`. pieces: the servers', if several."""
+    cluster = virtual.Cluster(nodes=len(gradients), machine=strict)
+    options = [pieces] if pieces else []
+    return cluster.run(
+        one_step, virtual.by_rank([start] * cluster.size), virtual.by_rank(gradients), step, *options
+    )
+
+
+# %%
+def expect_step(step, size, length, pieces=()):
+    """One step on virtual ranks: right everywhere, and no byte too many. pieces: the servers', if several."""
     servers = len(pieces) or 1
-    workers, who = size - servers, f"{size} ranks, {length} values"
+    workers = size - servers
     start, *gradients = np.random.default_rng(length).integers(-50, 50, (size + 1, length)).astype(np.float32)
     gradients[:servers] = [start * 1e9] * servers  # a server has no gradient: what stands there means nothing
     total = sum(gradients[servers:])
-    means = {"": total / workers, "the sum, not the mean": total, "still the old parameters": 0 * total}
-    means[f"a mean over {size} ranks, but {workers} bring a gradient"] = total / size
-    # As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.
-    cluster = virtual.Cluster(nodes=size, machine=virtual.ideal().but(eager=1000))
-    given = virtual.by_rank([start] * size), virtual.by_rank(gradients), step
-    run = cluster.run(one_step, *given, *([pieces] if pieces else []))
+    run = run_step(step, start, gradients, pieces)
     for rank, got in enumerate(run.results):
-        own = pieces[rank] if pieces and rank < servers else slice(None)  # a server minds its piece alone
-        fits = [slip for slip, mean in means.items() if np.allclose(got[own], (start - mean / 2)[own])]
-        expect(not fits or "" in fits, f"{who}: on rank {rank}, {' '.join(fits)}.")
-        expect.close(got[own], (start - total / workers / 2)[own], f"{who}: the parameters on rank {rank}")
-    sends = [workers * (one.stop - one.start) / length for one in pieces] or [workers]
-    run.expect_sent(exactly=sends + [1.0] * workers, unit=start.nbytes)
+        part = pieces[rank] if pieces and rank < servers else slice(None)  # a server minds its piece alone
+        after = {count: (start - total / count / 2)[part] for count in (1, workers, size)}
+        slips = {
+            "This step took the sum, not the mean": after[1],
+            f"This is a mean over {size} ranks, but {workers} bring a gradient": after[size],
+            f"Rank {rank} still has the old parameters": start[part],
+        }
+        subject = f"{size} ranks, {length} values: the parameters on rank {rank}"
+        expect.close(got[part], after[workers], subject, slips=slips)
+    sent = [workers]  # vectors, by rank
+    if pieces:
+        sent = [workers * (piece.stop - piece.start) / length for piece in pieces]
+    run.expect_sent(exactly=sent + [1.0] * workers, unit=start.nbytes)
     return run
 
 
-def train(comm, step, batch, servers, *more):
+# %%
+def train(comm, step, batch, servers, *options):
     """Lab 30's training, its net as one flat vector. Returns the losses of this rank's images; parameters."""
     images, labels = (torch.tensor(part) for part in data.digits()[:2])
-    net, losses, workers = models.torch_digits(), [], comm.size - servers
-    parameters, gradient = (parameters_to_vector(net.parameters()).detach().numpy() for _ in range(2))
-    for rows in (rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)):
-        if comm.rank >= servers:
-            mine = rows[comm.rank - servers :: workers]
-            loss = F.cross_entropy(net(images[mine]), labels[mine])
-            gradient = parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).numpy()
-            losses.append(loss.item())
-        if servers:
-            step(comm, parameters, gradient, learning_rate, *more)
-        else:  # one process
-            parameters -= learning_rate * gradient
-        vector_to_parameters(torch.tensor(parameters), net.parameters())
+    net = nets.torch_digits()
+    parameters = parameters_to_vector(net.parameters()).detach().numpy()
+    gradient = parameters.copy()  # of a server, where it means nothing
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), batch, epoch):
+            if comm.rank >= servers:
+                share = rows[comm.rank - servers :: comm.size - servers]
+                loss = F.cross_entropy(net(images[share]), labels[share])
+                gradient = parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).numpy()
+                losses.append(loss.item())
+            if servers:
+                step(comm, parameters, gradient, learning_rate, *options)
+            else:  # one process
+                parameters -= learning_rate * gradient
+            vector_to_parameters(torch.tensor(parameters), net.parameters())
     return losses, parameters
 
 
-def try_training(step, servers, *more):
-    """Servers and workers on real ranks: the same training as one process?"""
+# %%
+def expect_training(step, servers, *options):
+    """Servers and workers on real ranks: the same training as one process."""
     expect(ranks > servers, f"This needs {servers + 1} ranks or more: start the file on so many.")
     batch = per_worker * (ranks - servers)
     losses, parameters = virtual.Cluster(nodes=1).run(train, None, batch, 0).results[0]
-    results = launch.run(train, step, batch, servers, *more, ranks=ranks, timeout=patience)[servers:]
-    mean, last = np.mean([own for own, _ in results], axis=0), [own for _, own in results]
+    results = launch.run(train, step, batch, servers, *options, ranks=ranks, timeout=patience)
+    of_workers, last = zip(*results[servers:], strict=True)
+    mean = np.mean(of_workers, axis=0)
     expect.close(mean, losses, "Real ranks, messages in any order: each loss against one process", rtol=1e-3)
-    expect.close(last, [parameters] * len(last), "Real ranks: all workers' parameters", rtol=0.01, atol=1e-3)
+    wants = [parameters] * len(last)
+    expect.close(last, wants, "Real ranks: all workers' parameters", rtol=0.01, atol=1e-3)
 
 
 ranks = launch.ranks_here(4)
 with check("31.1"):
     for size in (2, 3, 4, 5, 8, 16):
         for length in (16 * size, 1000 + size, 1):
-            try_step(server_step, size, length)
-    try_training(server_step, 1)
+            expect_step(server_step, size, length)
+    expect_training(server_step, 1)
 
 # %% [markdown]
 # Equal to rounding, not to the last bit: gradients are added as they come, never twice in the same order.
@@ -179,15 +203,24 @@ def cut(sizes, servers):
 
 
 # %%
-tables = {net: models.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
+tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101", "inception_v3")}
 layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
+
+
+def expect_pieces(pieces, total, servers):
+    """So many slices, one after another, from 0 to total, equal but for one value."""
+    subject = f"{total:,} values, servers: {servers}"
+    counts = [len(range(total)[piece]) for piece in pieces]
+    ends = [0, *(piece.stop for piece in pieces)]
+    expect.equal([piece.start for piece in pieces], ends[:-1], f"{subject}: pieces begin where the last ends")
+    expect.equal([len(pieces), ends[-1]], [servers, total], f"{subject}: pieces, and the last one's end")
+    expect(max(counts) - min(counts) <= 1, f"{subject}: {max(counts):,} on one, {min(counts):,} on another.")
+
+
 with check("31.2"):
-    for sizes, servers in [(sizes, s) for sizes in (layers["vgg16"], [3, 1000, 4], [2]) for s in (1, 3, 16)]:
-        pieces, who = cut(sizes, servers), f"{sum(sizes):,} values, servers: {servers}"
-        counts, ends = [len(range(sum(sizes))[one]) for one in pieces], [0, *(one.stop for one in pieces)]
-        expect.equal([one.start for one in pieces], ends[:-1], f"{who}: pieces begin where the last ends")
-        expect.equal([len(pieces), ends[-1]], [servers, sum(sizes)], f"{who}: pieces, and the last one's end")
-        expect(max(counts) - min(counts) <= 1, f"{who}: {max(counts):,} on one, {min(counts):,} on another.")
+    for sizes in (layers["vgg16"], [3, 1000, 4], [2]):
+        for servers in (1, 3, 16):
+            expect_pieces(cut(sizes, servers), sum(sizes), servers)
 
 # %% [markdown]
 # ### Exercise 31.3 · Several servers
@@ -196,37 +229,39 @@ with check("31.2"):
 #
 # <details><summary>Hint 1: a server</summary>
 #
-# `mine = parameters[pieces[comm.rank]]` is a view: what changes in it changes in `parameters`. Then as in
-# 31.1, with `mine` for `parameters`; the workers are the ranks from `servers` on.
+# `own = parameters[pieces[comm.rank]]` is a view: what changes in it changes in `parameters`. Then as in
+# 31.1, with `own` for `parameters`; the workers are the ranks from `servers` on.
 # </details>
 # <details><summary>Hint 2: a worker, nearly the answer</summary>
 #
 # `requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]`; add
-# `[comm.Isend(gradient[piece], dest=s) for …]` to the list; `for one in requests: one.Wait()`.
+# `[comm.Isend(gradient[piece], dest=s) for …]` to the list; `for request in requests: request.Wait()`.
 # </details>
 
 
 # %%
 def servers_step(comm, parameters, gradient, rate, pieces):
     """server_step with len(pieces) servers. Afterwards all workers have all of the new `parameters`."""
-    servers, workers = len(pieces), comm.size - len(pieces)
+    servers = len(pieces)
+    workers = comm.size - servers
     ### BEGIN SOLUTION
     if comm.rank < servers:
-        mine = parameters[pieces[comm.rank]]
-        total, box = np.zeros_like(mine), np.empty_like(mine)
+        own = parameters[pieces[comm.rank]]
+        total = np.zeros_like(own)
+        box = np.empty_like(own)
         for _ in range(workers):
             # Across ranks: as in 31.1, but only this server's piece.
             comm.Recv(box)
             total += box
-        mine -= rate * total / workers
+        own -= rate * total / workers
         for worker in range(servers, comm.size):
-            comm.Send(mine, dest=worker)
+            comm.Send(own, dest=worker)
     else:
         # Across ranks: all servers at the same time.
         requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]
         requests += [comm.Isend(gradient[piece], dest=s) for s, piece in enumerate(pieces)]
-        for one in requests:
-            one.Wait()
+        for request in requests:
+            request.Wait()
     ### END SOLUTION
 
 
@@ -234,10 +269,11 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 with check("31.3"):
     for size, servers in ((2, 1), (3, 1), (3, 2), (4, 2), (5, 3), (8, 4), (16, 3)):
         for length in (16 * size, 1000 + size, 1):
-            try_step(servers_step, size, length, *cut([length], servers))
-    run = try_step(servers_step, 16, 160_000, *cut([160_000], 8))
+            expect_step(servers_step, size, length, cut([length], servers))
+    run = expect_step(servers_step, 16, 160_000, cut([160_000], 8))
     expect(run.time < 3e-3, f"Right, but servers wait for one another: {run.time * 1e3:.1f} ms, not 1.8.")
-    try_training(servers_step, min(2, ranks - 1), cut([17226], min(2, ranks - 1)))
+    several = min(2, ranks - 1)
+    expect_training(servers_step, several, cut([17226], several))
 
 
 # %%
@@ -257,12 +293,27 @@ def dealt(sizes, servers=16):
     return [sum(sizes[s::servers]) for s in range(servers)]
 
 
-vgg, even = layers["vgg16"], lambda servers: [sum(layers["vgg16"]) / servers] * servers
-ways = {"1 server": lambda w: even(1), "16 servers,\ndealt": lambda w: dealt(vgg)}
-ways |= {"16 servers,\ncut": lambda w: even(16), "a server\nper worker": even}
-ways |= {"tree": lambda w: tree_allreduce, "ring": lambda w: ring_allreduce}
-runs = {way: {w: exchange(w, vgg, loads(w)) for w in workers_virtual} for way, loads in ways.items()}
-times = {way.replace("\n", " "): {w: run.time for w, run in row.items()} for way, row in runs.items()}
+def even(servers):
+    """Values on each server if VGG-16's flat vector is cut."""
+    return [sum(vgg) / servers] * servers
+
+
+# %%
+vgg = layers["vgg16"]
+ways = {
+    "1 server": lambda workers: even(1),
+    "16 servers,\ndealt": lambda workers: dealt(vgg),
+    "16 servers,\ncut": lambda workers: even(16),
+    "a server\nper worker": even,
+    "tree": lambda workers: tree_allreduce,
+    "ring": lambda workers: ring_allreduce,
+}
+runs = {}
+for way, loads in ways.items():
+    runs[way] = {workers: exchange(workers, vgg, loads(workers)) for workers in workers_virtual}
+times = {
+    way.replace("\n", " "): {workers: run.time for workers, run in row.items()} for way, row in runs.items()
+}
 plots.lines(times, xlabel="workers", ylabel="time (s)", title="VGG-16, 40 Gb/s: a step", logx=True, logy=True)
 most = max(workers_virtual)
 busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items()}
@@ -279,9 +330,12 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 # that on one GPU ("measured"), and our links alone ("predicted"), with 16 servers, which is our guess.
 
 # %%
+readme = [  # images/s: one GPU; 64 with servers, with Horovod
+    ("vgg16", 149.6, 97.0, 6084.2),
+    ("resnet101", 136.0, 2996.0, 7741.6),
+    ("inception_v3", 148.8, 4225.3, 7932.1),
+]
 ours, published = {}, {}
-readme = [("vgg16", 149.6, 97.0, 6084.2), ("resnet101", 136.0, 2996.0, 7741.6)]
-readme += [("inception_v3", 148.8, 4225.3, 7932.1)]  # images/s: one GPU; 64 with servers, with Horovod
 for net, one_gpu, servers, ring in readme:
     for way, rate, loads in (("servers", servers, dealt(layers[net])), ("ring", ring, ring_allreduce)):
         published[f"{net}, {way}"] = 64 * 64 / rate - 64 / one_gpu
@@ -301,8 +355,11 @@ plots.compare(ours, published, unit="seconds a step", title="64 GPUs: our links,
 def real_times(comm):
     """A step's messages on real ranks, the server's with its update. Across ranks: the slowest counts."""
     own, other = np.zeros(values_real, np.float32), np.zeros(values_real, np.float32)
-    ways = {"server": lambda: server_step(comm, own, other, 0.2), "ring": lambda: ring_allreduce(comm, own)}
-    ways["MPI's own"] = lambda: comm.Allreduce(own, other)
+    ways = {
+        "server": lambda: server_step(comm, own, other, 0.2),
+        "ring": lambda: ring_allreduce(comm, own),
+        "MPI's own": lambda: comm.Allreduce(own, other),
+    }
     return {way: timing.measure(call, comm=comm) for way, call in ways.items()}
 
 

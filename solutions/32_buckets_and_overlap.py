@@ -14,7 +14,8 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, lab, launch, overlap, plots, predict, virtual
+from labkit import check, hint, lab, launch, plots, predict, virtual
+from support import lab32
 
 lab.start("32_buckets_and_overlap")
 
@@ -86,11 +87,11 @@ def watch(module, ready):
 
 # %%
 # On 1 to 8 virtual ranks, then on 1 to 4 real ones in PyTorch: the parameters of one process?
-as_one_process = partial(overlap.expect_one_process, watch, launch.ranks_here(workers), batch, patience)
+as_one_process = partial(lab32.expect_one_process, watch, launch.ranks_here(workers), batch, patience)
 with check("32.1"):
-    overlap.expect_watch(watch)
+    lab32.expect_watch(watch)
     as_one_process(at_the_end)
-    overlap.expect_begun(overlap.one_step(at_the_end)[1], "Allreduce", [[5, 4, 3, 2, 1, 0]], late=True)
+    lab32.expect_begun(lab32.one_step(at_the_end)[1], "Allreduce", [[5, 4, 3, 2, 1, 0]], late=True)
 
 # %% [markdown]
 # ### Predict
@@ -103,9 +104,9 @@ with check("32.1"):
 # %%
 predict("32.1", percent_for_sum=50, percent_in_last_three=95)
 machine, most = virtual.machine("k80_fdr"), max(gpus)
-nets = {net: overlap.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
+nets = {net: lab32.table(net, images, flops) for net in ("alexnet", "googlenet", "vgg16")}
 alexnet, sizes = nets["alexnet"], nets["alexnet"].sizes
-for_sum = 100 - 100 * alexnet.seconds / overlap.on_gpus(at_the_end, alexnet, most, machine).time
+for_sum = 100 - 100 * alexnet.seconds / lab32.on_gpus(at_the_end, alexnet, most, machine).time
 predict.compare("32.1", percent_for_sum=for_sum, percent_in_last_three=100 * sum(sizes[-3:]) / sum(sizes))
 
 # %% [markdown]
@@ -148,8 +149,8 @@ def one_by_one(comm, net):
 # %%
 with check("32.2"):
     as_one_process(one_by_one)
-    overlap.expect_begun(overlap.one_step(one_by_one)[1], "Iallreduce")
-print(overlap.swapped(one_by_one, overlap.SIZES))  # two gradients the other way round on rank 1
+    lab32.expect_begun(lab32.one_step(one_by_one)[1], "Iallreduce")
+print(lab32.swapped(one_by_one, lab32.SIZES))  # two gradients the other way round on rank 1
 
 # %% [markdown]
 # All ranks must begin sums in one order. Real MPI need not look: it adds what is first to what is first,
@@ -218,10 +219,10 @@ def in_buckets(comm, net, size, most=1000):
 
 # %%
 with check("32.3"):
-    overlap.expect_buckets(in_buckets)
+    lab32.expect_buckets(in_buckets)
     as_one_process(partial(in_buckets, size=12_000))
-few, ways = overlap.table("googlenet", 1, flops), {"at the end": at_the_end, "layer by layer": one_by_one}
-swept, times = overlap.bucket_sweep(in_buckets, ways, few, most, machine, bucket_sizes)
+few, ways = lab32.table("googlenet", 1, flops), {"at the end": at_the_end, "layer by layer": one_by_one}
+swept, times = lab32.bucket_sweep(in_buckets, ways, few, most, machine, bucket_sizes)
 faster = times["at the end"] / times["layer by layer"]
 predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, key=swept.get))
 
@@ -275,9 +276,9 @@ def two_sides(comm, net):
 # %%
 with check("32.4"):
     as_one_process(two_sides)
-    seen = overlap.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=2e6))[1]
-    overlap.expect_begun(seen, "Ireduce")
-    overlap.expect_casts(seen)
+    seen = lab32.one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=2e6))[1]
+    lab32.expect_begun(seen, "Ireduce")
+    lab32.expect_casts(seen)
 
 # %% [markdown]
 # ### Measure: 160 virtual GPUs
@@ -287,10 +288,10 @@ with check("32.4"):
 # %%
 ways = {"(a) at the end": at_the_end, "(b) by layer": one_by_one}
 ways |= {"(c) buckets": partial(in_buckets, size=2e6), "(d) two sides": two_sides}
-plots.lanes(overlap.lanes(ways, alexnet, min(16, most), machine), title="AlexNet, two steps: rank 0 of 16")
-more = ways | {"(d) not overlapped": overlap.unhidden(two_sides)}
-overlap.plot_efficiency(more, nets, gpus, machine)
-overlap.plot_beside_s_caffe(more, most, flops, machine)
+plots.lanes(lab32.lanes(ways, alexnet, min(16, most), machine), title="AlexNet, two steps: rank 0 of 16")
+more = ways | {"(d) not overlapped": lab32.unhidden(two_sides)}
+lab32.plot_efficiency(more, nets, gpus, machine)
+lab32.plot_beside_s_caffe(more, most, flops, machine)
 
 # %% [markdown]
 # (d)'s trees send ⌈lg p⌉ vectors through rank 0; S-Caffe has a reduce of its own, chains under a tree. And a
@@ -306,8 +307,8 @@ overlap.plot_beside_s_caffe(more, most, flops, machine)
 predict("32.4", over_slow_link=1.4)
 ways["(c) buckets"], ranks = partial(in_buckets, size=5e5), launch.ranks_here(2)
 how = {"threaded": "(c) buckets", "ranks": ranks, "threads": 1}
-overlap.show(*launch.run(overlap.measure, ways, watch, width, repeat, **how)[0], ranks)
-took, whose = overlap.over_slow_link(repeat)
+lab32.show(*launch.run(lab32.measure, ways, watch, width, repeat, **how)[0], ranks)
+took, whose = lab32.over_slow_link(repeat)
 print(f"{whose}, seconds:", took, sep="\n")
 predict.compare("32.4", over_slow_link=took["(a) at the end"] / took["(c) buckets"])
 

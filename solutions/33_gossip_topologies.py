@@ -13,9 +13,9 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, lab, launch, models, plots, predict, record, virtual
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, virtual
 from labkit.collectives import ring_allreduce
-from labkit.style import COLORS, new_figure
+from labkit.plots import COLORS, new_figure
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("33_gossip_topologies")
@@ -36,21 +36,36 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # %%
 def topology(name, p):
     """The neighbours of each of p ranks, those on its right first."""
-    orders = {"ring": [range(p)], "wheel": [range(1, p)]}.get(name)
-    orders = orders or [np.random.default_rng(seed).permutation(p).tolist() for seed in (0, 1)]
-    pairs = {(order[i - 1], order[i]) for order in orders for i in range(len(order))}
-    pairs |= {(0, r) for r in range(p)} if name == "wheel" else set()
-    near = [{a + b - rank for a, b in pairs if rank in (a, b)} - {rank} for rank in range(p)]
+    if name == "ring":
+        orders = [range(p)]
+    elif name == "wheel":
+        orders = [range(1, p)]
+    else:
+        orders = [np.random.default_rng(seed).permutation(p).tolist() for seed in (0, 1)]
+    near = [set() for _ in range(p)]
+    for order in orders:
+        for i, rank in enumerate(order):
+            near[rank].add(order[i - 1])
+            near[order[i - 1]].add(rank)
+    if name == "wheel":
+        near[0] = set(range(p))
+        for others in near:
+            others.add(0)
+    for rank, others in enumerate(near):
+        others.discard(rank)
     return [sorted(others, key=lambda other: (other - rank) % p) for rank, others in enumerate(near)]
 
 
-names, figure = ("ring", "wheel", "random"), new_figure(10, 3.4)
+# %%
+names = ("ring", "wheel", "random")
+figure = new_figure(10, 3.4)
 for axes, name in zip(figure.subplots(1, 3), names, strict=True):
     hub = int(name == "wheel")  # drawn in the middle
     angle = 2 * np.pi * (np.arange(12) - hub) / (12 - hub)
     places = np.stack([np.sin(angle), np.cos(angle)]) * (np.arange(12) >= hub)
-    for a, b in [(a, b) for a, others in enumerate(topology(name, 12)) for b in others]:
-        axes.plot(*places[:, [a, b]], color=COLORS[0], linewidth=1)
+    for rank, others in enumerate(topology(name, 12)):
+        for other in others:
+            axes.plot(*places[:, [rank, other]], color=COLORS[0], linewidth=1)
     axes.plot(*places, "o", color=COLORS[1], markersize=9)
     axes.set(title=name, aspect="equal")
     axes.axis("off")
@@ -89,17 +104,19 @@ def mixing(neighbours):
 # %%
 everywhere = [(f"{name} of {p}", p, topology(name, p)) for name in names for p in (4, 5, 8, 16, 3, 2, 1)]
 with check("33.1"):
-    for who, p, neighbours in everywhere:
-        W, degree = mixing(neighbours), [len(others) for others in neighbours]
-        near = np.array([[j in others for j in range(p)] for others in neighbours])
-        expect.equal(getattr(W, "shape", None), (p, p), f"{who}: the shape of W, an array")
-        expect((W[~near & ~np.eye(p, dtype=bool)] == 0).all(), f"{who}: a weight where there is no link.")
-        expect.close(W.sum(axis=1), np.ones(p), f"{who}: the sums of the rows")
+    for subject, p, neighbours in everywhere:
+        W = mixing(neighbours)
+        expect.equal(getattr(W, "shape", None), (p, p), f"{subject}: the shape of W, an array")
+        linked = np.array([[j in others for j in range(p)] for others in neighbours])
+        elsewhere = ~linked & ~np.eye(p, dtype=bool)
+        expect((W[elsewhere] == 0).all(), f"{subject}: a weight where there is no link.")
+        expect.close(W.sum(axis=1), np.ones(p), f"{subject}: the sums of the rows")
         low, high = W.sum(axis=0).min(), W.sum(axis=0).max()
-        drift = f"{who}: the columns sum to {low:.2f} up to {high:.2f}, not to 1"
+        drift = f"{subject}: the columns sum to {low:.2f} up to {high:.2f}, not to 1"
         expect(np.allclose([low, high], 1), f"{drift}: the average over all ranks would drift.")
-        want = near / (1 + np.maximum.outer(degree, degree))
-        expect.close(np.where(near, W, 0), want, f"{who}: the weights of the links")
+        degree = [len(others) for others in neighbours]
+        want = linked / (1 + np.maximum.outer(degree, degree))
+        expect.close(np.where(linked, W, 0), want, f"{subject}: the weights of the links")
 
 # %% [markdown]
 # ### Exercise 33.2 · A gossip step
@@ -126,8 +143,8 @@ def gossip(comm, vector, neighbours, weights):
     # Across ranks: everybody sends to and receives from all its neighbours at once.
     requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]
     requests += [comm.Isend(vector, dest=other) for other in neighbours]
-    for one in requests:
-        one.Wait()
+    for request in requests:
+        request.Wait()
     vector *= weights[comm.rank]
     for other, box in boxes.items():
         vector += weights[other] * box
@@ -144,25 +161,40 @@ def repeat(comm, vector, neighbours, W, steps):
     return history
 
 
-ranks = launch.ranks_here(4)
+# %%
 # As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.
 strict = virtual.ideal().but(eager=1000)
+
+
+def expect_gossip(name, p, neighbours, length):
+    """Two steps on p virtual ranks, against the product of matrices; two vectors sent to each neighbour."""
+    W = mixing(neighbours)
+    X = np.random.default_rng(p).integers(1, 100, (p, length)).astype("f4")
+    cluster = virtual.Cluster(nodes=p, machine=strict)
+    run = cluster.run(repeat, virtual.by_rank([*X]), neighbours, W, 2)
+    slips = {"No rank's vector has changed. Mix in place, as with `vector *= …`": [*X]}
+    for step, want in enumerate((X, W @ X, W @ W @ X)):
+        got = [history[step] for history in run.results]
+        subject = f"{name}, {length} values, {step} steps, against W @ X: rank"
+        expect.close(got, [*want], subject, slips=slips)
+    sent = [2 * len(others) for others in neighbours]
+    run.expect_messages(exactly=sent)
+    run.expect_sent(exactly=sent, unit=4 * length)
+
+
+# %%
+def two_steps(comm, X, neighbours, W):
+    return repeat(comm, X[comm.rank].copy(), neighbours, W, 2)[-1]
+
+
+ranks = launch.ranks_here(4)
 with check("33.2"):
-    for who, p, neighbours in everywhere:
+    for name, p, neighbours in everywhere:
         for length in (16 * p, 1000 + p, 1):
-            W, X = mixing(neighbours), np.random.default_rng(p).integers(1, 100, (p, length)).astype("f4")
-            given = virtual.by_rank([*X]), neighbours, W, 2
-            run = virtual.Cluster(nodes=p, machine=strict).run(repeat, *given)
-            still = p > 1 and np.array_equal([history[1] for history in run.results], X)
-            expect(not still, f"{who}: no rank's vector has changed. Mix in place, as with `vector *= …`.")
-            for step, want in enumerate((X, W @ X, W @ W @ X)):
-                got = [history[step] for history in run.results]
-                expect.close(got, [*want], f"{who}, {length} values, {step} steps, against W @ X: rank")
-            run.expect_messages(exactly=[2 * len(others) for others in neighbours])
-            run.expect_sent(exactly=[2 * len(others) for others in neighbours], unit=4 * length)
+            expect_gossip(name, p, neighbours, length)
     neighbours = topology("ring", ranks)
     W, X = mixing(neighbours), np.eye(ranks, 9000, dtype="f4")
-    results = launch.run(lambda comm: repeat(comm, X[comm.rank].copy(), neighbours, W, 2)[-1], ranks=ranks)
+    results = launch.run(two_steps, X, neighbours, W, ranks=ranks)
     expect.close(results, [*(W @ W @ X)], f"A ring of {ranks} real ranks, two steps, against W @ X: rank")
 
 # %% [markdown]
@@ -192,30 +224,43 @@ def steps_until(name, p, factor):
     return int(np.ceil(np.log(factor) / -np.log(rate(mixing(topology(name, p))))))
 
 
+# %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors: as long as lab 30's parameters, 69 kB.
 slow = virtual.ideal().but(between=virtual.Link(latency=28e-6, bandwidth=10e9 / 8, overhead=1e-6))
+cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
+
+
+def agree(name, steps):
+    """Gossip steps from random vectors. Returns the distances, as shares of the first, and ms of a step."""
+    neighbours = topology(name, ranks_virtual)
+    drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100))
+    vectors = virtual.by_rank([virtual.vector(x, 69e3) for x in drawn])
+    run = cluster.run(repeat, vectors, neighbours, mixing(neighbours), steps)
+    record.add("agreement", topology=name, ranks=ranks_virtual, steps=steps, unit="s", time=run.time)
+    apart = distances(run.results)
+    return apart / apart[0], 1e3 * run.time / steps
+
+
+# %%
 gaps, by_step, by_time = {}, {}, {}
 for name in names:
     gaps[name] = {p: 1 - rate(mixing(topology(name, p))) for p in (4, 8, 16, 32, 64)}
-    steps, neighbours = steps_until(name, ranks_virtual, 100), topology(name, ranks_virtual)
-    drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100))
-    vectors = [virtual.vector(x, 69e3) for x in drawn]
-    given = virtual.by_rank(vectors), neighbours, mixing(neighbours), steps
-    run = virtual.Cluster(nodes=ranks_virtual, machine=slow).run(repeat, *given)
-    by_step[name] = distances(run.results) / distances(run.results)[0]
-    by_time[name] = 1e3 * run.time / steps * np.arange(1, steps + 1), by_step[name][1:]
-    slope = (by_step[name][-1] / by_step[name][steps // 2]) ** (1 / (steps - steps // 2))
+    steps = steps_until(name, ranks_virtual, 100)
+    apart, ms = agree(name, steps)
+    by_step[name] = apart
+    by_time[name] = ms * np.arange(1, steps + 1), apart[1:]
+    slope = (apart[-1] / apart[steps // 2]) ** (1 / (steps - steps // 2))
     shrinks = f"shrinks the distance by {slope:.3f}, λ2 is {1 - gaps[name][ranks_virtual]:.3f}"
-    print(f"{name}: a step takes {1e3 * run.time / steps:.2f} ms and {shrinks}; {steps} steps to 1 / 100")
-    record.add("agreement", topology=name, ranks=ranks_virtual, steps=steps, unit="s", time=run.time)
-whole = virtual.vector(np.zeros(1000), 69e3)
-run = virtual.Cluster(nodes=ranks_virtual, machine=slow).run(ring_allreduce, whole)
+    print(f"{name}: a step takes {ms:.2f} ms and {shrinks}; {steps} steps to 1 / 100")
+run = cluster.run(ring_allreduce, virtual.vector(np.zeros(1000), 69e3))
 by_time["ring allreduce"] = [1e3 * run.time] * 2, [1, 0.01]
 print(f"ring allreduce: {1e3 * run.time:.2f} ms, and all agree")
-words = {"ylabel": "distance to the average", "title": f"{ranks_virtual} ranks, 69 kB", "logy": True}
+
+# %%
 plots.lines(gaps, xlabel="ranks", ylabel="1 - λ2", title="How much a step mixes", logx=True, logy=True)
-plots.lines(by_step, xlabel="steps", name="by step", **words, markers=False)
-plots.lines(by_time, xlabel="time (ms)", name="by time", **words, logx=True, markers=False)
+labels = {"ylabel": "distance to the average", "title": f"{ranks_virtual} ranks, 69 kB"}
+plots.lines(by_step, xlabel="steps", name="by step", **labels, logy=True, markers=False)
+plots.lines(by_time, xlabel="time (ms)", name="by time", **labels, logx=True, logy=True, markers=False)
 predict.compare("33.2", **{f"ring_of_{p}": steps_until("ring", p, 100) for p in (16, 32)})
 
 # %% [markdown]
@@ -232,7 +277,7 @@ predict.compare("33.2", **{f"ring_of_{p}": steps_until("ring", p, 100) for p in 
 #
 # <details><summary>Hint 1: which gradient?</summary>
 #
-# `gradient_at(parameters, mine)`, of the parameters *before* they are mixed.
+# `gradient_at(parameters, share)`, of the parameters *before* they are mixed.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -243,7 +288,7 @@ predict.compare("33.2", **{f"ring_of_{p}": steps_until("ring", p, 100) for p in 
 # %%
 torch.set_num_threads(1)  # so small a net gains nothing from more
 images, labels, test_images, test_labels = (torch.tensor(part) for part in data.digits())
-net = models.torch_digits()
+net = nets.torch_digits()
 start = parameters_to_vector(net.parameters()).detach().numpy()
 schedule = [rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)]
 
@@ -255,13 +300,14 @@ def gradient_at(parameters, rows):
     return parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).numpy()
 
 
+# %%
 def decentralised(comm, neighbours, W):
     """D-PSGD. Returns this rank's parameters, before the first step and after each."""
     parameters, history = start.copy(), [start.copy()]
     for rows in schedule:
-        mine = rows[comm.rank :: comm.size]
+        share = rows[comm.rank :: comm.size]
         ### BEGIN SOLUTION
-        gradient = gradient_at(parameters, mine)
+        gradient = gradient_at(parameters, share)
         # Across ranks: only neighbours talk.
         gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])
         parameters -= learning_rate * gradient
@@ -284,8 +330,11 @@ with check("33.3"):
     neighbours, W = topology("ring", ranks), mixing(topology("ring", ranks))
     results = launch.run(decentralised, neighbours, W, ranks=ranks, timeout=patience)
     for step, want in enumerate(reference(W)):
-        who = f"Ring of {ranks} ranks, against W @ X - learning_rate * (gradient at X), {step} steps: rank"
-        expect.close([one[step] for one in results], [*want], who, rtol=0.01, atol=1e-3)
+        got = [history[step] for history in results]
+        subject = (
+            f"Ring of {ranks} ranks, against W @ X - learning_rate * (gradient at X), {step} steps: rank"
+        )
+        expect.close(got, [*want], subject, rtol=0.01, atol=1e-3)
 
 # %% [markdown]
 # Now 16 ranks train, on every topology. Look at two things: does the distance to the average grow or settle,
@@ -299,17 +348,20 @@ def accuracy(parameters):
     return 100 * (net(test_images).argmax(1) == test_labels).float().mean().item()
 
 
-apart, alone = {}, accuracy(reference(np.ones((1, 1)))[-1][0])
+apart = {}
+alone = accuracy(reference(np.ones((1, 1)))[-1][0])
 print(f"One process with all {batch} images, or allreduce (lab 30): {alone:.1f} % of test images right")
 for name in names:  # 16 virtual ranks with 8 images each
     neighbours = topology(name, 16)
     history = virtual.Cluster(nodes=16).run(decentralised, neighbours, mixing(neighbours)).results
-    last, apart[name] = np.array([one[-1] for one in history]), distances(history)
-    own, mean = [accuracy(one) for one in last], accuracy(last.mean(axis=0))
+    apart[name] = distances(history)
+    last = np.array([of_rank[-1] for of_rank in history])
+    own = [accuracy(parameters) for parameters in last]
+    mean = accuracy(last.mean(axis=0))
     print(f"{name}: {min(own):.1f} to {max(own):.1f} % on each rank, {mean:.1f} % with their average")
     record.add("accuracy", unit="%", topology=name, ranks=16, average=mean, worst=min(own), allreduce=alone)
-words = {"xlabel": "step", "ylabel": "distance to the average", "title": "16 ranks in training"}
-plots.lines(apart, **words, markers=False)
+title = "16 ranks in training"
+plots.lines(apart, xlabel="step", ylabel="distance to the average", title=title, markers=False)
 
 # %% [markdown]
 # ### What you take away

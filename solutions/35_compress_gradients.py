@@ -13,8 +13,9 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, cluster, compression, expect, lab, launch, plots, predict, record, virtual, world
-from labkit.counted import on_every_size
+from labkit import check, cluster, expect, hint, lab, launch, plots, predict, record, virtual, world
+from labkit.counting import on_every_size
+from support import lab35
 
 lab.start("35_compress_gradients")
 
@@ -80,8 +81,8 @@ def half_average(comm, gradient, scale=1.0):
 ranks = launch.ranks_here(4)
 with check("35.1"):  # usual gradients, large, tiny, zeros; 1 to 1,003 values; bytes; one value too large
     for p in (1, 2, 3, 4):
-        compression.expect_half(half_average, p)
-    trial = partial(compression.try_half, average=half_average)
+        lab35.expect_half(half_average, p)
+    trial = partial(lab35.try_half, average=half_average)
     launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
 
 # %% [markdown]
@@ -126,7 +127,7 @@ def from_one_bit(message, n):
 
 # %%
 with check("35.2"):  # 1, 7, 8, 9, 1,003 values: of both signs, all above 0, all below, all 0
-    compression.expect_bits(one_bit, from_one_bit)
+    lab35.expect_bits(one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
@@ -163,13 +164,13 @@ def feedback_average(comm, gradient, error, compress, expand):
 
 
 # %%
-bits, simple = (one_bit, from_one_bit), (compression.whole, compression.from_whole)
+bits, simple = (one_bit, from_one_bit), (lab35.whole, lab35.from_whole)
 settings = {"epochs": epochs, "batch": batch, "rate": rate, "seeds": seeds}
-trained = partial(compression.accuracy, feedback_average, **settings)  # % of test images, for each seed
+trained = partial(lab35.accuracy, feedback_average, **settings)  # % of test images, for each seed
 with check("35.3"):  # four steps: means, errors carried on, bytes; then training
     for p, way in [(p, way) for p in (1, 2, 3, 4) for way in (simple, bits)]:
-        compression.expect_feedback(feedback_average, way, p)
-    trial = partial(compression.try_feedback, average=feedback_average, way=bits)
+        lab35.expect_feedback(feedback_average, way, p)
+    trial = partial(lab35.try_feedback, average=feedback_average, way=bits)
     launch.run(on_every_size, trial, ranks=ranks, timeout=patience)
     right = {"float32": trained(None), "1 bit, kept": trained(bits), "1 bit, lost": trained(bits, keep=False)}
     full, kept, lost = (np.mean(row) for row in right.values())
@@ -217,9 +218,9 @@ def from_top_k(message, n):
 
 # %%
 with check("35.4"):
-    compression.expect_top(top_k, from_top_k)
+    lab35.expect_top(top_k, from_top_k)
     for p in (1, 2, 3, 4):
-        compression.expect_feedback(feedback_average, (partial(top_k, k=1), from_top_k), p)
+        lab35.expect_feedback(feedback_average, (partial(top_k, k=1), from_top_k), p)
     expect.between(values_real * share, 1, values_real, "values_real * share, values of the top k")
 few, top = (partial(top_k, k=max(1, round(17226 * share))), from_top_k), f"top {100 * share:g}%"
 right |= {f"{top}, kept": trained(few), f"{top}, lost": trained(few, keep=False)}
@@ -266,7 +267,7 @@ def ways(k):
 
 
 with check("35.5"):  # bytes of virtual runs; over a link of break_even bytes/s both ways must take as long
-    compression.expect_prices(bytes_sent, break_even, half_average, feedback_average, ways)
+    lab35.expect_prices(bytes_sent, break_even, half_average, feedback_average, ways)
     expect.close(bytes_sent(9, 2, 1)["1 bit"], 10, "2 ranks, 9 values: bytes sent ['1 bit']")
     some = {p: bytes_sent(64_000, p, 1) for p in (4, 64)}
     predict.compare("35.5", **{f"fewer_with_{p}": row["float32"] / row["1 bit"] for p, row in some.items()})
@@ -278,12 +279,12 @@ with check("35.5"):  # bytes of virtual runs; over a link of break_even bytes/s 
 
 # %%
 n, k = values_real, round(values_real * share)
-found = launch.run(compression.exchange_times, half_average, feedback_average, ways(k), n, ranks=ranks)[0]
+found = launch.run(lab35.exchange_times, half_average, feedback_average, ways(k), n, ranks=ranks)[0]
 axes, sent = {"xlabel": "ranks", "logx": True, "logy": True}, bytes_sent(n, ranks, k)
-below = compression.links(found, bytes_sent, break_even, n, k)
+below = lab35.links(found, bytes_sent, break_even, n, k)
 plots.lines(below, ylabel="link (Gb/s)", title="It pays over links slower than", **axes)
 for way, row in found.items():
-    costs = {"bytes": sent[way], "packing": compression.packing(found, way, ranks), "seconds": row[0]}
+    costs = {"bytes": sent[way], "packing": lab35.packing(found, way, ranks), "seconds": row[0]}
     record.add("exchange", way=way, ranks=ranks, values=n, **costs)
 
 # %% [markdown]
@@ -306,7 +307,7 @@ print(f"These are {whose}.")
 # *twice*: a rank gets its chunk of everybody in bits, and sends the mean in bits: bytes do not grow with p.
 
 # %%
-n, sizes, traffic = 138.4e6, (2, 4, 8, 16, 32, 64), compression.traffic
+n, sizes, traffic = 138.4e6, (2, 4, 8, 16, 32, 64), lab35.traffic
 kinds = {"float32": ("ring", 4 * n), "float16": ("there and back", 2 * n), "1 bit": ("allgather", n / 8)}
 kinds |= {"top 1 %": ("allgather", 0.08 * n), "bits, twice": ("there and back", n / 8)}
 times = {way: [traffic(p, *kind, "ethernet10_4gpu") for p in sizes] for way, kind in kinds.items()}

@@ -14,7 +14,7 @@ import horovod.torch as hvd
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, hint, home, lab, launch, models, plots, predict, record, timing
+from labkit import check, data, expect, hint, home, lab, launch, nets, plots, predict, record, timing
 
 lab.start("40_horovod_pytorch")
 ranks = launch.ranks_here(4)
@@ -37,7 +37,7 @@ checkpoint.parent.mkdir(exist_ok=True)
 
 def train_alone(batch, learning_rate):
     """One process. Returns the training loss of every step."""
-    net = models.torch_digits()
+    net = nets.torch_digits()
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
     images, labels = torch.tensor(digits.train_x), torch.tensor(digits.train_y)
     losses = []
@@ -148,7 +148,7 @@ def begin_equal(net, optimizer):
 # %%
 def try_begin_equal():
     begin(0)  # every rank has another net, momentum and learning rate
-    net = models.torch_digits(models.start_weights(seed=hvd.rank()))
+    net = nets.torch_digits(nets.start_weights(seed=hvd.rank()))
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0 + hvd.rank(), momentum=0.9)
     net(torch.ones(1, 64) * (1 + hvd.rank())).sum().backward()
     optimizer.step()
@@ -246,7 +246,7 @@ def save(net, optimizer, path):
 # %%
 def try_report():
     begin(0)  # every rank gives save() another file name: that shows who wrote
-    net, path = models.torch_digits(), checkpoint.with_suffix(f".try{hvd.rank()}")
+    net, path = nets.torch_digits(), checkpoint.with_suffix(f".try{hvd.rank()}")
     path.unlink(missing_ok=True)
     save(net, torch.optim.SGD(net.parameters(), lr=0.1), path)
     return mean_over_ranks([1.0 * hvd.rank(), 5.0]), sorted(torch.load(path)) if path.exists() else []
@@ -271,7 +271,7 @@ def train(equal=True):
     # Across ranks: find the others, own device.
     device = begin(torch.cuda.device_count())
     # Across ranks: weights of their own, which begin_equal must repair.
-    net = models.torch_digits(models.start_weights(seed=hvd.rank())).to(device)
+    net = nets.torch_digits(nets.start_weights(seed=hvd.rank())).to(device)
     optimizer = make_optimizer(net)
     if equal:
         begin_equal(net, optimizer)

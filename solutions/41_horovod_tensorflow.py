@@ -12,7 +12,8 @@
 import os
 
 import numpy as np
-from labkit import check, data, expect, hint, home, lab, launch, models, plots, record
+from labkit import check, data, expect, hint, home, lab, launch, plots, record
+from labkit import nets as labkit_nets
 
 lab.start("41_horovod_tensorflow")
 os.environ |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "NVIDIA_TF32_OVERRIDE": "0"}  # share GPUs; whole float32
@@ -155,7 +156,7 @@ def by_tape(net, part):
 # %%
 def beside_one_process(train):
     """Two steps of train(net, part) on all ranks, and of one process on all images: are they the same?"""
-    batch, net, twin = images_per_rank * hvd.size(), models.keras_digits(), models.keras_digits()
+    batch, net, twin = images_per_rank * hvd.size(), labkit_nets.keras_digits(), labkit_nets.keras_digits()
     dataset = tf.data.Dataset.from_tensor_slices(tuple(part[: 2 * batch] for part in digits[:2]))
     step = make_step(twin, keras.optimizers.SGD(rate_per_rank * hvd.size()))
     losses = [float(step(images, labels)) for images, labels in dataset.batch(batch)]
@@ -170,7 +171,7 @@ def beside_one_process(train):
 
 def try_tape():
     begin(tf.config.list_physical_devices("GPU"))  # rank 0 has momentum; the others another net and rate
-    net = models.keras_digits(models.start_weights(seed=hvd.rank()))
+    net = labkit_nets.keras_digits(labkit_nets.start_weights(seed=hvd.rank()))
     optimizer = keras.optimizers.SGD(1.0 + hvd.rank(), momentum=0.9)
     if hvd.rank() == 0:
         optimizer.apply([tf.ones(one.shape) for one in net.trainable_variables], net.trainable_variables)
@@ -248,7 +249,7 @@ def try_fit():
     begin(tf.config.list_physical_devices("GPU"))
     beside_one_process(lambda net, part: fit(net, x=part, shuffle=False, verbose=0)["loss"])
     settings = {"x": digits.train_x[hvd.rank() :: 20], "y": digits.train_y[hvd.rank() :: 20], "verbose": 0}
-    net = models.keras_digits(models.start_weights(seed=hvd.rank()))  # once more, from unequal nets
+    net = labkit_nets.keras_digits(labkit_nets.start_weights(seed=hvd.rank()))  # once more, from unequal nets
     fit(net, **settings)
     own = checkpoint.with_name(f"try{hvd.rank()}.keras")  # a file name for each rank: that shows who writes
     own.unlink(missing_ok=True)
@@ -266,7 +267,7 @@ def try_fit():
 with check("41.3"):
     nets, lost, resumed = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
     expect(np.ptp(nets, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
-    away = [float(np.abs(nets[0] - models.start_weights(seed)[0]).sum()) for seed in range(few)]
+    away = [float(np.abs(nets[0] - labkit_nets.start_weights(seed)[0]).sum()) for seed in range(few)]
     expect.equal(away.index(min(away)), 0, "the rank whose net all ranks go on with")
     expect.equal(lost, (0,) * few, "steps that the optimizer has forgotten after resume, by rank")
     expect(np.ptp(resumed, axis=0).max() < 1e-6, "Unequal nets after resume: its optimizer averages nothing")
@@ -287,10 +288,10 @@ def train():
     batch, rate = images_per_rank * hvd.size(), rate_per_rank * hvd.size()
     rows = np.ravel([data.batches(len(digits.train_x), batch, epoch, seed=0) for epoch in range(epochs)])
     dataset = tf.data.Dataset.from_tensor_slices((digits.train_x[rows], digits.train_y[rows]))
-    step = make_step(models.keras_digits(), keras.optimizers.SGD(rate))
+    step = make_step(labkit_nets.keras_digits(), keras.optimizers.SGD(rate))
     alone = [float(step(images, labels)) for images, labels in dataset.batch(batch)]
     # Across ranks: nets of their own, which begin_equal must repair; the last one goes without.
-    nets = [models.keras_digits(models.start_weights(seed=hvd.rank())) for _ in range(4)]
+    nets = [labkit_nets.keras_digits(labkit_nets.start_weights(seed=hvd.rank())) for _ in range(4)]
     for net in nets[:3]:
         begin_equal(net, keras.optimizers.SGD())
     tape, steps = by_tape(nets[0], my_part(dataset)), len(alone) // epochs

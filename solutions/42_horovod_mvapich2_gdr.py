@@ -15,8 +15,9 @@ import itertools
 import os
 import re
 
-from labkit import check, cluster, expect, home, lab, launch, mvapich, plots, predict, record, world
-from labkit.horovod_timeline import EXAMPLES, activities, backends, example, train_ways
+from labkit import check, cluster, expect, hint, home, lab, launch, plots, predict, record, world
+from labkit.horovod import timeline, train_ways
+from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")
 ranks = launch.ranks_here(2)
@@ -60,10 +61,10 @@ def which_mpi(text, mpiname=""):
     """(family, version) by the text of MPI_Get_library_version and of `mpiname -a`; (None, None): unknown."""
     ### BEGIN SOLUTION
     for family in ("MVAPICH2", "MVAPICH", "MPICH", "Open MPI"):
-        found = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
-        if found:
+        version = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
+        if version:
             gdr = family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname
-            return "MVAPICH2-GDR" if gdr else family, found[1]
+            return "MVAPICH2-GDR" if gdr else family, version[1]
     return None, None
     ### END SOLUTION
 
@@ -78,15 +79,21 @@ def loaded_mpi(maps):
 
 # %%
 with check("42.1"):
-    for text, tool, want in mvapich.TEXTS:
+    for text, tool, want in lab42.LIBRARIES:
         expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
-    for maps, want in mvapich.MAPS:
+    for maps, want in lab42.MAPS:
         expect.equal(loaded_mpi(maps), want, f"MPI libraries among these files of a process:\n{maps}")
-    inside = launch.run(mvapich.look_inside, ranks=ranks, env=mvapich.UNBOUND)
-    found = [loaded_mpi(maps) for _, maps, _ in inside]
-    expect.equal([len(files) for files in found], [1] * ranks, "Number of MPI libraries on each rank here")
-library = " ".join(str(part) for part in which_mpi(inside[0][0], mvapich.mpiname()))
-print(f"Here: {library}, from {found[0][0]}")
+    # And on real ranks: each holds one MPI library.
+    inside = launch.run(lab42.look_inside, ranks=ranks, env=lab42.UNBOUND)
+    libraries = [loaded_mpi(maps) for _, maps, _ in inside]
+    counts = [len(files) for files in libraries]
+    expect.equal(counts, [1] * ranks, "Number of MPI libraries on each rank here")
+
+# %%
+text, _, level_here = inside[0]
+family, version = which_mpi(text, lab42.mpiname())
+library = f"{family} {version}"
+print(f"Here: {library}, from {libraries[0][0]}")
 
 # %% [markdown]
 # ### Predict
@@ -136,19 +143,26 @@ def granted(env, ranks_on_node, cores):
 
 # %%
 with check("42.2"):
-    for env, on_node, cores, want in mvapich.THREAD_LEVELS:
-        given = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
-        expect.equal(granted(env, on_node, cores), want, f"{given}, {on_node} ranks on {cores} cores")
+    for env, on_node, cores, want in lab42.THREAD_LEVELS:
+        variables_set = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
+        expect.equal(granted(env, on_node, cores), want, f"{variables_set}, {on_node} ranks on {cores} cores")
+
+# %%
 free = not world.launcher()  # else MPI runs already, and its level stays
-tries = {"bound to nothing": None} | ({"asked for less": mvapich.UNBOUND | mvapich.SINGLE} if free else {})
+levels = {"bound to nothing": level_here}
+ways = {}
+if free:
+    ways["asked for less"] = lab42.UNBOUND | lab42.SINGLE
 if free and library.startswith("MVAPICH2"):
-    tries |= {"no variable": {}, "socket": {"MV2_CPU_BINDING_LEVEL": "socket"}}
-for name, env in tries.items():
-    level = inside[0][2] if env is None else launch.run(mvapich.thread_level, ranks=ranks, env=env)[0]
-    record.add("thread level", ranks=ranks, asked=name, level=level, mpi=library)
-    print(f"{library}, {name}: hvd.mpi_threads_supported() says {level}")
-kept = record.reference(lab.current(), "thread level").reindex(columns=["mpi", "asked", "level"])
-print("The kit's reference, not yours:", kept.to_string(index=False), sep="\n")
+    ways["no variable"] = {}
+    ways["socket"] = {"MV2_CPU_BINDING_LEVEL": "socket"}
+for way, env in ways.items():
+    levels[way] = launch.run(lab42.thread_level, ranks=ranks, env=env)[0]
+for way, level in levels.items():
+    record.add("thread level", ranks=ranks, asked=way, level=level, mpi=library)
+    print(f"{library}, {way}: hvd.mpi_threads_supported() says {level}")
+reference = record.reference(lab.current(), "thread level").reindex(columns=["mpi", "asked", "level"])
+print("The kit's reference, not yours:", reference.to_string(index=False), sep="\n")
 predict.compare("42.2", level=granted({}, 4, 16))
 
 # %% [markdown]
@@ -217,18 +231,23 @@ def local_rank(env):
 
 # %%
 with check("42.3"):
-    for flavour, gdrcopy, want in mvapich.VARIABLES:
+    for flavour, gdrcopy, want in lab42.VARIABLES:
         expect.equal(variables(flavour, gdrcopy), want, f"Variables of {flavour}, libgdrapi.so: {gdrcopy}")
+    # A line is read as its launcher reads it: options, then variables, then the program and its arguments.
     program = ["python", "train.py", "--name=a=b"]
     for launcher, nodes, gpus in itertools.product(("mpirun_rsh", "srun"), (1, 2, 3), (1, 4)):
-        line = mvapich.read(command(launcher, nodes, gpus, want, program))
-        right = {"program": program, "variables": want, "options": mvapich.options(launcher, nodes, gpus)}
-        for part in right:
-            expect.equal(line[part], right[part], f"{launcher}, {nodes} nodes of {gpus} GPUs, the {part}")
-    for env, place in mvapich.LOCAL_RANKS:
-        expect.equal(local_rank(env), place, f"Local rank with {env}")
+        line = lab42.read_command(command(launcher, nodes, gpus, want, program))
+        job = f"{launcher}, {nodes} nodes of {gpus} GPUs"
+        expect.equal(line["program"], program, f"{job}, the program")
+        expect.equal(line["variables"], want, f"{job}, the variables")
+        expect.equal(line["options"], lab42.options_of(launcher, nodes, gpus), f"{job}, the options")
+    for env, want in lab42.LOCAL_RANKS:
+        expect.equal(local_rank(env), want, f"Local rank with {env}")
     here = launch.run(lambda: (local_rank(os.environ), world.local_rank()), ranks=ranks)
-    expect(all(one == other for one, other in here), f"Local ranks here (yours, labkit's): {here}")
+    same = all(yours == labkits for yours, labkits in here)
+    expect(same, f"Local ranks here (yours, labkit's): {here}")
+
+# %%
 print(*command("mpirun_rsh", 2, 4, variables("mvapich2-gdr"), ["python", "train.py"]))
 
 # %% [markdown]
@@ -253,7 +272,7 @@ predict("42.4", calls_fused=1, calls_unfused=12)
 #
 # <details><summary>Hint 1: neighbours of one name</summary>
 #
-# `for name, group in itertools.groupby(events, key=lambda one: one.name):` goes through them in order.
+# `for name, group in itertools.groupby(events, key=lambda event: event.name):` goes through them in order.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -267,7 +286,7 @@ def carried(events):
     """events: activities (.name, .tensor) as they began. Returns {a library's operation: (calls, tensors)}"""
     proof = {}
     ### BEGIN SOLUTION
-    for name, group in itertools.groupby(events, key=lambda one: one.name):
+    for name, group in itertools.groupby(events, key=lambda event: event.name):
         if name.split("_")[0] in ("MPI", "GLOO", "NCCL", "CCL"):
             calls, tensors = proof.get(name, (0, 0))
             proof[name] = (calls + 1, tensors + len(list(group)))
@@ -276,27 +295,37 @@ def carried(events):
 
 
 # %%
-def run(controller="mpi", **ways):  # in home(): timeline_fused.json, …
-    more = {"ranks": ranks, "controller": controller, "env": mvapich.UNBOUND}
-    return launch.run(train_ways, layers, width, steps, ways, home(), **more)[0]
+def run(controller, **ways):
+    """{way: (time of a step, events of its timeline)}. ways: environment variables of each, as a dict."""
+    own = {"ranks": ranks, "controller": controller, "env": lab42.UNBOUND}
+    return launch.run(train_ways, layers, width, steps, ways, home(), **own)[
+        0
+    ]  # home()/timeline_fused.json …
 
 
 with check("42.4"):
-    for calls, want in EXAMPLES:
-        expect.equal(carried(example(*calls)), want, f"The timeline of {calls}")
-    results = run(fused={}, unfused={"HOROVOD_FUSION_THRESHOLD": "0"})
-    for events in [events for _, events in results.values() if events]:
-        calls = {name: calls for name, (calls, _) in carried(activities(events)).items()}
-        expect.equal(calls, backends(events), "Calls by name, from the timeline of the real ranks")
+    for calls, want in lab42.TIMELINES:
+        expect.equal(carried(lab42.timeline_of(*calls)), want, f"The timeline of {calls}")
+    # And on real ranks: calls by name, as labkit counts them.
+    results = run("mpi", fused={}, unfused={"HOROVOD_FUSION_THRESHOLD": "0"})
+    for _, events in results.values():
+        if events:
+            proof = carried(timeline.activities(events))
+            calls = {name: calls for name, (calls, tensors) in proof.items()}
+            want = timeline.backends(events)
+            expect.equal(calls, want, "Calls by name, from the timeline of the real ranks")
 
 # %%
+if free:  # Gloo's ranks are started in another way than MPI's
+    results |= run("gloo", gloo={})
 per_step = {}
-results |= run("gloo", gloo={}) if free else {}  # Gloo's ranks are started in another way than MPI's
 for way, (time, events) in results.items():
-    proof = {name: one for name, one in carried(activities(events or [])).items() if "ALLREDUCE" in name}
-    per_step[way] = sum(calls * layers / tensors for calls, tensors in proof.values())
-    print(f"{way}: {' '.join(proof)}, {per_step[way]:.1f} calls a step, which takes {time}, or", end=" ")
-    print(f"{time.median / results['fused'][0].median:.2f} times that of fused MPI.")
+    proof = carried(timeline.activities(events or []))
+    allreduces = {name: counts for name, counts in proof.items() if "ALLREDUCE" in name}
+    per_step[way] = sum(calls * layers / tensors for calls, tensors in allreduces.values())
+    times_fused = time.median / results["fused"][0].median
+    print(f"{way}: {' '.join(allreduces)}, {per_step[way]:.1f} calls a step, which takes {time}, or", end=" ")
+    print(f"{times_fused:.2f} times that of fused MPI.")
     record.add("step", way=way, ranks=ranks, seconds=time, calls_per_step=per_step[way], mpi=library)
 plots.spread({way: time for way, (time, _) in results.items()}, title="Which way is a step shorter?")
 predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["unfused"])
@@ -306,11 +335,12 @@ predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["u
 # Fusing saves calls, costs two copies; size and machine decide. Next, two nodes (`make tabletop` has some).
 
 # %%
-job = cluster.submit("42", settings={"steps": steps}) if free and cluster.here() else None
-if job:
+job = None
+if free and cluster.here():
+    job = cluster.submit("42", settings={"steps": steps})
     job.wait()
-frame, whose = cluster.records_or_reference("42", "step", job)
-print(f"{whose}:", frame.reindex(columns=["ranks", "way", "seconds", "mpi"]), sep="\n")
+frame, origin = cluster.records_or_reference("42", "step", job)
+print(f"{origin}:", frame.reindex(columns=["ranks", "way", "seconds", "mpi"]), sep="\n")
 
 # %% [markdown]
 # ### What you take away

@@ -14,8 +14,9 @@
 import re
 
 import horovod.torch as hvd
-from labkit import across_nodes, home, horovod_timeline, lab, launch, nccl_log, nccl_run, plots, world
-from labkit.checks import check, expect, hint, predict
+from labkit import check, expect, hint, home, lab, launch, plots, predict, world
+from labkit.horovod import timeline, train
+from support import lab43
 
 lab.start("43_horovod_nccl2")
 
@@ -31,12 +32,13 @@ lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortes
 # (MVAPICH2-GDR, say) or Gloo. Its **operations** move the tensors: those on GPUs by NCCL, if it was built for
 # it; those on CPUs by MPI or Gloo. NCCL tells about itself with `NCCL_DEBUG=INFO` (and, with
 # `NCCL_DEBUG_SUBSYS=INIT,NET,TUNING`, which cards reach GPUs, and the algorithm of each call), to a file with
-# `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p`. labkit has excerpts of real logs; three versions of NCCL on connections:
+# `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p`. The kit has excerpts of real logs; three versions of NCCL on connections:
 
 # %%
-logs = {name: nccl_log.example(name).read_text().splitlines() for name in nccl_log.examples()}
+logs = {name: lab43.example(name).read_text().splitlines() for name in lab43.examples()}
 for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
-    print(name, *[line for line in logs[name] if " via " in line][:5], sep="\n")
+    connected = [line for line in logs[name] if " via " in line]
+    print(name, *connected[:5], sep="\n")
 
 # %% [markdown]
 # `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA`: in ring or tree 00 **rank** 3 sends to
@@ -66,8 +68,8 @@ predict("43.1", cards_read_gpus=3, host_memory_between=1)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `found = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)`; unless that is
-# None, `source, dest, via = found.groups()`. The kind is `via.split("/")[0]`, but "SHM" for `direct shared
+# `match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)`; unless that is
+# None, `source, dest, via = match.groups()`. The kind is `via.split("/")[0]`, but "SHM" for `direct shared
 # memory` and "NET+GDRDMA" with GDRDMA. `pairs.setdefault((int(source), int(dest)), set()).add(kind)`.
 # </details>
 
@@ -78,39 +80,46 @@ def connections(lines):
     pairs = {}
     ### BEGIN SOLUTION
     for line in lines:
-        found = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)
-        if found:
-            source, dest, via = found.groups()
+        match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)
+        if match:
+            source, dest, via = match.groups()
             kind = "SHM" if via == "direct shared memory" else via.split("/")[0]
-            pairs.setdefault((int(source), int(dest)), set()).add(kind + "+GDRDMA" * ("GDRDMA" in via))
+            if "GDRDMA" in via:
+                kind += "+GDRDMA"
+            pairs.setdefault((int(source), int(dest)), set()).add(kind)
     ### END SOLUTION
     return pairs
 
 
 # %%
+# What is asked: line for line what NCCL means, all pairs of a log, and all ways of a pair.
 with check("43.1"):
     for name, lines in logs.items():
-        for line in [line for line in lines if "NCCL INFO" in line]:
-            got, want = connections([line]), nccl_log.parse(line).transports(short=True)
-            expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
-        want = nccl_log.read(nccl_log.example(name)).transports(short=True)
+        for line in lines:
+            if "NCCL INFO" in line:
+                want = lab43.parse(line).transports(short=True)
+                got = connections([line])
+                expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
+        want = lab43.read(lab43.example(name)).transports(short=True)
         expect.equal(connections(lines), want, f"all connections in the log {name}")
-    lines = [f"Channel 0{i} : 6[6] -> 7[7] via {via}" for i, via in enumerate(("P2P/IPC", "SHM/direct"))]
-    expect.equal(connections(lines), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
+    pair = ["Channel 00 : 6[6] -> 7[7] via P2P/IPC", "Channel 01 : 6[6] -> 7[7] via SHM/direct"]
+    expect.equal(connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
 
 # %%
 shown = ("2.10.3_roce_gdrdma", "2.21.5_ib_gdrdma", "nvls_64_ranks", "2.18.3_socket_shm", "a100_nvlink_shm")
-kinds, parts = ("P2P", "SHM", "NET", "NET+GDRDMA"), {}
+counts = {}  # log -> {kind: pairs of ranks}
 for name in shown:
-    found = list(connections(logs[name]).values())
-    parts[name.replace("_", "\n")] = {kind: sum(kind in pair for pair in found) for kind in kinds}
-plots.bars(parts, ylabel="pairs of ranks", title="How ranks are connected, in five excerpts")
-gdrdma, shm = (sum(bool(row[kind]) for row in parts.values()) for kind in ("NET+GDRDMA", "SHM"))
+    pairs = connections(logs[name]).values()
+    kinds = ("P2P", "SHM", "NET", "NET+GDRDMA")
+    counts[name.replace("_", "\n")] = {kind: sum(kind in pair for pair in pairs) for kind in kinds}
+plots.bars(counts, ylabel="pairs of ranks", title="How ranks are connected, in five excerpts")
+gdrdma = sum(row["NET+GDRDMA"] > 0 for row in counts.values())
+shm = sum(row["SHM"] > 0 for row in counts.values())
 predict.compare("43.1", cards_read_gpus=gdrdma, host_memory_between=shm)
 
 # %% [markdown]
 # **Explain.** In which two logs is there a network, but GPUDirect RDMA is off? In which two do GPUs of a host
-# not reach each other? (`nccl_log.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
+# not reach each other? (`lab43.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
 #
 # ### Exercise 43.2 · One GPU for each rank
 # NCCL refuses **two ranks on one GPU** (`Duplicate GPU detected`). And a rank opens a neighbour's GPU memory
@@ -153,24 +162,29 @@ def trouble(job):
 
 
 # %%
-two, four = ["node1"] * 4 + ["node2"] * 4, [0, 1, 2, 3]
-table = {  # job: (hosts by rank, GPUs visible by local rank, GPUs by rank, trouble)
-    "--gpus-per-node=4 --gpu-bind=none": (two, [four] * 4, four * 2, None),
+two_nodes = ["node1"] * 4 + ["node2"] * 4
+four = [0, 1, 2, 3]
+jobs = {  # job: (hosts by rank, GPUs visible by local rank, GPUs by rank, trouble)
+    "--gpus-per-node=4 --gpu-bind=none": (two_nodes, [four] * 4, four * 2, None),
     "ranks dealt out in turn": (["node1", "node2"] * 4, [four] * 4, [0, 0, 1, 1, 2, 2, 3, 3], None),
-    "CUDA_VISIBLE_DEVICES=3,2,1,0": (two, [four[::-1]] * 4, four[::-1] * 2, None),
-    "--gpus-per-task=1": (two, [[0], [1], [2], [3]], four * 2, "peers hidden"),
-    "see 0,1 or 2,3": (two, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
+    "CUDA_VISIBLE_DEVICES=3,2,1,0": (two_nodes, [[3, 2, 1, 0]] * 4, [3, 2, 1, 0] * 2, None),
+    "--gpus-per-task=1": (two_nodes, [[0], [1], [2], [3]], four * 2, "peers hidden"),
+    "see 0,1 or 2,3": (two_nodes, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
     "five ranks, four GPUs": (["node1"] * 5, [four] * 5, [*four, 0], "two ranks on one GPU"),
 }
+# What is asked: in each of these jobs the GPU of every rank, and what is wrong with the job.
 with check("43.2"):
-    for name, (hosts, seen, gpus, wrong) in table.items():
+    for name, (hosts, visible, gpus, wrong) in jobs.items():
         job = []
         for rank, (host, gpu) in enumerate(zip(hosts, gpus, strict=True)):
             local = hosts[:rank].count(host)
-            expect.equal(my_gpu(local, list(seen[local])), gpu, f"{name}: GPU of {host}'s local rank {local}")
-            job.append((host, gpu, seen[local]))
-        expect(trouble(job) == wrong, f"{name}: trouble says {trouble(job)!r}, not {wrong!r}, of {job}.")
-    expect.equal(trouble([(host, 0, four) for host in two]), "two ranks on one GPU", "All use GPU 0: trouble")
+            subject = f"{name}: GPU of {host}'s local rank {local}"
+            expect.equal(my_gpu(local, list(visible[local])), gpu, subject)
+            job.append((host, gpu, visible[local]))
+        answer = trouble(job)
+        expect(answer == wrong, f"{name}: trouble says {answer!r}, not {wrong!r}, of {job}.")
+    all_use_gpu_0 = [(host, 0, four) for host in two_nodes]
+    expect.equal(trouble(all_use_gpu_0), "two ranks on one GPU", "All use GPU 0: trouble")
     expect.equal(trouble([("node1", 0, [0]), ("node2", 1, [1])]), None, "One rank on each node: trouble")
 
 # %% [markdown]
@@ -214,31 +228,46 @@ def build(switches):
 
 
 # %%
+cases = {  # switches, without HOROVOD_: who moves each of OPERATIONS (N NCCL, M MPI, - None), or the error
+    "": "-----",
+    "GPU_OPERATIONS=NCCL": "NNNNN",
+    "GPU_OPERATIONS=MPI": "MMMMM",
+    "GPU_ALLREDUCE=NCCL": "N----",
+    "GPU_ALLREDUCE=MPI GPU_BROADCAST=NCCL": "M-N--",
+    "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI ALLOW_MIXED_GPU_IMPL=1": "N-M--",
+    "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI ALLOW_MIXED_GPU_IMPL=0": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI ALLOW_MIXED_GPU_IMPL=yes": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI GPU_ALLGATHER=NCCL": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_ALLGATHER=MPI": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_ALLTOALL=MPI": "mixed",
+    "GPU_ALLREDUCE=NCCL GPU_REDUCESCATTER=MPI": "mixed",
+    "GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL": "both",
+    "GPU_OPERATIONS=NCCL GPU_ALLTOALL=MPI": "both",
+}
+# What is asked: what Horovod's CMake makes of these switches.
 with check("43.3"):
-    mix, allow = "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI", "ALLOW_MIXED_GPU_IMPL"
-    cases = {"": "-----", "GPU_OPERATIONS=NCCL": "NNNNN", "GPU_OPERATIONS=MPI": "MMMMM"}
-    cases[f"{mix} {allow}=1"], letters = "N-M--", {"N": "NCCL", "M": "MPI", "-": None}
-    cases |= {"GPU_ALLREDUCE=NCCL": "N----", "GPU_ALLREDUCE=MPI GPU_BROADCAST=NCCL": "M-N--"}
-    cases |= {f"GPU_ALLREDUCE=NCCL GPU_{name}=MPI": "mixed" for name in OPERATIONS[1:]}
-    cases |= {f"{mix} {more}": "mixed" for more in (f"{allow}=0", f"{allow}=yes", "GPU_ALLGATHER=NCCL")}
-    cases |= {f"GPU_OPERATIONS=NCCL GPU_{more}": "both" for more in ("ALLREDUCE=NCCL", "ALLTOALL=MPI")}
-    for words, want in cases.items():
-        right = want if want.islower() else dict(zip(OPERATIONS, map(letters.get, want), strict=True))
+    libraries = {"N": "NCCL", "M": "MPI", "-": None}
+    for text, says in cases.items():
+        want = says
+        if not says.islower():
+            want = {name: libraries[letter] for name, letter in zip(OPERATIONS, says, strict=True)}
         try:
-            got = build(dict(f"HOROVOD_{word}".split("=") for word in words.split()))
+            got = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
         except ValueError as error:
             got = str(error)
-        expect(got == right, f"Switches “{words}”: CMake says {want} (N NCCL, M MPI, - None), you {got}.")
+        expect(got == want, f"Switches “{text}”: CMake says {says} (N NCCL, M MPI, - None), you {got}.")
 
 # %% [markdown]
 # ### Measure: what is this Horovod built for, and which library carried some training steps?
 
 # %%
 print({by: bool(getattr(hvd, f"{by}_built")()) for by in ("mpi", "gloo", "nccl")})  # horovodrun --check-build
-print(nccl_run.report(my_gpu, lengths))
+print(lab43.report(my_gpu, lengths))
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
-_, events = launch.run(horovod_timeline.train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
-print("calls by library:", horovod_timeline.backends(events) if world.is_root() else "")
+_, events = launch.run(train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
+if world.is_root():
+    print("calls by library:", timeline.backends(events))
 
 # %% [markdown]
 # So tensors on CPUs go, with any build. With tensors on GPUs you want to read `NCCL_ALLREDUCE`.
@@ -268,7 +297,8 @@ print("calls by library:", horovod_timeline.backends(events) if world.is_root() 
 def leaves_node(way, m, g):
     """way: "ring", "tree" or "torus". Returns (vectors, messages, rounds)."""
     ### BEGIN SOLUTION
-    p, lg = m * g, (m - 1).bit_length()
+    p = m * g
+    lg = (m - 1).bit_length()
     if way == "ring":
         return (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if m > 1 else (0, 0, 2 * (p - 1))
     if way == "tree":
@@ -278,11 +308,14 @@ def leaves_node(way, m, g):
 
 
 # %%
+# What is asked: what was counted on the virtual cluster.
 with check("43.4"):
     for way in ("ring", "tree", "torus"):
         for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2)]:
-            you, run = leaves_node(way, m, g), across_nodes.leaving(way, m, g)
-            expect.close(you, run, f"{way}, {m} node(s) of {g}: you say (vectors, messages, rounds) = {you}")
+            counted = lab43.leaving(way, m, g)
+            got = leaves_node(way, m, g)
+            subject = f"{way}, {m} node(s) of {g}: you say (vectors, messages, rounds) = {got}"
+            expect.close(got, counted, subject)
 
 # %% [markdown]
 # ### Predict
@@ -293,7 +326,7 @@ with check("43.4"):
 predict("43.4", tree_short=3.0, torus_short=2.0, tree_long=0.3, torus_long=1.0, hierarchical_long=1.0)
 
 # %%
-gain = across_nodes.gains(nodes, machine, lengths, copy * 1e9)
+gain = lab43.gains(nodes, machine, lengths, copy * 1e9)
 curves = {way: {n / 1e3: value for n, value in row.items()} for way, row in gain.items()}
 plots.lines(curves, xlabel="kB", ylabel="times a ring's speed", title=f"{nodes} nodes, {machine}", logx=True)
 short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
@@ -308,7 +341,7 @@ predict.compare("43.4", **short, **long)
 
 # %%
 times = {}
-for call in nccl_log.read(nccl_log.example("tuning_h100_allreduce")).choices:
+for call in lab43.read(lab43.example("tuning_h100_allreduce")).choices:
     times.setdefault(f"{call.algorithm}, {call.protocol}", {})[call.bytes] = call.seconds
 plots.bandwidth(times, title="What NCCL chose, and its estimates")
 

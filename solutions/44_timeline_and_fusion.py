@@ -13,9 +13,11 @@
 # %%
 from functools import partial
 
+import numpy as np
 import pandas as pd
-from labkit import check, cluster, fusion, home, lab, launch, predict, world
-from labkit.fusion import PHASES
+from labkit import check, cluster, expect, hint, home, lab, launch, predict, world
+from support import lab44
+from support.lab44 import PHASES
 
 lab.start("44_timeline_and_fusion")
 
@@ -38,9 +40,9 @@ rounds = 3  # turns of each way of a step, 5 steps each
 ranks = launch.ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
-events = start(fusion.timelines, fusion.ways(ranks // 2, pause=0.05), home())[0]
-first = fusion.lines(events["late"])
-fusion.show_lines(first, "a")
+events = start(lab44.timelines, lab44.ways(ranks // 2, pause=0.05), home())[0]
+first = lab44.lines(events["late"])
+lab44.show_lines(first, "a")
 
 # %% [markdown]
 # `B` opens something, `E` closes what this tensor opened last, like brackets. `X` is a rank that has it
@@ -72,7 +74,9 @@ fusion.show_lines(first, "a")
 # %%
 def phases(lines):
     """lines: (when [µs], tensor, kind, name) in order. Returns {tensor: {phase: µs}}, also phases of 0 µs."""
-    table, begun, ended = {}, {}, {}
+    table = {}
+    begun = {}
+    ended = {}
     ### BEGIN SOLUTION
     for when, tensor, kind, name in lines:
         if kind in ("B", "E"):
@@ -92,7 +96,8 @@ def phases(lines):
 
 def late(lines):
     """Returns {rank: µs that all waited for it alone}, for ranks that were last in some negotiation."""
-    waited, ticks = {}, {}
+    waited = {}
+    ticks = {}
     ### BEGIN SOLUTION
     for when, tensor, kind, name in lines:
         if kind == "X":
@@ -107,11 +112,28 @@ def late(lines):
 
 
 # %%
+# What is asked: µs by tensor and phase, and µs by late rank, of timelines made up, and of real ranks.
 with check("44.1"):
-    fusion.expect_reading(phases, late, events)
+    for name, right in lab44.MADE_UP.items():
+        timeline = lab44.made_up(name)
+        expect.equal(phases(timeline), right.phases, f'phases(lab44.made_up("{name}"))')
+        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `phases` got")
+        expect.equal(
+            late(timeline),
+            right.late,
+            f'late(lab44.made_up("{name}"))',
+            slips={"a rank is a number here, not a word": {str(rank): us for rank, us in right.late.items()}},
+        )
+    alone = late(lab44.one_rank_alone())
+    expect(not any(alone.values()), f"late, of one rank alone: it waits for nobody, but you charge {alone}.")
+    for name in ("late", "always the same"):  # timelines of real ranks
+        timeline = lab44.lines(events[name])
+        expect.equal(phases(timeline), lab44.spent(events[name]), f'phases(lab44.lines(events["{name}"]))')
+
+# %%
 print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
 print(f"µs waited for one rank: {late(first)}. Rank {ranks // 2} was 50000 late, in 2 steps of 3 tensors.")
-print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
+print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
 
 # %% [markdown]
 # To negotiate is to **wait for the last rank**: a long NEGOTIATE means a late rank, not a slow network.
@@ -128,7 +150,7 @@ print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 st
 #   at most the limit. Else the message is closed, before this one.
 #
 # The limit is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node;
-# `-(-a // b) * b` rounds a up. 1 and 10 lines.
+# `-(-a // b) * b` rounds a up. 1 and 12 lines.
 #
 # <details><summary>Hint 1: what to keep, and how to close</summary>
 #
@@ -137,8 +159,9 @@ print("With the cache:", late(fusion.lines(events["always the same"])), "in 4 st
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for i, one in enumerate(rest):` `if one.dtype == first.dtype and size + one.bytes <= limit:` append, add to
-# size. Else `skipped += one.bytes`; `if size + skipped > limit:` close; else `left.append(one)`.
+# `for i, tensor in enumerate(rest):` `if tensor.dtype == first.dtype and size + tensor.bytes <= limit:`
+# append, add to size. Else `skipped += tensor.bytes`; `if size + skipped > limit:` close; else
+# `left.append(tensor)`.
 # </details>
 
 
@@ -160,26 +183,40 @@ def fuse(ready, limit):
         first, *rest = left
         message, left = [first], []
         ### BEGIN SOLUTION
-        size, skipped = first.bytes, 0
-        for i, one in enumerate(rest):
-            if one.dtype == first.dtype and size + one.bytes <= limit:
-                message.append(one)
-                size += one.bytes
+        size = first.bytes
+        skipped = 0
+        for i, tensor in enumerate(rest):
+            if tensor.dtype == first.dtype and size + tensor.bytes <= limit:
+                message.append(tensor)
+                size += tensor.bytes
                 continue
-            skipped += one.bytes
+            skipped += tensor.bytes
             if size + skipped > limit:
                 left += rest[i:]
                 break
-            left.append(one)
+            left.append(tensor)
         ### END SOLUTION
         messages.append(message)
     return messages
 
 
 # %%
+# What is asked: the limit in bytes, and who travels with whom, of tensors made up, and of real ranks.
 with check("44.2"):
-    fusion.expect_fused(rounded, fuse, events, on_node)
-none, some, _, most = fusion.show_travelled(events)
+    for threshold, ranks_on_node, limit in lab44.LIMITS:
+        what = f"Limit for {threshold} bytes, {ranks_on_node} ranks on a node"
+        expect.equal(rounded(threshold, ranks_on_node), limit, what)
+    for text, limit, want, why in lab44.FUSED:
+        ready = lab44.patient(text)  # tensors that stop a loop without end
+        messages = lab44.names(fuse(ready, limit))  # "a b|c": a and b together, then c
+        expect.equal(messages, want, f"Messages of '{text}', limit {limit}", because=why)
+        expect.unchanged(lab44.tensors(text), ready, "The list of tensors that `fuse` got")
+    for threshold, want in lab44.travelled(events).items():  # seven tensors on real ranks
+        messages = lab44.names(fuse(lab44.SEVEN, rounded(threshold, on_node)))
+        expect.equal(messages, want, f"Messages of the seven tensors, real ranks, threshold {threshold}")
+
+# %%
+none, some, _, most = lab44.show_travelled(events)
 predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
 
 # %% [markdown]
@@ -196,13 +233,13 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 #
 # <details><summary>Hint 1: one look</summary>
 #
-# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(one.bytes for one in message))` for each
-# message of `fuse([one for one in left if one.ready <= look], limit)`.
+# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(tensor.bytes for tensor in message))` for
+# each message of `fuse([tensor for tensor in left if tensor.ready <= look], limit)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# While something is left: one look; `left = [one for one in left if one.ready > look]`; `end = now`; then
-# `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
+# While something is left: one look; `left = [tensor for tensor in left if tensor.ready > look]`; `end = now`;
+# then `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
 # </details>
 
 
@@ -212,15 +249,16 @@ predict("44.3", ms_1=75, ms_20=90, ms_100=165)
 
 def step_time(gradients, limit, cycle, seconds):
     """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
-    left, now, calls = sorted(gradients, key=lambda one: one.ready), 0.0, 0
+    left = sorted(gradients, key=lambda tensor: tensor.ready)
+    now, calls = 0.0, 0
     ### BEGIN SOLUTION
     while left:
         look = now
         now += seconds(0)
-        for message in fuse([one for one in left if one.ready <= look], limit):
-            now += seconds(sum(one.bytes for one in message))
+        for message in fuse([tensor for tensor in left if tensor.ready <= look], limit):
+            now += seconds(sum(tensor.bytes for tensor in message))
             calls += 1
-        left = [one for one in left if one.ready > look]
+        left = [tensor for tensor in left if tensor.ready > look]
         end = now
         now = max(now, look + cycle)
     return end, calls
@@ -228,11 +266,18 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
+# What is asked: when a step ends, and with how many messages; a case says its gradients, cycle and link.
 with check("44.3"):
-    fusion.expect_step_time(step_time)
+    for case in lab44.STEPS:
+        gradients = case.tensors()
+        got = step_time(gradients, case.limit, case.cycle, case.link())
+        expect.equal(np.size(got), 2, f"{case}: values that `step_time` returns (end, messages)")
+        expect.close(got[0], case.end, f"{case}: end of the step", rtol=1e-9, because=case.why)
+        expect.equal(got[1], case.messages, f"{case}: messages", because=case.why)
+        expect.unchanged(case.tensors(), gradients, "The list of gradients that `step_time` got")
 
 # %%
-net, ms = fusion.show_predicted(step_time, layers, backward, *slow_link)
+net, ms = lab44.show_predicted(step_time, layers, backward, *slow_link)
 predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 
 # %% [markdown]
@@ -256,8 +301,8 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `known = [one for one in step if cache.get(one.name) == one]`; `new`: the others. Given any places, for each
-# of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
+# `known = [tensor for tensor in step if cache.get(tensor.name) == tensor]`; `new`: the others. Given any
+# places, for each of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
 # </details>
 
 
@@ -267,24 +312,37 @@ predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 def asked(steps, places):
     """steps: lists of Tensors. Returns for each step about how many of them rank 0 asks rank by rank."""
-    cache, counts = {}, []
+    cache = {}
+    counts = []
     ### BEGIN SOLUTION
     for step in steps:
-        known = [one for one in step if cache.get(one.name) == one]
-        new = [one for one in step if one not in known]
-        for one in known + new if places else []:
-            cache.pop(one.name, None)
+        known = [tensor for tensor in step if cache.get(tensor.name) == tensor]
+        new = [tensor for tensor in step if tensor not in known]
+        for tensor in known + new if places else []:
+            cache.pop(tensor.name, None)
             if len(cache) >= places:
                 cache.pop(next(iter(cache)))
-            cache[one.name] = one
+            cache[tensor.name] = tensor
         counts.append(len(new))
     ### END SOLUTION
     return counts
 
 
 # %%
+# What is asked: for each step how many tensors are asked about, in steps made up, and on real ranks.
 with check("44.4"):
-    truth = fusion.expect_asked(asked, events)
+    for texts, places, want, why in lab44.ASKED:
+        steps = [lab44.tensors(text) for text in texts]
+        counts = asked(steps, places)
+        expect.equal(counts, want, f"Steps {' | '.join(texts)}, {places} places", because=why)
+        unchanged = [lab44.tensors(text) for text in texts]
+        expect.unchanged(unchanged, steps, "The list of steps that `asked` got")
+    truth = lab44.asked_about(events)  # way -> counts, as real ranks asked
+    for name, (places, steps) in lab44.CACHED.items():
+        what = f"Tensors asked about, by step, real ranks, '{name}'"
+        expect.equal(asked(steps, places), truth[name], what)
+
+# %%
 print(*truth.items(), sep="\n")
 total = [sum(truth[name]) for name in ("always the same", "a metric without a name", "no cache")]
 predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_without_cache=total[2])
@@ -300,13 +358,13 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 # there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%
-ways = fusion.knobs(net, long_cycle)
-link, times = start(fusion.measure, ways, rounds)[0]
-fusion.show(fusion.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
-fusion.keep_activities(events, ranks, on_node)
+ways = lab44.knobs(net, long_cycle)
+link, times = start(lab44.measure, ways, rounds)[0]
+lab44.show(lab44.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
+lab44.keep_activities(events, ranks, on_node)
 there = cluster.here() and not world.launcher()
 job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if there else None
-fusion.show_job(job)
+lab44.show_job(job)
 
 # %% [markdown]
 # **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.

@@ -13,7 +13,8 @@
 import csv
 
 import numpy as np
-from labkit import check, cluster, expect, home, knobs, lab, launch, plots, predict, record, world
+from labkit import check, cluster, expect, hint, home, lab, launch, plots, predict, record, world
+from support import lab45
 
 lab.start("45_autotune_and_adasum")
 
@@ -63,7 +64,7 @@ def pair(a, b):
 
 # %%
 with check("45.1"):  # orthogonal, parallel, opposite, zeros, huge, tiny
-    knobs.expect_pair(pair)
+    lab45.expect_pair(pair)
 
 # %% [markdown]
 # ### Predict
@@ -116,24 +117,24 @@ def adasum(comm, gradient, layers):
 
 # %%
 ranks = launch.ranks_here(ranks_wanted)
-quick = knobs.autotune(samples, 2, home() / "autotune.csv")  # variables: short samples, where the log goes
+quick = lab45.autotune(samples, 2, home() / "autotune.csv")  # variables: short samples, where the log goes
 work = {"layers": layers, "width": width, "steps": steps}
 
 
 def on_ranks(comm):
     """Yours beside hvd.Adasum, what an allreduce costs, and autotune: after it Horovod cannot start again."""
     tuned = watch or not world.launcher()
-    return knobs.try_adasum(comm, adasum, values, 7) | (knobs.watch(comm, samples, **work) if tuned else {})
+    return lab45.try_adasum(comm, adasum, values, 7) | (lab45.watch(comm, samples, **work) if tuned else {})
 
 
 with check("45.2"):  # answers, messages and bytes on 1 to 32 virtual ranks; then beside Horovod's
-    knobs.expect_adasum(adasum)
+    lab45.expect_adasum(adasum)
     found = launch.run(on_ranks, ranks=ranks, env=quick, timeout=300)[0]
 
 # %%
 axes = {"xlabel": "ranks", "ylabel": "test images right (%)", "logx": True}
 for rate in (0.2, 0.05):
-    right = knobs.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)  # way -> ranks -> % for each seed
+    right = lab45.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)  # way -> ranks -> % for each seed
     plots.lines(right, title=f"The digits, learning rate {rate} for any number of ranks", **axes)
     record.add("accuracy", unit="%", rate=rate, right=right, epochs=epochs)
 predict.compare("45.2", **{f"by_{way.lower()}": np.median(of[16]) for way, of in right.items()})
@@ -189,7 +190,7 @@ def step_share(n, nodes, rate, rest):
 
 # %%
 with check("45.3"):  # 2 to 64 nodes, slow and fast links
-    knobs.expect_bytes(bytes_sent, step_share)
+    lab45.expect_bytes(bytes_sent, step_share)
 
 # %% [markdown]
 # ### Measure
@@ -205,7 +206,7 @@ plots.spread({way: time for way, (time, _) in found["exchange"].items()}, title=
 # Is it as `bytes_sent` says between nodes? (200 Mb/s: the kit's tabletop, or your own jobs, once sent below.)
 
 # %%
-sent, took, whose = knobs.between_nodes("45_autotune_and_adasum")  # tables of nodes x ways, over float32's
+sent, took, whose = lab45.between_nodes("45_autotune_and_adasum")  # tables of nodes x ways, over float32's
 pairs = {f"{way}, {p:.0f} nodes": (way, p) for way in sent for p in sent.index if "16" in way}
 guess = {name: bytes_sent(1, p)[way] / bytes_sent(1, p)["float32"] for name, (way, p) in pairs.items()}
 counted = {name: sent[way][p] for name, (way, p) in pairs.items()}
@@ -274,9 +275,9 @@ def search(measure, settings, rounds):
 
 # %%
 with check("45.4"):
-    for log, want in knobs.LOGS.items():
+    for log, want in lab45.LOGS.items():
         expect.equal(best(log), want, f"The best in this log:\n{log}")
-    knobs.expect_search(search)
+    lab45.expect_search(search)
 
 # %%
 kinds, chosen = {way: found[way] for way in ("default", "autotune's") if way in found}, None
@@ -286,7 +287,7 @@ if kinds:
     print(f"Autotune chose {chosen[0] / 2**20:.1f} MiB, {chosen[1]:.1f} ms.")
 if not (kinds and world.launcher()):  # your search, and autotune's choice once more, in one run
     more = work | {"ranks": ranks, "env": quick, "timeout": 300}
-    mine, kinds = launch.run(knobs.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
+    mine, kinds = launch.run(lab45.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
     print(f"Of 0 (each matrix alone), 1, 128 MiB at 1 ms your search chose {mine[0] / 2**20:g}.")
 for way, taken in kinds.items():
     record.add("step", way=way, ranks=ranks, nodes=found["nodes"], seconds=taken)

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import torch
-from labkit import check, expect, hint, lab, launch, models, plots, predict, record, scaling, timing, world
+from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, scaling, timing, world
 
 lab.start("50_strong_and_weak_scaling")
 
@@ -85,7 +85,7 @@ def study(comm, kind):
     torch.set_num_threads(1)
     torch.manual_seed(0)  # every rank draws the same pictures
     device, stamps = world.device(), []
-    net = models.torch_conv(width).to(device)
+    net = nets.torch_conv(width).to(device)
     # Across ranks: this rank takes its share of the job's images, behind the shares of the ranks before it.
     shares = comm.allgather(share(kind, images, comm.rank, comm.size))
     total, first = sum(shares), sum(shares[: comm.rank])

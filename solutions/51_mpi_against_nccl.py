@@ -15,10 +15,11 @@ from time import perf_counter
 import numpy as np
 import torch
 import torch.distributed as dist
-from labkit import backends, check, contest, expect, lab, plots, predict, rehearsals
+from labkit import check, expect, hint, lab, plots, predict
+from support import lab51
 
 lab.start("51_mpi_against_nccl")
-ranks = contest.ranks()
+ranks = lab51.ranks()
 
 # %% tags=["parameters"]
 asked = ("mpi", "mpi-gpu", "torch-gloo", "torch-nccl", "horovod-mpi", "horovod-gloo", "horovod-nccl")
@@ -46,7 +47,7 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # fast does Gloo exchange those of ResNet-50 if they travel fused, 25 MiB at a time, not one by one?
 
 # %%
-print(*(f"{name:13} {backends.missing(name) or 'can run here'}" for name in backends.NAMES), sep="\n")
+print(*(f"{name:13} {lab51.missing(name) or 'can run here'}" for name in lab51.NAMES), sep="\n")
 predict("51.1", busbw=3.0, gloo_over_mpi=30)
 predict("51.3", times_as_fast=2.0)
 
@@ -95,9 +96,9 @@ def columns(seconds, count, width):
 # %%
 with check("51.1"):
     for p in (2, 3, 4):  # virtual ranks: 3 calls warm up, 5 ms longer; between calls rank r is busy for r ms
-        rehearsals.expect_calls(time_calls, p)
+        lab51.expect_calls(time_calls, p)
     for p, count, width in ((4, 25_000_000, 4), (3, 25_000_000, 2), (1, 1000, 4)):
-        rehearsals.expect_columns(columns, p, count, width)
+        lab51.expect_columns(columns, p, count, width)
 predict.compare("51.1", busbw=columns(np.full((4, 1), 0.05), 10**8, 1)[2])
 
 # %% [markdown]
@@ -140,9 +141,9 @@ def mean(tensor):
 # %%
 with check("51.2"):
     for p in (1, 2, 3, 5):  # virtual ranks, two on each node, each with a host and a port of its own
-        rehearsals.expect_meeting(meeting, p)
+        lab51.expect_meeting(meeting, p)
     # Then Gloo on 3 real ranks, or the launcher's: rank r has (r + 1)^2 in float32, and 60000 in float16.
-    rehearsals.expect_mean(mean, meeting)
+    lab51.expect_mean(mean, meeting)
 
 # %% [markdown]
 # ### Measure
@@ -160,12 +161,12 @@ def sweep(link):
 
 
 on_ranks = {"ranks": ranks, "meeting": meeting}
-swept, why_not = backends.each(asked, sweep, timeout=limit, **on_ranks)
-times, nodes = contest.tabulate(swept, columns), contest.nodes(ranks)
-here = contest.keep(times, ranks=ranks, nodes=nodes)
+swept, why_not = lab51.each(asked, sweep, timeout=limit, **on_ranks)
+times, nodes = lab51.tabulate(swept, columns), lab51.nodes(ranks)
+here = lab51.keep(times, ranks=ranks, nodes=nodes)
 print(*(f"{name}: {reason}, so no number." for name, reason in why_not.items()), sep="\n")
 plots.bandwidth(times, factor=2 * (ranks - 1) / ranks, what="busbw", title=f"Allreduce on {ranks} ranks")
-predict.compare("51.1", gloo_over_mpi=contest.times_as_long(here, "torch-gloo", "mpi", 4))
+predict.compare("51.1", gloo_over_mpi=lab51.times_as_long(here, "torch-gloo", "mpi", 4))
 
 # %% [markdown]
 # On the left a *call* costs, on the right a *byte*. Horovod adds a wait for its cycle of 1 ms.
@@ -218,11 +219,11 @@ def exchange(link, gradients, plan):
 
 # %%
 with check("51.3"):
-    rehearsals.expect_plan(buckets, {"a": 10, "b": 30, "c": 5, "d": 5, "e": 100, "f": 20}, 40)
+    lab51.expect_plan(buckets, {"a": 10, "b": 30, "c": 5, "d": 5, "e": 100, "f": 20}, 40)
     for net, most in ((net, most) for net in ("resnet50", "vgg16") for most in (1, 10**6, bucket, 10**9)):
-        rehearsals.expect_plan(buckets, contest.gradient_bytes(net), most)
+        lab51.expect_plan(buckets, lab51.gradient_bytes(net), most)
     for p, plan in ((1, ["fc bn conv"]), (2, ["fc", "bn conv"]), (3, ["fc bn", "conv"])):
-        rehearsals.expect_exchange(exchange, p, [layers.split() for layers in plan])
+        lab51.expect_exchange(exchange, p, [layers.split() for layers in plan])
 
 
 # %%
@@ -230,7 +231,7 @@ def step(link):
     """{(net, way): seconds of each exchange on this rank}. What backward could hide is lab 32's question."""
     rows = {}
     for net in nets:
-        plan = buckets(sizes := contest.gradient_bytes(net), bucket)
+        plan = buckets(sizes := lab51.gradient_bytes(net), bucket)
         g = {layer: link.vector(nbytes // 4) for layer, nbytes in sizes.items()}
         ways = {"alone": lambda g=g: [link.sum(one) for one in reversed(g.values())]}
         ways["fused"] = lambda g=g, plan=plan: exchange(link, g, plan)
@@ -238,10 +239,10 @@ def step(link):
     return rows
 
 
-stepped, _ = backends.each(list(here), step, timeout=limit, **on_ranks)
-for net, bars in contest.keep_steps(stepped, ranks=ranks, nodes=nodes).items():
+stepped, _ = lab51.each(list(here), step, timeout=limit, **on_ranks)
+for net, bars in lab51.keep_steps(stepped, ranks=ranks, nodes=nodes).items():
     plots.bars(bars, ylabel="time (ms)", title=f"{net}: gradients one by one, or fused")
-predict.compare("51.3", times_as_fast=contest.fused_gain(stepped, "torch-gloo", "resnet50"))
+predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "torch-gloo", "resnet50"))
 
 # %% [markdown]
 # Fusing saves calls and costs two copies: it pays for small gradients where a call is dear (Horovod's cycle);
@@ -294,7 +295,7 @@ with check("51.4"):
     close = {"x": wide, "y": a}, {"x": near, "y": a, "z": (1.0, 3.0, 4.0)}
     for row in (*clear, *close, {"x": (1.05, 1.05, 1.06), "y": (1.0, 1.0, 1.01)}):
         expect.equal(best(row), "y" if row in clear else "either", f"best({row})")
-    rehearsals.expect_which(which)
+    lab51.expect_which(which)
 
 # %% [markdown]
 # ### Measure: between nodes
@@ -304,10 +305,10 @@ with check("51.4"):
 # %%
 tables = {nodes: (here, f"measured now, {ranks} ranks")}
 if nodes == 1:
-    tables[2] = contest.elsewhere(limit, longest=min(longest, 1 << 22), nets=nets[:1], steps=1)
+    tables[2] = lab51.elsewhere(limit, longest=min(longest, 1 << 22), nets=nets[:1], steps=1)
 for table, title in tables.values():
-    contest.show(table, which, title)
-places = {(n, m): which(n, table) for m, (table, _) in tables.items() for n in contest.sizes_of(table)}
+    lab51.show(table, which, title)
+places = {(n, m): which(n, table) for m, (table, _) in tables.items() for n in lab51.sizes_of(table)}
 plots.crossover(places, ylabel="nodes", title="Which, and when")
 
 # %% [markdown]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import labkit
 import pytest
+from labkit import paths
 
-README = (labkit.root() / "README.md").read_text(encoding="utf-8")
+README = (paths.root() / "README.md").read_text(encoding="utf-8")
 
 
 def example(about: str) -> str:
@@ -36,4 +36,4 @@ def test_the_example_of_a_profile_runs(capsys, tmp_path, monkeypatch):
 
 def test_links_and_pictures_are_there():
     for target in re.findall(r"\]\(([^)#\s]+)\)", README):
-        assert target.startswith("https://") or (labkit.root() / target).exists(), target
+        assert target.startswith("https://") or (paths.root() / target).exists(), target

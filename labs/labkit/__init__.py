@@ -1,65 +1,60 @@
-"""labkit: what the labs share. Each module does one job and is imported on first use."""
+"""labkit: what the labs share. A page of its face; each part is imported on first use.
+
+| part | what it is for |
+|---|---|
+| `lab` | the first call of every lab: which lab this is, and where it runs |
+| `world` | rank, size, local rank, cores and device of this process, under any launcher |
+| `launch` | one function on several processes, from a notebook, a script or a job |
+| `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
+| `record` | results in JSON lines, with where and how they were measured |
+| `profiling` | what the steps of a training are spent on |
+| `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
+| `plots` | one way to draw curves, bars, time lines and diagrams |
+| `checks` | `check`, `expect`, `hint`, `predict` (offered here too), and the learner's progress |
+| `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
+| `collectives`, `counting` | reference collectives; communicators that count what passes through them |
+| `horovod` | Horovod's timeline, and its training steps on real ranks |
+| `virtual` | the virtual cluster: ranks with clocks in one process |
+| `cluster` | batch jobs on Slurm, from a notebook or a terminal |
+| `doctor` | what this machine has, and which lab runs here |
+| `errors`, `paths` | sentences for people; where things are |
+| `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
+"""
 
 from __future__ import annotations
 
 import importlib
-import os
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # pathlib costs each rank of a run a few milliseconds
-    from pathlib import Path
-
-_MODULES = (
-    "build",
+_PARTS = (
+    "checks",
     "cluster",
+    "collectives",
+    "counting",
     "data",
     "doctor",
     "errors",
+    "horovod",
     "lab",
     "launch",
-    "models",
+    "nets",
     "plots",
     "profiling",
     "record",
     "scaling",
-    "sites",
     "timing",
     "virtual",
     "world",
 )
-_CHECK_NAMES = ("check", "expect", "hint", "predict")
-__all__ = [*_MODULES, *_CHECK_NAMES, "home", "root"]
+_OF_CHECKS = ("check", "expect", "hint", "predict")
+_OF_PATHS = ("home", "root")
+__all__ = [*_PARTS, *_OF_CHECKS, *_OF_PATHS]
 
 
 def __getattr__(name: str):
-    if name in _CHECK_NAMES:
+    if name in _OF_CHECKS:
         return getattr(importlib.import_module("labkit.checks"), name)
-    if name in _MODULES:
+    if name in _OF_PATHS:
+        return getattr(importlib.import_module("labkit.paths"), name)
+    if name in _PARTS:
         return importlib.import_module(f"labkit.{name}")
     raise AttributeError(f"labkit has no {name!r}; it offers {', '.join(__all__)}")
-
-
-def root() -> Path:
-    """The checkout: the folder that holds labs/, notebooks/ and solutions/."""
-    from pathlib import Path
-
-    return Path(__file__).resolve().parents[2]
-
-
-def home() -> Path:
-    """This learner's own folder for progress, records and plots (created on first use).
-
-    $LABKIT_HOME if set; else `.labkit/` in the checkout when the checkout belongs to the user; else, in a
-    shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`.
-    """
-    from pathlib import Path
-
-    chosen = os.environ.get("LABKIT_HOME")
-    if chosen:
-        folder = Path(chosen).expanduser()
-    elif os.access(root(), os.W_OK) and root().stat().st_uid == os.getuid():
-        folder = root() / ".labkit"
-    else:
-        folder = Path.home() / ".local" / "state" / "labkit"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

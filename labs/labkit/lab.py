@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 
-from labkit import _notes, errors, quiet, world
-
-_current: str | None = os.environ.get("LABKIT_LAB")  # what `launch` tells the ranks it starts
+from labkit import launch, noise, world
 
 
 def start(stem: str) -> None:
@@ -16,16 +15,37 @@ def start(stem: str) -> None:
 
     Under a launcher (mpiexec, srun, …) every rank runs the whole file, and only rank 0 prints.
     """
-    global _current
-    _current = stem
-    quiet.quiet()
-    errors.print_lab_errors_plainly()
+    os.environ["LABKIT_LAB"] = stem  # the ranks that `launch` starts find it there
+    if _is_in_solutions():
+        os.environ["LABKIT_SOLVED"] = "1"
+    noise.silence()
+    launch.print_lab_errors_plainly()
     if world.launcher():
         _write_whole_lines()
-        _notes.begin()
+        launch.leave_stack()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
+
+
+def current() -> str | None:
+    """The stem given to `start`, or None outside a lab."""
+    return os.environ.get("LABKIT_LAB")
+
+
+def solved() -> bool:
+    """Whether this run is of a solved lab: then nobody has solved anything, and no progress is stored.
+
+    `make run SOLVED=1`, batch jobs with SOLVED=1 and the tour set LABKIT_SOLVED=1; `start` sets it in a file
+    or notebook of solutions/.
+    """
+    return os.environ.get("LABKIT_SOLVED", "0") not in ("", "0")
+
+
+def _is_in_solutions() -> bool:
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    running = os.environ.get("JPY_SESSION_NAME") or script or ""
+    return Path(running).parent.name == "solutions"
 
 
 def _write_whole_lines() -> None:
@@ -35,12 +55,7 @@ def _write_whole_lines() -> None:
             stream.reconfigure(line_buffering=True, write_through=False)
 
 
-def current() -> str | None:
-    """The stem given to `start`, or None outside a lab."""
-    return _current
-
-
 def reset_for_tests() -> None:
     """Forget the current lab."""
-    global _current
-    _current = None
+    os.environ.pop("LABKIT_LAB", None)
+    os.environ.pop("LABKIT_SOLVED", None)

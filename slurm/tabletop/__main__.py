@@ -2,6 +2,6 @@
 
 import sys
 
-from slurm.tabletop.cli import main
+from slurm.tabletop.verbs import main
 
 sys.exit(main(sys.argv[1:]))

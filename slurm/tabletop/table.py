@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-import labkit
+from labkit import paths
 from labkit.errors import LabError
 
 from slurm.tabletop import config, holder, needs
@@ -108,7 +108,7 @@ class Tabletop:
 
 def folder(name: str, home: Path | str | None = None) -> Path:
     """Where a cluster of this name keeps its files."""
-    return Path(home or labkit.home()).resolve() / "tabletop" / asked.read_name(name)
+    return Path(home or paths.home()).resolve() / "tabletop" / asked.read_name(name)
 
 
 def find(name: str = "table", home: Path | str | None = None) -> Tabletop | None:
@@ -119,7 +119,7 @@ def find(name: str = "table", home: Path | str | None = None) -> Tabletop | None
 
 def running(home: Path | str | None = None) -> list[str]:
     """The names of all running clusters."""
-    states = sorted(Path(home or labkit.home()).glob("tabletop/*/holder"))
+    states = sorted(Path(home or paths.home()).glob("tabletop/*/holder"))
     return [file.parent.name for file in states if holder.alive(file.parent)]
 
 

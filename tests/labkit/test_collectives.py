@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import collectives, costs, virtual
+from labkit import collectives, virtual
 from labkit.errors import LabError
+from labkit.scaling import costs
 
 RANKS = (1, 2, 3, 4, 5, 7, 8, 12, 16)
 ALPHA, BANDWIDTH = 2e-6, 1e9

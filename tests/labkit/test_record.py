@@ -11,9 +11,10 @@ import warnings
 
 import numpy as np
 import pytest
-from labkit import _jsonl, lab, provenance, record, world
+from labkit import paths, record, world
 from labkit.errors import LabError
-from labkit.measurement import Measurement, Ratio
+from labkit.record import jsonl, provenance
+from labkit.timing import Measurement, Ratio
 
 STEM = "01_time_it_properly"
 
@@ -21,7 +22,7 @@ STEM = "01_time_it_properly"
 @pytest.fixture(autouse=True)
 def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(lab, "_current", STEM)
+    monkeypatch.setenv("LABKIT_LAB", STEM)
 
 
 def lines():
@@ -35,19 +36,8 @@ def test_a_record_says_where_it_comes_from():
     assert (entry["ranks"], entry["backend"]) == (4, "gloo")
     assert (entry["cores"], entry["device"], entry["launcher"]) == (world.cores(), world.device(), None)
     assert entry["python"] == ".".join(map(str, sys.version_info[:3]))
-    for name in (
-        "utc",
-        "host",
-        "cpu",
-        "torch",
-        "tensorflow",
-        "horovod",
-        "mpi4py",
-        "mpi",
-        "revision",
-        "changed",
-    ):
-        assert name in entry
+    always = {"utc", "host", "cpu", "torch", "tensorflow", "horovod", "mpi4py", "mpi", "revision", "changed"}
+    assert always <= set(entry)
     assert entry["utc"].endswith("+00:00")
 
 
@@ -96,7 +86,7 @@ def test_what_cannot_be_kept_is_named():
 
 
 def test_outside_a_lab_it_says_what_to_call(monkeypatch):
-    monkeypatch.setattr(lab, "_current", None)
+    monkeypatch.delenv("LABKIT_LAB")
     with pytest.raises(LabError, match=r"lab\.start"):
         record.add("x", value=1)
 
@@ -132,7 +122,7 @@ def test_reference_reads_the_kits_own_results(tmp_path, monkeypatch):
     results = tmp_path / "solutions" / "results"
     results.mkdir(parents=True)
     (results / f"{STEM}.jsonl").write_text('{"result": "step", "seconds": 1.5}\n')
-    monkeypatch.setattr(record.labkit, "root", lambda: tmp_path)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
     assert list(record.reference(STEM)["seconds"]) == [1.5]
 
 
@@ -166,7 +156,7 @@ def test_a_full_disk_leaves_no_half_line(monkeypatch):
     record.add("step", value=1)
     before = record.path(STEM).read_bytes()
     write = os.write
-    monkeypatch.setattr(_jsonl.os, "write", lambda handle, data: write(handle, data[:10]))
+    monkeypatch.setattr(jsonl.os, "write", lambda handle, data: write(handle, data[:10]))
     with pytest.raises(LabError, match="No space left"):
         record.add("step", value=2)
     assert record.path(STEM).read_bytes() == before
@@ -182,17 +172,16 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 def test_a_file_system_without_locks_still_works(monkeypatch):
     def no_locks(handle, kind):
-        raise OSError(_jsonl.errno.ENOLCK, "No locks available")
+        raise OSError(jsonl.errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_jsonl.fcntl, "flock", no_locks)
+    monkeypatch.setattr(jsonl.fcntl, "flock", no_locks)
     record.add("step", value=1)
     assert list(record.load()["value"]) == [1]
 
 
 WRITER = """
     import sys
-    from labkit import lab, record
-    lab._current = "01_time_it_properly"
+    from labkit import record
     writer, count = int(sys.argv[1]), int(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
@@ -201,14 +190,14 @@ WRITER = """
 """
 
 
-def writers(how_many, each):
+def writers(count, each):
     """That many processes which all begin to write when told to."""
     command = [sys.executable, "-c", textwrap.dedent(WRITER)]
     started = [
         subprocess.Popen(
             [*command, str(writer), str(each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        for writer in range(how_many)
+        for writer in range(count)
     ]
     for process in started:
         assert process.stdout.readline() == "ready\n"
@@ -267,9 +256,9 @@ def _is_json(line):
 
 
 def test_revision_and_changes_of_a_checkout(tmp_path):
-    def git(*words):
+    def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True, capture_output=True)
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
 
     assert provenance.git(str(tmp_path / "nowhere")) == {"revision": None, "changed": None}
     git("init")
@@ -293,7 +282,7 @@ def test_without_git_the_revision_is_unknown(tmp_path, monkeypatch):
 def test_provenance_imports_no_framework():
     code = """
         import sys
-        from labkit import provenance
+        from labkit.record import provenance
         facts = provenance.here()
         assert facts["torch"] and facts["mpi"] and facts["cpu"], facts
         print(*sorted({"torch", "tensorflow", "horovod", "mpi4py", "pandas"} & set(sys.modules)))
@@ -305,10 +294,29 @@ def test_provenance_imports_no_framework():
 def test_the_loaded_mpi_library_is_named():
     code = """
         from mpi4py import MPI
-        from labkit import provenance
+        from labkit.record import provenance
         print(provenance.mpi_library())
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "(installed)" not in done.stdout
+
+
+def test_records_of_one_kind_come_from_all_labs_oldest_first(monkeypatch):
+    first = record.add("link", bandwidth=1)
+    record.add("other", value=0)
+    monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
+    second = record.add("link", bandwidth=2)
+    assert record.of_kind("link") == [first, second]
+    assert record.of_kind("nothing") == []
+
+
+def test_the_kits_records_of_one_kind(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    assert record.of_kind("link", reference=True) == []
+    folder = tmp_path / "solutions" / "results"
+    folder.mkdir(parents=True)
+    (folder / "22_x.jsonl").write_text('{"result": "link", "alpha": 1}\n{"result": "step"}\n')
+    assert record.of_kind("link", reference=True) == [{"result": "link", "alpha": 1}]
+    assert record.of_kind("link") == []

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from labkit import _cpus, _launchers, world
+from labkit.world import cpus, launchers
+from labkit.world import place as world_place
 
 SRUN = {
     "SLURM_JOB_ID": "7",
@@ -36,7 +37,7 @@ SHELL = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
 @pytest.fixture
 def env(monkeypatch):
     """Sets variables in an environment without any launcher's."""
-    for name in set(os.environ) - set(_launchers.clean(os.environ)):
+    for name in set(os.environ) - set(launchers.clean(os.environ)):
         monkeypatch.delenv(name)
 
     def put(variables):
@@ -47,7 +48,13 @@ def env(monkeypatch):
 
 
 def place():
-    return world.launcher(), world.rank(), world.size(), world.local_rank(), world.local_size()
+    return (
+        world_place.launcher(),
+        world_place.rank(),
+        world_place.size(),
+        world_place.local_rank(),
+        world_place.local_size(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def place():
 def test_each_launcher(env, variables, expected):
     env(variables)
     assert place() == expected
-    assert world.is_root() is (expected[1] == 0)
+    assert world_place.is_root() is (expected[1] == 0)
 
 
 @pytest.mark.parametrize(
@@ -125,29 +132,29 @@ def test_one_task_of_srun_in_a_batch_script_is_a_job_of_one(env, monkeypatch):
     [("4", [4]), ("4(x2),3", [4, 4, 3]), ("2,1(x3)", [2, 1, 1, 1]), ("", []), ("?", [])],
 )
 def test_slurms_tasks_per_node(text, counts):
-    assert _launchers._tasks_per_node(text) == counts
+    assert launchers.tasks_per_node(text) == counts
 
 
 def test_clean_env_forgets_launchers_and_keeps_the_rest(env):
     kept = {"MV2_USE_CUDA": "1", "HOROVOD_FUSION_THRESHOLD": "0", "OMP_NUM_THREADS": "3", "MPIR_CVAR_X": "1"}
     env(SRUN | HYDRA | MVAPICH | OPENMPI | HOROVOD | TORCH | kept)
-    cleaned = world.clean_env()
+    cleaned = world_place.clean_env()
     assert not cleaned.keys() & (SRUN | HYDRA | MVAPICH | OPENMPI | HOROVOD | TORCH).keys()
     assert kept.items() <= cleaned.items()
     assert os.environ["PMI_RANK"] == "3"  # a copy
 
 
 def test_describe(env):
-    cores = f"{world.cores()} core"
-    assert world.describe().startswith("alone on ")
-    assert cores in world.describe()
+    cores = f"{world_place.cores()} core"
+    assert world_place.describe().startswith("alone on ")
+    assert cores in world_place.describe()
     env(HYDRA)
-    assert world.describe().startswith("rank 3 of 4 under mpiexec on ")
+    assert world_place.describe().startswith("rank 3 of 4 under mpiexec on ")
 
 
 def test_device_follows_the_local_rank(env):
     env(HYDRA)
-    assert world.device() in ("cpu", f"cuda:{1 % max(1, world._gpus())}")
+    assert world_place.device() in ("cpu", f"cuda:{1 % max(1, world_place.gpu_count())}")
 
 
 def test_importing_world_is_light():
@@ -173,25 +180,25 @@ def test_quota_of_cgroup_2_counts_every_level(tmp_path):
     write(tmp_path / "self", "0::/jobs/step\n")
     write(tmp_path / "fs/jobs/step/cpu.max", "max 100000\n")
     write(tmp_path / "fs/jobs/cpu.max", "250000 100000\n")
-    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 2.5
+    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 2.5
 
 
 def test_quota_of_a_container_whose_path_is_the_hosts(tmp_path):
     write(tmp_path / "self", "0::/docker/abc\n")
     write(tmp_path / "fs/cpu.max", "150000 100000\n")
-    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 1.5
+    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 1.5
 
 
 def test_quota_of_cgroup_1(tmp_path):
     write(tmp_path / "self", "4:cpu,cpuacct:/box\n3:memory:/box\n")
     write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_quota_us", "300000\n")
     write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n")
-    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 3.0
+    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 3.0
 
 
 def test_no_quota(tmp_path):
     write(tmp_path / "self", "4:cpu,cpuacct:/\n")
     write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
     write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
-    assert _cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") is None
-    assert _cpus.cgroup_quota(tmp_path / "none", tmp_path / "nothing") is None
+    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") is None
+    assert cpus.cgroup_quota(tmp_path / "none", tmp_path / "nothing") is None

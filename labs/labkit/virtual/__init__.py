@@ -1,12 +1,32 @@
-"""The virtual cluster: a function on many ranks, each with a clock; messages cost as on a given machine."""
+"""The virtual cluster: a function on many ranks, each with a clock; messages cost as on a given machine.
 
-from labkit.virtual.arguments import by_rank
+    run = virtual.Cluster(nodes=4, ranks_per_node=2, machine="dgx1").run(fn, vector)
+
+| name | what it is |
+|---|---|
+| `Cluster` | nodes of a machine with ranks on them; `run(fn, …)` calls fn(comm, …) on every rank |
+| `Run` | what a run returns: results, virtual time, messages and bytes; `expect_…` for checks |
+| `trials` | one function on many numbers of ranks and lengths of vector, with the right answer asked for |
+| `by_rank` | an argument of which each rank gets its own part |
+| `vector`, `Vector` | an array that stands for a larger one, and whose additions take virtual time |
+| `machine`, `machines` | a machine by name, "here" among them; their names |
+| `ideal` | the machine of the closed forms: α and β alone |
+| `Machine`, `Link` | a machine from numbers of your own |
+| `spans` | what each rank of a traced run did when |
+
+fn's `comm` answers to mpi4py's names. Where the code is: `cluster` starts a run in the `engine`, which lets
+ranks take turns in virtual time; `comm` (with `collectives`, made of `algorithms`, and `groups`) turns calls
+into messages, and `transport` charges for them by the machine's numbers (`loggp`, `catalogue`, `here`).
+Mistakes are told by `explain` (in a call), `matching` (in collectives) and `stuck` (of a whole run).
+"""
+
+from labkit.virtual.buffers import Vector, vector
+from labkit.virtual.catalogue import machine, machines
 from labkit.virtual.cluster import Cluster
-from labkit.virtual.machine import Link, Machine, ideal
-from labkit.virtual.machines import machine, machines
-from labkit.virtual.run import Run
-from labkit.virtual.trials import trials
-from labkit.virtual.vector import Vector, vector
+from labkit.virtual.loggp import Link, Machine, ideal
+from labkit.virtual.run import Run, by_rank
+from labkit.virtual.sweep import trials
+from labkit.virtual.trace import spans
 
 __all__ = [
     "Cluster",
@@ -18,6 +38,7 @@ __all__ = [
     "ideal",
     "machine",
     "machines",
+    "spans",
     "trials",
     "vector",
 ]

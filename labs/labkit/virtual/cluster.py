@@ -7,16 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 from labkit.errors import LabError
-from labkit.virtual import arguments, constants, stuck
-from labkit.virtual.arguments import by_rank
+from labkit.virtual import explain, stuck
+from labkit.virtual.catalogue import choose
 from labkit.virtual.comm import Comm
 from labkit.virtual.engine import Engine
-from labkit.virtual.machine import Machine
-from labkit.virtual.machines import choose
-from labkit.virtual.run import Run
+from labkit.virtual.loggp import Machine
+from labkit.virtual.requests import Request
+from labkit.virtual.run import Run, check_arguments, copies, counted
 from labkit.virtual.transport import Transport
-
-__all__ = ["Cluster", "by_rank"]
 
 
 class Cluster:
@@ -29,8 +27,9 @@ class Cluster:
     def __init__(self, nodes: int = 4, ranks_per_node: int | None = 1, machine: Machine | str | None = None):
         self.machine = choose(machine)
         self.nodes = _count("nodes", nodes)
-        given = self.machine.ranks_per_node if ranks_per_node is None else ranks_per_node
-        self.ranks_per_node = _count("ranks_per_node", given)
+        if ranks_per_node is None:
+            ranks_per_node = self.machine.ranks_per_node
+        self.ranks_per_node = _count("ranks_per_node", ranks_per_node)
         self.size = self.nodes * self.ranks_per_node
 
     @classmethod
@@ -43,8 +42,7 @@ class Cluster:
         return cluster
 
     def __repr__(self) -> str:
-        nodes = f"{self.nodes} node{'s' * (self.nodes > 1)} of {self.machine.name}"
-        return f"<{nodes}, {self.size} rank{'s' * (self.size > 1)}>"
+        return f"<{counted(self.nodes, 'node')} of {self.machine.name}, {counted(self.size, 'rank')}>"
 
     def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
         """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.
@@ -54,29 +52,39 @@ class Cluster:
         """
         if not callable(fn):
             raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
-        size, mpi = self.size, constants.now()
-        arguments.check([*args, *kwargs.values()], size)
-        engine = Engine([rank // self.ranks_per_node for rank in range(size)], trace)
-        engine.gamma = self.machine.gamma
-        transport = Transport(engine, self.machine, [rank % self.ranks_per_node for rank in range(size)])
-        members = list(range(size))
+        check_arguments([*args, *kwargs.values()], self.size)
+        nodes = [rank // self.ranks_per_node for rank in range(self.size)]
+        engine = Engine(nodes, self.machine.gamma, trace)
+        local = [rank % self.ranks_per_node for rank in range(self.size)]
+        transport = Transport(engine, self.machine, local)
+        members = list(range(self.size))
 
         def program(rank: int) -> Callable[[], object]:
-            mine, more = arguments.own(args, kwargs, rank)
-            return lambda: fn(Comm(transport, engine.states[rank].lane, members, rank, 0, mpi), *mine, **more)
+            own_args, own_kwargs = copies(args, kwargs, rank)
+            state = engine.states[rank]
+            return lambda: fn(Comm(transport, state.lane, members, rank, 0), *own_args, **own_kwargs)
 
         try:
-            waiting = engine.run([program(rank) for rank in range(size)])
+            waiting = engine.run([program(rank) for rank in range(self.size)])
             if engine.error is not None:
-                raise stuck.failed(engine.failed.state.rank, engine.error) from None
-            error = (
-                stuck.deadlock(engine, self.machine.eager, waiting) if waiting else stuck.left_undone(engine)
-            )
-            if error is not None:
-                raise error
+                raise stuck.failed(engine.failed.state.rank, _explained(engine.error)) from None
+            if waiting:
+                raise stuck.deadlock(engine, self.machine.eager, waiting)
+            left_undone = stuck.left_undone(engine)
+            if left_undone is not None:
+                raise left_undone
         finally:
             engine.end()
         return Run(self, engine, transport, _name(fn))
+
+
+def _explained(error: BaseException) -> BaseException:
+    """`error`; where a program asked for a name of mpi4py's that is not here, it says so."""
+    if isinstance(error, AttributeError):
+        for kind, owner in (("comm", Comm), ("request", Request)):
+            if isinstance(error.obj, owner):
+                error.args = (explain.lacking(kind, error.name),)
+    return error
 
 
 def _name(fn: Callable) -> str:

@@ -1,23 +1,201 @@
 """The collectives of a virtual communicator: mpi4py's names, arguments and meaning.
 
+    Collectives          what Comm inherits: the upper-case ones, on arrays, and the two below
+    ObjectCollectives    the lower-case ones, on objects: pickled, and combined in order of rank
+    Nonblocking          Iallreduce, Ireduce, Ibcast, Ibarrier: they go on while the program computes
+
 They are made of messages (`algorithms`), which cost what the program's own would, and are counted with them.
 They travel in a context of their own, so that no Recv of the program ever takes one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from labkit.virtual import algorithms, blocks, explain, matching
-from labkit.virtual.blocks import Parts
-from labkit.virtual.nonblocking import Nonblocking
-from labkit.virtual.objects import ObjectCollectives
-from labkit.virtual.reductions import for_arrays
-from labkit.virtual.wire import Arrays
+from labkit.virtual import algorithms, buffers, explain, matching
+from labkit.virtual.algorithms import Arrays, Objects, Operation, for_arrays, operation
+from labkit.virtual.buffers import Parts
+from labkit.virtual.requests import Request
+
+
+class ObjectCollectives:
+    """mpi4py's lower-case names. op: a function of two objects, MPI.SUM and its like; + if None."""
+
+    def barrier(self) -> None:
+        self.Barrier()
+
+    def bcast(self, obj=None, root: int = 0):
+        """The root's object, on every rank. Binomial tree."""
+        return algorithms.bcast(self._enter(Objects, "bcast", root=root), obj, root)
+
+    def reduce(self, sendobj, op=None, root: int = 0):
+        """All ranks' objects combined, at the root; None elsewhere. Binomial tree."""
+        op = operation(op, "reduce")
+        w = self._enter(Objects, "reduce", root=root, op=op.name)
+        result = algorithms.reduce(w, sendobj, op, root)
+        return result if self.rank == root else None
+
+    def allreduce(self, sendobj, op=None):
+        """All ranks' objects combined, on every rank. Recursive doubling."""
+        op = operation(op, "allreduce")
+        return algorithms.recursive_doubling(self._enter(Objects, "allreduce", op=op.name), sendobj, op)
+
+    def scan(self, sendobj, op=None):
+        """On rank r the objects of ranks 0 to r combined. Doubling distances."""
+        op = operation(op, "scan")
+        return algorithms.scan(self._enter(Objects, "scan", op=op.name), sendobj, op)
+
+    def allgather(self, sendobj) -> list:
+        """All ranks' objects in a list, on every rank. Ring."""
+        held = [None] * self.size
+        held[self.rank] = sendobj
+        algorithms.ring_allgather(self._enter(Objects, "allgather"), held)
+        return held
+
+    def gather(self, sendobj, root: int = 0) -> list | None:
+        """All ranks' objects in a list at the root; None elsewhere. Binomial tree."""
+        held = algorithms.gather(self._enter(Objects, "gather", root=root), [sendobj], root)
+        return held[self.size - root :] + held[: self.size - root] if self.rank == root else None
+
+    def scatter(self, sendobj=None, root: int = 0):
+        """Rank r gets the r-th of the root's list. Binomial tree."""
+        held: list = []
+        if self.rank == root:
+            held = self._one_each(sendobj, "scatter")
+            held = held[root:] + held[:root]
+        return algorithms.scatter(self._enter(Objects, "scatter", root=root), held, 1, root)[0]
+
+    def alltoall(self, sendobj) -> list:
+        """The s-th of rank r's list becomes the r-th of rank s's. Pairwise."""
+        give = self._one_each(sendobj, "alltoall")
+        take = [None] * self.size
+        algorithms.pairwise_alltoall(self._enter(Objects, "alltoall"), give, take)
+        return take
+
+    def _one_each(self, sendobj, call: str) -> list:
+        held = [] if sendobj is None else list(sendobj)
+        if len(held) != self.size:
+            raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
+        return held
+
+
+class CollectiveRequest(Request):
+    """A collective under way: a clock of its own, the rank's ports; Wait joins the two clocks.
+
+    The program's processor is not slowed: it is as if another core, or the network card, did the work. The
+    array that is to be filled holds nothing useful before Wait.
+    """
+
+    def __init__(self, comm, entered: matching.Call, program: Callable, data=None, into=None):
+        """program(wire) does it, on copies. data: must not change before Wait. into: the array to fill."""
+        front = comm.sibling(comm.context)
+        front.collective = entered
+        super().__init__(front, entered.name, None)
+        self._data = None if data is None else np.asarray(data)
+        self._before = None if data is None else self._data.tobytes()
+        self._until: float | None = None
+        self._waiter = None
+        self.buffer = None if into is None else np.asarray(into)
+        explain.poison(self.buffer)
+        inner = comm.sibling(comm.context + 1)
+        inner.collective = entered
+        inner.mark = self.mark
+        inner.pending = ()
+        wire = Arrays(inner, entered)
+        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._done)
+        self.remember()
+
+    def description(self) -> str:
+        return self.call
+
+    def _done(self, lane, result) -> None:
+        self._until = lane.now
+        self._value = result
+        if self._waiter is not None:
+            self._waiter.wake(lane.now)
+
+    def when(self) -> float | None:
+        return self._until
+
+    def watch(self, waiter) -> None:
+        self._waiter = waiter
+
+    def waits(self, call: str) -> tuple:
+        return f"{call} of an {self.call}", self.comm, "with", None
+
+    def finish(self, status) -> None:
+        lane = self.comm.lane
+        if self._until is None:
+            self.block(lane)
+        lane.now = max(lane.now, self._until)
+        if self._before is not None and self._data.tobytes() != self._before:
+            explain.changed_before_wait(self)
+        if self.buffer is not None:
+            self.buffer[...] = np.asarray(self._value)
+        self.comm.leave_empty(status)
+
+
+class Nonblocking:
+    """Collectives that return a request. Ranks call them in one order with all others of the communicator."""
+
+    def Ibarrier(self) -> CollectiveRequest:
+        """Done when all ranks have called it. As Barrier."""
+        return CollectiveRequest(self, matching.enter(self, "Ibarrier"), algorithms.barrier)
+
+    def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
+        """The root's array, into everybody's. As Bcast."""
+        self._check_root({"root": root})
+        if self.rank == root:
+            data = give = buffers.as_array(buf, "Ibcast", "buf")
+            into = None
+            work = buffers.own(data)
+        else:
+            data = into = buffers.receiving(buf, "Ibcast", "buf")
+            give = None
+            work = buffers.room(data)
+        self._unused(give, into)
+        entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.bcast(wire, work, root)
+
+        return CollectiveRequest(self, entered, program, give, into)
+
+    def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
+        """All ranks' arrays combined, into everybody's. As Allreduce."""
+        into = buffers.receiving(recvbuf, "Iallreduce")
+        data = buffers.pair(sendbuf, into, "Iallreduce")
+        op = for_arrays(op, "Iallreduce")
+        self._unused(data, into)
+        entered = matching.enter(self, "Iallreduce", count=data.size, dtype=data.dtype, op=op.name)
+        work = buffers.own(data)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.allreduce(wire, work, op)
+
+        return CollectiveRequest(self, entered, program, None if data is into else data, into)
+
+    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
+        """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
+        self._check_root({"root": root})
+        data, into = self._reduced("Ireduce", sendbuf, recvbuf, root)
+        op = for_arrays(op, "Ireduce")
+        self._unused(data, into)
+        entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
+        work = buffers.own(data)
+
+        def program(wire: Arrays) -> np.ndarray:
+            return algorithms.reduce(wire, work, op, root)
+
+        return CollectiveRequest(self, entered, program, None if data is into else data, into)
 
 
 class Collectives(ObjectCollectives, Nonblocking):
     """The upper-case ones. Buffers: arrays, [array, MPI.FLOAT], MPI.IN_PLACE. op: the sum if None."""
+
+    _inner = None  # see `inside`
 
     def Barrier(self) -> None:
         """Return when all ranks have called it. Dissemination."""
@@ -25,46 +203,47 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Bcast(self, buf, root: int = 0) -> None:
         """The root's array, into everybody's. Binomial tree."""
-        data = blocks.array(buf, "Bcast", "buf")
-        if self.rank != root:
-            data = blocks.receiving(buf, "Bcast", "buf")
-        self._unused(data if self.rank == root else None, data if self.rank != root else None)
+        data = buffers.as_array(buf, "Bcast", "buf")
+        if self.rank == root:
+            self._unused(data, None)
+        else:
+            data = buffers.receiving(buf, "Bcast", "buf")
+            self._unused(None, data)
         w = self._enter(Arrays, "Bcast", data, root=root, count=data.size, dtype=data.dtype)
         algorithms.bcast(w, data, root)
 
     def Reduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> None:
         """All ranks' arrays combined, into the root's recvbuf. Binomial tree."""
-        into = blocks.receiving(recvbuf, "Reduce") if self.rank == root else None
-        data = blocks.array(sendbuf, "Reduce", "sendbuf") if into is None else None
-        if into is not None:
-            data = blocks.pair(sendbuf, into, "Reduce")
+        data, into = self._reduced("Reduce", sendbuf, recvbuf, root)
         op = for_arrays(op, "Reduce")
         self._unused(data, into)
         w = self._enter(Arrays, "Reduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
-        result = algorithms.reduce(w, blocks.own(data), op, root)
+        result = algorithms.reduce(w, buffers.own(data), op, root)
         if into is not None:
-            blocks.put(into, result)
+            buffers.put(into, result)
 
     def Allreduce(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined, everywhere. Recursive doubling up to 2,048 bytes, then Rabenseifner."""
         w, into, data, op = self._combine("Allreduce", sendbuf, recvbuf, op)
-        blocks.put(into, algorithms.allreduce(w, blocks.own(data), op))
+        buffers.put(into, algorithms.allreduce(w, buffers.own(data), op))
 
     def Scan(self, sendbuf, recvbuf, op=None) -> None:
         """On rank r the arrays of ranks 0 to r combined. Doubling distances."""
         w, into, data, op = self._combine("Scan", sendbuf, recvbuf, op)
-        blocks.put(into, algorithms.scan(w, blocks.own(data), op))
+        buffers.put(into, algorithms.scan(w, buffers.own(data), op))
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined; rank r gets the r-th of `size` equal blocks. Pairwise."""
-        call, into = "Reduce_scatter_block", blocks.receiving(recvbuf, "Reduce_scatter_block")
+        call = "Reduce_scatter_block"
+        into = buffers.receiving(recvbuf, call)
         part = into.size
-        if blocks.in_place(sendbuf):
-            data, part = into, into.size // self.size
+        if buffers.in_place(sendbuf):
+            data = into
+            part = into.size // self.size
         else:
-            data = blocks.array(sendbuf, call, "sendbuf")
-            blocks.apart(data, into, call)
-        blocks.whole(part, self.size, data, call, "sendbuf")
+            data = buffers.as_array(sendbuf, call, "sendbuf")
+            buffers.apart(data, into, call)
+        buffers.whole(part, self.size, data, call, "sendbuf")
         op = for_arrays(op, call)
         self._unused(data, into)
         w = self._enter(Arrays, call, count=part, dtype=data.dtype, op=op.name)
@@ -72,18 +251,19 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=None) -> None:
         """The same in blocks of recvcounts[r] values; as many as recvbuf holds if None. Pairwise."""
-        call, into = "Reduce_scatter", blocks.receiving(recvbuf, "Reduce_scatter")
+        call = "Reduce_scatter"
+        into = buffers.receiving(recvbuf, call)
         op = for_arrays(op, call)
-        counts = None if recvcounts is None else [int(one) for one in recvcounts]
+        counts = None if recvcounts is None else [int(count) for count in recvcounts]
         terms = {"dtype": into.dtype, "op": op.name, "counts": counts and tuple(counts)}
         w = self._enter(Arrays, call, into.size, **terms)
         if counts is None:
-            counts = matching.agree(w.comm, w.comm._collective)
-            counts = [counts[rank] for rank in range(self.size)]
+            sizes = matching.agree(w.comm, w.call)
+            counts = [sizes[rank] for rank in range(self.size)]
         data = into
-        if not blocks.in_place(sendbuf):
-            data = blocks.array(sendbuf, call, "sendbuf")
-            blocks.apart(data, into, call)
+        if not buffers.in_place(sendbuf):
+            data = buffers.as_array(sendbuf, call, "sendbuf")
+            buffers.apart(data, into, call)
         if len(counts) != self.size or sum(counts) != data.size or counts[self.rank] > into.size:
             raise ValueError(
                 f"{call}: recvcounts {counts} need {self.size} numbers, {sum(counts)} values in sendbuf (it "
@@ -94,102 +274,122 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def Allgather(self, sendbuf, recvbuf) -> None:
         """All ranks' arrays one behind the other, on every rank. Ring."""
-        call, into = "Allgather", blocks.receiving(recvbuf, "Allgather")
-        self._allgather(call, sendbuf, Parts.equal(into, self.size), True)
+        into = buffers.receiving(recvbuf, "Allgather")
+        self._allgather("Allgather", sendbuf, Parts.equal(into, self.size), equal=True)
 
     def Allgatherv(self, sendbuf, recvbuf) -> None:
         """The same with [array, counts] as recvbuf: blocks of different lengths. Ring."""
-        parts = Parts(*blocks.parts(recvbuf, self.size, "Allgatherv", "recvbuf"))
-        self._allgather("Allgatherv", sendbuf, parts, False)
+        parts = Parts(*buffers.parts(recvbuf, self.size, "Allgatherv", "recvbuf"))
+        self._allgather("Allgatherv", sendbuf, parts, equal=False)
 
     def Gather(self, sendbuf, recvbuf, root: int = 0) -> None:
         """All ranks' arrays one behind the other, in the root's recvbuf. Binomial tree."""
-        call, into, data = "Gather", None, sendbuf
+        call = "Gather"
+        into = None
+        data = sendbuf
         if self.rank == root:
-            into = blocks.receiving(recvbuf, call)
-            if blocks.in_place(sendbuf):
+            into = buffers.receiving(recvbuf, call)
+            if buffers.in_place(sendbuf):
                 data = Parts.equal(into, self.size)[root]
-        data = blocks.array(data, call, "sendbuf")
+        data = buffers.as_array(data, call, "sendbuf")
         if into is not None:
-            blocks.whole(data.size, self.size, into, call, "the root's recvbuf")
-            if not blocks.in_place(sendbuf):
-                blocks.apart(data, into, call)
+            buffers.whole(data.size, self.size, into, call, "the root's recvbuf")
+            if not buffers.in_place(sendbuf):
+                buffers.apart(data, into, call)
         self._unused(data, into)
         w = self._enter(Arrays, call, root=root, count=data.size, dtype=data.dtype)
         held = algorithms.gather(w, data, root)
         if into is not None:  # from the root's block on, around to the one before it
             turn = data.size * (self.size - root)
-            blocks.put(into[data.size * root :], held[:turn])
-            blocks.put(into[: data.size * root], held[turn:])
+            buffers.put(into[data.size * root :], held[:turn])
+            buffers.put(into[: data.size * root], held[turn:])
 
     def Scatter(self, sendbuf, recvbuf, root: int = 0) -> None:
         """Rank r gets the r-th of `size` equal blocks of the root's sendbuf. Binomial tree."""
-        call, data = "Scatter", None
-        keep = self.rank == root and blocks.in_place(recvbuf)
+        call = "Scatter"
+        data = None
+        keep = self.rank == root and buffers.in_place(recvbuf)
         if self.rank == root:
-            data = blocks.array(sendbuf, call, "the root's sendbuf")
-        into = Parts.equal(data, self.size)[root] if keep else blocks.receiving(recvbuf, call)
+            data = buffers.as_array(sendbuf, call, "the root's sendbuf")
+        into = Parts.equal(data, self.size)[root] if keep else buffers.receiving(recvbuf, call)
         if data is not None:
-            blocks.whole(into.size, self.size, data, call, "the root's sendbuf")
+            buffers.whole(into.size, self.size, data, call, "the root's sendbuf")
             if not keep:
-                blocks.apart(data, into, call)
+                buffers.apart(data, into, call)
         self._unused(data, None if keep else into)
         w = self._enter(Arrays, call, data, root=root, count=into.size, dtype=into.dtype)
         held = into
         if data is not None:
-            held = blocks.room(data)
+            held = buffers.room(data)
             turn = into.size * (self.size - root)
-            blocks.put(held[:turn], data[into.size * root :])
-            blocks.put(held[turn:], data[: into.size * root])
+            buffers.put(held[:turn], data[into.size * root :])
+            buffers.put(held[turn:], data[: into.size * root])
         got = algorithms.scatter(w, held, into.size, root)
         if not keep:
-            blocks.put(into, got)
+            buffers.put(into, got)
 
     def Alltoall(self, sendbuf, recvbuf) -> None:
         """Block s of rank r's sendbuf becomes block r of rank s's recvbuf. Pairwise."""
-        into = blocks.receiving(recvbuf, "Alltoall")
-        data = blocks.pair(sendbuf, into, "Alltoall")
-        blocks.whole(into.size // self.size, self.size, into, "Alltoall", "recvbuf")
+        into = buffers.receiving(recvbuf, "Alltoall")
+        data = buffers.pair(sendbuf, into, "Alltoall")
+        buffers.whole(into.size // self.size, self.size, into, "Alltoall", "recvbuf")
         self._unused(data, into)
         w = self._enter(Arrays, "Alltoall", count=into.size // self.size, dtype=into.dtype)
-        give = Parts.equal(blocks.own(data) if data is into else data, self.size)
+        give = Parts.equal(buffers.own(data) if data is into else data, self.size)
         algorithms.pairwise_alltoall(w, give, Parts.equal(into, self.size))
 
     # -- how
 
-    def _combine(self, call: str, sendbuf, recvbuf, op):
-        into = blocks.receiving(recvbuf, call)
-        data = blocks.pair(sendbuf, into, call)
+    def inside(self, entered: matching.Call):
+        """This communicator in the context of its collectives, for messages of the call `entered`."""
+        if self._inner is None:
+            self._inner = self.sibling(self.context + 1)
+            self._inner.pending = ()  # `_unused` has looked at the arguments
+        self._inner.collective = entered
+        return self._inner
+
+    def _reduced(self, call: str, sendbuf, recvbuf, root: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """(what this rank sends, what it fills: at the root only) of a reduction to one rank."""
+        if self.rank != root:
+            return buffers.as_array(sendbuf, call, "sendbuf"), None
+        into = buffers.receiving(recvbuf, call)
+        return buffers.pair(sendbuf, into, call), into
+
+    def _combine(self, call: str, sendbuf, recvbuf, op) -> tuple[Arrays, np.ndarray, np.ndarray, Operation]:
+        """(wire, what this rank fills, what it sends, the operation) of a reduction to all ranks."""
+        into = buffers.receiving(recvbuf, call)
+        data = buffers.pair(sendbuf, into, call)
         op = for_arrays(op, call)
         self._unused(data, into)
         return self._enter(Arrays, call, count=data.size, dtype=data.dtype, op=op.name), into, data, op
 
     def _reduce_scatter(self, w: Arrays, data, into, counts: list[int], op) -> None:
-        work = blocks.own(data)
-        if not op.commutative:
-            work = algorithms.recursive_doubling(w, work, op)
-            mine = Parts(work, counts)[self.rank]
+        work = buffers.own(data)
+        if op.commutative:
+            block = algorithms.pairwise_reduce_scatter(w, Parts(work, counts), op)
         else:
-            mine = algorithms.pairwise_reduce_scatter(w, Parts(work, counts), op)
-        blocks.put(into[: mine.size], mine)
+            block = Parts(algorithms.recursive_doubling(w, work, op), counts)[self.rank]
+        buffers.put(into[: block.size], block)
 
     def _allgather(self, call: str, sendbuf, parts: Parts, equal: bool) -> None:
-        into, mine = parts.flat, parts[self.rank]
-        data = mine
-        if not blocks.in_place(sendbuf):
-            data = blocks.array(sendbuf, call, "sendbuf")
-            blocks.apart(data, into, call)
+        """equal: all blocks have one length, which is asked of all ranks; else the counts are."""
+        into = parts.flat
+        own = parts[self.rank]
+        data = own
+        if not buffers.in_place(sendbuf):
+            data = buffers.as_array(sendbuf, call, "sendbuf")
+            buffers.apart(data, into, call)
         if equal:
-            blocks.whole(data.size, self.size, into, call, "recvbuf")
-        elif data.size != mine.size:
+            buffers.whole(data.size, self.size, into, call, "recvbuf")
+        elif data.size != own.size:
             raise ValueError(
-                f"{call}: rank {self.rank} sends {data.size} values, but its count is {mine.size}."
+                f"{call}: rank {self.rank} sends {data.size} values, but its count is {own.size}."
             )
         self._unused(data, into)
-        count = {"count": data.size} if equal else {"counts": tuple(parts.counts)}
-        w = self._enter(Arrays, call, dtype=into.dtype, **count)
-        parts = Parts(blocks.like(into, data), parts.counts, parts.offsets)  # passed on, it counts as much
-        if data is not mine:
+        terms = {"count": data.size} if equal else {"counts": tuple(parts.counts)}
+        w = self._enter(Arrays, call, dtype=into.dtype, **terms)
+        parts = Parts(buffers.like(into, data), parts.counts, parts.offsets)  # passed on, it counts as much
+        if data is not own:
             parts[self.rank] = data
         algorithms.ring_allgather(w, parts)
 
@@ -197,16 +397,7 @@ class Collectives(ObjectCollectives, Nonblocking):
         """A wire for one blocking collective, after a look at whether the other ranks call the same."""
         self._check_root(terms)
         entered = matching.enter(self, call, value, **terms)
-        return wire(self._inside(entered), entered)
-
-    def _inside(self, entered: matching.Call):
-        """This communicator in the context of its collectives, for messages of the call `entered`."""
-        inner = self.__dict__.get("_inner")
-        if inner is None:
-            inner = self._inner = self._sibling(self._context + 1)
-            inner._pending = ()  # `_unused` has looked at the arguments
-        inner._collective = entered
-        return inner
+        return wire(self.inside(entered), entered)
 
     def _check_root(self, terms: dict) -> None:
         root = terms.get("root", 0)
@@ -215,7 +406,7 @@ class Collectives(ObjectCollectives, Nonblocking):
 
     def _unused(self, data, into) -> None:
         """An error where an argument is the buffer of a request that is not over."""
-        pending = self._lane.state.pending
+        pending = self.state.pending
         if pending and data is not None:
             explain.look_for_use_before_wait(pending, data, "sends")
         if pending and into is not None:

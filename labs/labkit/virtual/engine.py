@@ -1,9 +1,14 @@
 """Ranks as greenlets, each with a clock of its own; the one that is earliest in virtual time runs.
 
+    Engine     one run: whose turn it is, and what is to happen when
+    Lane       a thread of control with a clock: a rank's program, or a non-blocking collective beside it
+    State      what a rank has: its channels, messages, requests and rounds
+    Receive    a receive that was posted; a lane is its own blocking one
+
 A rank that waits is in nobody's way: it hands over to the next in time, directly. When a rank could act
-before another that is earlier, it steps back first (`sync`). So everything that ranks share (ports, cards,
-mailboxes) is touched in the order of virtual time, and a run gives the same times and the same matching
-every time.
+before another that is earlier, it steps back first (`Lane.sync`). So everything that ranks share (ports,
+cards, mailboxes) is touched in the order of virtual time, and a run gives the same times and the same
+matching every time.
 """
 
 from __future__ import annotations
@@ -14,22 +19,25 @@ from heapq import heappop, heappush
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from labkit.virtual.lanes import Lane, State
+PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else is called endless
 
 current: Lane | None = None  # the lane that runs now, in whichever engine
-PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else is called endless
 
 
 class Engine:
-    """One run: `engine.run(programs)` gives what each program returned.
+    """One run: `engine.run(programs)`; what each program returned is then in `results`.
+
+    nodes: the node of each rank. gamma: seconds per byte that a rank adds up. trace: keep what happened, in
+    `trace`, as (rank, kind, start, end, peer, bytes).
 
     What goes on when: `waiting` holds for each time, in `times`, the lanes and events of that time in the
     order in which they came; `front` those of `time` that are still to go, the next one last. Ranks in step
     share their times, so this is a good deal faster than one heap of all of them.
     """
 
-    def __init__(self, nodes: list[int], trace: bool = False):
+    def __init__(self, nodes: list[int], gamma: float = 0.0, trace: bool = False):
         self.states = [State(rank, node) for rank, node in enumerate(nodes)]
+        self.gamma = gamma
         self.time = 0.0
         self.times: list[float] = []  # a heap
         self.waiting: dict[float, list] = {}
@@ -57,7 +65,8 @@ class Engine:
                 return
             except BaseException as error:
                 if self.error is None:
-                    self.error, self.failed = error, lane
+                    self.error = error
+                    self.failed = lane
                 return
             self.finished.append(lane)
             if done is not None:
@@ -109,9 +118,11 @@ class Engine:
 
     def endless(self) -> bool:
         """Do all who do not wait only ask, again and again, and nothing is on its way?"""
-        asking = [current, *self.front, *(one for same in self.waiting.values() for one in same)]
-        many = max(2000, PATIENCE // len(asking))
-        self.stopped = all(type(one) is Lane and one.looks >= many for one in asking)
+        asking = [current, *self.front]
+        for same in self.waiting.values():
+            asking += same
+        patience = max(2000, PATIENCE // len(asking))
+        self.stopped = all(type(entry) is Lane and entry.looks >= patience for entry in asking)
         return self.stopped
 
     def run(self, programs: list[Callable[[], object]]) -> list[Lane]:
@@ -120,7 +131,9 @@ class Engine:
         What a program raised is in `error`, the lane that raised it in `failed`.
         """
         global current
-        before, self.hub, thresholds = current, getcurrent(), gc.get_threshold()
+        before = current
+        self.hub = getcurrent()
+        thresholds = gc.get_threshold()
         # Messages come and go by the million, and reference counts free them. Python would look for circles
         # among them every 700 objects.
         gc.set_threshold(max(thresholds[0], 200_000) if thresholds[0] else 0, *thresholds[1:])
@@ -136,8 +149,11 @@ class Engine:
 
     def end(self) -> None:
         """End the programs that have not ended. One that catches that and calls again comes back here."""
-        self.front, self.times, self.waiting = [], [], {}
-        self.stopped, self.hub = True, getcurrent()
+        self.front = []
+        self.times = []
+        self.waiting = {}
+        self.stopped = True
+        self.hub = getcurrent()
         for lane in self.lanes:
             for _ in range(100):
                 if lane.thread.dead:
@@ -147,3 +163,135 @@ class Engine:
 
     def _keep(self, lane: Lane, result: object) -> None:
         self.results[lane.state.rank] = result
+
+
+class State:
+    """What a rank has: its channels (see transport), receives from anyone, requests, and its rounds.
+
+    A round is one as on paper: in it a rank sends at most one message and receives at most one.
+    """
+
+    __slots__ = (
+        "arrivals", "careful", "collectives", "incoming", "lane", "last_recv", "last_send", "node",
+        "outgoing", "pending", "rank", "round", "watchers", "wild",
+    )  # fmt: skip
+
+    def __init__(self, rank: int, node: int):
+        self.rank = rank
+        self.node = node
+        self.lane: Lane | None = None
+        self.incoming: dict[tuple, object] = {}  # (context, source) -> Channel
+        self.outgoing: list = []  # Channels
+        # Once it has received from ANY_SOURCE or probed, messages are matched when they arrive:
+        self.careful = False
+        self.arrivals: list = []  # (channel, message) that have arrived and that no receive has taken
+        self.wild: list = []  # receives from ANY_SOURCE that no message has reached
+        self.watchers: list = []  # lanes that wait for a message to arrive without taking it
+        self.pending: list = []  # non-blocking requests that Wait or Test has not ended
+        self.collectives: dict[int, int] = {}  # context -> collectives called so far
+        self.round = self.last_send = self.last_recv = 0
+
+    @property
+    def sent(self) -> int:
+        """Messages sent by it."""
+        return sum(channel.messages for channel in self.outgoing)
+
+    @property
+    def sent_bytes(self) -> float:
+        return sum(channel.nbytes for channel in self.outgoing)
+
+    @property
+    def received(self) -> int:
+        """Messages sent to it: at the end of a run that is all right it has received all of them."""
+        return sum(channel.messages for channel in self.incoming.values())
+
+    @property
+    def received_bytes(self) -> float:
+        return sum(channel.nbytes for channel in self.incoming.values())
+
+
+class Receive:
+    """A receive that was posted. into: the array it fills, None for an object. channel: None for any source.
+
+    message, channel, arrive: what it met, and when the last byte is there. waiter: who is to be woken then.
+    order: receives take messages in the order in which they were posted. base: the rank's round then.
+    """
+
+    __slots__ = (
+        "arrive", "base", "channel", "context", "into", "message", "order", "posted", "tag", "waiter",
+    )  # fmt: skip
+
+    def __init__(self):
+        self.message = self.waiter = None
+
+
+class Lane(Receive):
+    """One thread of control of a rank: its program, or a non-blocking collective that runs beside it.
+
+    It is also the one blocking receive that it can have at a time: an object less for every message.
+    """
+
+    __slots__ = ("engine", "looked", "looks", "now", "since", "state", "switch", "thread", "turn", "waits")
+
+    def __init__(self, engine: Engine, state: State, now: float):
+        super().__init__()
+        self.engine = engine
+        self.state = state
+        self.now = now
+        self.waits = None  # while it is blocked: (call, communicator, "from" or "to", peer, tag)
+        self.thread: greenlet | None = None
+        self.switch: Callable | None = None
+        self.looks = 0  # this and the next three: see `look`
+        self.since = self.looked = now
+        self.turn = -1
+
+    def sync(self) -> None:
+        """Return when no other rank is earlier in virtual time."""
+        engine, now = self.engine, self.now
+        if now > engine.time and (engine.front or (engine.times and engine.times[0] < now)):
+            same = engine.waiting.get(now)  # as engine.put, at less cost
+            if same is None:
+                engine.waiting[now] = [self]
+                heappush(engine.times, now)
+            else:
+                same.append(self)
+            engine.next(self)
+
+    def block(self) -> None:
+        """Return when somebody has called `wake`."""
+        self.engine.next(self)
+
+    def wake(self, time: float) -> None:
+        """Let this blocked lane go on at `time`, or now if that is past."""
+        if time > self.now:
+            self.now = time
+        self.engine.put(self.now, self)
+
+    def look(self, least: float, waits: tuple) -> None:
+        """A Test or Iprobe has found nothing. It takes `least` seconds: else a loop of them would never end.
+
+        In a loop that does nothing else a look takes 1 % of the time since the loop began, so that a long
+        wait is not a million looks. waits: what it asked for. A loop that can never end is told as a
+        deadlock.
+        """
+        state, engine = self.state, self.engine
+        turn = state.round + state.last_send
+        if turn != self.turn:  # it has sent or received since
+            self.turn = turn
+            self.looks = 0
+            self.since = self.now
+        elif self.looked != self.now:  # it has computed since
+            self.since = self.now
+        self.looks += 1
+        self.waits = waits
+        self.now = self.looked = self.now + max(least, min(10.0, (self.now - self.since) / 100))
+        if self.looks % 1000 == 0 and engine.endless():
+            engine.over()
+        self.sync()
+
+    def spend(self, seconds: float, kind: str = "compute") -> None:
+        """Let the clock of this lane run on."""
+        trace = self.engine.trace
+        if trace is not None and seconds > 0:
+            trace.append((self.state.rank, kind, self.now, self.now + seconds, -1, 0))
+        self.now += seconds

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pickle
 import sys
-from pathlib import Path
 
 import numpy as np
 
+from labkit import launch
 from labkit.virtual import stuck
-
-# Not the learner's: this package, and the communicator that passes calls on to it (labkit.overlap).
-_OURS = str(Path(__file__).parent), str(Path(__file__).parents[1] / "_overlap_watch.py")
 
 
 class MPIError(Exception):
@@ -24,9 +21,14 @@ def mark(depth: int = 1) -> tuple | None:
     depth: frames that are surely not the learner's.
     """
     frame = sys._getframe(depth)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and not launch.is_learners(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def lacking(kind: str, name: str) -> str:
+    """The text of an AttributeError: a communicator or a request, as `kind` says, has no `name`."""
+    return f"the virtual cluster's {kind} has no {name}. On real ranks (launch.run) is all that mpi4py has."
 
 
 def bad_rank(comm, rank, name: str) -> MPIError:
@@ -81,19 +83,21 @@ def deliver(rank: int, sender: int, data, into):
 def poison(into) -> None:
     """Fill the buffer of an Irecv with what no sum survives, so that use before Wait shows."""
     if into is not None and into.size:
-        into[...] = _poison(into.dtype)
+        into[...] = _poison_of(into.dtype)
 
 
 def poisoned(into) -> bool:
     """Is it still as `poison` left it?"""
-    bad = np.full(1, _poison(into.dtype), into.dtype)
-    return into.tobytes() == bad.tobytes() * into.size
+    sample = np.full(1, _poison_of(into.dtype), into.dtype)
+    return into.tobytes() == sample.tobytes() * into.size
 
 
-def _poison(dtype):
+def _poison_of(dtype):
     if dtype.kind in "fc":
         return np.nan
-    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max if dtype.kind == "u" else 0
+    if dtype.kind == "i":
+        return np.iinfo(dtype).min
+    return np.iinfo(dtype).max if dtype.kind == "u" else 0
 
 
 def span(data) -> tuple[int, int]:
@@ -106,17 +110,18 @@ def look_for_use_before_wait(pending: list, data, does: str) -> None:
     if type(data) is bytes:
         return
     low, high = span(data)
-    for request in [one for one in pending if one.low < high and low < one.high]:
-        if "send" not in request._call or does == "receives into":
+    for request in pending:
+        meets = request.low < high and low < request.high
+        if meets and ("send" not in request.call or does == "receives into"):
             raise MPIError(
-                f"{stuck.line(mark())} {does} the buffer of an {request._call} that is not over "
+                f"{stuck.line(mark())} {does} the buffer of an {request.call} that is not over "
                 f"({request.line()}). Wait for that request first."
             )
 
 
 def changed_before_wait(request) -> None:
-    verb = "sent" if "send" in request._call else "in the array afterwards"
+    verb = "sent" if "send" in request.call else "in the array afterwards"
     raise MPIError(
-        f"The array of an {request._call} was changed before its Wait ({request.line()}): what is {verb} is "
+        f"The array of an {request.call} was changed before its Wait ({request.line()}): what is {verb} is "
         "then chance. Wait for the request first, or use another array."
     )

@@ -6,18 +6,19 @@ does wait until all ranks have called it, as a real one would.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.virtual import explain, matching
+from labkit.virtual import explain, matching, mpi
 
 
 class Groups:
-    """What makes communicators of a communicator, with mpi4py's names."""
+    """What makes communicators of a communicator, with mpi4py's names. grid: (dims, periods), or None."""
+
+    grid: tuple[list[int], list[bool]] | None = None
 
     def Split(self, color: int = 0, key: int = 0):
         """One communicator per `color`, ranks in order of `key`, then of rank. MPI.UNDEFINED: COMM_NULL."""
@@ -25,39 +26,40 @@ class Groups:
 
     def Split_type(self, split_type: int | None = None, key: int = 0, info=None):
         """One communicator per node: MPI.COMM_TYPE_SHARED, or without an argument."""
-        undefined = split_type is not None and split_type == _undefined(self)
-        if split_type is not None and not undefined and split_type != self._mpi.COMM_TYPE_SHARED:
+        if split_type is not None and split_type == mpi.UNDEFINED:
+            return self._split("Split_type", mpi.UNDEFINED, key)
+        if split_type is not None and split_type != mpi.COMM_TYPE_SHARED:
             raise explain.MPIError("Split_type on the virtual cluster splits by node: MPI.COMM_TYPE_SHARED.")
-        return self._split("Split_type", _undefined(self) if undefined else self._lane.state.node, key)
+        return self._split("Split_type", self.state.node, key)
 
     def Dup(self, info=None):
         """The same ranks, with messages and collectives of their own."""
-        made = self._split("Dup", 0, self.rank)
-        made._grid = self.__dict__.get("_grid")
-        return made
+        twin = self._split("Dup", 0, self.rank)
+        twin.grid = self.grid
+        return twin
 
     def Free(self) -> None:
         """This communicator is used no more."""
-        if self._context == 0:
+        if self.context == 0:
             raise explain.MPIError("Free: the communicator of all ranks cannot be freed.")
         self.__dict__.clear()
         self.__class__ = Null
 
     def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False):
         """The first prod(dims) ranks on a grid, row by row; others: COMM_NULL. periods: which dims close."""
-        dims = [int(one) for one in dims]
+        dims = [int(length) for length in dims]
         if not hasattr(periods, "__len__"):
-            periods = [bool(periods)] * len(dims)
-        periods = [bool(one) for one in periods]
+            periods = [periods] * len(dims)
+        periods = [bool(closed) for closed in periods]
         if len(periods) != len(dims) or min(dims, default=1) < 1 or prod(dims) > self.size:
             raise explain.MPIError(
                 f"Create_cart: {self.size} ranks cannot lie on a grid of dims {dims} with periods {periods}."
             )
-        color = 0 if self.rank < prod(dims) else _undefined(self)
-        made = self._split("Create_cart", color, 0, dims=tuple(dims), periods=tuple(periods))
-        if made:
-            made._grid = dims, periods
-        return made
+        color = 0 if self.rank < prod(dims) else mpi.UNDEFINED
+        cart = self._split("Create_cart", color, 0, dims=tuple(dims), periods=tuple(periods))
+        if cart:
+            cart.grid = dims, periods
+        return cart
 
     # -- on a grid
 
@@ -88,11 +90,11 @@ class Groups:
         dims, _ = self._on_grid("Get_coords")
         if not 0 <= rank < self.size:
             raise explain.bad_rank(self, rank, "rank")
-        found = []
+        coords = []
         for length in reversed(dims):
             rank, place = divmod(rank, length)
-            found.append(place)
-        return found[::-1]
+            coords.append(place)
+        return coords[::-1]
 
     def Get_cart_rank(self, coords: Sequence[int]) -> int:
         """The rank at `coords`; a place beyond the edge is on the other side where the grid closes."""
@@ -111,54 +113,54 @@ class Groups:
             raise explain.MPIError(f"Shift: a grid of dims {dims} has no direction {direction}.")
 
         def at(step: int) -> int:
-            place = self.coords
-            place[direction] += step
-            if not periods[direction] and not 0 <= place[direction] < dims[direction]:
-                return self._mpi.PROC_NULL
-            return self.Get_cart_rank(place)
+            coords = self.coords
+            coords[direction] += step
+            if not periods[direction] and not 0 <= coords[direction] < dims[direction]:
+                return mpi.PROC_NULL
+            return self.Get_cart_rank(coords)
 
         return at(-disp), at(disp)
 
     def Sub(self, remain_dims: Sequence[bool]):
         """The rows, columns or planes of a grid: those who differ only in the directions that remain."""
         dims, periods = self._on_grid("Sub")
+        remain_dims = tuple(bool(remains) for remains in remain_dims)
         color = 0
         for place, length, remains in zip(self.coords, dims, remain_dims, strict=True):
-            color = color if remains else color * length + place
-        made = self._split("Sub", color, self.rank, remain_dims=tuple(bool(one) for one in remain_dims))
-        kept = [i for i, remains in enumerate(remain_dims) if remains]
-        made._grid = [dims[i] for i in kept], [periods[i] for i in kept]
-        return made
+            if not remains:
+                color = color * length + place
+        part = self._split("Sub", color, self.rank, remain_dims=remain_dims)
+        kept = [direction for direction, remains in enumerate(remain_dims) if remains]
+        part.grid = [dims[direction] for direction in kept], [periods[direction] for direction in kept]
+        return part
 
     def _on_grid(self, name: str) -> tuple[list[int], list[bool]]:
-        grid = self.__dict__.get("_grid")
-        if grid is None:
+        if self.grid is None:
             raise LabError(
                 f"{name} is for ranks on a grid: make one with comm.Create_cart([{self.size}], [True])."
             )
-        return grid
+        return self.grid
 
     # -- how
 
+    def sibling(self, context: int):
+        """The same ranks in another context."""
+        return type(self)(self.transport, self.lane, self.members, self.rank, context)
+
     def _split(self, call: str, color: int, key: int, **terms):
         """Agree on colors and keys; the first to go on makes the parts, which all ranks share."""
-        if not all(isinstance(one, int | np.integer) for one in (color, key)):
+        if not (isinstance(color, int | np.integer) and isinstance(key, int | np.integer)):
             raise TypeError(f"{call}: color and key are whole numbers, not {color!r} and {key!r}.")
-        if color < 0 and color != _undefined(self):
+        if color < 0 and color != mpi.UNDEFINED:
             raise explain.MPIError(f"{call}: a color is 0 or more, or MPI.UNDEFINED, not {color}.")
         entered = matching.enter(self, call, (color, key), **terms)
-        agreed = matching.agree(self._inside(entered), entered)
+        agreed = matching.agree(self.inside(entered), entered)
         if entered.result is None:
             entered.result = _parts(self, agreed)
-        if color == _undefined(self):
+        if color == mpi.UNDEFINED:
             return null()
         context, members = entered.result[color]
-        rank = members.index(self._members[self.rank])
-        return type(self)(self._transport, self._lane, members, rank, context, self._mpi)
-
-    def _sibling(self, context: int):
-        """The same ranks in another context."""
-        return type(self)(self._transport, self._lane, self._members, self.rank, context, self._mpi)
+        return type(self)(self.transport, self.lane, members, members.index(self.members[self.rank]), context)
 
 
 class Null:
@@ -168,8 +170,9 @@ class Null:
         return False
 
     def __eq__(self, other: object) -> bool:
-        mpi = sys.modules.get("mpi4py.MPI")
-        return other is None or isinstance(other, Null) or (mpi is not None and other is mpi.COMM_NULL)
+        if other is None or isinstance(other, Null):
+            return True
+        return mpi.loaded() is not None and other is mpi.loaded().COMM_NULL
 
     __hash__ = None
 
@@ -183,20 +186,15 @@ class Null:
 
 def null() -> object:
     """mpi4py's own COMM_NULL where that is loaded, else one that is like it."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    return Null() if mpi is None else mpi.COMM_NULL
-
-
-def _undefined(comm) -> int:
-    return comm._mpi.UNDEFINED
+    return Null() if mpi.loaded() is None else mpi.loaded().COMM_NULL
 
 
 def _parts(comm, agreed: dict[int, tuple[int, int]]) -> dict[int, tuple[int, list[int]]]:
-    """color -> (a free context, world ranks in order)."""
-    contexts = matching.ledger(comm._transport).contexts
-    colors = sorted({color for color, _ in agreed.values()} - {_undefined(comm)})
+    """color -> (a free context, world ranks in order). agreed: rank -> (color, key)."""
+    contexts = comm.transport.ledger.contexts
+    colors = sorted({color for color, _ in agreed.values()} - {mpi.UNDEFINED})
     ordered = sorted(agreed, key=lambda rank: (agreed[rank][1], rank))
     return {
-        color: (next(contexts), [comm._members[rank] for rank in ordered if agreed[rank][0] == color])
+        color: (next(contexts), [comm.members[rank] for rank in ordered if agreed[rank][0] == color])
         for color in colors
     }

@@ -1,8 +1,9 @@
-"""The machine "here": what lab 22 measured on this machine, as a Machine of the virtual cluster.
+"""The machine "here": what was measured on this machine, as a Machine of the virtual cluster.
 
-From the newest records of lab 22: what an empty message costs up to the eager limit and above it (the
-handshake), bytes per second of long messages, the time from one short message to the next, and bytes per
-second of `a += b`. mpi4py's own calls are in these numbers, as they were measured through it.
+From the newest records of links (result `link`) and of additions (result `addition`), which lab 22 makes:
+what an empty message costs up to the eager limit and above it (the handshake), bytes per second of long
+messages, the time from one short message to the next, and bytes per second of `a += b`. mpi4py's own calls
+are in these numbers, as they were measured through it.
 
 What the model leaves out, and what that does to its predictions:
 
@@ -16,72 +17,60 @@ What the model leaves out, and what that does to its predictions:
 * Python around the messages, beyond one addition for each: np.array_split alone takes as long as two or three
   short messages.
 
-`python -m tests.labkit.virtual_here` holds the model against real ranks.
+`python -m tests.figures.virtual_here` holds the model against real ranks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from labkit import record
 from labkit.errors import LabError
-from labkit.measurement import digits, human
-from labkit.virtual.machine import Link, Machine
+from labkit.timing import digits, human
+from labkit.virtual.loggp import Link, Machine
 
-LAB = "22_latency_and_bandwidth"
-INSIDE, BETWEEN = "inside a node", "between nodes"
+INSIDE = "inside a node"  # the places that a record of a link may name as `where`
+BETWEEN = "between nodes"
 _NUMBERS = ("alpha", "bandwidth", "eager", "handshake", "busy", "step")
 
 
 def machine() -> Machine:
-    """The machine by the learner's own records of lab 22, else by the kit's reference records.
+    """The machine by the learner's own records, else by the kit's reference records.
 
     Its name and `sources` say which. Raises LabError when neither holds what is needed.
     """
-    reasons = []
-    for whose, exists, load in (
-        ("your own", record.path(LAB).exists(), record.load),
-        ("the kit's reference", True, record.reference),
-    ):
-        if not exists:
-            reasons.append(f"{whose} records are not there yet")
-            continue
-        made, why = _from_records(whose, load)
-        if made is not None:
-            return made
-        reasons.append(f"{whose} records {why}")
+    lacks = []
+    for whose, reference in (("your own", False), ("the kit's reference", True)):
+        links = [row for row in record.of_kind("link", reference) if _is_link(row)]
+        additions = [row for row in record.of_kind("addition", reference) if _is_speed(row.get("speed"))]
+        if links and additions:
+            return _machine(whose, {row["where"]: row for row in links}, additions[-1])
+        lack = "speed of addition (result `addition`)" if links else "α and β (result `link`)"
+        lacks.append(f"{whose} records have no usable {lack}")
     raise LabError(
-        f'The machine "here" is made from records of lab 22, but {", and ".join(reasons)}. '
+        f'The machine "here" is made from records of lab 22, but {", and ".join(lacks)}. '
         "Solve and run lab 22, or choose another machine: virtual.machines() lists them."
     )
 
 
-def _from_records(whose: str, load: Callable) -> tuple[Machine | None, str]:
-    """The machine, or None and why the records do not give one."""
-    frame = load(LAB)
-    rows = [] if frame.empty else frame.to_dict("records")
-    links = {row["where"]: row for row in rows if row.get("result") == "link" and _is_link(row)}
-    speeds = [row["speed"] for row in rows if row.get("result") == "addition" and _is_speed(row.get("speed"))]
-    if not links:
-        return None, "have no usable α and β (result `link`)"
-    if not speeds:
-        return None, "have no usable speed of addition (result `addition`)"
-    return _machine(whose, links, float(speeds[-1])), ""
-
-
-def _machine(whose: str, links: Mapping[str, dict], speed: float) -> Machine:
-    inside, between = links.get(INSIDE, links.get(BETWEEN)), links.get(BETWEEN, links.get(INSIDE))
-    sources = {name: _source(whose, row) for name, row in (("inside", inside), ("between", between))}
-    sources |= dict.fromkeys(("eager", "handshake"), sources["between"])
-    sources["reduce"] = f"measured: {whose} records of lab 22, a += b on float64, on two ranks at once"
-    first = between if BETWEEN in links else inside
+def _machine(whose: str, links: Mapping[str, dict], addition: Mapping) -> Machine:
+    """links: the newest record of each place."""
+    inside = links.get(INSIDE, links.get(BETWEEN))
+    between = links.get(BETWEEN, links.get(INSIDE))
+    speed = float(addition["speed"])
+    sources = {
+        "inside": _source(whose, inside),
+        "between": _source(whose, between),
+        "reduce": f"measured: {_records(whose, addition)}, a += b on float64, on two ranks at once",
+    }
+    sources["eager"] = sources["handshake"] = sources["between"]
     about = (
-        f"{first['where']} α {human(first['alpha'])}, {digits(first['bandwidth'] / 1e9)} GB/s, "
+        f"{between['where']} α {human(between['alpha'])}, {digits(between['bandwidth'] / 1e9)} GB/s, "
         f"{digits(speed / 1e9)} GB/s added"
     )
     return Machine(
-        f"here ({whose} records of lab 22, {str(first.get('utc'))[:10]}, {first.get('host')}: {about})",
+        f"here ({_records(whose, between)}, {str(between.get('utc'))[:10]}, {between.get('host')}: {about})",
         inside=_link(inside),
         between=_link(between),
         eager=between["eager"],
@@ -93,7 +82,12 @@ def _machine(whose: str, links: Mapping[str, dict], speed: float) -> Machine:
 
 def _source(whose: str, row: Mapping) -> str:
     when = str(row.get("utc"))[:19]
-    return f"measured: {whose} records of lab 22, {row['where']}, on {row.get('host')}, {when}"
+    return f"measured: {_records(whose, row)}, {row['where']}, on {row.get('host')}, {when}"
+
+
+def _records(whose: str, row: Mapping) -> str:
+    """`your own records of lab 22`."""
+    return f"{whose} records of lab {str(row.get('lab')).split('_')[0]}"
 
 
 def _link(row: Mapping) -> Link:

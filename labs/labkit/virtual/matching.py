@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from itertools import count
 
-from labkit import _verdict
+from labkit import launch
 from labkit.errors import RankFailed
 from labkit.virtual import explain, stuck
+
+_UNIT = {"count": "{} values", "dtype": "type {}"}  # a term in words, where it is not its name and value
 
 
 class Ledger:
     """What the ranks of one run share: collectives that not all have called yet, and free contexts."""
 
     def __init__(self):
-        self.calls: dict[tuple[int, int], Call] = {}
+        self.calls: dict[tuple[int, int], Call] = {}  # (context, number in it) -> Call
         self.contexts = count(2, 2)  # context + 1 is that of the communicator's collectives
 
 
@@ -25,23 +27,18 @@ class Call:
     """One collective of one communicator: what the first rank asked for, and who has come.
 
     terms: what must be the same on all ranks, by name. values: what ranks have brought (see `agree`).
+    waiting: lanes in `agree`. result: what the first of them to go on has made for all.
     """
 
-    __slots__ = (
-        "first",
-        "mark",
-        "members",
-        "name",
-        "number",
-        "result",
-        "terms",
-        "values",
-        "waiting",
-    )
+    __slots__ = ("first", "mark", "members", "name", "number", "result", "terms", "values", "waiting")
 
     def __init__(self, comm, name: str, number: int, terms: dict[str, object]):
-        self.name, self.number, self.terms = name, number, terms
-        self.members, self.first, self.mark = comm._members, comm.rank, explain.mark()
+        self.name = name
+        self.number = number
+        self.terms = terms
+        self.members = comm.members
+        self.first = comm.rank
+        self.mark = explain.mark()
         self.values: dict[int, object] = {}
         self.waiting: list = []
         self.result: object = None
@@ -55,7 +52,7 @@ class Call:
         missing = self.missing()
         if missing:
             have = "has" if len(missing) == 1 else "have"
-            return f"{call}, which {stuck._ranks(missing)} {have} not called", missing
+            return f"{call}, which {stuck.ranks_shown(missing)} {have} not called", missing
         return call, list(self.members) if peer is None else [self.members[peer]]
 
 
@@ -64,30 +61,31 @@ def enter(comm, name: str, value: object = None, **terms: object) -> Call:
 
     value: what `agree` gives to all.
     """
-    calls, done = ledger(comm._transport).calls, comm._lane.state.collectives
-    number = done.get(comm._context, 0)
-    done[comm._context] = number + 1
-    call = calls.get((comm._context, number))
+    calls = comm.transport.ledger.calls
+    done = comm.state.collectives
+    number = done.get(comm.context, 0)
+    done[comm.context] = number + 1
+    call = calls.get((comm.context, number))
     if call is None:
-        call = calls[comm._context, number] = Call(comm, name, number, terms)
+        call = calls[comm.context, number] = Call(comm, name, number, terms)
     elif call.name != name or call.terms != terms:
         raise _mismatch(comm, call, name, terms)
     call.values[comm.rank] = value
     if len(call.values) == comm.size:
-        del calls[comm._context, number]
+        del calls[comm.context, number]
     return call
 
 
 def agree(inner, call: Call) -> dict[int, object]:
     """Wait until all ranks have entered `call`. Returns what they brought, by rank. Takes no message or time.
 
-    For what is set up once: communicators and their like. inner: see Collectives._inside.
+    For what is set up once: communicators and their like. inner: see Collectives.inside.
     """
-    lane = inner._lane
+    lane = inner.lane
     lane.sync()  # so that the last to come here is also the last in virtual time
     if len(call.waiting) == inner.size - 1:
-        for one in call.waiting:
-            one.wake(lane.now)
+        for waiting in call.waiting:
+            waiting.wake(lane.now)
         call.waiting.clear()
     else:
         call.waiting.append(lane)
@@ -97,45 +95,42 @@ def agree(inner, call: Call) -> dict[int, object]:
     return call.values
 
 
-def ledger(transport) -> Ledger:
-    """The one Ledger of a run."""
-    try:
-        return transport.ledger
-    except AttributeError:
-        transport.ledger = Ledger()
-        return transport.ledger
-
-
-_UNIT = {"count": "{} values", "dtype": "type {}"}
-
-
 def _mismatch(comm, call: Call, name: str, terms: dict) -> RankFailed:
-    mine, other, which = f"calls {name}", f"calls {call.name}", f" (this is number {call.number + 1})"
     if name == call.name:
         differ = [key for key in terms if terms[key] != call.terms.get(key)]
-        mine += f" with {_told(differ, terms)}"
-        other, which = f"with {_told(differ, call.terms)}", ""
-    rank, first = comm._members[comm.rank], call.members[call.first]
-    here, there = stuck.line(explain.mark()), stuck.line(call.mark)
+        own = f"calls {name} with {_in_words(differ, terms)}"
+        other = f"with {_in_words(differ, call.terms)}"
+        which = ""
+    else:
+        own = f"calls {name}"
+        other = f"calls {call.name}"
+        which = f" (this is number {call.number + 1})"
+    rank = comm.members[comm.rank]
+    first = call.members[call.first]
+    here = stuck.line(explain.mark())
+    there = stuck.line(call.mark)
     text = (
-        f"rank {rank} {mine}{stuck._brackets(here)}, but rank {first} {other}"
-        f"{stuck._brackets('the same line' if here == there else there)}{_inside(comm)}. "
+        f"rank {rank} {own}{stuck.brackets(here)}, but rank {first} {other}"
+        f"{stuck.brackets('the same line' if here == there else there)}{_on_which(comm)}. "
         f"All ranks of a communicator make the same collective calls in the same order{which}."
     )
     return RankFailed(text, rank=rank, kind="Mismatch", message=text, line=here)
 
 
-def _inside(comm) -> str:
-    members = comm._members
-    if len(members) == len(comm._lane.engine.states):
+def _on_which(comm) -> str:
+    """`, on the communicator of ranks 2, 3`; "" for that of all ranks."""
+    members = comm.members
+    if len(members) == len(comm.lane.engine.states):
         return ""
     if len(members) > stuck.SHOWN:
         return f", on a communicator of {len(members)} ranks"
-    return f", on the communicator of {_verdict.ranks_text(members)}"
+    return f", on the communicator of {launch.ranks_text(members)}"
 
 
-def _told(keys: list[str], terms: dict) -> str:
-    values = [list(terms[key]) if isinstance(terms[key], tuple) else terms[key] for key in keys]
-    return " and ".join(
-        _UNIT.get(key, key + " {}").format(value) for key, value in zip(keys, values, strict=True)
-    )
+def _in_words(keys: list[str], terms: dict) -> str:
+    """`4 values and type float32`, `root 1`."""
+    parts = []
+    for key in keys:
+        value = list(terms[key]) if isinstance(terms[key], tuple) else terms[key]
+        parts.append(_UNIT.get(key, key + " {}").format(value))
+    return " and ".join(parts)

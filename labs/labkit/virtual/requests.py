@@ -1,34 +1,42 @@
-"""Requests of non-blocking calls."""
+"""What non-blocking calls return, and the status of a received message: mpi4py's Request and Status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labkit.virtual import constants, explain, stuck
+import numpy as np
+
+from labkit.virtual import explain, mpi, stuck
 from labkit.virtual.buffers import array
-from labkit.virtual.lacking import add_to_request
-from labkit.virtual.lanes import Lane
+from labkit.virtual.engine import Lane
 
 
-@add_to_request
 class Request:
     """What Isend and Irecv return. Wait and Test; for several Waitall, Waitany, Testall, Testany.
 
-    A kind of request tells when it is done (`_when`), wakes whoever waits for that (`_watch`), and ends
-    (`_finish`).
+    A kind of request tells when it is done (`when`), wakes whoever waits for that (`watch`), and ends
+    (`finish`). It sets `buffer`, the flat array that nobody may use before its end (None: there is none).
     """
 
+    buffer: np.ndarray | None
+
     def __init__(self, comm, call: str, peer: int | None):
-        self._comm, self._call, self._peer = comm, call, peer
-        self._over, self._result = False, None
-        self._mark = explain.mark(3)
+        self.comm = comm
+        self.call = call
+        self.peer = peer
+        self.over = False
+        self.result = None
+        self.mark = explain.mark(3)
 
     def line(self) -> str:
         """`line 3 of ring: comm.Isend(…)`: where it began."""
-        return stuck.line(self._mark)
+        return stuck.line(self.mark)
 
-    def told(self) -> str:
-        return f"{self._call} {'to' if 'send' in self._call else 'from'} rank {self._peer}"
+    def description(self) -> str:
+        """`isend to rank 1`."""
+        return f"{self.call} {'to' if 'send' in self.call else 'from'} rank {self.peer}"
+
+    # -- mpi4py's names
 
     def Wait(self, status=None) -> bool:
         self.wait(status)
@@ -39,21 +47,21 @@ class Request:
 
     def wait(self, status=None):
         """Block until it is done. Returns the object of an irecv."""
-        if not self._over:
-            self._finish(status)
-            self._over = True
-            self._forget()
-        return self._result
+        if not self.over:
+            self.finish(status)
+            self.over = True
+            self.forget()
+        return self.result
 
     def test(self, status=None) -> tuple[bool, object]:
         """(is it done?, the object of an irecv)."""
-        if self._over:
-            return True, self._result
-        lane = self._comm._lane
+        if self.over:
+            return True, self.result
+        lane = self.comm.lane
         lane.sync()
-        if self._ready(lane.now):
+        if self.ready(lane.now):
             return True, self.wait(status)
-        lane.look(self._comm._transport.look, self._waits("Test"))
+        lane.look(self.comm.transport.look, self.waits("Test"))
         return False, None
 
     @classmethod
@@ -75,13 +83,13 @@ class Request:
 
     @classmethod
     def testall(cls, requests: Sequence[Request], statuses=None) -> tuple[bool, list | None]:
-        left = [request for request in requests if not request._over]
+        left = [request for request in requests if not request.over]
         if left:
-            lane = left[0]._comm._lane
+            lane = left[0].comm.lane
             lane.sync()
-            late = next((request for request in left if not request._ready(lane.now)), None)
+            late = next((request for request in left if not request.ready(lane.now)), None)
             if late is not None:
-                lane.look(late._comm._transport.look, late._waits("Testall"))
+                lane.look(late.comm.transport.look, late.waits("Testall"))
                 return False, None
         return True, cls.waitall(requests, statuses)
 
@@ -92,14 +100,14 @@ class Request:
 
     @classmethod
     def waitany(cls, requests: Sequence[Request], status=None) -> tuple[int, object]:
-        left = [request for request in requests if not request._over]
+        left = [request for request in requests if not request.over]
         if not left:
-            return constants.now().UNDEFINED, None
-        lane = left[0]._comm._lane
+            return mpi.UNDEFINED, None
+        lane = left[0].comm.lane
         lane.sync()
         place = _first(requests, lane.now)
         while place is None:
-            _wait_for_one(lane, left)
+            _wait_for_any(lane, left)
             place = _first(requests, lane.now)
         return place, requests[place].wait(status)
 
@@ -110,57 +118,168 @@ class Request:
 
     @classmethod
     def testany(cls, requests: Sequence[Request], status=None) -> tuple[int, bool, object]:
-        left = [request for request in requests if not request._over]
+        left = [request for request in requests if not request.over]
         if not left:
-            return constants.now().UNDEFINED, True, None
-        lane = left[0]._comm._lane
+            return mpi.UNDEFINED, True, None
+        lane = left[0].comm.lane
         lane.sync()
         place = _first(requests, lane.now)
         if place is None:
-            lane.look(left[0]._comm._transport.look, left[0]._waits("Testany"))
-            return constants.now().UNDEFINED, False, None
+            lane.look(left[0].comm.transport.look, left[0].waits("Testany"))
+            return mpi.UNDEFINED, False, None
         return place, True, requests[place].wait(status)
 
-    def _when(self) -> float | None:
+    # -- what each kind of request does in its own way
+
+    def when(self) -> float | None:
         """When it is done, in virtual seconds, as soon as that is known."""
         raise NotImplementedError
 
-    def _watch(self, waiter) -> None:
+    def watch(self, waiter) -> None:
         """Call waiter.wake(time) when that gets known; None: nobody."""
         raise NotImplementedError
 
-    def _finish(self, status) -> None:
+    def finish(self, status) -> None:
+        """Wait for it, deliver what it brings and fill `status`, if that is not None."""
         raise NotImplementedError
 
-    def _ready(self, now: float) -> bool:
-        when = self._when()
+    def waits(self, call: str) -> tuple:
+        """What a lane waits for that is in `call` for this request (see Lane.waits)."""
+        return f"{call} of an {self.call}", self.comm, "to" if "send" in self.call else "from", self.peer
+
+    # -- how
+
+    def ready(self, now: float) -> bool:
+        """Is it done by `now`?"""
+        when = self.when()
         return when is not None and when <= now
 
-    def _waits(self, call: str) -> tuple:
-        return f"{call} of an {self._call}", self._comm, "to" if "send" in self._call else "from", self._peer
-
-    def _block(self, lane: Lane) -> None:
+    def block(self, lane: Lane) -> None:
         """Wait until it is known when it is done, and until then."""
-        self._watch(lane)
-        lane.waits = self._waits("Wait")
+        self.watch(lane)
+        lane.waits = self.waits("Wait")
         lane.block()
         lane.waits = None
 
-    def _remember(self) -> None:
-        self.low, self.high = explain.span(self._buffer)  # hundreds may be pending: two numbers compare fast
-        self._comm._state.pending.append(self)
+    def remember(self) -> None:
+        """From now on a call that uses `buffer` is a mistake."""
+        self.low, self.high = explain.span(self.buffer)  # hundreds may be pending: two numbers compare fast
+        self.comm.state.pending.append(self)
 
-    def _forget(self) -> None:
-        pending = self._comm._state.pending
+    def forget(self) -> None:
+        pending = self.comm.state.pending
         if self in pending:
             pending.remove(self)
 
 
-class _One:
+class SendRequest(Request):
+    """departure: what it waits for, None if its data has been copied away."""
+
+    def __init__(self, comm, departure, buf, call: str, peer: int):
+        super().__init__(comm, call, peer)
+        self._departure = departure
+        self._round = comm.state.last_send
+        self.buffer = None if isinstance(buf, bytes) else array(buf)
+        self._before = None if self.buffer is None else self.buffer.tobytes()
+        self.remember()
+
+    def when(self) -> float | None:
+        return 0.0 if self._departure is None else self._departure.done
+
+    def watch(self, waiter) -> None:
+        self._departure.waiter = waiter
+
+    def finish(self, status) -> None:
+        lane = self.comm.lane
+        state = self.comm.state
+        if self.when() is None:
+            self.block(lane)
+        lane.now = max(lane.now, self.when())
+        state.round = max(state.round, self._round)
+        if self._before is not None and self._before != self.buffer.tobytes():
+            explain.changed_before_wait(self)
+
+
+class ReceiveRequest(Request):
+    """receive: None where there is nothing to come. Until Wait the array is full of what no sum survives."""
+
+    def __init__(self, comm, receive, into, call: str, peer: int | None):
+        super().__init__(comm, call, peer)
+        self._receive = receive
+        self.buffer = into
+        if receive is not None and into is not None:
+            self._before = into.copy()
+            explain.poison(into)
+        self.remember()
+
+    def when(self) -> float | None:
+        receive = self._receive
+        if receive is None:
+            return 0.0
+        return None if receive.message is None else receive.arrive
+
+    def watch(self, waiter) -> None:
+        self._receive.waiter = waiter
+
+    def finish(self, status) -> None:
+        receive = self._receive
+        into = self.buffer
+        if receive is None:
+            self.comm.leave_empty(status)
+            return
+        if into is not None:  # before it blocks: a message that comes meanwhile goes straight into the array
+            if not explain.poisoned(into):
+                explain.changed_before_wait(self)
+            into[...] = self._before  # what the message does not fill is as it was
+        if receive.message is None:
+            self.block(self.comm.lane)
+        self.result = self.comm.take(receive, status)
+
+
+class Status:
+    """Source, tag and length of a received message."""
+
+    def __init__(self):
+        self.source = -1
+        self.tag = -1
+        self._length = 0  # bytes
+
+    def Get_source(self) -> int:
+        return self.source
+
+    def Get_tag(self) -> int:
+        return self.tag
+
+    def Get_count(self, datatype=None) -> int:
+        """Elements of `datatype` (an mpi4py datatype or a NumPy one), bytes without it."""
+        size = 1 if datatype is None else getattr(datatype, "size", None) or np.dtype(datatype).itemsize
+        return self._length // size
+
+    def fill(self, source: int, tag: int, length: int) -> None:
+        self.source = source
+        self.tag = tag
+        self._length = length
+
+
+def fill_status(status: object, source: int, tag: int, length: int) -> None:
+    """Write into a Status of ours or of mpi4py. length: in bytes."""
+    if isinstance(status, Status):
+        status.fill(source, tag, length)
+        return
+    from mpi4py import MPI
+
+    status.source = source
+    status.tag = tag
+    if MPI.Is_initialized():  # the count needs MPI's types
+        status.Set_elements(MPI.BYTE, length)
+
+
+class _Earliest:
     """Wakes a lane once, at the earliest of the times that it is told."""
 
     def __init__(self, lane: Lane):
-        self.lane, self.over = lane, False
+        self.lane = lane
+        self.over = False
 
     def wake(self, time: float) -> None:
         self.lane.engine.put(max(time, self.lane.now), self.go)
@@ -171,81 +290,27 @@ class _One:
             self.lane.wake(time)
 
 
-def _first(requests: Sequence[Request], now: float) -> int | None:
-    """The place of the request that is done and was so first."""
-    done = [(one._when(), place) for place, one in enumerate(requests) if not one._over and one._ready(now)]
-    return min(done)[1] if done else None
-
-
-def _wait_for_one(lane: Lane, requests: Sequence[Request]) -> None:
-    one = _One(lane)
+def _wait_for_any(lane: Lane, requests: Sequence[Request]) -> None:
+    earliest = _Earliest(lane)
     for request in requests:
-        when = request._when()
+        when = request.when()
         if when is None:
-            request._watch(one)
+            request.watch(earliest)
         else:
-            one.wake(when)
-    lane.waits = requests[0]._waits("Waitany")
+            earliest.wake(when)
+    lane.waits = requests[0].waits("Waitany")
     lane.block()
     lane.waits = None
     for request in requests:
-        if request._when() is None:
-            request._watch(None)
+        if request.when() is None:
+            request.watch(None)
 
 
-class SendRequest(Request):
-    """departure: what it waits for, None if its data has been copied away."""
-
-    def __init__(self, comm, departure, buf, call: str, peer: int):
-        super().__init__(comm, call, peer)
-        self._departure, self._round = departure, comm._state.last_send
-        self._buffer = None if isinstance(buf, bytes) else array(buf)
-        self._was = None if self._buffer is None else self._buffer.tobytes()
-        self._remember()
-
-    def _when(self) -> float | None:
-        return 0.0 if self._departure is None else self._departure.done
-
-    def _watch(self, waiter) -> None:
-        self._departure.waiter = waiter
-
-    def _finish(self, status) -> None:
-        lane, state = self._comm._lane, self._comm._state
-        if self._when() is None:
-            self._block(lane)
-        lane.now = max(lane.now, self._when())
-        state.round = max(state.round, self._round)
-        if self._was is not None and self._was != self._buffer.tobytes():
-            explain.changed_before_wait(self)
-
-
-class ReceiveRequest(Request):
-    """receive: None where there is nothing to come. Until Wait the array is full of what no sum survives."""
-
-    def __init__(self, comm, receive, into, call: str, peer: int | None):
-        super().__init__(comm, call, peer)
-        self._receive, self._buffer = receive, into
-        if receive is not None and into is not None:
-            self._before = into.copy()
-            explain.poison(into)
-        self._remember()
-
-    def _when(self) -> float | None:
-        receive = self._receive
-        return 0.0 if receive is None else None if receive.message is None else receive.arrive
-
-    def _watch(self, waiter) -> None:
-        self._receive.waiter = waiter
-
-    def _finish(self, status) -> None:
-        receive, comm, into = self._receive, self._comm, self._buffer
-        if receive is None:
-            comm._nothing(status)
-            return
-        if into is not None:  # before it blocks: a message that comes meanwhile goes straight into the array
-            if not explain.poisoned(into):
-                explain.changed_before_wait(self)
-            into[...] = self._before  # what the message does not fill is as it was
-        if receive.message is None:
-            self._block(comm._lane)
-        self._result = comm._take(receive, status)
+def _first(requests: Sequence[Request], now: float) -> int | None:
+    """The place of the request that is done and was so first."""
+    done = [
+        (request.when(), place)
+        for place, request in enumerate(requests)
+        if not request.over and request.ready(now)
+    ]
+    return min(done)[1] if done else None

@@ -1,18 +1,27 @@
-"""What a run on the virtual cluster returns, and the expectations that a check has of it."""
+"""What goes into a run on the virtual cluster and what comes out of it.
+
+    Run        results, times and counts of a run, and the expectations that a check has of it
+    by_rank    an argument of which each rank gets its own part
+    copies     what a rank is given: its own copy of the arguments, as if it were a process of its own
+
+Sentences of expectations begin with `With 4 ranks …`: a check of many sizes says in which one it fails.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
+from labkit.checks import expect, plain
 from labkit.errors import CheckFailed, LabError
-from labkit.expectations import expect, plain
-from labkit.measurement import digits, human
-from labkit.virtual.arguments import by_rank
+from labkit.timing import digits, human
+from labkit.virtual import trace
 
-_ROUNDING = {"float32": 1e-5, "float16": 1e-2}
+_ROUNDING = {"float32": 1e-5, "float16": 1e-2}  # relative error of a sum that is right; 1e-9 for others
 
 
 class Run:
@@ -26,7 +35,9 @@ class Run:
 
     def __init__(self, cluster, engine, transport, name: str = "a function"):
         states = engine.states
-        self.cluster, self.ranks, self.name = cluster, len(states), name
+        self.cluster = cluster
+        self.ranks = len(states)
+        self.name = name
         self.results = engine.results
         self.times = [state.lane.now for state in states]
         self.time = max(self.times)
@@ -38,23 +49,23 @@ class Run:
         self.nodes = [state.node for state in states]
         self.links = {divmod(key, self.ranks): tuple(pair[:2]) for key, pair in transport.links.items()}
         self.trace = engine.trace
-        self.where = f"with {self.ranks} rank{'s' * (self.ranks > 1)}"  # of sentences; trials add the length
+        self.where = f"with {counted(self.ranks, 'rank')}"  # of sentences; trials add the length
         self._right = ""  # what expect_results has found right
 
     @property
     def node_links(self) -> dict[tuple[int, int], tuple[int, float]]:
         """(node, node) -> (messages, bytes), between nodes only."""
-        found: dict[tuple[int, int], tuple[int, float]] = {}
+        counts: dict[tuple[int, int], tuple[int, float]] = {}
         for (source, dest), (messages, nbytes) in self.links.items():
             pair = self.nodes[source], self.nodes[dest]
             if pair[0] != pair[1]:
-                before = found.get(pair, (0, 0))
-                found[pair] = before[0] + messages, before[1] + nbytes
-        return found
+                before = counts.get(pair, (0, 0))
+                counts[pair] = before[0] + messages, before[1] + nbytes
+        return counts
 
     def __repr__(self) -> str:
         busiest = f"at most {max(self.sent)} messages and {_bytes(max(self.sent_bytes))} sent per rank"
-        cluster = f"{self.ranks} rank{'s' * (self.ranks > 1)} of {self.cluster.machine.name}"
+        cluster = f"{counted(self.ranks, 'rank')} of {self.cluster.machine.name}"
         return f"<{self.name} on {cluster}: {human(self.time)}, {busiest}, {max(self.steps)} rounds>"
 
     def save_trace(self, path: str | Path) -> Path:
@@ -62,8 +73,6 @@ class Run:
 
         https://ui.perfetto.dev shows it. The run must have been made with trace=True.
         """
-        from labkit.virtual import trace
-
         return trace.save(self, path)
 
     def expect_results(self, want, what: str = "the sum", rtol: float | None = None) -> None:
@@ -82,17 +91,22 @@ class Run:
                 wrong[rank] = str(error).lstrip(": ")
         asked = [rank for rank, right in enumerate(wants) if right is not None]
         expect(not wrong, self._wrong(what, wrong, [rank for rank in asked if rank not in wrong]))
-        where = "on every rank" if len(asked) == self.ranks > 1 else f"on {_ranks(asked)}" if asked else ""
-        self._right = f"{what[:1].upper()}{what[1:]} is right {where}. But " if where else ""
+        if asked:
+            self._right = f"{what[:1].upper()}{what[1:]} is right {self._on(asked)}. But "
 
     def _wrong(self, what: str, wrong: dict[int, str], right: list[int]) -> str:
         """`With 4 ranks the sum is wrong on rank 3 (it is right on ranks 0 to 2). Rank 3: expected …`"""
         if not wrong:
             return ""
         first = next(iter(wrong))
-        who = "on every rank" if len(wrong) == self.ranks > 1 else f"on {_ranks(list(wrong))}"
         but = f" (it is right on {_ranks(right)})" if right else ""
-        return f"{self.where.capitalize()} {what} is wrong {who}{but}. Rank {first}: {wrong[first]}"
+        return (
+            f"{self.where.capitalize()} {what} is wrong {self._on(list(wrong))}{but}. "
+            f"Rank {first}: {wrong[first]}"
+        )
+
+    def _on(self, ranks: list[int]) -> str:
+        return "on every rank" if len(ranks) == self.ranks > 1 else f"on {_ranks(ranks)}"
 
     def expect_sent(
         self, at_most=None, *, exactly=None, unit: float = 1, named: str = "", rounding: float = 0
@@ -118,20 +132,22 @@ class Run:
     def _count(self, did, counts, noun, does, at_most, exactly, named, slack=0.0) -> None:
         if (at_most is None) == (exactly is None):
             raise LabError("Say either at_most=… or exactly=…")
-        given = exactly if at_most is None else at_most
-        wants = self._by_rank(given, "exactly") if isinstance(given, Sequence) else [given] * len(counts)
-        over = [got - want for got, want in zip(counts, wants, strict=True)]
-        off = over if exactly is None else [abs(one) for one in over]
-        worst = max(range(len(off)), key=off.__getitem__)
-        who = self._who(counts, worst)
+        limits = exactly if at_most is None else at_most
+        wants = self._by_rank(limits, "exactly") if isinstance(limits, Sequence) else [limits] * len(counts)
+        off = [got - want for got, want in zip(counts, wants, strict=True)]
+        if exactly is not None:
+            off = [abs(difference) for difference in off]
+        worst = off.index(max(off))
         limit = _number(wants[worst], noun)
         rule = f"{limit} are enough" if exactly is None else f"it should be {limit}"
         rule = f"{named} {does} {limit}" if named else rule
         where = self.where if self._right else self.where.capitalize()
-        sentence = f"{self._right}{where} {who} {did} {_counted(counts[worst], noun)}; {rule}."
+        number = _number(counts[worst], noun)
+        amount = f"{number} {noun.removesuffix('s')}" if number == "1" else f"{number} {noun}"
+        sentence = f"{self._right}{where} {self._subject(counts, worst)} {did} {amount}; {rule}."
         expect(off[worst] <= slack + 1e-9 * max(1.0, abs(wants[worst])), sentence)
 
-    def _who(self, counts, worst: int) -> str:
+    def _subject(self, counts, worst: int) -> str:
         if len(counts) != self.ranks:
             return "it"
         if self.ranks == 1:
@@ -145,6 +161,60 @@ class Run:
         if len(values) != self.ranks:
             raise LabError(f"{where} got a list of {len(values)} for {self.ranks} ranks: it goes by rank.")
         return list(values)
+
+
+class by_rank:
+    """An argument of which rank r gets the r-th: `cluster.run(fn, by_rank(vectors))`."""
+
+    def __init__(self, values: Sequence):
+        if isinstance(values, str) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+            raise LabError(f"by_rank takes a list with one value per rank, not {type(values).__name__}.")
+        self.values = values
+
+
+def check_arguments(arguments: list, size: int) -> None:
+    """An error where a by_rank does not hold one value for each of `size` ranks."""
+    for argument in arguments:
+        if isinstance(argument, by_rank) and len(argument.values) != size:
+            count = len(argument.values)
+            raise LabError(f"by_rank holds {counted(count, 'value')}, but the cluster has {size} ranks.")
+
+
+def copies(args: tuple, kwargs: dict, rank: int) -> tuple[list, dict]:
+    """Rank `rank`'s own arguments. What cannot change is not copied: numbers, text, read-only arrays."""
+    kept: dict[int, object] = {}  # id -> copy: an array that was given twice stays one array
+    own_args = [_copy(_pick(value, rank), kept) for value in args]
+    own_kwargs = {name: _copy(_pick(value, rank), kept) for name, value in kwargs.items()}
+    return own_args, own_kwargs
+
+
+def _pick(value: object, rank: int) -> object:
+    return value.values[rank] if isinstance(value, by_rank) else value
+
+
+def _copy(value: object, kept: dict[int, object]) -> object:
+    if value is None or isinstance(value, int | float | str | bytes | ModuleType) or _constant(value):
+        return value
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        if id(value) not in kept:
+            kept[id(value)] = value.copy()
+        return kept[id(value)]
+    try:
+        return copy.deepcopy(value, kept)
+    except Exception as error:
+        raise LabError(
+            f"An argument of type {type(value).__name__} cannot be copied, and every rank gets its own: "
+            f"{error}. Make it inside the function."
+        ) from error
+
+
+def _constant(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.writeable and value.base is None
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 rank`, `4 ranks`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _same(got, want, rtol: float | None) -> None:
@@ -164,19 +234,16 @@ def _ranks(ranks: list[int]) -> str:
         return f"rank {ranks[0]}"
     if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
         return f"ranks {ranks[0]} to {ranks[-1]}"
-    named = [str(rank) for rank in ranks[:3]] + [f"{len(ranks) - 3} others"] * (len(ranks) > 3)
-    return f"ranks {', '.join(named[:-1])} and {named[-1]}"
-
-
-def _counted(value: float, noun: str) -> str:
-    number = _number(value, noun)
-    return f"{number} {noun[:-1] if number == '1' else noun}"
+    names = [str(rank) for rank in ranks[:3]]
+    if len(ranks) > 3:
+        names.append(f"{len(ranks) - 3} others")
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _number(value: float, noun: str) -> str:
-    return (
-        f"{value:.2f}" if noun == "vectors" else f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-    )
+    if noun == "vectors":
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
 
 
 def _bytes(count: float) -> str:

@@ -1,5 +1,10 @@
 """Messages: what they cost, which receive they meet, and what they carry. MPI's rules of matching.
 
+    Transport    the wires of one run
+    Channel      one direction between two ranks in one communicator
+    Port         a rank's or a network card's way out or in
+    Departure    the sender's side of a rendezvous
+
 Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order in which
 they were sent, receives in the order in which they were posted. A receive from ANY_SOURCE takes what has
 arrived first.
@@ -18,25 +23,28 @@ from collections import deque
 from functools import partial
 
 from labkit.virtual import explain
-from labkit.virtual.channels import Channel, Departure, Port
-from labkit.virtual.engine import Engine
-from labkit.virtual.lanes import Lane, Receive
-from labkit.virtual.machine import Machine
+from labkit.virtual.engine import Engine, Lane, Receive, State
+from labkit.virtual.loggp import Link, Machine
+from labkit.virtual.matching import Ledger
 
 ANY = -2  # inside this package: any source, any tag
 MANY = 64  # messages that wait in one channel: from here on a deque is faster than a list, and worth its size
 
 
 class Transport:
-    """The wires of one run."""
+    """The wires of one run. local: each rank's number on its node. ledger: of the run's collectives."""
 
     def __init__(self, engine: Engine, machine: Machine, local: list[int]):
-        self.engine, self.machine = engine, machine
-        self.inside, self.between = machine.inside, machine.between
-        self.eager, self.handshake = machine.eager, machine.handshake
-        self.order = 0  # receives that have been posted and had to wait
+        self.engine = engine
+        self.ledger = Ledger()
+        self.inside = machine.inside
+        self.between = machine.between
+        self.eager = machine.eager
+        self.handshake = machine.handshake
         self.look = max(machine.inside.overhead, 1e-7)  # seconds of a Test or Iprobe that finds nothing
-        states, full = engine.states, machine.duplex == "full"
+        self.order = 0  # receives that have been posted and had to wait
+        states = engine.states
+        full = machine.duplex == "full"
         self.card = [state.node * machine.nics + local[state.rank] % machine.nics for state in states]
         # Inside a node every rank has its own ports; between nodes those of a card share one, out and in.
         self.out = [Port() for _ in states]
@@ -47,33 +55,36 @@ class Transport:
     @property
     def links(self) -> dict[int, tuple[int, float]]:
         """source * ranks + dest -> (messages, bytes)."""
-        found: dict[int, tuple[int, float]] = {}
+        counts: dict[int, tuple[int, float]] = {}
         ranks = len(self.engine.states)
-        for channel in (one for state in self.engine.states for one in state.outgoing):
-            if channel.messages:
-                key = channel.source.rank * ranks + channel.dest.rank
-                messages, nbytes = found.get(key, (0, 0))
-                found[key] = messages + channel.messages, nbytes + channel.nbytes
-        return found
+        for state in self.engine.states:
+            for channel in state.outgoing:
+                if channel.messages:
+                    key = channel.source.rank * ranks + channel.dest.rank
+                    messages, nbytes = counts.get(key, (0, 0))
+                    counts[key] = messages + channel.messages, nbytes + channel.nbytes
+        return counts
 
     def channel(self, context: int, source: int, dest: int) -> Channel:
         """From rank `source` to rank `dest` of the world."""
-        states = self.engine.states
-        a, b = states[source], states[dest]
-        found = b.incoming.get((context, source))
-        if found is None:
-            if a.node == b.node:
-                found = Channel(context, a, b, self.inside, self.out[source], self.into[dest])
-            else:
-                ports = self.card_out[self.card[source]], self.card_in[self.card[dest]]
-                found = Channel(context, a, b, self.between, *ports)
-            b.incoming[context, source] = found
-            a.outgoing.append(found)
-        return found
+        sender = self.engine.states[source]
+        receiver = self.engine.states[dest]
+        channel = receiver.incoming.get((context, source))
+        if channel is None:
+            link, out, into = self.inside, self.out[source], self.into[dest]
+            if sender.node != receiver.node:
+                link = self.between
+                out, into = self.card_out[self.card[source]], self.card_in[self.card[dest]]
+            channel = Channel(context, sender, receiver, link, out, into)
+            receiver.incoming[context, source] = channel
+            sender.outgoing.append(channel)
+        return channel
 
     def transfer(self, channel: Channel, size: float, ready: float) -> tuple[float, float]:
         """Take the wires for `size` bytes from `ready` on. Returns when the last has left, and arrived."""
-        out, into, latency = channel.out, channel.into, channel.latency
+        out = channel.out
+        into = channel.into
+        latency = channel.latency
         start = ready if ready > out.free else out.free
         if into.free - latency > start:
             start = into.free - latency
@@ -95,7 +106,8 @@ class Transport:
         """
         if lane.now > self.engine.time:
             lane.sync()
-        source, dest = channel.source, channel.dest
+        source = channel.source
+        dest = channel.dest
         lane.now = ready = lane.now + channel.overhead
         turn = source.last_send + 1
         if turn <= source.round:
@@ -139,13 +151,17 @@ class Transport:
         """
         if lane.now > lane.engine.time:
             lane.sync()
-        receive.into, receive.base, receive.tag, receive.channel = into, base, tag, channel
-        receive.context, receive.posted = context, lane.now
+        receive.into = into
+        receive.base = base
+        receive.tag = tag
+        receive.channel = channel
+        receive.context = context
+        receive.posted = lane.now
         state = lane.state
         if channel is None or state.careful:
-            found = self.take_arrived(lane, channel, tag, context)
-            if found is not None:
-                self._meet(*found, receive)
+            arrival = self.take_arrived(lane, channel, tag, context)
+            if arrival is not None:
+                self._meet(*arrival, receive)
                 return True
         elif channel.mail:
             message = channel.mail[0]
@@ -155,11 +171,13 @@ class Transport:
                 message = _first_message(channel.mail, tag)
             if message is not None:
                 if message[6] is None:
-                    receive.message, receive.arrive = message, message[1]
+                    receive.message = message
+                    receive.arrive = message[1]
                 else:
                     self._meet(channel, message, receive)
                 return True
-        receive.message, receive.waiter = None, lane if receive is lane else None
+        receive.message = None
+        receive.waiter = lane if receive is lane else None
         self.order += 1
         receive.order = self.order
         (state.wild if channel is None else channel.posted).append(receive)
@@ -167,8 +185,10 @@ class Transport:
 
     def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
         """Message and receive have met: a rendezvous now moves its bytes, a waiting rank goes on."""
-        receive.message, receive.channel = message, channel
-        arrive, departure = message[1], message[6]
+        receive.message = message
+        receive.channel = channel
+        arrive = message[1]
+        departure = message[6]
         if departure is not None:
             both = departure.ready if departure.ready > receive.posted else receive.posted
             departure.done, arrive = self.transfer(channel, message[3], both + self.handshake)
@@ -182,8 +202,10 @@ class Transport:
 
     def finish(self, lane: Lane, receive: Receive) -> tuple:
         """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
-        message, state = receive.message, lane.state
-        arrive, now = receive.arrive, lane.now
+        message = receive.message
+        state = lane.state
+        arrive = receive.arrive
+        now = lane.now
         lane.now = (arrive if arrive > now else now) + receive.channel.overhead
         turn = (state.last_recv if state.last_recv > receive.base else receive.base) + 1
         if turn < message[2]:
@@ -199,11 +221,12 @@ class Transport:
 
     def be_careful(self, lane: Lane) -> None:
         """From now on its rank matches messages as they arrive, those on their way too."""
-        lane.state.careful, there = True, []
+        lane.state.careful = True
+        underway = []  # (envelope, source, channel, message)
         for channel in lane.state.incoming.values():
-            there += [(message[1], channel.source.rank, channel, message) for message in channel.mail]
+            underway += [(message[1], channel.source.rank, channel, message) for message in channel.mail]
             channel.mail = []
-        for envelope, _, channel, message in sorted(there, key=lambda one: one[:2]):
+        for envelope, _, channel, message in sorted(underway, key=lambda entry: entry[:2]):
             if envelope <= lane.now:
                 lane.state.arrivals.append((channel, message))
             else:
@@ -213,8 +236,8 @@ class Transport:
         """The place in its rank's `arrivals` of the message that such a receive would take now: the first."""
         if not lane.state.careful:
             self.be_careful(lane)
-        for place, (where, message) in enumerate(lane.state.arrivals):
-            right = where.context == context if channel is None else where is channel
+        for place, (way, message) in enumerate(lane.state.arrivals):
+            right = way.context == context if channel is None else way is channel
             if right and (tag == ANY or tag == message[0]):
                 return place
         return None
@@ -227,19 +250,67 @@ class Transport:
     def _arrive(self, channel: Channel, message: tuple, time: float) -> None:
         """The header of `message` reaches a careful rank: the first receive posted for it takes it."""
         state = channel.dest
-        takers = [one for one in channel.posted if one.tag in (ANY, message[0])]
-        takers += [
-            one for one in state.wild if one.context == channel.context and one.tag in (ANY, message[0])
-        ]
+        receives = channel.posted + [wild for wild in state.wild if wild.context == channel.context]
+        takers = [receive for receive in receives if receive.tag in (ANY, message[0])]
         if takers:
-            first = min(takers, key=lambda one: one.order)
+            first = min(takers, key=lambda receive: receive.order)
             (state.wild if first.channel is None else channel.posted).remove(first)
             self._meet(channel, message, first)
             return
         state.arrivals.append((channel, message))
-        watchers, state.watchers = state.watchers, []
+        watchers = state.watchers
+        state.watchers = []
         for lane in watchers:
             lane.wake(time)
+
+
+class Channel:
+    """One direction between two ranks in one communicator (`context`), with its link's numbers and ports.
+
+    mail: messages that no receive has taken; posted: receives that no message has reached.
+    """
+
+    __slots__ = (
+        "bandwidth", "context", "dest", "gap", "into", "latency", "mail", "messages", "nbytes", "out",
+        "overhead", "posted", "source",
+    )  # fmt: skip
+
+    def __init__(self, context: int, source: State, dest: State, link: Link, out: Port, into: Port):
+        self.context = context
+        self.source = source
+        self.dest = dest
+        self.out = out
+        self.into = into
+        self.latency = link.latency
+        self.bandwidth = link.bandwidth
+        self.overhead = link.overhead
+        self.gap = link.gap
+        self.mail = []
+        self.posted = []
+        self.messages = self.nbytes = 0
+
+
+class Port:
+    """A rank's or a network card's way out or in. free: seconds, when its last message has passed."""
+
+    __slots__ = ("free",)
+
+    def __init__(self):
+        self.free = 0.0
+
+
+class Departure:
+    """The sender's side of a rendezvous. done: when its buffer is free again, None until that is known.
+
+    ready: when the sender was. waiter: who is to be woken when it is done.
+    """
+
+    __slots__ = ("done", "ready", "waiter")
+
+    def __init__(self, ready: float):
+        self.ready = ready
+        self.done: float | None = None
+        self.waiter: Lane | None = None
 
 
 def _first_message(mail, tag: int) -> tuple | None:

@@ -1,0 +1,90 @@
+"""`python -m authoring VERB …`: the generator, a new lab, reset and solve, the tour."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from labkit import labfile
+from labkit.errors import LabError
+
+from authoring import generate, learner, skeleton, tour
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["tour"]:
+        return tour.main(words[1:])
+    options = _parser().parse_args(words)
+    try:
+        return options.call(options)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="authoring", description="How labs are made and begun afresh.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    labs = verbs.add_parser("labs", help="write the learner's files and the README's table from solutions/")
+    labs.add_argument("lab", nargs="*", help="only these labs (number or stem)")
+    labs.add_argument(
+        "--check", action="store_true", help="write nothing; name what is out of date, status 1"
+    )
+    labs.set_defaults(call=_labs)
+
+    new = verbs.add_parser("new", help="begin a new lab")
+    new.add_argument("lab", help="its stem, such as 66_my_topic")
+    new.set_defaults(call=_new)
+
+    reset = verbs.add_parser("reset", help="begin a lab afresh; what you wrote is set aside")
+    reset.add_argument("lab", help="number or stem")
+    reset.set_defaults(call=_reset)
+
+    solve = verbs.add_parser("solve", help="put the answer of one exercise into your notebook")
+    solve.add_argument("lab", help="number or stem")
+    solve.add_argument("exercise", help="such as 40.1")
+    solve.set_defaults(call=_solve)
+
+    verbs.add_parser("tour", help="run every solved lab and write a report")
+    return parser
+
+
+def _labs(options: argparse.Namespace) -> int:
+    only = [labfile.find(lab) for lab in options.lab]
+    stale = generate.write_all(check=options.check, only=only)
+    if not options.check:
+        print(f"{len(labfile.stems())} labs; written: {', '.join(stale) or 'nothing, all was up to date'}")
+        return 0
+    if stale:
+        print(
+            f"Out of date or without a source: {', '.join(stale)}. `make labs` writes them.", file=sys.stderr
+        )
+    return 1 if stale else 0
+
+
+def _new(options: argparse.Namespace) -> int:
+    skeleton.new(options.lab)
+    return 0
+
+
+def _reset(options: argparse.Namespace) -> int:
+    learner.reset(options.lab)
+    return 0
+
+
+def _solve(options: argparse.Namespace) -> int:
+    learner.solve(options.lab, options.exercise)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

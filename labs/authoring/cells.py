@@ -1,0 +1,116 @@
+"""From the source's cells to the learner's: a stub for each answer, `...` for each prediction."""
+
+from __future__ import annotations
+
+import ast
+
+from labkit.labfile import replaced
+
+from authoring.cell import Cell
+from authoring.rules import BEGIN, END, is_marked
+from authoring.source import Lab
+
+
+def learner_cells(lab: Lab) -> list[Cell]:
+    """The cells as the learner gets them."""
+    texts = [
+        cell.source if cell.kind == "markdown" else stub(lab, place) for place, cell in enumerate(lab.cells)
+    ]
+    return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]
+
+
+def solved_cells(lab: Lab) -> list[Cell]:
+    """The cells with their answers and without marks."""
+    return [Cell(cell.kind, solved(cell), cell.line, cell.tags) for cell in lab.cells]
+
+
+def stub(lab: Lab, position: int) -> str:
+    """The learner's text of the code cell at `position`. Raises LabError by file and line."""
+    cell = lab.cells[position]
+    return _without_predictions(
+        lab, cell, _without_answers(lab, cell, position) if is_marked(cell) else cell.source
+    )
+
+
+def solved(cell: Cell) -> str:
+    """The solved text of a cell: the answer stays, its marks go."""
+    return "\n".join(line for line in cell.source.splitlines() if line.strip() not in (BEGIN, END))
+
+
+def _without_answers(lab: Lab, cell: Cell, position: int) -> str:
+    exercise = next(one for one in lab.exercises if position in one.answers)
+    sentence = f"exercise {exercise.number}: {exercise.title}".replace("\\", "\\\\").replace('"', '\\"')
+    stub_line = f'raise NotImplementedError("{sentence}")'
+    lines = cell.source.splitlines()
+    for first, last, indent in reversed(_blocks(lab, cell)):
+        lines[first : last + 1] = [indent + stub_line]
+    try:
+        tree = ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        what = f"without the answer this cell is not Python any more: {error.msg} (its line {error.lineno})."
+        raise lab.wrong(cell.line, what) from None
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for number, line in enumerate(lines, 1):
+        inside = any(one.lineno < number <= one.end_lineno for one in functions)
+        if line.strip() == stub_line and not inside:
+            raise lab.wrong(
+                cell.line, "an answer stands outside of a function: its stub would fail before it is called."
+            )
+    return "\n".join(lines)
+
+
+def _blocks(lab: Lab, cell: Cell) -> list[tuple[int, int, str]]:
+    """(first line, last line, indent) of each answer with its marks, counted from 0 in the cell."""
+    found, opened = [], None
+    for number, line in enumerate(cell.source.splitlines()):
+        mark, indent = line.strip(), line[: len(line) - len(line.lstrip())]
+        if mark not in (BEGIN, END):
+            if BEGIN in line or END in line:
+                raise lab.wrong(
+                    cell.line + number, f"a mark is alone on its line, exactly `{BEGIN}` or `{END}`."
+                )
+            continue
+        if (mark == BEGIN) != (opened is None):
+            raise lab.wrong(
+                cell.line + number, f"`{mark}` without its partner; marks come in pairs, never nested."
+            )
+        if mark == BEGIN:
+            opened = (number, indent)
+            continue
+        if indent != opened[1]:
+            raise lab.wrong(cell.line + number, f"`{END}` has another indent than its `{BEGIN}`.")
+        if number == opened[0] + 1:
+            raise lab.wrong(cell.line + number, "there is no answer between these marks.")
+        found.append((opened[0], number, indent))
+        opened = None
+    if opened is not None:
+        raise lab.wrong(cell.line + opened[0], f"`{BEGIN}` is never closed by `{END}`.")
+    return found
+
+
+def _without_predictions(lab: Lab, cell: Cell, text: str) -> str:
+    numbers = [exercise.number for exercise in lab.exercises]
+    tree = ast.parse(text)
+    top = [node.value for node in tree.body if isinstance(node, ast.Expr)]
+    values = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "predict"):
+            continue
+        line = cell.line + node.lineno - 1
+        if node not in top:
+            raise lab.wrong(line, "predict(…) stands at the top level of its cell, a statement of its own.")
+        if (
+            len(node.args) != 1
+            or not isinstance(node.args[0], ast.Constant)
+            or node.args[0].value not in numbers
+        ):
+            raise lab.wrong(
+                line, f"predict(…) begins with the number of an exercise here: {', '.join(numbers)}."
+            )
+        for keyword in node.keywords:
+            try:
+                ast.literal_eval(keyword.value)
+            except ValueError:
+                raise lab.wrong(line, f"predict(…, {keyword.arg}=…): the value is a literal.") from None
+            values.append((keyword.value, "..."))
+    return replaced(text, values)

@@ -1,0 +1,117 @@
+"""The generator: from solutions/NN_name.py to the learner's script and notebook and the solved notebook.
+
+A rebuild changes no byte. What a learner wrote is set aside before it is overwritten (labkit.copies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from labkit import copies, labfile, paths
+from labkit.errors import LabError
+
+from authoring import batch
+from authoring.cells import learner_cells, solved_cells
+from authoring.notebooks import notebook, script_text
+from authoring.source import Lab
+
+TABLE_BEGIN, TABLE_END = "<!-- labs:begin -->", "<!-- labs:end -->"
+
+
+def load(stem: str, root: Path | None = None) -> Lab:
+    """The lab's source, read and checked."""
+    return Lab((root or paths.root()) / "solutions" / f"{stem}.py")
+
+
+def outputs(lab: Lab) -> dict[str, str]:
+    """Path inside the checkout -> text, for the files generated from a lab: three, and its batch script."""
+    learner = learner_cells(lab)
+    script = script_text(learner)
+    return {
+        f"labs/{lab.stem}.py": script,
+        f"notebooks/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, learner, script)),
+        f"solutions/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, solved_cells(lab))),
+        **batch.outputs(lab),
+    }
+
+
+def orphans(root: Path) -> list[str]:
+    """Generated-looking files whose source is gone."""
+    known = set(labfile.stems(root))
+    patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb", "solutions/[0-9][0-9]_*.ipynb")
+    files = [path for pattern in patterns for path in root.glob(pattern)]
+    lost = [path for path in files if path.stem not in known] + batch.orphans(root, known)
+    return sorted(str(path.relative_to(root)) for path in lost)
+
+
+def table(labs: Iterable[Lab]) -> str:
+    """The README's table of labs, from their headers."""
+    rows = ["| Lab | What you build or find | Needs | Ranks | Minutes |", "|---|---|---|---|---|"]
+    for lab in labs:
+        head = lab.header
+        link = f"[{head.number} {head.title}](notebooks/{lab.stem}.ipynb)"
+        cells = (link, head.summary, ", ".join(head.needs), str(head.ranks), str(head.minutes))
+        rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join(rows)
+
+
+def readme(root: Path, labs: Iterable[Lab]) -> str:
+    """The README's text with a fresh table between its two marks."""
+    path = root / "README.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, begin, rest = text.partition(TABLE_BEGIN + "\n")
+    _, end, after = rest.partition(TABLE_END + "\n")
+    if not begin or not end:
+        raise LabError(f"README.md needs the lines `{TABLE_BEGIN}` and, below it, `{TABLE_END}`.")
+    return f"{before}{begin}{table(labs)}\n{end}{after}"
+
+
+def write_all(root: Path | None = None, check: bool = False, only: Iterable[str] = ()) -> list[str]:
+    """Write what is not up to date and return those paths; with `check`, write nothing and return them.
+
+    `only`: stems; then the other labs and the README stay as they are. Raises LabError at the end, with all
+    that could not be generated; the rest is written by then.
+    """
+    root = root or paths.root()
+    wanted, wrong, labs, stale = list(only), [], [], []
+    for stem in wanted or labfile.stems(root):
+        try:
+            lab = load(stem, root)
+            texts = outputs(lab)
+        except LabError as error:
+            wrong.append(str(error))
+            continue
+        labs.append(lab)
+        old = {name: text for name, text in texts.items() if not _same(root / name, text)}
+        stale += old
+        if not check:
+            copies.overwrite(root, old)
+    if not wanted and not wrong:
+        stale += _finish(root, labs, check, wrong)
+    if wrong:
+        raise LabError("\n".join(wrong))
+    return stale
+
+
+def _finish(root: Path, labs: list[Lab], check: bool, wrong: list[str]) -> list[str]:
+    stale = []
+    try:
+        text = readme(root, labs)
+        if not _same(root / "README.md", text):
+            stale.append("README.md")
+            if not check:
+                (root / "README.md").write_text(text, encoding="utf-8")
+    except LabError as error:
+        wrong.append(str(error))
+    lost = orphans(root)
+    if check:
+        return stale + lost
+    for name in lost:
+        lacks = "lab with several ranks" if name.endswith(".sbatch") else "source"
+        wrong.append(f"{name} has no {lacks} in solutions/ any more: remove it or rename it.")
+    return stale
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_bytes() == text.encode()

@@ -1,0 +1,92 @@
+"""The learner's own copy of a lab: set aside before it is overwritten, begun afresh, helped by one answer."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from labkit import copies, labfile, paths
+from labkit.errors import LabError
+
+from authoring import cells as authoring_cells
+from authoring import generate
+
+
+def reset(lab: str, root: Path | None = None) -> None:
+    """Begin a lab afresh: the learner's notebook and script are set aside and written new."""
+    root = root or paths.root()
+    stem = labfile.find(lab, root)
+    texts = generate.outputs(generate.load(stem, root))
+    mine = [name for name in texts if name.startswith(("labs/", "notebooks/"))]
+    copies.overwrite(root, {name: texts[name] for name in mine})
+    print(f"Lab {stem} is fresh: {', '.join(mine)}")
+
+
+def solve(lab: str, exercise: str, root: Path | None = None) -> None:
+    """Put the answer of one exercise into the learner's notebook and script; every other cell stays."""
+    import nbformat
+
+    root = root or paths.root()
+    source = generate.load(labfile.find(lab, root), root)
+    chosen = next((one for one in source.exercises if one.number == str(exercise)), None)
+    if chosen is None:
+        numbers = ", ".join(one.number for one in source.exercises)
+        raise LabError(f"Lab {source.stem} has no exercise {exercise!r}; it has {numbers}.")
+    names = [f"notebooks/{source.stem}.ipynb", f"labs/{source.stem}.py"]
+    missing = [name for name in names if not (root / name).exists()]
+    if missing:
+        raise LabError(f"{missing[0]} is missing: `make reset LAB={source.stem[:2]}` writes it.")
+    book = nbformat.read(root / names[0], as_version=4)
+    script = (root / names[1]).read_text(encoding="utf-8")
+    for position in chosen.answers:
+        answer = authoring_cells.solved(source.cells[position])
+        cell = _cell_in(book, position, answer)
+        if cell is None:
+            raise _lost(names[0], answer)
+        script = _put_in_script(script, cell.source, answer, names[1])
+        cell.source, cell.outputs, cell.execution_count = answer, [], None
+    copies.set_aside(root, names)
+    (root / names[0]).write_text(copies.notebook_text(book), encoding="utf-8")
+    (root / names[1]).write_text(script, encoding="utf-8")
+    print(f"The answer of {chosen.number} is in {names[0]}. If it is open, reload it from disk (File menu).")
+
+
+def _lost(name: str, answer: str) -> LabError:
+    functions = ", ".join(f"{one}()" for one in _functions(answer))
+    number = Path(name).stem[:2]
+    return LabError(f"{name} has no cell with {functions}. `make reset LAB={number}` begins it afresh.")
+
+
+def _functions(text: str) -> list[str]:
+    """The names of the functions and classes a cell defines; [] if it is not Python at the moment."""
+    try:
+        return [
+            node.name for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        ]
+    except SyntaxError:
+        return []
+
+
+def _cell_in(book, position: int, answer: str):
+    """The learner's cell for an answer: by its id, else by the function that it defines."""
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    by_id = [cell for cell in code if cell.id == f"cell-{position + 1:02d}"]
+    wanted = set(_functions(answer))
+    by_name = [cell for cell in code if wanted & set(_functions(cell.source))]
+    return next(iter(by_id or by_name), None)
+
+
+def _put_in_script(script: str, old: str, answer: str, name: str) -> str:
+    """The script with the answer in the cell that reads as the notebook's or defines the same function."""
+    import jupytext
+
+    book = jupytext.reads(script, fmt="py:percent")
+    wanted = set(_functions(answer))
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    same = [cell for cell in code if cell.source.strip() == old.strip()]
+    chosen = same or [cell for cell in code if wanted & set(_functions(cell.source))]
+    if not chosen:
+        raise _lost(name, answer)
+    chosen[0].source = answer
+    book.metadata = {"jupytext": copies.FILTERS}
+    return jupytext.writes(book, fmt="py:percent")

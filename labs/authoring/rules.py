@@ -1,0 +1,119 @@
+"""The rules of form that a lab's exercises are held to; what breaks one is named by file and line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Protocol
+
+from labkit.errors import LabError
+from labkit.labfile import HEADING, Exercise, exercises_in
+
+from authoring.cell import Cell
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+_ANY_HEADING = re.compile(r"#+\s*Exercise\b", re.IGNORECASE)
+
+
+class Source(Protocol):
+    """What the rules need to know of a lab: authoring.source.Lab has it."""
+
+    stem: str
+    cells: list[Cell]
+
+    def wrong(self, line: int, sentence: str) -> LabError: ...
+
+    def tree(self, cell: Cell) -> ast.Module: ...
+
+
+def collect(lab: Source) -> list[Exercise]:
+    """The lab's exercises with the positions of their cells. Raises LabError by file and line."""
+    found: list[Exercise] = []
+    for position, cell in enumerate(lab.cells):
+        if cell.kind == "markdown":
+            found += _headings(lab, position, cell)
+            continue
+        if is_marked(cell):
+            if not found:
+                raise lab.wrong(cell.line, "an answer stands above the first `### Exercise` heading.")
+            if found[-1].check is not None:
+                raise lab.wrong(
+                    cell.line, f"an answer stands below the check of exercise {found[-1].number}."
+                )
+            found[-1].answers.append(position)
+        for number, line in _checks_in(lab.tree(cell)):
+            _take_check(lab, found, number, position, cell.line + line - 1)
+    for count, exercise in enumerate(found, 1):
+        _hold_to_rules(lab, exercise, f"{lab.stem[:2]}.{count}")
+    return found
+
+
+def is_marked(cell: Cell) -> bool:
+    """Whether the cell holds a mark of an answer."""
+    return BEGIN in cell.source or END in cell.source
+
+
+def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
+    lines = cell.source.splitlines()
+    for number, text in enumerate(lines, cell.line):
+        if _ANY_HEADING.match(text) and not HEADING.match(text):
+            wanted = f"### Exercise {lab.stem[:2]}.1 · Title"
+            raise lab.wrong(number, f"a heading of an exercise reads `{wanted}`; this is {text!r}.")
+        if BEGIN in text or END in text:
+            raise lab.wrong(number, "a mark of an answer stands in prose.")
+    found = exercises_in(cell.source)
+    if len(found) > 1:
+        raise lab.wrong(cell.line, "two exercises share one cell; give each its own.")
+    for exercise in found:
+        above = next(count for count, text in enumerate(lines) if HEADING.match(text))
+        exercise.cell, exercise.line = position, cell.line + above
+    return found
+
+
+def _checks_in(tree: ast.Module) -> list[tuple[str, int]]:
+    """(exercise, line) of each `with check("40.1"):` in a cell."""
+    calls = [
+        item.context_expr for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items
+    ]
+    return [(str(call.args[0].value), call.lineno) for call in calls if _is_check(call)]
+
+
+def _is_check(call: ast.expr) -> bool:
+    named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
+    return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
+
+
+def _take_check(lab: Source, found: list[Exercise], number: str, position: int, line: int) -> None:
+    if not found or found[-1].number != number:
+        above = f"exercise {found[-1].number}" if found else "no exercise"
+        raise lab.wrong(line, f"check({number!r}) stands under the heading of {above}.")
+    exercise = found[-1]
+    if exercise.check is not None:
+        raise lab.wrong(line, f"exercise {number} has two checks; make it one.")
+    if not exercise.answers:
+        raise lab.wrong(
+            line, f"exercise {number} has a check, but no answer between `{BEGIN}` and `{END}` above it."
+        )
+    if position in exercise.answers:
+        raise lab.wrong(line, f"the check of exercise {number} has a cell of its own, below the answer's.")
+    exercise.check = position
+
+
+def _hold_to_rules(lab: Source, exercise: Exercise, expected: str) -> None:
+    line, number = exercise.line, exercise.number
+    if number != expected:
+        raise lab.wrong(line, f"exercises are numbered in order: expected {expected}, found {number}.")
+    if not exercise.answers:
+        raise lab.wrong(line, f"exercise {number} has no answer between `{BEGIN}` and `{END}`.")
+    if exercise.check is None:
+        raise lab.wrong(line, f'exercise {number} has no check: add a cell `with check("{number}"):`.')
+    if not 2 <= len(exercise.hints) <= 4:
+        form = "`<details><summary>Hint 1: …</summary>`, an empty line, text, an empty line, `</details>`"
+        count = len(exercise.hints)
+        raise lab.wrong(
+            line,
+            f"exercise {number} needs 2 to 4 hints below its text, and {count} were found. One is {form}.",
+        )
+    for count, (title, text) in enumerate(exercise.hints, 1):
+        if not title.startswith(f"Hint {count}: ") or not text:
+            raise lab.wrong(line, f"hint {count} of exercise {number} is empty or misnumbered: {title!r}.")

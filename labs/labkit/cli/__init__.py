@@ -1,0 +1,10 @@
+"""The learner's commands: `python -m labkit VERB …`, which the Makefile calls.
+
+| name | what it is |
+|---|---|
+| `main` | runs one verb: run, submit, results, scaling, trace, progress, doctor |
+"""
+
+from labkit.cli.verbs import main
+
+__all__ = ["main"]

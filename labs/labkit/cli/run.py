@@ -1,0 +1,61 @@
+"""`make run LAB=40 NP=4`: a lab's script as plain Python or under mpiexec, with other parameters if asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from labkit import copies, labfile, launch, paths, world
+from labkit.cli.settings import add_set
+from labkit.errors import LabError
+
+PATIENCE = 10.0  # seconds that mpiexec gets to end its ranks itself
+
+
+def add_verb(verbs) -> None:
+    """Add `run` to labkit's parser."""
+    parser = verbs.add_parser("run", help="run a lab's script")
+    parser.add_argument("lab", help="number or stem")
+    parser.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
+    add_set(parser)
+    parser.add_argument("--solved", action="store_true", help="the solved lab")
+    parser.set_defaults(call=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    return run(options.lab, ranks=options.np, settings=options.set, solved=options.solved)
+
+
+def run(lab: str, ranks: int = 1, settings: Sequence[str] = (), solved: bool = False) -> int:
+    """Run the learner's script (or the solved one) on that many ranks. Returns its exit status.
+
+    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130.
+    """
+    if ranks < 1:
+        raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
+    stem = labfile.find(lab)
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    if not path.exists():
+        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
+    env = dict(os.environ)
+    if solved:
+        env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
+    if ranks > 1:
+        # Ranks share the cores: more threads than cores only get into each other's way.
+        for name in launch.THREAD_VARIABLES:
+            env.setdefault(name, str(max(1, world.cores() // ranks)))
+    values = dict(labfile.read_setting(text) for text in settings)
+    with copies.with_parameters(path, values) as script:
+        command = [*_launcher(ranks), sys.executable, str(script)]
+        ended = launch.run_to_end(command, env=env, cwd=paths.root(), patience=PATIENCE)
+    return 130 if ended.cause == "SIGINT" else ended.status
+
+
+def _launcher(ranks: int) -> list[str]:
+    """The command that starts so many ranks here; [] for one rank, which is plain Python."""
+    if ranks == 1:
+        return []
+    mpiexec = launch.mpiexec()
+    return [mpiexec, *launch.launcher_options(mpiexec, "plain", ranks=ranks)]

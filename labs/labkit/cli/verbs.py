@@ -1,0 +1,46 @@
+"""The verbs behind the Makefile. Those with options of their own have modules of their own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from labkit import paths
+from labkit.cli import doctor, jobs, run, trace
+from labkit.errors import LabError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.call(options)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="labkit", description="The labs' own commands; `make help` lists them."
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    run.add_verb(verbs)
+    jobs.add_verbs(verbs)
+    trace.add_verb(verbs)
+    verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
+    doctor.add_verb(verbs)
+    return parser
+
+
+def _progress(options: argparse.Namespace) -> int:
+    from labkit import checks
+
+    checks.show(paths.root())
+    return 0

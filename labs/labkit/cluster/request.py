@@ -1,0 +1,186 @@
+"""What a batch job is asked for, checked before Slurm hears of it: a mistake costs no time in the queue."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from labkit import labfile, paths, world
+from labkit.cluster import job as cluster_job
+from labkit.cluster import sites, slurm
+from labkit.cluster.job import Job
+from labkit.errors import LabError
+
+# What a notebook's kernel and make leave in the environment; a job is neither.
+_NOT_FOR_JOBS = (
+    "JPY_SESSION_NAME", "JPY_PARENT_PID", "FORCE_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL",
+    "SOLVED", "SET", "SBATCH_EXPORT",
+)  # fmt: skip
+# How a client finds its Slurm. The rest of SLURM_* is of the job in which this process may run itself.
+_FOR_CLIENTS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A lab's batch script with all that does not change with the number of nodes."""
+
+    stem: str
+    site: str
+    client: slurm.Client
+    options: tuple[str, ...]
+    settings: Mapping[str, object]
+    solved: bool
+
+    @classmethod
+    def checked(
+        cls,
+        lab,
+        nodes,
+        ranks_per_node,
+        site,
+        settings: Mapping[str, object],
+        solved: bool,
+        least: int | None = None,
+    ) -> Request:
+        """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the fewest."""
+        stem = labfile.find(lab)
+        script = paths.root() / "slurm" / f"{stem}.sbatch"
+        if not script.exists():
+            raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
+        if (nodes if least is None else least) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
+            raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
+        text = setting_text(stem, settings, solved)
+        if site is None:
+            _no_site()
+        known = sites.load(site)
+        env = environment(os.environ, known, site, text, solved)
+        client = slurm.at(site)
+        options = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
+        _check_nodes(nodes, known, options, client)
+        if ranks_per_node is not None:
+            options.append(f"--ntasks-per-node={ranks_per_node}")
+        return cls(stem, site, slurm.Client(client.folder, env), tuple(options), dict(settings), solved)
+
+    def send(self, nodes: int, study: str | None = None) -> Job:
+        """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
+        home = paths.home().resolve()
+        learners = slurm.learners_home()
+        (home / "jobs").mkdir(exist_ok=True)
+        # With the time: a cluster that starts afresh numbers its jobs afresh, and nothing is overwritten.
+        name = f"{self.stem}-%j-{datetime.now():%Y%m%d-%H%M%S}.out"
+        pattern = f"{str(home / 'jobs').replace('%', '%%')}/{name}"
+        named = [f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
+        submitted = cluster_job.now()
+        with _interrupts_held():  # no Ctrl-C between Slurm's taking the job and its being written down
+            number = self.client.submit("--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch")
+            folder = self.client.folder
+            job = Job(
+                number=number,
+                lab=self.stem,
+                site=self.site,
+                nodes=nodes,
+                ranks=None,
+                submitted=submitted,
+                file=str(home / "jobs" / name.replace("%j", number)),
+                home=str(learners / "solved" if self.solved else learners),
+                settings=dict(self.settings),
+                solved=self.solved,
+                study=study,
+                commands=str(folder) if folder else None,
+            )
+            try:
+                job.ranks = job.status().ranks
+            finally:
+                cluster_job.remember(job)
+        return job
+
+
+def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
+    """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    if not path.exists():
+        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
+    if settings:
+        labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
+    return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())
+
+
+def _value_text(value: object) -> str:
+    """A word stands for itself; a word that looks like a number, and all else, as Python writes it."""
+    if not isinstance(value, str):
+        return repr(value)
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return repr(value)
+
+
+def environment(
+    own: Mapping[str, str], known: Mapping[str, str], site: str, settings: str, solved: bool
+) -> dict[str, str]:
+    """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh reads."""
+    kept = {name: own[name] for name in _FOR_CLIENTS if name in own}
+    env = world.clean(sites.without_other_site(site, own))
+    env = {name: value for name, value in env.items() if name not in _NOT_FOR_JOBS}
+    if env.get("MPLBACKEND", "").startswith("module:"):  # a notebook's; in a job there is none
+        del env["MPLBACKEND"]
+    env = {name: value for name, value in env.items() if value or not name.startswith("SBATCH_")}
+    env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(slurm.learners_home())}
+    if settings:
+        env["SET"] = settings
+    if solved:
+        env["SOLVED"] = "1"
+    return env
+
+
+def _no_site() -> None:
+    """Nobody said which site this is: is there a Slurm at all?"""
+    slurm.at(None).partitions()  # NotHere says how to come by one
+    names = ", ".join(sites.names()) or "none"
+    raise LabError(f"Say which site this is: SITE=name. These are known: {names}. `make site` writes one.")
+
+
+def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], client: slurm.Client) -> None:
+    """LabError for too many nodes: Slurm itself lets such a job wait for ever."""
+    partitions = client.partitions()
+    names = partition_names(known, options)
+    if names:
+        fitting = [partition for partition in partitions if partition.name in names]
+    else:
+        fitting = [partition for partition in partitions if partition.default] or partitions[:1]
+    if not fitting:
+        return  # a partition that sinfo does not show: sbatch knows more
+    widest = max(fitting, key=lambda partition: partition.largest)
+    if nodes > widest.largest:
+        more = ""
+        if client.folder is not None:  # a tabletop
+            more = " `make tabletop-down`, then `make tabletop NODES=…` starts a larger one."
+        count = "1 node" if widest.largest == 1 else f"{widest.largest} nodes"
+        raise LabError(
+            f"A job in partition {widest.name} can have {count}, so NODES={nodes} will not start.{more}"
+        )
+
+
+def partition_names(known: Mapping[str, str], options: Sequence[str]) -> list[str]:
+    """The partitions that a job will ask for; [] for the default one."""
+    match = re.search(r"(?:^|\0)(?:--partition(?:=|\0)|-p\0?)([^\0]+)", "\0".join(options))
+    named = match[1] if match else known.get("SBATCH_PARTITION") or os.environ.get("SBATCH_PARTITION", "")
+    return [name for name in named.split(",") if name]
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits until the end of this block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

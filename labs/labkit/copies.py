@@ -1,0 +1,213 @@
+"""A learner's files: kept before they are overwritten, notebook and script held alike, parameters changed.
+
+Before a job, the newer of notebook and script is written to the other.
+
+JupyterLab keeps the two in step (jupytext); an editor, `git pull` or a copied file does not. What is
+overwritten is set aside first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from labkit import labfile, paths
+from labkit.errors import LabError
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+# The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of its own.
+FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
+
+
+def overwrite(root: Path, texts: dict[str, str]) -> None:
+    """Write each text to its path in the checkout. A learner's work found there is set aside first."""
+    work = [name for name in texts if (root / name).exists() and _is_work(root, name)]
+    if work:
+        set_aside(root, work)
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def set_aside(root: Path, names: list[str]) -> Path:
+    """Copy these files of the checkout to home()/set_aside/<time>/ and say so."""
+    folder = paths.home() / "set_aside" / datetime.now().strftime("%Y-%m-%d-%H%M%S-%f")
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target)
+    print(f"Set aside: {', '.join(names)} -> {_short(folder, root)}")
+    return folder
+
+
+def _short(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _is_work(root: Path, name: str) -> bool:
+    """Whether the file differs from what was generated and from what git has committed."""
+    return not _as_generated(root, name) and not _as_committed(root, name)
+
+
+def _as_generated(root: Path, name: str) -> bool:
+    path = root / name
+    if path.suffix not in (".py", ".ipynb"):
+        return False
+    keeper = path if path.suffix == ".ipynb" else root / "notebooks" / f"{path.stem}.ipynb"
+    try:
+        book = json.loads(keeper.read_text(encoding="utf-8"))
+        origin = book["metadata"]["labkit"]
+        if path.suffix == ".py":
+            return origin["script"] == digest(path.read_text(encoding="utf-8"))
+        cells = {cell["id"]: digest("".join(cell["source"])) for cell in book["cells"]}
+        return cells == origin["cells"] and not any(cell.get("outputs") for cell in book["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _as_committed(root: Path, name: str) -> bool:
+    try:
+        shown = subprocess.run(
+            ["git", "-C", str(root), "show", f"HEAD:./{name}"], capture_output=True, check=False
+        )
+    except OSError:  # no git here: then nothing is known to be committed
+        return False
+    return shown.returncode == 0 and shown.stdout == (root / name).read_bytes()
+
+
+def digest(text: str) -> str:
+    """A short fingerprint of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def with_parameters(path: Path, values: dict[str, object]) -> Iterator[Path]:
+    """The script itself, or a copy with other parameters, in a folder that every node of a cluster sees."""
+    if not values:
+        yield path
+        return
+    text = labfile.with_parameters(path.read_text(encoding="utf-8"), values)
+    with tempfile.TemporaryDirectory(dir=paths.home(), prefix="run-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text(text, encoding="utf-8")
+        yield copy
+
+
+def sync(stem: str, root: Path) -> str | None:
+    """Make labs/STEM.py and notebooks/STEM.ipynb hold the same cells; a sentence if they did not.
+
+    Raises LabError when both are missing, or when one cannot be read or written.
+    """
+    script = f"labs/{stem}.py"
+    book = f"notebooks/{stem}.ipynb"
+    there = [name for name in (script, book) if (root / name).exists()]
+    if not there:
+        raise LabError(f"{script} is missing: `make reset LAB={stem[:2]}` writes it.")
+    if len(there) == 2 and _alike((root / script).read_text(encoding="utf-8"), root / book):
+        return None
+    newer = max(there, key=lambda name: ((root / name).stat().st_mtime_ns, name == book))
+    older = book if newer == script else script
+    text = _script_of(root / book) if newer == book else _book_of(root / script, root / book)
+    if text is None:
+        return None
+    try:
+        if older in there:
+            set_aside(root, [older])
+        _replace(root / older, text)
+    except OSError as error:
+        raise LabError(
+            f"{newer} is newer than {older}, which cannot be written ({error.strerror})."
+        ) from None
+    if older not in there:
+        return f"{older} was missing: it now holds the cells of {newer}."
+    return f"{newer} is newer than {older} and wins: {older} now holds its cells."
+
+
+def _alike(script: str, book: Path) -> bool:
+    """Do the two hold the same text, cell by cell? Seen without jupytext, whose import takes a second."""
+    cells = []
+    for part in re.split(r"(?m)^(?=# %%)", script)[1:]:
+        head, _, body = part.partition("\n")
+        cells.append((re.sub(r"(?m)^# ?", "", body) if "[markdown]" in head else body).strip())
+    return cells == [_source(cell).strip() for cell in _read(book)["cells"]]
+
+
+def _read(book: Path) -> dict:
+    try:
+        content = json.loads(book.read_text(encoding="utf-8"))
+        return content | {"cells": list(content["cells"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        number = book.stem[:2]
+        raise LabError(f"{book.name} is no notebook: `make reset LAB={number}` begins it afresh.") from None
+
+
+def _source(cell: dict) -> str:
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _keys(cells) -> list[tuple[str, str]]:
+    return [(cell["cell_type"], cell["source"].strip()) for cell in cells]
+
+
+def _script_of(book: Path) -> str | None:
+    """The notebook as a percent script, as JupyterLab would save it; None if the script is that already."""
+    import jupytext
+    import nbformat
+
+    _read(book)
+    cells = nbformat.read(book, as_version=4)
+    script = book.parents[1] / "labs" / f"{book.stem}.py"
+    if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(cells.cells):
+        return None
+    cells.metadata = {"jupytext": FILTERS}
+    return jupytext.writes(cells, fmt="py:percent")
+
+
+def _book_of(script: Path, book: Path) -> str | None:
+    """The notebook with the script's cells, its outputs as jupytext matches them; None if nothing changed."""
+    import jupytext
+    import nbformat
+    from jupytext.combine import combine_inputs_with_outputs
+
+    cells = jupytext.read(script, fmt="py:percent")
+    if not book.exists():
+        return notebook_text(nbformat.v4.new_notebook(cells=cells.cells, metadata=METADATA))
+    _read(book)
+    kept = nbformat.read(book, as_version=4)
+    if _keys(kept.cells) == _keys(cells.cells):
+        return None
+    return notebook_text(combine_inputs_with_outputs(cells, kept, fmt="py:percent"))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file in one step: a job that reads it at this moment finds the old or the new one."""
+    path.parent.mkdir(exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with open(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(name, path.stat().st_mode if path.exists() else 0o644)
+    os.replace(name, path)
+
+
+def notebook_text(book) -> str:
+    """A notebook as text: sorted keys, one final newline."""
+    import nbformat
+
+    return nbformat.writes(book, version=4).rstrip("\n") + "\n"

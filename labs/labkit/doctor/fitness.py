@@ -1,0 +1,71 @@
+"""For each lab: does it run here, does it run reduced, or what does it need? From its header alone."""
+
+from __future__ import annotations
+
+from labkit.labfile import Header
+
+RUNS, REDUCED, NEEDS = "runs here", "runs reduced", "needs"
+
+
+def lacking(header: Header, report: dict) -> tuple[list[str], list[str]]:
+    """Sentences on what is missing altogether, and on what has a lesser stand-in here."""
+    missing = [_missing(need, header, report) for need in header.needs]
+    reduced = [_reduced(need, report) for need in header.needs]
+    return list(filter(None, missing)), list(filter(None, reduced))
+
+
+def judge(header: Header, report: dict) -> tuple[str, str]:
+    """(RUNS, REDUCED or NEEDS; a sentence that says how or what)."""
+    missing, reduced = lacking(header, report)
+    if missing:
+        return NEEDS, " ".join(missing)
+    if reduced:
+        return REDUCED, " ".join(reduced)
+    cores = report["machine"]["cores"]
+    gpus = len(report["gpu"]["devices"] or ())
+    if header.ranks > cores:
+        return (
+            RUNS,
+            f"{header.ranks} ranks share {_counted(cores, 'core')}: right, but slower than apart.",
+        )
+    if gpus and ("torch" in header.needs or "horovod" in header.needs):
+        return RUNS, f"On {_counted(gpus, 'GPU')}."
+    return RUNS, f"On {_counted(cores, 'core')}."
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _missing(need: str, header: Header, report: dict) -> str | None:
+    frameworks = report["horovod"]["frameworks"] or []
+    if need == "mpi" and not (report["mpi"]["version"] and report["mpi"]["launcher"]):
+        return "An MPI with mpiexec: `make setup` installs MPICH; on a cluster load the site's module."
+    if need == "mpi" and not report["versions"]["mpi4py"]:
+        return "mpi4py: `make setup` installs it."
+    if need == "horovod":
+        wanted = [name for name in ("torch", "tensorflow") if name in header.needs and name not in frameworks]
+        if not frameworks:
+            return "Horovod: `make setup` builds it."
+        if wanted:
+            return f"Horovod for {' and '.join(wanted)}: `make setup` builds it where that is installed."
+    if need in ("torch", "tensorflow") and report["threads"][need] is None:
+        name = {"torch": "PyTorch", "tensorflow": "TensorFlow"}[need]
+        installed = report["versions"][need]
+        return f"A {name} that can be imported." if installed else f"{name}: `make setup` installs it."
+    if need == "slurm" and not (report["slurm"]["job"] or report["slurm"]["controller"]):
+        return "Slurm: a login node of a cluster, or a job on it."
+    return None
+
+
+def _reduced(need: str, report: dict) -> str | None:
+    if need in ("gpu", "nccl") and not report["gpu"]["devices"]:
+        return {
+            "gpu": "No GPU: it runs on the processor.",
+            "nccl": "No GPU: other collectives stand in for NCCL.",
+        }[need]
+    if need == "gpu" and not report["libraries"]["cuda_torch"]:
+        return "There is a GPU, but this PyTorch was built for the processor."
+    if need == "nccl" and not report["libraries"]["nccl"]:
+        return "There is a GPU, but no NCCL: other collectives stand in for it."
+    return None

@@ -1,0 +1,162 @@
+"""Probes that load foreign libraries, each in a process of its own: `python -m labkit.doctor.probe NAME`.
+
+A library may print, hang, abort or clash with another; here it can do so without harm. Every finding is one
+JSON line on standard output as soon as it is known, {"key": …, "value": …}: what came before a crash is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from labkit.doctor import nvidia
+from labkit.doctor.mpi import loaded_mpi, takes_gpu_memory
+
+
+def say(key: str, value) -> None:
+    """Report one finding."""
+    print(json.dumps({"key": key, "value": value}), file=_out, flush=True)
+
+
+def numpy() -> None:
+    """Which BLAS NumPy uses, with how many threads."""
+    import numpy
+    from threadpoolctl import threadpool_info
+
+    numpy.ones((8, 8)) @ numpy.ones((8, 8))
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    texts = [f"{pool['internal_api']} {pool['version']}: {pool['num_threads']} threads" for pool in pools]
+    say("threads.blas", texts or None)
+
+
+def torch() -> None:
+    """PyTorch's threads and libraries; then Horovod's library and mpi4py beside it, as in a lab."""
+    import torch
+
+    say("threads.torch", torch.get_num_threads())
+    say("libraries.cuda_torch", torch.version.cuda or (torch.version.hip and f"HIP {torch.version.hip}"))
+    if torch.backends.cudnn.is_available():
+        number = torch.backends.cudnn.version()
+        say("libraries.cudnn", f"{number // 10000}.{number // 100 % 100}.{number % 100} (PyTorch)")
+    if torch.cuda.is_available() and torch.distributed.is_nccl_available():
+        say("libraries.nccl", ".".join(map(str, torch.cuda.nccl.version())) + " (PyTorch)")
+    if torch.backends.mkldnn.is_available():
+        version = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
+        say("onednn.torch", f"{version[1] if version else 'yes'} (PyTorch)")
+    _horovod("torch", "mpi_lib_v2")
+    _both_mpis()
+
+
+def tensorflow() -> None:
+    """TensorFlow's threads and libraries; Horovod's library for it."""
+    import tensorflow
+
+    # 0 means that TensorFlow decides: one thread per core it may use.
+    threads = tensorflow.config.threading.get_intra_op_parallelism_threads()
+    threads = threads or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0)
+    say("threads.tensorflow", threads or len(os.sched_getaffinity(0)))
+    build = tensorflow.sysconfig.get_build_info()
+    say("libraries.cuda_tensorflow", build.get("cuda_version"))
+    if build.get("cudnn_version"):
+        say("cudnn.tensorflow", f"{build['cudnn_version']} (TensorFlow)")
+    say("onednn.tensorflow", "on" if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" else "off")
+    _horovod("tensorflow", "mpi_lib")
+
+
+def mpi() -> None:
+    """Which MPI is it? MPI_Get_library_version may be called before MPI_Init, so nothing is started."""
+    banner, path = _mpi_banner()
+    say("mpi.all", banner)
+    say("mpi.files", loaded_mpi())
+    if "MVAPICH2" not in banner:  # the others want to be asked after MPI_Init, see mpi_init
+        return
+    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
+    # MVAPICH2-GDR was built from MVAPICH2's source; its tool says which of the two it is.
+    done = subprocess.run(["mpiname", "-a"], capture_output=True, text=True, timeout=5, check=False)
+    say("mpi.mpiname", done.stdout)
+
+
+def mpi_init() -> None:
+    """What MPI gives once it runs, in a job of one rank: its thread level, whether it takes GPU memory."""
+    _, path = _mpi_banner()
+    from mpi4py import MPI
+
+    level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
+    names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
+    levels = {getattr(MPI, f"THREAD_{name}"): f"MPI_THREAD_{name}" for name in names}
+    say("mpi.threads", levels[level])
+    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
+    MPI.Finalize()
+
+
+def _mpi_banner() -> tuple[str, str]:
+    """The text of MPI_Get_library_version and the library's path: by mpi4py, else by the linker's search."""
+    if importlib.util.find_spec("mpi4py"):
+        import mpi4py
+
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
+        from mpi4py import MPI
+
+        files = loaded_mpi()
+        return MPI.Get_library_version().strip("\0\n "), files[0] if files else ""
+    for name in ("libmpi.so.12", "libmpi.so.40", "libmpi.so.0", "libmpi.so"):
+        try:
+            library = ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue
+        text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+        library.MPI_Get_library_version(text, ctypes.byref(length))
+        return text.value.decode(errors="replace"), loaded_mpi()[0]
+    raise ImportError("no mpi4py, and the dynamic linker finds no libmpi")
+
+
+def _both_mpis() -> None:
+    if importlib.util.find_spec("mpi4py"):
+        _mpi_banner()
+    say("mpi.together", loaded_mpi())
+
+
+def _horovod(framework: str, library: str) -> None:
+    """Ask Horovod's own library what it was built with, without importing Horovod (that takes seconds)."""
+    package = importlib.util.find_spec("horovod")
+    folder = Path(package.submodule_search_locations[0], framework) if package else Path("/nonexistent")
+    for path in sorted(folder.glob(f"{library}.*.so")):
+        lib = ctypes.CDLL(str(path))
+        names = ("mpi", "gloo", "nccl", "cuda", "rocm", "ccl", "ddl")
+        built = [name for name in names if _call(lib, f"horovod_{name}_built")]
+        say(f"horovod.{framework}", built)
+
+
+def _call(library: ctypes.CDLL, function: str) -> bool | None:
+    """Whether a C function without arguments says yes; None where the library has no such function."""
+    return bool(getattr(library, function)()) if hasattr(library, function) else None
+
+
+def gpu() -> None:
+    """The NVIDIA GPUs."""
+    nvidia.tell_gpus(say)
+
+
+def nccl() -> None:
+    """NCCL as the dynamic linker finds it: what Horovod and nccl-tests would load."""
+    number = ctypes.c_int()
+    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number))
+    say("nccl.linker", nvidia.nccl_version(number.value))
+
+
+PROBES = {probe.__name__: probe for probe in (numpy, torch, tensorflow, mpi, mpi_init, gpu, nccl)}
+
+if __name__ == "__main__":
+    # Libraries print what they like on standard output: keep that for the findings, the rest goes to stderr.
+    _out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    try:
+        PROBES[sys.argv[1]]()
+    except Exception as error:  # the parent reads the reason; a traceback would say no more
+        sys.exit(f"{type(error).__name__}: {error}")

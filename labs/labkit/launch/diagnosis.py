@@ -1,0 +1,191 @@
+"""What happened to the ranks of a run, in sentences: pure functions of what the ranks left behind."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import signal
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from labkit.errors import LabError, RankFailed
+
+_KIT = Path(__file__).resolve().parents[1]
+_OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
+_LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LONGEST = 110  # characters of a source line worth showing
+
+
+@cache
+def is_learners(file: str) -> bool:
+    """Is the code of `file` the learner's own, and not labkit's, a lab's support or an installed package?"""
+    if file.startswith((*_OURS, "<frozen", *_LIBRARY)) or file == "<string>":
+        return False
+    if file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled
+        return False
+    return "site-packages" not in file and "dist-packages" not in file
+
+
+class Frame(NamedTuple):
+    """One line of a stack."""
+
+    file: str
+    number: int
+    function: str
+
+    @property
+    def learners(self) -> bool:
+        return is_learners(self.file)
+
+    def source(self) -> str:
+        """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""
+        text = linecache.getline(self.file, self.number).strip()
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+    def place(self) -> str:
+        """`line 14 in train: loss.backward()`"""
+        return self._with("in")
+
+    def stuck_place(self) -> str:
+        """`line 14 of train: comm.Recv(box)`"""
+        return self._with("of")
+
+    def _with(self, word: str) -> str:
+        text = self.source()
+        return f"line {self.number} {word} {self.function}" + (f": {text}" if text else "")
+
+
+class Failure(NamedTuple):
+    """An exception on a rank.
+
+    frames: (file, line number, function), outermost first. when: seconds of any one clock.
+    """
+
+    kind: str
+    message: str
+    plain: bool  # its own sentence says everything: an error made for the learner, or an exercise not solved
+    frames: list
+    phase: str  # "load", "run" or "result": before, in or after the learner's function
+    when: float
+
+
+def describe(error: BaseException, phase: str, when: float) -> Failure:
+    """What is kept of an exception when it travels to other ranks: plain data, no traceback."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    try:
+        message = str(error)
+    except Exception as second:  # a learner's own __str__ may be wrong too
+        message = f"(its text cannot be shown: {second})"
+    plain = isinstance(error, (LabError, NotImplementedError)) and message != ""
+    return Failure(type(error).__name__, message, plain, frames, phase, when)
+
+
+def stack(frame: FrameType | None) -> list:
+    """Where a running thread is: (file, line number, function), outermost first."""
+    frames = []
+    while frame is not None:
+        frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return frames[::-1]
+
+
+def innermost(frames: list[Frame]) -> Frame | None:
+    """The learner's innermost line of frames given outermost first."""
+    last = frames[::-1]
+    own = next((frame for frame in last if frame.learners), None)
+    # Code given as text (`python -c`) is the learner's only if nothing else is: libraries make such code too.
+    return own or next((frame for frame in last if frame.file == "<string>"), None)
+
+
+def read_dump(text: str) -> list[Frame]:
+    """The frames, outermost first, of the thread that runs the learner's function in a dump of faulthandler.
+
+    When a rank was asked several times or crashed, the last dump counts.
+    """
+    last: list[Frame] = []
+    for block in re.split(r"\n\s*\n|(?m:^(?=(?:Current thread|Thread) 0x))", text):
+        frames = [
+            Frame(file, int(number), function)
+            for file, number, function in re.findall(
+                r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE
+            )
+        ]
+        if any(frame.file.startswith(str(_KIT)) and frame.function == "_run" for frame in frames):
+            last = frames[::-1]
+    return last
+
+
+def raised(rank: int, failure: Failure) -> RankFailed:
+    """A rank that raised. The sentences of a LabError or NotImplementedError are kept as they are."""
+    kind, message = failure.kind, failure.message
+    frame = innermost([Frame(*frame) for frame in failure.frames])
+    line = frame.place() if frame else ""
+    where = f"  ({line})" if line else ""
+    if failure.plain:
+        text = message
+    elif failure.phase == "load":
+        text = f"rank {rank} could not load the function and its arguments: {kind}: {message}"
+    elif failure.phase == "result":
+        text = f"rank {rank} ran to its end, but its result cannot be sent back: {kind}: {message}. "
+        text += "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+    elif kind == "SystemExit":
+        text = f"rank {rank} ended itself with sys.exit({message}){where}"
+    else:
+        text = f"rank {rank} failed: {kind}" + (f": {message}" if message else "") + where
+    return RankFailed(text, rank=rank, kind=kind, message=message, line=line)
+
+
+def died(rank: int, code: int, dump: str) -> RankFailed:
+    """A rank whose process ended without a result: `code` as in os.waitstatus_to_exitcode."""
+    frame = innermost(read_dump(dump))
+    line = frame.place() if frame else ""
+    where = f"  ({line})" if line else ""
+    if code >= 0:
+        kind, message = "exit", f"its process ended with exit status {code} before the function returned"
+    else:
+        try:
+            kind = signal.Signals(-code).name
+        except ValueError:
+            kind = "signal"
+        message = f"its process was ended by signal {-code} ({kind})"
+        if kind == "SIGKILL":
+            message += ", as the system does when memory runs out"
+        elif kind == "SIGBUS":
+            message += ", as happens when /dev/shm, where MPI keeps its shared memory, is full"
+        elif kind in ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGILL"):
+            message += ": a crash in compiled code"
+    return RankFailed(f"rank {rank} died: {message}{where}", rank=rank, kind=kind, message=message, line=line)
+
+
+def ranks_text(ranks: list[int]) -> str:
+    """`rank 3`, or `ranks 0, 3`."""
+    noun = "ranks" if len(ranks) > 1 else "rank"
+    return f"{noun} {', '.join(map(str, ranks))}"
+
+
+def hung(seconds: float, dumps: dict[int, str], finished: list[int]) -> RankFailed:
+    """Ranks that did not come back in time, and the lines they wait in; those in one line named together."""
+    groups: dict[str, list[int]] = {}
+    for rank, dump in sorted(dumps.items()):
+        frame = innermost(read_dump(dump))
+        groups.setdefault(frame.stuck_place() if frame else "", []).append(rank)
+    parts = []
+    for place, ranks in groups.items():
+        verb = "wait" if len(ranks) > 1 else "waits"
+        parts.append(
+            f"{ranks_text(ranks)} {verb} in {place}" if place else f"{ranks_text(ranks)} did not return"
+        )
+    text = f"after {seconds:g} s without an end: " + "; ".join(parts)
+    if finished:
+        text += f"; {ranks_text(finished)} {'have' if len(finished) > 1 else 'has'} finished"
+    first = min(dumps)
+    line = next(place for place, ranks in groups.items() if first in ranks)
+    return RankFailed(text, rank=first, kind="Timeout", message=text, line=line)

@@ -1,0 +1,227 @@
+"""The commands that start the ranks of one run, and the environment they start in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit import world
+from labkit.errors import NotHere
+
+_WORKER = str(Path(__file__).with_name("worker.py"))
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
+
+
+def mpiexec() -> str:
+    """The MPI launcher: of this Python's environment, else of $MPI_HOME, else of the PATH.
+
+    Raises NotHere when there is none.
+    """
+    folders = [Path(sys.executable).parent]
+    if os.environ.get("MPI_HOME"):
+        folders.append(Path(os.environ["MPI_HOME"], "bin"))
+    for folder in folders:
+        if os.access(folder / "mpiexec", os.X_OK):
+            return str(folder / "mpiexec")
+    for name, path in (("mpirun_rsh", str(folders[-1])), ("mpiexec", None), ("mpirun_rsh", None)):
+        found = shutil.which(name, path=path)
+        if found:
+            return found
+    raise NotHere(
+        "No MPI launcher (mpiexec) is here, so several ranks cannot be started. `make setup` installs MPICH "
+        "into the environment; on a cluster load the site's MPI module or set MPI_HOME."
+    )
+
+
+class _Options(NamedTuple):
+    """What one kind of launcher has to be told, as words with {ranks}, {nodes}, {each}, {hostfile}.
+
+    HOSTS stands for "localhost", once for each rank.
+    """
+
+    job: str  # {ranks} ranks over the {nodes} nodes of a batch job, {each} on a node
+    plain: str = ""  # so many ranks, placed as the launcher likes (for those that `mpiexec` finds)
+    local: str = ""  # so many ranks on this host, whatever job this process belongs to
+    export: str = ""  # for each variable {name} that ranks need and would not get by themselves
+    gpus: str = ""  # in a job with GPUs
+
+
+# The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun: srun(1);
+# "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all from the job.
+_OPTIONS = {
+    "hydra": _Options(
+        job="-n {ranks} -ppn {each}",
+        plain="-n {ranks}",
+        local="-launcher fork -hosts localhost -n {ranks}",
+    ),
+    "openmpi": _Options(
+        job="-n {ranks} --map-by ppr:{each}:node",
+        plain="-n {ranks} --oversubscribe",
+        local="-n {ranks} --oversubscribe --host localhost:{ranks}",
+        export="-x {name}",
+    ),
+    "mpirun_rsh": _Options(
+        job="-np {ranks} -hostfile {hostfile}",
+        plain="-export-all -np {ranks} HOSTS",
+        local="-export-all -np {ranks} HOSTS",
+        export="{name}={value}",
+    ),
+    "srun": _Options(
+        # Ranks fill node after node, as the table in a job's output says. One that fails ends all.
+        job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
+        gpus="--gpu-bind=none",  # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
+    ),
+    "ibrun": _Options(job=""),
+}
+
+
+@lru_cache
+def flavor(launcher: str) -> str:
+    """Whose options `launcher` takes: "hydra", "openmpi", "mpirun_rsh", "srun" or "ibrun"."""
+    name = Path(launcher).name
+    if name in ("mpirun_rsh", "srun", "ibrun"):
+        return name
+    done = subprocess.run(
+        [launcher, "--version"],
+        capture_output=True,
+        text=True,
+        env=world.clean_env(),
+        check=False,
+        timeout=60,
+    )
+    text = done.stdout + done.stderr
+    return "openmpi" if "Open MPI" in text or "OpenRTE" in text or "PRRTE" in text else "hydra"
+
+
+def launcher_options(
+    launcher: str, where: str, variables: Mapping[str, str] | None = None, **sizes: object
+) -> list[str]:
+    """The options for `launcher`, to stand between it and the command of one rank.
+
+    where: "plain" (placed as the launcher likes) and "local" (on this host), which need ranks=…; "job" (over
+    the nodes of a batch job), which needs ranks, nodes, each (ranks of a node) and hostfile (a line a rank).
+    variables: those that ranks need, for a launcher that does not pass the environment on.
+    gpus=…: how many a node of the job has.
+    """
+    options = _OPTIONS[flavor(launcher)]
+    words = getattr(options, where).split()
+    if sizes.get("gpus"):
+        words += options.gpus.split()
+    filled: list[str] = []
+    for word in words:
+        filled += ["localhost"] * int(str(sizes["ranks"])) if word == "HOSTS" else [word.format(**sizes)]
+    for name, value in (variables or {}).items():
+        # mpirun_rsh cannot pass a value with a space in it.
+        if "{value}" in options.export and any(letter.isspace() for letter in value):
+            continue
+        filled += [word.format(name=name, value=value) for word in options.export.split()]
+    return filled
+
+
+def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
+    """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
+    launcher = mpiexec()
+    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, _WORKER, folder]
+    if flavor(launcher) == "openmpi":
+        env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return [[command, env]]
+
+
+def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
+    """One command a rank, with the variables that torch.distributed's env:// initialization reads."""
+    shared = {**env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    if sys.platform.startswith("linux"):
+        shared.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    worker = [sys.executable, _WORKER, folder]
+    return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
+
+
+def gloo_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
+    """One command a rank, with the variables that `horovodrun --gloo` would set."""
+    shared = {
+        **env,
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_HOSTNAME": "localhost",
+    }
+    shared |= {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port)}
+    shared |= {"HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1"}
+    shared |= {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
+    if sys.platform.startswith("linux"):
+        shared["HOROVOD_GLOO_IFACE"] = "lo"
+    worker = [sys.executable, _WORKER, folder]
+    numbers = [{"HOROVOD_RANK": str(rank), "HOROVOD_LOCAL_RANK": str(rank)} for rank in range(ranks)]
+    return [[worker, {**shared, **number}] for number in numbers]
+
+
+def environment(folder: str, threads: int, extra: dict[str, str]) -> dict[str, str]:
+    """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
+    env = world.clean_env()
+    env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    env["LABKIT_RUN"] = folder  # marks every process of the run, whatever it becomes
+    env.setdefault("UCX_HANDLE_ERRORS", "none")  # UCX would print pages of C frames when a rank crashes
+    return {**env, **extra}
+
+
+def reserve_port(host: str = "127.0.0.1") -> socket.socket:
+    """A socket bound to a free port of this host, not listening.
+
+    While it stays open the system gives the port to nobody who asks for any free one, yet a server that asks
+    for this very port (and allows address reuse, as PyTorch's does) gets it.
+    """
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind((host, 0))
+    return taken
+
+
+@contextmanager
+def plan(controller: str, ranks: int, folder: str, env: dict[str, str]) -> Iterator[list]:
+    """The commands, each with its environment, that start the run; open as long as the run needs its port."""
+    if controller == "mpi":
+        yield mpi_plan(ranks, folder, env)
+    elif controller == "torch":
+        with reserve_port() as taken:
+            yield torch_plan(ranks, folder, env, taken.getsockname()[1])
+    else:
+        with rendezvous() as port:
+            yield gloo_plan(ranks, folder, env, port)
+
+
+@contextmanager
+def rendezvous() -> Iterator[int]:
+    """Horovod's rendezvous server, where Gloo's ranks find each other, on the loopback only; yields its port.
+
+    Horovod's own start method would listen on every interface of the machine.
+    """
+    try:
+        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+    except ImportError:
+        raise NotHere(
+            'controller="gloo" needs Horovod, which is not installed. `make setup` builds it.'
+        ) from None
+    with RendezvousHTTPServer(("127.0.0.1", 0), RendezvousHandler, 0) as server:
+        server.init([])
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()

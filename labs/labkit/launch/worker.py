@@ -1,0 +1,183 @@
+"""One rank of a run that `labkit.launch` started: `python worker.py FOLDER`, once per rank.
+
+The process forks at once. The child is the rank: it runs the learner's function. The parent waits for it and
+tells how it ended, so that a rank that dies by a signal is named, and so that the MPI launcher does not kill
+the others (and write its own obituary) before their output is through.
+
+Files in FOLDER: `task` (function and arguments), `events` (a pipe: one short line per thing that happened),
+`out.R` (a pipe: everything rank R prints), `gate` (a pipe that ends when ranks may go), `result.R`,
+`failure.R`, `dump.R`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+
+
+class Folder:
+    """The run's private folder, as a rank uses it."""
+
+    def __init__(self, path: str, rank: int):
+        self.path, self.rank = path, rank
+        self.events = os.open(self.file("events"), os.O_WRONLY)
+        self.gate = os.open(self.file("gate"), os.O_RDONLY)
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def tell(self, what: str, *numbers: object) -> None:
+        """One line to the notebook's side; short enough to be written in one piece."""
+        os.write(self.events, f"{what} {self.rank} {' '.join(map(str, numbers))}\n".encode())
+
+    def store(self, name: str, write) -> None:
+        """Write a file that is either complete or not there. `write(file)` fills it."""
+        target = self.file(f"{name}.{self.rank}")
+        with open(target + ".part", "wb") as file:
+            write(file)
+        os.replace(target + ".part", target)
+
+    def wait_at_gate(self) -> None:
+        """Stay until all are through. MPI may have to move messages others wait for, but without spinning."""
+        poll = select.poll()
+        poll.register(self.gate, 0)  # a hang-up is always reported
+        while not poll.poll(2 if _progress() else None):
+            pass
+
+
+def _progress() -> bool:
+    """Give MPI a chance to move messages. False when MPI is not in use here."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
+        return False
+    mpi.COMM_SELF.Iprobe()
+    return True
+
+
+def _guard(launcher: int) -> None:
+    """The parent's part, at first: should the launcher die, take along all that the rank started."""
+
+    from labkit.launch import supervisor
+
+    def end(*_) -> None:
+        supervisor.kill_descendants()
+        os._exit(1)
+
+    supervisor.adopt_orphans()
+    signal.signal(signal.SIGTERM, end)
+    supervisor.die_with_parent(launcher, signal.SIGTERM)
+
+
+def _watch(folder: Folder, child: int) -> None:
+    """The parent's part, then: say how the rank ended."""
+    status = os.waitpid(child, 0)[1]
+    code = os.waitstatus_to_exitcode(status)
+    folder.tell("ended", code, time.monotonic())
+    if code:
+        folder.wait_at_gate()
+
+
+def _catch_output(folder: Folder) -> None:
+    """Send file descriptors 1 and 2 to the notebook's side: what C libraries print is caught too."""
+    pipe = os.open(folder.file(f"out.{folder.rank}"), os.O_WRONLY)
+    os.dup2(pipe, 1)
+    os.dup2(pipe, 2)
+    os.close(pipe)
+    # New stream objects: the old ones were made for whatever file the launcher gave.
+    sys.stdout = sys.__stdout__ = _lines_to(1)
+    sys.stderr = sys.__stderr__ = _lines_to(2)
+
+
+def _lines_to(number: int):
+    return open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def _leave_traces(folder: Folder, number: int) -> None:
+    """Have a crash, and the signal that asks a stuck rank where it is, write the Python lines to `dump.R`.
+
+    faulthandler does this in C without the interpreter's lock, so it works inside a blocked MPI call.
+    """
+    dump = open(folder.file(f"dump.{folder.rank}"), "wb", buffering=0)  # noqa: SIM115 - stays open until the end
+    faulthandler.enable(dump, all_threads=True)
+    faulthandler.register(number, dump, all_threads=True, chain=False)
+
+
+def _communicator(ranks: int):
+    """MPI_COMM_WORLD, after a check that this MPI library and the launcher found each other."""
+    from mpi4py import MPI
+
+    from labkit.launch import shm
+
+    if MPI.COMM_WORLD.size != ranks:
+        from labkit.errors import NotHere
+
+        library = MPI.Get_library_version().split("\n")[0].strip(" \0")
+        raise NotHere(
+            f"{ranks} ranks were started, but each sees {MPI.COMM_WORLD.size}: mpi4py loads {library!r}, "
+            "which is not the MPI that this mpiexec belongs to. `make doctor` shows both."
+        )
+    MPI.COMM_WORLD.Barrier()
+    shm.unlink_own()
+    return MPI.COMM_WORLD
+
+
+def _run(folder: Folder, settings: dict) -> None:
+    from labkit.launch import diagnosis
+
+    phase = "load"
+    try:
+        with open(folder.file("task"), "rb") as file:
+            fn, args, kwargs = pickle.load(file)
+        if settings["comm"]:
+            args = (_communicator(settings["ranks"]), *args)
+        folder.tell("begin")
+        phase = "run"
+        result = fn(*args, **kwargs)
+        phase = "result"
+        import cloudpickle
+
+        folder.store("result", lambda file: cloudpickle.dump(result, file, protocol=5))
+    except BaseException as error:  # SystemExit and KeyboardInterrupt end a rank just as well
+        failure = diagnosis.describe(error, phase, time.monotonic())
+        folder.store("failure", lambda file: pickle.dump(tuple(failure), file))
+        sys.stdout.flush()
+        folder.tell("failed", failure.when)
+    else:
+        sys.stdout.flush()
+        folder.tell("done")
+    folder.wait_at_gate()
+
+
+def main(path: str) -> None:
+    launcher = os.getppid()
+    with open(os.path.join(path, "settings"), "rb") as file:
+        settings = pickle.load(file)
+    sys.path[:] = settings["sys_path"]
+    from labkit import noise, world
+    from labkit.launch import supervisor
+
+    place = world.launched(os.environ)
+    folder = Folder(path, place.rank)
+    os.environ["LABKIT_RANK"], os.environ["LABKIT_SIZE"] = str(place.rank), str(settings["ranks"])
+    _guard(launcher)
+    watcher = os.getpid()
+    child = os.fork()
+    if child:
+        _watch(folder, child)
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    supervisor.die_with_parent(watcher)
+    _catch_output(folder)
+    _leave_traces(folder, settings["signal"])
+    folder.tell("start", os.getpid())
+    noise.silence()
+    _run(folder, settings)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,95 @@
+"""The small nets that the labs train.
+
+The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes, ReLU
+between, logits out: 17,226 parameters. And a convolutional net that computes much and sends little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+SIZES = (64, 128, 64, 10)  # units per layer, input first
+
+
+def start_weights(seed: int = 0, sizes: Sequence[int] = SIZES) -> list[np.ndarray]:
+    """[W1 (64, 128), b1 (128,), W2 (128, 64), b2 (64,), W3 (64, 10), b3 (10,)], float32; or of other sizes.
+
+    He initialisation: normal with variance 2 / inputs, biases 0 (He et al. 2015, "Delving Deep into
+    Rectifiers", equation 10). The same numbers for one seed. A layer computes x @ W + b.
+    """
+    rng = np.random.default_rng(seed)
+    weights = []
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        weights.append((rng.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)).astype(np.float32))
+        weights.append(np.zeros(outputs, np.float32))
+    return weights
+
+
+def torch_digits(weights: list[np.ndarray] | None = None):
+    """The net in PyTorch: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights()).
+
+    torch.nn.Linear stores a matrix as (outputs, inputs), so each W is transposed on its way in.
+    """
+    import torch
+
+    weights = start_weights() if weights is None else weights
+    net = torch.nn.Sequential(
+        torch.nn.Linear(SIZES[0], SIZES[1]),
+        torch.nn.ReLU(),
+        torch.nn.Linear(SIZES[1], SIZES[2]),
+        torch.nn.ReLU(),
+        torch.nn.Linear(SIZES[2], SIZES[3]),
+    )
+    with torch.no_grad():
+        for parameter, weight in zip(net.parameters(), weights, strict=True):
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(np.asarray(weight).T)))
+    return net
+
+
+def keras_digits(weights: list[np.ndarray] | None = None):
+    """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights())."""
+    from labkit import noise
+
+    noise.silence()
+    import keras
+
+    net = keras.Sequential(
+        [
+            keras.Input((SIZES[0],)),
+            keras.layers.Dense(SIZES[1], activation="relu"),
+            keras.layers.Dense(SIZES[2], activation="relu"),
+            keras.layers.Dense(SIZES[3]),
+        ]
+    )
+    net.set_weights(start_weights() if weights is None else [np.asarray(weight) for weight in weights])
+    return net
+
+
+def torch_conv(width: int = 32, classes: int = 10, seed: int = 0):
+    """A net that computes much and sends little: (n, 3, 32, 32) float32 -> logits (n, classes).
+
+    Four 3 x 3 convolutions and one linear layer. With width 32 and 10 classes: 66,218 parameters, so 265 kB
+    of gradient, against 49 million flops forward per image. The weights depend on `seed` alone; PyTorch's
+    global generator is left as it was.
+    """
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, width, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(width, 2 * width, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(2 * width, 2 * width, 3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(2 * width, classes),
+        )

@@ -1,0 +1,77 @@
+"""The one place where the start-up noise of TensorFlow and oneDNN is turned off. Errors stay visible."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import warnings
+from contextlib import contextmanager
+
+SETTINGS = {
+    "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's C++ side: errors, no information or warnings
+    "TF_CPP_MIN_VLOG_LEVEL": "0",
+    "GRPC_VERBOSITY": "ERROR",
+    "ABSL_MIN_LOG_LEVEL": "2",
+    "KERAS_BACKEND": "tensorflow",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # ipykernel's debugger says this on every kernel start
+}
+# TensorFlow 2.21 writes these two lines, twice, before it reads any of the settings above.
+_NOISE = re.compile(
+    rb"^WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
+    rb"|^I0000 .*\] oneDNN custom operations are on\."
+)
+
+
+def silence() -> None:
+    """Turn the noise off before the first import. A variable that is already set stays."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    # TensorFlow's Python side imports code that Python itself has deprecated; learners cannot act on it.
+    warnings.filterwarnings(
+        "ignore", category=DeprecationWarning, module=r"(tensorflow|keras|google|horovod)\b.*"
+    )
+    if "tensorflow" not in sys.modules and not any(isinstance(one, _Finder) for one in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder:
+    """Finds TensorFlow as usual; what its import writes to stderr passes through `_without_noise`."""
+
+    def find_spec(self, name: str, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: _without_noise(load, module)
+        return spec
+
+
+def _without_noise(load, module) -> None:
+    """load(module), without the known noise of its import."""
+    with without_lines(_NOISE):
+        load(module)
+
+
+@contextmanager
+def without_lines(noise: re.Pattern[bytes]):
+    """Hold back what this process writes to stderr; at the end, all but the lines with `noise` is written."""
+    import tempfile
+
+    sys.stderr.flush()
+    screen = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(screen, 2)
+            written.seek(0)
+            for line in written:
+                if not noise.search(line):
+                    os.write(screen, line)
+            os.close(screen)

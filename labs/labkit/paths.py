@@ -1,0 +1,34 @@
+"""Where things are: the checkout, the learner's own folder, and a path as one types it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def root() -> Path:
+    """The checkout: the folder that holds labs/, notebooks/ and solutions/."""
+    return Path(__file__).resolve().parents[2]
+
+
+def home() -> Path:
+    """This learner's own folder for progress, records and plots (created on first use).
+
+    $LABKIT_HOME if set; else `.labkit/` in the checkout when the checkout belongs to the user; else, in a
+    shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`.
+    """
+    chosen = os.environ.get("LABKIT_HOME")
+    if chosen:
+        folder = Path(chosen).expanduser()
+    elif os.access(root(), os.W_OK) and root().stat().st_uid == os.getuid():
+        folder = root() / ".labkit"
+    else:
+        folder = Path.home() / ".local" / "state" / "labkit"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def shown(path: Path | str) -> str:
+    """A path as one types it: relative to the checkout if it lies there."""
+    path = Path(path)
+    return str(path.relative_to(root())) if path.is_relative_to(root()) else str(path)

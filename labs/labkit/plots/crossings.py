@@ -1,0 +1,108 @@
+"""Maps of message size and ranks: which algorithm is best where. Labs 24 to 26."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from labkit.errors import LabError
+from labkit.plots.axes import byte_axis, done, one_axes
+from labkit.plots.style import COLORS, styled
+from labkit.timing import quartiles
+
+
+@styled
+def crossover(
+    best, *, title: str = "Who is fastest", name: str | None = None, xlabel="message size", ylabel="ranks"
+):
+    """A field for every (bytes, ranks), with the color and the letter of the best algorithm there.
+
+    best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts
+    (the first named where several are).
+    """
+    every = list(best) if all(isinstance(times, Mapping) for times in best.values()) else None
+    best = _fastest(best)
+    every = every or sorted(set(best.values()))
+    names = [one for one in every if one in best.values()]
+    letters = _letters(names)
+    colors = {one: COLORS[index % 7] for index, one in enumerate(every)}  # of all, so that two maps agree
+    sizes, ranks = (sorted({place[axis] for place in best}) for axis in (0, 1))
+    figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
+    axes.set(xscale="log", yscale="log")
+    across, up = _edges(sizes), _edges(ranks)
+    small = 11 if len(sizes) <= 16 and len(ranks) <= 14 else 8 if len(sizes) <= 26 else 6
+    for (size, p), winner in best.items():
+        column, row = sizes.index(size), ranks.index(p)
+        corners = across[column], up[row], across[column + 1], up[row + 1]
+        _field(axes, corners, colors[winner], letters[winner], small)
+    axes.set_xlim(across[0], across[-1])
+    axes.set_ylim(up[0], up[-1])
+    byte_axis(axes, sizes) if sizes[-1] > 16 * sizes[0] else axes.set_xticks(
+        sizes, [f"{n:g} B" for n in sizes]
+    )
+    axes.set_yticks(ranks, [f"{p:g}" for p in ranks])
+    axes.minorticks_off()
+    axes.set_xlim(across[0], across[-1])
+    axes.grid(visible=False)
+    _legend(figure, {one: colors[one] for one in names}, letters)
+    return done(figure, name or title)
+
+
+def _fastest(best: Mapping) -> dict:
+    """{(bytes, ranks): algorithm} from either shape."""
+    if not best:
+        raise LabError("There is nothing to map yet: best is empty.")
+    if all(isinstance(times, Mapping) for times in best.values()):
+        seconds: dict = {}
+        for name, times in best.items():
+            for place, time in times.items():
+                seconds.setdefault(place, {})[name] = quartiles(time)[0]
+        best = {place: min(times, key=times.get) for place, times in seconds.items()}
+    for place in best:
+        if not (isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)):
+            raise LabError(f"A place of the map is (bytes, ranks), both above 0, not {place!r}.")
+    return dict(best)
+
+
+def _letters(names: list[str]) -> dict[str, str]:
+    """As many first letters of each name as tell it from the others: R, or Ra and Ri."""
+    found = {}
+    for name in names:
+        others = [str(one).lower() for one in names if one != name]
+        lengths = [n for n in range(1, 4) if not any(one.startswith(str(name)[:n].lower()) for one in others)]
+        found[name] = str(name)[: lengths[0]].capitalize() if lengths else str(names.index(name) + 1)
+    return found
+
+
+def _edges(values: list[float]) -> np.ndarray:
+    """Borders of the fields on a logarithmic axis: halfway between neighbours."""
+    if len(values) == 1:
+        return np.array([values[0] / 2, values[0] * 2], dtype=float)
+    logs = np.log(np.array(values, dtype=float))
+    middle = (logs[1:] + logs[:-1]) / 2
+    return np.exp([2 * logs[0] - middle[0], *middle, 2 * logs[-1] - middle[-1]])
+
+
+def _field(axes, corners: tuple, color: str, letter: str, small: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    left, low, right, high = corners
+    axes.add_patch(
+        Rectangle((left, low), right - left, high - low, facecolor=color, edgecolor="white", linewidth=0.8)
+    )
+    place = float(np.sqrt(left * right)), float(np.sqrt(low * high))
+    axes.text(*place, letter, color=_ink_on(color), ha="center", va="center", fontsize=small)
+
+
+def _ink_on(color: str) -> str:
+    """Black or white, whichever is read on that color."""
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "black"
+
+
+def _legend(figure, colors: dict[str, str], letters: dict[str, str]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=color, label=f"{letters[name]}: {name}") for name, color in colors.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))

@@ -1,0 +1,28 @@
+"""Results as JSON lines, with where and how they were measured; safe with many writers and with killed ones.
+
+| name | what it does |
+|---|---|
+| `add` | append a result of the current lab, with machine, versions and git revision |
+| `load` | this learner's records of a lab, as a DataFrame |
+| `reference` | the kit's own records of a lab, to compare with |
+| `of_kind` | the records of one kind of result from all labs, as dicts: the learner's or the kit's |
+| `path`, `entries` | the file of a lab's records; the records in a file, as dicts |
+| `batch_job`, `cpu_model` | of what a record says on its own: the batch job, the processor |
+| `jsonl` | `append` and `read` of any file with one JSON object per line |
+"""
+
+from labkit.record import jsonl
+from labkit.record.provenance import batch_job, cpu_model
+from labkit.record.records import add, entries, load, of_kind, path, reference
+
+__all__ = [
+    "add",
+    "batch_job",
+    "cpu_model",
+    "entries",
+    "jsonl",
+    "load",
+    "of_kind",
+    "path",
+    "reference",
+]

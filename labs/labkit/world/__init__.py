@@ -1,0 +1,49 @@
+"""Which rank of how many this process is, under any launcher, and on what it runs.
+
+For labs:
+
+    rank, size                 this process's number in the job, from 0, and how many there are
+    local_rank, local_size     the same on this host
+    is_root                    true on rank 0, which alone prints, plots and records
+    launcher                   what started this process as one of several; None when it runs alone
+    cores, device              cores it may use; "cuda:0" or "cpu"
+
+For the kit's other parts:
+
+    describe                   one line that says all of this
+    in_kernel                  is this process a Jupyter kernel?
+    clean_env, clean           an environment without what a launcher left in it
+    launched, tasks_per_node   what a launcher's or Slurm's variables say
+"""
+
+from labkit.world.launchers import clean, launched, tasks_per_node
+from labkit.world.place import (
+    clean_env,
+    cores,
+    describe,
+    device,
+    in_kernel,
+    is_root,
+    launcher,
+    local_rank,
+    local_size,
+    rank,
+    size,
+)
+
+__all__ = [
+    "clean",
+    "clean_env",
+    "cores",
+    "describe",
+    "device",
+    "in_kernel",
+    "is_root",
+    "launched",
+    "launcher",
+    "local_rank",
+    "local_size",
+    "rank",
+    "size",
+    "tasks_per_node",
+]

@@ -1,0 +1,1 @@
+"""FACE of support."""

@@ -1,0 +1,220 @@
+"""The same on real ranks: PyTorch's gradients summed in a way of lab 32. Part of labkit.overlap."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import numpy as np
+from labkit import data, profiling, timing
+from labkit import nets as labkit_nets
+from labkit.counting import CollectiveLog
+
+from support.lab32.training import Net
+
+
+def torch_step(comm, way, module, watch, rate: float):
+    """A PyTorch net on the CPU trained in `way`. Returns step(inputs, labels) -> loss, and settle().
+
+    watch(module, ready): makes PyTorch call ready(i) when parameter i has its gradient. settle: waits until
+    net.parameters are there to be read. The arrays of `net` are the net's own memory, without a copy.
+    """
+    from torch.nn import functional
+
+    net = _of_torch(module, rate)
+    ready, finish, *before = way(CollectiveLog(comm), net)
+    watch(module, ready)
+    number = {id(weight): i for i, weight in enumerate(module.parameters())}
+
+    def wait_for(part) -> None:
+        for weight in part.parameters(recurse=False):
+            before[0](number[id(weight)])
+
+    if before:
+        for part in module.modules():
+            part.register_forward_pre_hook(lambda part, inputs: wait_for(part))
+
+    def step(inputs, labels) -> float:
+        module.zero_grad(set_to_none=False)  # zeros in place: the gradients' memory stays
+        with profiling.span("compute", "forward"):
+            loss = functional.cross_entropy(module(inputs), labels)
+        with profiling.span("compute", "backward"):
+            loss.backward()
+        finish()
+        return loss.item()
+
+    def settle() -> None:
+        for part in module.modules():
+            if before:
+                wait_for(part)
+
+    return step, settle
+
+
+def _of_torch(module, rate: float) -> Net:
+    import torch
+
+    for weight in module.parameters():
+        weight.grad = torch.zeros_like(weight)
+    flat = [(one.detach().numpy().reshape(-1), one.grad.numpy().reshape(-1)) for one in module.parameters()]
+    return Net([w for w, _ in flat], [g for _, g in flat], rate)
+
+
+class Progress:
+    """`moving = Progress(comm)`, then `with moving: …`: a thread calls MPI every `every` seconds in there.
+
+    MPI moves messages inside its calls only, but inside any of them: a look for a message (Iprobe) on a
+    communicator of its own will do. MPI must have been started for threads (MPI_THREAD_MULTIPLE, mpi4py's
+    default). All ranks make it together; a `with` concerns its rank alone.
+    """
+
+    def __init__(self, comm, every: float = 0.001):
+        self._comm, self._every = comm.Dup(), every
+
+    def __enter__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="progress", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def close(self) -> None:
+        """All ranks together, when it is no longer used."""
+        self._comm.Free()
+
+    def _look(self) -> None:
+        while not self._over.wait(self._every):
+            self._comm.Iprobe()
+
+
+def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
+    """Steps of lab 30's training in this way, on lab 30's net. Returns this rank's parameters at the end.
+
+    batch: images of all ranks together.
+    """
+    module, training = labkit_nets.torch_digits(labkit_nets.start_weights(seed=0)), _digits()
+    step, settle = torch_step(comm, way, module, watch, rate=0.2)
+    for rows in data.batches(len(training[0]), batch, epoch=0)[:steps]:
+        mine = rows[comm.rank :: comm.size]
+        step(*(part[mine] for part in training))
+    settle()
+    return [weight.detach().numpy().copy() for weight in module.parameters()]
+
+
+def train_digits_alone(steps: int, batch: int) -> list[np.ndarray]:
+    """The same in one process, in plain PyTorch."""
+    import torch
+
+    module, (images, labels) = labkit_nets.torch_digits(labkit_nets.start_weights(seed=0)), _digits()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.2)
+    for rows in data.batches(len(images), batch, epoch=0)[:steps]:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(module(images[rows]), labels[rows]).backward()
+        optimizer.step()
+    return [weight.detach().numpy() for weight in module.parameters()]
+
+
+def _digits() -> list:
+    import torch
+
+    return [torch.tensor(part) for part in data.digits()[:2]]
+
+
+def linear_net(width: int, depth: int):
+    """`depth` linear layers: 64 inputs (lab 10's digits), `width` in between, 10 outputs. Always the same."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes, parts = [64, *[width] * (depth - 1), 10], []
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        parts += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
+    return torch.nn.Sequential(*parts[:-1])
+
+
+def measure(comm, ways: dict, watch, width: int, repeat: int, threaded: str, depth: int = 12):
+    """Times of a step in each way, in turns, beside those of its parts alone; on a net of linear layers.
+
+    The images of a step are so many that backward, two thirds of the arithmetic, takes as long as the sum.
+    threaded: the way that is tried with a Progress thread, too.
+    Returns {name: Measurement}, {name: Profile} of the first way and of that, {"images": a rank, "bytes": …}.
+    """
+    extra = f"{threaded} + thread"
+    made = {"arithmetic alone": nothing, **ways, extra: ways[threaded]}
+    nets = {name: linear_net(width, depth) for name in made}
+    pairs = {name: torch_step(comm, way, nets[name], watch, 0.01) for name, way in made.items()}
+    steps = {name: step for name, (step, _) in pairs.items()}
+    mine = np.concatenate([one.detach().numpy().ravel() for one in nets["arithmetic alone"].parameters()])
+    total, training, moving = np.empty_like(mine), _digits(), Progress(comm)
+
+    def sum_alone() -> None:
+        comm.Allreduce(mine, total)
+
+    def with_thread(step) -> None:
+        with moving:
+            step()
+
+    rows = balanced(comm, steps["arithmetic alone"], training, sum_alone)
+    calls = {name: partial(step, *(part[rows] for part in training)) for name, step in steps.items()}
+    calls[extra] = partial(with_thread, calls[extra])
+    times = timing.in_turns({**calls, "sum alone": sum_alone}, repeat=repeat, comm=comm)
+    show = (next(iter(ways)), extra)
+    profiles = {name: profiling.record(calls[name], 3, comm, overhead=False) for name in show}
+    for _, settle in pairs.values():
+        settle()
+    moving.close()
+    return times, profiles, {"images": len(rows), "bytes": mine.nbytes}
+
+
+def balanced(comm, step, training: list, communication) -> np.ndarray:
+    """Rows of `training` with which backward, two thirds of step(*batch), lasts as long as communication().
+
+    The fastest runs count: others may be at work on the machine. Both are timed in turns, as they will be.
+    """
+    images = 128
+    for _ in range(6):
+        batch = [part[np.arange(images) % len(part)] for part in training]
+        both = {"step": partial(step, *batch), "sum": communication}
+        taken, asked = (one.samples.min() for one in timing.in_turns(both, repeat=10, comm=comm).values())
+        before, images = images, int(np.clip(images * 1.5 * asked / taken, 16, 16384))
+        images = comm.bcast(images)  # as many on all ranks
+        if abs(images - before) < 0.03 * before:
+            break
+    return np.arange(images) % len(training[0])
+
+
+def show(times: dict, profiles: dict, what: dict, ranks: int) -> None:
+    """Plots and records of what `measure` found: one record `step` for each way."""
+    from labkit import plots, record
+
+    for name, time in times.items():
+        record.add("step", way=name, ranks=ranks, seconds=time, **what)
+    for name, profile in profiles.items():
+        profile.show(title=f"{name}: {what['images']} images, {what['bytes'] / 1e6:.1f} MB")
+    plots.spread(times, title=f"A step on {ranks} real ranks")
+
+
+def over_slow_link(repeat: int):
+    """Seconds of a step by way between two nodes, as a pandas.Series, and whose they are.
+
+    Where there is a cluster, from a job that runs the lab on two nodes; else the kit's reference results.
+    """
+    from labkit import cluster, world
+
+    job = None
+    if cluster.here() and not world.launcher():
+        job = cluster.submit("32", nodes=2, ranks_per_node=1, settings={"gpus": (8,), "repeat": repeat})
+        job.wait()
+    frame, whose = cluster.records_or_reference("32", "step", job)
+    return frame.groupby("way", sort=False)["seconds"].last(), whose
+
+
+def nothing(comm, net):
+    """A way without messages: every rank trains alone."""
+
+    def finish() -> None:
+        for i, gradient in enumerate(net.gradients):
+            net.update(i, gradient)
+
+    return (lambda i: None), finish

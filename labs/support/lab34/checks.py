@@ -1,0 +1,101 @@
+"""A large batch's step on several ranks: what they do in three steps, and what one process does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from labkit import nets
+from labkit.checks import expect
+from labkit.counting import CallLog
+
+from support.lab34.training import digits, fresh_state, start_weights
+
+RATE = 0.1
+STEPS = 3
+BATCH = 24  # images, nearly: as many for each rank
+
+
+class Seen(NamedTuple):
+    """What happened on a rank, by step: the weights afterwards, the gradients of update; and calls of MPI."""
+
+    weights: list[list[np.ndarray]]
+    gradients: list[list[np.ndarray]]
+    calls: list[str]
+
+
+class Alone(NamedTuple):
+    """A step as one process does it: the gradient of the whole batch, and of each rank's part; the weights
+    before and afterwards; images of a rank."""
+
+    gradient: list[np.ndarray]
+    own: list[list[np.ndarray]]
+    before: list[np.ndarray]
+    after: list[np.ndarray]
+    images: int
+
+
+def three_steps(comm, step: Callable, update: Callable) -> Seen:
+    """Three calls of step(comm, weights, images, labels, update, state, rate) on this rank, in float64.
+
+    Before them one in float32, as in the lab's trainings: MPI refuses a buffer of another dtype.
+    """
+    _one_step_in_float32(comm, step)
+    weights = _float64_weights()
+    state = fresh_state(weights)
+    seen = Seen([], [], [])
+    log = CallLog(comm)
+
+    def spy(weights, gradients, state, rate):
+        arrays = f"{len(weights)} arrays, like the weights; these are {len(gradients)}"
+        sentence = f"update takes a list of {arrays}. Join before the Allreduce, cut after it."
+        expect(len(gradients) == len(weights), sentence)
+        sentence = f"The rate is {RATE}, and update got {rate:.4g}"
+        expect(rate == RATE, f"{sentence}: the schedule has scaled it for the whole batch already.")
+        seen.gradients.append([np.array(array) for array in gradients])
+        update(weights, gradients, state, rate)
+
+    for state.t, (images, labels) in enumerate(_batches(comm.size), start=1):
+        own = slice(comm.rank, None, comm.size)
+        step(log, weights, images[own], labels[own], spy, state, RATE)
+        seen.weights.append([array.copy() for array in weights])
+    seen.calls.extend(log.calls)
+    return seen
+
+
+def one_process(update: Callable, p: int) -> list[Alone]:
+    """The same three steps without ranks; of each also what p ranks would have of its batch."""
+    weights = _float64_weights()
+    state = fresh_state(weights)
+    steps = []
+    for state.t, (images, labels) in enumerate(_batches(p), start=1):
+        gradient = nets.gradient(weights, images, labels)
+        own = [nets.gradient(weights, images[rank::p], labels[rank::p]) for rank in range(p)]
+        before = [array.copy() for array in weights]
+        update(weights, gradient, state, RATE)
+        after = [array.copy() for array in weights]
+        steps.append(Alone(gradient, own, before, after, len(images) // p))
+    return steps
+
+
+def _one_step_in_float32(comm, step: Callable) -> None:
+    weights = start_weights(5)
+    state = fresh_state(weights)
+    state.t = 1
+    images, labels = _batches(comm.size)[0]
+    own = slice(comm.rank, None, comm.size)
+    step(comm, weights, images[own].astype(np.float32), labels[own], lambda *_, **__: None, state, RATE)
+
+
+def _float64_weights() -> list[np.ndarray]:
+    """In float64, so that sums in any order are alike."""
+    return [array.astype(np.float64) for array in start_weights(5)]
+
+
+def _batches(p: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images and labels of each step, as many for each of the p ranks."""
+    images, labels, *_ = digits()
+    size = p * max(1, BATCH // p)
+    parts = [slice(step * size, (step + 1) * size) for step in range(STEPS)]
+    return [(images[part], labels[part]) for part in parts]

@@ -1,0 +1,145 @@
+"""A net's steps with the knobs turned: what is timed, recorded and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from labkit.errors import LabError
+
+from support.lab44.checks import travelled
+from support.lab44.ranks import CYCLE, HIERARCHICAL
+from support.lab44.timeline import Line, Tensor, lines
+
+MOST = 128 << 20  # bytes, Horovod's own threshold
+THRESHOLDS = {"threshold 0": 0, "threshold 128 KiB": 128 << 10, "threshold 128 MiB": MOST}
+SMALL = [Tensor(f"small {i}", 256) for i in range(60)]
+
+
+def net(layers: int, backward: float) -> list[Tensor]:
+    """For each layer a weight of 64 KiB and a bias of 256 bytes, ready one layer after the other within
+    `backward` seconds."""
+    if layers < 1 or backward < 0:
+        raise LabError(f"A net of {layers} layers within {backward} s: give 1 layer or more, 0 s or more.")
+    tensors = []
+    for layer in range(layers):
+        ready = backward * (layer + 1) / layers
+        tensors.append(Tensor(f"weight {layer}", 64 << 10, ready=ready))
+        tensors.append(Tensor(f"bias {layer}", 256, ready=ready))
+    return tensors
+
+
+def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
+    """Ways for `measure`: thresholds, a long cycle [ms], and 60 small tensors with and without the cache."""
+    ways = {name: ({"HOROVOD_FUSION_THRESHOLD": str(n)}, gradients, True) for name, n in THRESHOLDS.items()}
+    ways |= {"60 known": ({}, SMALL, True), "60 asked": ({"HOROVOD_CACHE_CAPACITY": "0"}, SMALL, True)}
+    ways |= {"60 without names": ({}, SMALL, False)}
+    return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
+
+
+def _result(name: str, nodes: int) -> str:
+    """Results of one node have a name of their own: those of several nodes are what others look for."""
+    return name if nodes > 1 else f"{name}, one node"
+
+
+def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, ranks_on_node: int):
+    """Records `step` (or `step, one node`), each with the link and what step_time says.
+
+    Returns them as a pandas.DataFrame.
+    """
+    import pandas
+    from labkit import record, scaling
+
+    fit = scaling.fit_alpha_beta(link)
+    rows = []
+    # On a machine with other work the fit may leave nothing for the bytes: then what the longest message got.
+    longest = max(link)
+    bandwidth = float(fit.bandwidth if fit.beta > 0 else longest / link[longest].median)
+    for name, time in times.items():
+        variables, gradients, _ = ways[name]
+        cycle = float(variables.get(CYCLE, 1)) / 1e3
+        limit = rounded(THRESHOLDS.get(name, MOST), ranks_on_node)
+        end, calls = step_time(gradients, limit, cycle, fit.time)
+        nodes = ranks // ranks_on_node
+        what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
+        what |= {"nodes": nodes, "alpha": float(fit.alpha), "bandwidth": bandwidth}
+        rows.append(record.add(_result("step", nodes), **what, seconds=time))
+    return pandas.DataFrame(rows)
+
+
+def show(frame, whose: str) -> None:
+    """Predicted beside measured, of the newest record of each way."""
+    from labkit import plots
+
+    if frame.empty:
+        return
+    last = frame.groupby("way", sort=False).last()
+    first = last.iloc[0]
+    print(f"{whose}: {first.ranks} ranks, nodes: {first.nodes}; MPI's allreduce of n bytes takes", end=" ")
+    print(f"{1e6 * first.alpha:.0f} µs + n / {first.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
+    print(", ".join(f"{name}: {calls}" for name, calls in last.messages.astype(int).items()))
+    parts = [(1e3 * last[column]).to_dict() for column in ("predicted", "seconds")]
+    where = f"on {first.nodes} node{'s' if first.nodes > 1 else ''}"
+    name = f"step on {first.nodes} nodes"  # of the picture's file
+    plots.compare(*parts, unit="ms", title=f"A step {where}, predicted and measured", name=name)
+
+
+def keep_activities(events, ranks: int, ranks_on_node: int) -> None:
+    """Records `activities`: what a timeline names when a hierarchical way is asked for."""
+    from labkit import record
+
+    nodes = ranks // ranks_on_node
+    for way in HIERARCHICAL:
+        names = sorted({line.name for line in lines(events[way]) if line.kind == "B"})
+        record.add(_result("activities", nodes), way=way, ranks=ranks, nodes=nodes, names=" ".join(names))
+
+
+def show_job(job) -> None:
+    """Waits for the job, if there is one; shows its records, else the kit's own."""
+    from labkit import cluster
+
+    if job:
+        job.wait()
+    show(*cluster.records_or_reference("44", "step", job))
+    frame, _ = cluster.records_or_reference("44", "activities", job)
+    for way, names in zip(frame.get("way", ()), frame.get("names", ()), strict=True):
+        print(f"{way}=1: {names}")
+
+
+def show_travelled(events) -> list[int]:
+    """Prints what real ranks sent together; returns the numbers of messages."""
+    messages = {threshold: text.split("|") for threshold, text in travelled(events).items()}
+    for threshold, calls in messages.items():
+        print(f"threshold {threshold}: {' | '.join(calls)}")
+    return [len(calls) for calls in messages.values()]
+
+
+def show_predicted(step_time: Callable, layers: int, backward: float, alpha: float, rate: float):
+    """Plots steps of `net` by threshold and cycle over a link of alpha + n / rate seconds.
+
+    Returns the net, and {cycle [ms]: step [ms]} with Horovod's threshold.
+    """
+    from labkit import plots
+
+    if alpha < 0 or rate <= 0:
+        raise LabError(
+            f"slow_link: {alpha} s a message and {rate} bytes/s: give 0 s or more, above 0 bytes/s."
+        )
+    gradients = net(layers, backward)
+    sizes = [*(256 << i for i in range(0, 14, 2)), MOST]
+    times = {
+        ms: [1e3 * step_time(gradients, n, ms / 1e3, lambda n: alpha + n / rate)[0] for n in sizes]
+        for ms in (1, 5, 20, 100)
+    }
+    curves = {f"look every {ms} ms": (sizes, row) for ms, row in times.items()}
+    axis = {"xlabel": "fusion threshold (bytes)", "ylabel": "time of a step (ms)", "logx": True}
+    plots.lines(curves, **axis, title="Predicted: a step over the slow link")
+    return gradients, {ms: row[-1] for ms, row in times.items()}
+
+
+def show_lines(timeline: Sequence[Line], tensor: str) -> None:
+    """Prints how many looks there were, and the lines of this tensor's first request."""
+    print(f"{sum(line.kind == 'i' for line in timeline)} looks (CYCLE_START), and of tensor {tensor}:")
+    own = [line for line in timeline if line.tensor == tensor]
+    begun = [place for place, line in enumerate(own) if line.name.startswith("NEGOTIATE_")]
+    for line in own[: begun[1] if len(begun) > 1 else None]:
+        print(f"{line.when:9d} µs  {line.kind}  {line.name}")

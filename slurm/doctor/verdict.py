@@ -1,0 +1,167 @@
+"""From what the doctor's job found on the nodes to sentences: what fits the site file, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from labkit import doctor, labfile, paths
+
+from slurm import job as slurm_job
+from slurm.doctor import node
+from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, nodes, some
+from slurm.doctor.login import Plan
+from slurm.doctor.trial import Outcome
+
+
+def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Iterator[Finding]:
+    """The findings on one job, in the order in which things happen in it."""
+    if outcome.state == "QUEUED":
+        yield Finding(
+            UNCHECKED,
+            f"The queue is full (job {outcome.number} waits: {outcome.reason}): the rest is unchecked. "
+            "The job was cancelled. Wait longer with PATIENCE=600, or ask for one node with NODES=1.",
+        )
+        return
+    if not outcome.found:
+        yield _nothing_came(site, outcome)
+        return
+    begun, launch = outcome.found.get("begun", {}), outcome.found.get("launch", {})
+    yield Finding(OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python.")
+    yield from _started(env, job, outcome, launch)
+    if not outcome.ranks:
+        return
+    yield from _hardware(env, outcome.ranks)
+    yield from _network(outcome.ranks)
+    yield from _mpi(site, env, outcome.ranks)
+    for sentence in outcome.found.get("node", {}).get("advice", []):
+        if not sentence.startswith("MPI allows"):  # said of the ranks already
+            yield Finding(NOTE, sentence)
+
+
+def labs(env: Mapping[str, str], outcome: Outcome) -> dict[str, dict]:
+    """Stem -> status and sentence: what the node's doctor says, with the site's launcher to start ranks."""
+    report = outcome.found.get("node")
+    if report is None:
+        return {}
+    if any(rank.get("size", 0) > 1 for rank in outcome.ranks):
+        report["mpi"]["launcher"] = env.get("LABKIT_LAUNCHER", "srun")
+    found = {}
+    for stem, header in labfile.headers(paths.root()).items():
+        status, sentence = doctor.judge(header, report)
+        found[stem] = {"status": status, "sentence": sentence}
+    return found
+
+
+def _nothing_came(site: str, outcome: Outcome) -> Finding:
+    said = f" It said: {outcome.output}" if outcome.output else ""
+    if outcome.state == "COMPLETED" or not outcome.output:
+        return Finding(
+            WRONG,
+            f"Job {outcome.number} ended ({outcome.state}), but nothing that it wrote is seen here. Do the "
+            f"nodes see {paths.root()}? Put the checkout, or LABKIT_HOME, on a file system that they share.",
+        )
+    return Finding(WRONG, f"Job {outcome.number} on {site} ended with {outcome.state}.{said}")
+
+
+def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mapping) -> Iterator[Finding]:
+    """Did the launcher start as many ranks as asked, on the nodes asked, and do they know of each other?"""
+    launcher, ranks = env.get("LABKIT_LAUNCHER", ""), outcome.ranks
+    wanted, met = launch.get("ranks", 0), [rank for rank in ranks if "met" in rank]
+    said = f" It said: {launch['said']}" if launch.get("said") else ""
+    if not launch:
+        yield Finding(WRONG, f"Job {outcome.number} ended ({outcome.state}) before it started its ranks.")
+    elif launch["status"] is None:
+        yield Finding(
+            WRONG,
+            f"{launcher} started {len(ranks)} of {wanted} ranks, and {len(met)} of them exchanged a "
+            f"message within {node.RANKS_SECONDS} s. Does an interface not reach the other node?{said}",
+        )
+    elif not ranks:
+        yield Finding(WRONG, f"{launcher} started no rank (status {launch['status']}).{said}")
+    elif any(rank.get("size") == 1 for rank in ranks) and wanted > 1:
+        yield Finding(
+            WRONG,
+            f"{launcher} started {len(ranks)} processes, each of which thinks it is alone: MPI does not "
+            "understand this launcher. Try another --mpi= (`srun --mpi=list`) or the library's own mpiexec.",
+        )
+    elif launch["status"] or len(met) < wanted:
+        yield Finding(WRONG, f"{len(met)} of {wanted} ranks exchanged a message under {launcher}.{said}")
+    else:
+        hosts = met[0]["met"]
+        slowest = max(rank["seconds"] for rank in met)
+        status = OK if len(hosts) == job.nodes else WRONG
+        yield Finding(
+            status,
+            f"{launcher} started {wanted} ranks on {nodes(len(hosts))} ({', '.join(hosts)}); they exchanged "
+            f"their first message in {slowest:.2g} s.",
+        )
+
+
+def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
+    cores = sorted({rank["cores"] for rank in ranks})
+    yield Finding(OK, f"Each rank may use {some(cores, 'core')}.")
+    if cores[0] == 1:
+        yield Finding(
+            NOTE,
+            "One core for a rank and its data loaders is little: --cpus-per-task in LABKIT_SBATCH_OPTIONS "
+            "gives more.",
+        )
+    number = env.get("LABKIT_GPUS_PER_NODE", "")
+    wanted = int(number) if number.isdecimal() else 0
+    gpus, devices = min(rank["gpus"] for rank in ranks), min(rank["devices"] for rank in ranks)
+    if wanted and max(gpus, devices) < wanted:
+        yield Finding(
+            WRONG,
+            f"The site file says {wanted} GPUs in a node; the job got {gpus} from Slurm, its nodes show "
+            f"{devices}. See LABKIT_GPU_FORM and the partition.",
+        )
+    elif wanted and not devices:
+        yield Finding(
+            NOTE, f"Slurm gives {gpus} GPUs in a node, but no driver shows any: labs use the processor."
+        )
+    elif wanted:
+        yield Finding(OK, f"{some([max(gpus, devices)], 'GPU')} in each node.")
+
+
+def _network(ranks: list[dict]) -> Iterator[Finding]:
+    ports = {rank["host"]: rank["infiniband"] for rank in ranks}
+    if not any(ports.values()):
+        yield Finding(
+            NOTE, "No InfiniBand or RoCE port on the nodes: messages go over TCP or the site's own network."
+        )
+        return
+    for host, there in sorted(ports.items()):
+        active = [port for port in there or [] if "ACTIVE" in port]
+        if not active:
+            yield Finding(
+                WRONG, f"No InfiniBand port of {host} is active: {'; '.join(there or ['none there'])}."
+            )
+    first = next(there for there in ports.values() if there)
+    yield Finding(OK, f"{some([len(first)], 'InfiniBand port')}: {'; '.join(first[:4])}.")
+
+
+def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:
+    families = sorted({f"{rank['family']} {rank['version']}" for rank in ranks if "family" in rank})
+    if not families:
+        yield Finding(
+            WRONG, "No rank could load an MPI library: see LABKIT_MODULES, and `make setup` with MPI_HOME."
+        )
+        return
+    if len(families) > 1:
+        yield Finding(WRONG, f"The ranks load different MPI libraries: {', '.join(families)}.")
+    rank, wanted = next(rank for rank in ranks if "family" in rank), env.get("LABKIT_MPI", "")
+    if wanted and rank["family"] not in slurm_job.FLAVORS.get(wanted, ()):
+        yield Finding(
+            WRONG,
+            f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]} ({', '.join(rank['files'])}): "
+            f"another module in slurm/sites/{site}.sh, or `make setup MPI_HOME=…` with the one loaded.",
+        )
+    else:
+        yield Finding(OK, f"MPI: {families[0]}{', as the site file says' if wanted else ''}.")
+    levels = sorted({rank["threads"] for rank in ranks if "threads" in rank})
+    if levels == ["MULTIPLE"]:
+        yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
+    elif levels:
+        report = {"mpi": {"files": [], "threads": f"MPI_THREAD_{levels[0]}", "family": rank["family"]}}
+        report["mpi"]["cuda_built"], report["gpu"] = None, {"devices": []}
+        yield Finding(WRONG, doctor.advice(report, env)[0])

@@ -1,0 +1,150 @@
+"""What a batch script does on the first node of its job: `python -m slurm.job NN_name`.
+
+slurm/launch.sh has read the site file and loaded its modules by then. This looks at the environment, prints
+where the ranks will be, starts them with the site's launcher, and ends as they end. The last lines of
+what a failed job prints say which rank failed first, and why; its status is not zero.
+
+From the environment: SITE; SOLVED=1 runs the solved lab, with records of its own; SET="epochs=1 steps=2"
+changes parameters; LABKIT_LAUNCHER, LABKIT_MPI and LABKIT_GPU_FORM come from the site file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from labkit import copies, labfile, launch, paths
+from labkit.errors import LabError
+
+from slurm.job import header, launcher, outcome
+from slurm.job import shape as job_shape
+
+PATIENCE = (
+    15.0  # seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the ranks of one lab in this job. Returns the status with which the job ends."""
+    try:
+        return run(*arguments)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def run(lab: str) -> int:
+    """As `main`; a LabError is for the caller to show."""
+    began = time.monotonic()
+    stem, env = labfile.find(lab), dict(os.environ)
+    shape = job_shape.read(env)
+    solved = env.get("SOLVED", "0") not in ("", "0")
+    if solved:
+        env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
+        Path(env["LABKIT_HOME"]).mkdir(exist_ok=True)
+    env |= job_shape.environment(shape, launch.THREAD_VARIABLES, env)
+    settings = shlex.split(env.get("SET", ""))
+    values = dict(labfile.read_setting(text) for text in settings)
+    said = None if solved else copies.sync(stem, paths.root())
+    _say(header.header(stem, shape, env, solved, settings), said)
+    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    with copies.with_parameters(path, values) as script, _folder(shape) as folder:
+        env["LABKIT_NOTES"] = str(folder)
+        command = launcher.command(shape, [sys.executable, str(script)], env, folder)
+        _say(f"Looked at in {time.monotonic() - began:.1f} s. Now: {_short(command, folder)}", "")
+        return _follow(command, env, shape, folder, stem)
+
+
+def _say(*lines: str | None) -> None:
+    print(*(line for line in lines if line is not None), sep="\n", flush=True)
+
+
+def _short(command: list[str], folder: Path) -> str:
+    """The command as a person would type it in the checkout."""
+    root = f"{paths.root()}{os.sep}"
+    return shlex.join(command).replace(root, "")
+
+
+@contextlib.contextmanager
+def _folder(shape: job_shape.Shape) -> Iterator[Path]:
+    """A folder for the ranks' notes, where every node sees it."""
+    with tempfile.TemporaryDirectory(dir=paths.home(), prefix=f"job-{shape.number}-") as name:
+        yield Path(name)
+
+
+def _follow(command: list[str], env: dict, shape: job_shape.Shape, folder: Path, stem: str) -> int:
+    """Start the ranks and wait for them. The last lines say what went wrong, if something did."""
+    began, listener = time.monotonic(), outcome.Listener()
+    process = subprocess.Popen(
+        command, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    ear = threading.Thread(target=_listen, args=(process.stderr, listener), daemon=True)
+    ear.start()
+    ended = _wait(process)
+    ear.join(2.0)
+    failure = outcome.first_failure(folder, listener)
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    if ended:
+        code = code or 128 + signal.SIGTERM
+        failure = outcome.ended_by_slurm(shape.number, folder, listener)
+    elif failure:
+        # srun gives the highest status, most often that of the ranks it ended; a launcher may lose it at all.
+        code = listener.status() or code or 1
+    seconds = time.monotonic() - began
+    if code == 0:
+        seen = outcome.hosts(folder)
+        where = " and ".join(sorted(set(seen))) or "?"
+        _say("", f"Lab {stem}: {shape.ranks} ranks on {where} ended well after {seconds:.0f} s.")
+        if len(seen) < shape.ranks:
+            _say(f"Only {len(seen)} of them were seen here: {folder.parent} must be a folder of all nodes.")
+        return 0
+    what = (
+        failure or "No rank left a message, and the launcher does not say which one failed first; see above."
+    )
+    _say("", f"Lab {stem} failed after {seconds:.0f} s, exit status {code}.", what)
+    return code
+
+
+def _listen(stream, listener: outcome.Listener) -> None:
+    """Pass on what ranks and launcher write on stderr, and hear what the launcher says of them."""
+    for line in stream:
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+        listener.hear(line.decode(errors="replace").rstrip(), time.time())
+
+
+def _wait(process: subprocess.Popen) -> bool:
+    """Wait for the launcher. True if Slurm told this job to end meanwhile: then the launcher is told, too."""
+    told: list[float] = []
+
+    def pass_on(*_) -> None:
+        told.append(time.monotonic())
+        if len(told) == 1:
+            process.send_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+                return bool(told)
+            if told and time.monotonic() > told[0] + PATIENCE:
+                process.kill()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,318 @@
+"""`make site`: a few questions, then slurm/sites/NAME.sh for a new cluster. Nothing is overwritten."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from labkit import cluster, doctor, paths
+from labkit.errors import LabError
+
+from slurm import job
+
+# What may stand between double quotes in bash without a meaning of its own.
+_PLAIN = re.compile(r"[\w./:+=@,% -]*")
+
+
+def run(answers_from: TextIO | None = None) -> Path:
+    """Ask, check, write. Returns the new file. LabError, and nothing written, if the answers end too soon."""
+    answers_from = answers_from or sys.stdin
+    machine = Machine()
+    print("A site file for this cluster. Enter takes the value in [brackets], - leaves it empty.")
+    if machine.version.ok:
+        print(f"Slurm {machine.version.text} answers here, so that each answer is checked at once.\n")
+    else:
+        reason = machine.version.reason
+        print(f"Slurm does not answer here ({reason}): `make doctor` checks the answers later.\n")
+    answers: Answers = {}
+    for question in QUESTIONS:
+        answers[question.key] = _ask(question, machine, answers, answers_from)
+    file = _write(answers, text(answers, machine))
+    name = answers["name"]
+    print(f"\nWritten: slurm/sites/{name}.sh. Next, also on a login node: make doctor SITE={name}")
+    return file
+
+
+def _ask(question: Question, machine: Machine, answers: Answers, lines: TextIO) -> str:
+    """One answer that passes its check. What only Slurm refused may be said twice: then it is kept."""
+    default, refused = question.suggest(machine, answers), None
+    while True:
+        answer = _answer(question.text, default, lines)
+        try:
+            if not _PLAIN.fullmatch(answer):
+                raise LabError("Only letters, digits, spaces and . / : + = @ , % _ - may stand in an answer.")
+            question.check(machine, answers, answer)
+            return answer
+        except RefusedBySlurm as error:
+            if answer == refused:
+                print("  Kept, since you said it twice.")
+                return answer
+            print(f"  {error} Say the same again to keep it.")
+            refused = answer
+        except LabError as error:
+            print(f"  {error}")
+
+
+def _answer(asked: str, default: str, lines: TextIO) -> str:
+    """The next line: Enter is the default, - is nothing. LabError when there is no line any more."""
+    print(f"{asked} [{default}]: ", end="", flush=True)
+    line = lines.readline()
+    if not line:
+        print()
+        raise LabError(f"The answers ended at the question {asked!r}: nothing was written.")
+    given = line.strip()
+    if not lines.isatty():
+        print(given)  # so that a log shows the answers beside the questions
+    return "" if given == "-" else given or default
+
+
+def text(answers: Answers, machine: Machine) -> str:
+    """The site file."""
+    name, gpus, form = answers["name"], answers["gpus"], answers["form"]
+    today = datetime.date.today().isoformat()
+    lines = [
+        f"# {name}: written by `make site` on {today}. slurm/sites/template.sh explains each line.",
+        f"# Check it on the cluster with `make doctor SITE={name}`; what is empty was not known.",
+        f"export SITE={name}",
+        "",
+        "# The account that pays. A user's own SBATCH_ACCOUNT wins.",
+        _choice("SBATCH_ACCOUNT", answers["account"]),
+        "# The partition (queue) whose nodes the jobs use.",
+        _choice("SBATCH_PARTITION", answers["partition"]),
+        "",
+        "# GPUs in a node, and how this site wants them asked for.",
+        f"export LABKIT_GPUS_PER_NODE={gpus}",
+        f'export LABKIT_GPU_FORM="{form}"',
+    ]
+    lines += [f"export SBATCH_GPUS_PER_NODE={gpus}"] if form == "gpus-per-node" else []
+    lines += [f'export SBATCH_GRES="gpu:{gpus}"'] if form == "gres" else []
+    cores = machine.cores(answers["partition"]) // int(gpus) if gpus != "0" and answers["partition"] else 0
+    lines += [
+        f"# Further options of sbatch{': the cores of a node, shared out over its GPUs' if cores else ''}.",
+        f'export LABKIT_SBATCH_OPTIONS="{f"--cpus-per-task={cores}" if cores else ""}"',
+        "",
+        "# Modules, what starts the ranks, and which MPI library they then run on.",
+        f'export LABKIT_MODULES="{answers["modules"]}"',
+        f'export LABKIT_LAUNCHER="{answers["launcher"]}"',
+        f'export LABKIT_MPI="{answers["flavor"]}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _choice(variable: str, value: str) -> str:
+    if not value:  # set but empty, it would be an account of no name
+        return f"# export {variable}=…"
+    return f'export {variable}="${{{variable}:-{value}}}"'
+
+
+def _write(answers: Answers, content: str) -> Path:
+    file = paths.root() / "slurm" / "sites" / f"{answers['name']}.sh"
+    part = file.with_suffix(".part")
+    try:
+        part.write_text(content, encoding="utf-8")
+        os.link(part, file)  # as a whole, and only if nobody else wrote one meanwhile
+    except FileExistsError:
+        raise LabError(f"slurm/sites/{file.name} has appeared meanwhile and is left as it is.") from None
+    except OSError as error:
+        raise LabError(f"slurm/sites/{file.name} cannot be written: {error.strerror}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return file
+
+
+# The questions of `make site`: each with what this machine suggests, and a check that answers at once.
+
+
+Answers = dict[str, str]
+
+
+class RefusedBySlurm(LabError):
+    """The answer is one that the kit knows, but Slurm would not take such a job now."""
+
+
+class Question(NamedTuple):
+    """`suggest` gives a default, "" if nothing is known; `check` raises LabError with what is wrong."""
+
+    key: str
+    text: str
+    suggest: Callable[[Machine, Answers], str]
+    check: Callable[[Machine, Answers, str], None]
+
+
+class Machine:
+    """What this machine says, asked once. Everything is empty where Slurm does not answer."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ):
+        self.env = {
+            key: value for key, value in environ.items() if not key.startswith(("SBATCH_", "LABKIT_"))
+        }
+        self.version = cluster.version(self.env)
+        up = self.version.ok
+        self.partitions = cluster.ask_partitions(self.env) if up else {}
+        self.plugins = cluster.mpi_plugins(self.env) if up else []
+        self.accounts = (cluster.accounts(self.env, getpass.getuser()) or {}) if up else {}
+        text = cluster.ask(self.env, "scontrol", "show", "config").text if up else ""
+        self.config = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
+        self.account = environ.get("SBATCH_ACCOUNT", "")
+
+    def cores(self, partition: str) -> int:
+        """Cores that Slurm counts in the smallest node of a partition; 0 if not known."""
+        counts = cluster.ask(self.env, "sinfo", "-h", "-p", partition, "-o", "%c").text.split()
+        return min((int(count.rstrip("+")) for count in counts if count.rstrip("+").isdecimal()), default=0)
+
+
+def _name(machine: Machine, _: Answers) -> str:
+    name = re.sub(r"[^a-z0-9_-]+", "_", machine.config.get("ClusterName", "").lower()).strip("_-")
+    return "" if name in ("template", *cluster.names()) else name
+
+
+def _check_name(_: Machine, __: Answers, name: str) -> None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise LabError("A name is small letters, digits, _ and -, such as my_cluster.")
+    if name == "template" or name in cluster.names():
+        raise LabError(f"slurm/sites/{name}.sh is there already, and is left as it is. Choose another name.")
+
+
+def _account(machine: Machine, _: Answers) -> str:
+    return machine.account or (next(iter(machine.accounts)) if len(machine.accounts) == 1 else "")
+
+
+def _check_account(machine: Machine, _: Answers, account: str) -> None:
+    if account and machine.accounts and account not in machine.accounts:
+        raise LabError(
+            f"Slurm knows no account {account!r} of yours; it knows {', '.join(machine.accounts)}."
+        )
+
+
+def _partition(machine: Machine, _: Answers) -> str:
+    """The default partition if its nodes have GPUs, else the first that has some, else the default."""
+    known = machine.partitions.items()
+    ranked = sorted(known, key=lambda one: (-(one[1][2] > 0), -one[1][0]))
+    return ranked[0][0] if ranked else ""
+
+
+def _check_partition(machine: Machine, _: Answers, partition: str) -> None:
+    if partition and machine.partitions and partition not in machine.partitions:
+        raise LabError(f"There is no partition {partition!r}; sinfo knows {', '.join(machine.partitions)}.")
+
+
+def _gpus(machine: Machine, answers: Answers) -> str:
+    there = machine.partitions.get(answers["partition"])
+    return str(there[2]) if there else ""
+
+
+def _check_gpus(machine: Machine, answers: Answers, gpus: str) -> None:
+    if not gpus.isdecimal() or int(gpus) > 64:
+        raise LabError("The number of GPUs in a node is 0, 1, 2, …")
+    there = machine.partitions.get(answers["partition"])
+    if there and int(gpus) > there[2]:
+        raise LabError(f"sinfo shows {there[2]} GPUs in a node of partition {answers['partition']}.")
+
+
+def _form(machine: Machine, answers: Answers) -> str:
+    if answers["gpus"] == "0":
+        return "none"
+    if not machine.config:
+        return ""
+    return "gpus-per-node" if "cons_tres" in machine.config.get("SelectType", "") else "gres"
+
+
+def _check_form(machine: Machine, answers: Answers, form: str) -> None:
+    if form not in cluster.GPU_FORMS:
+        raise LabError(f"The ways to ask for GPUs are: {', '.join(cluster.GPU_FORMS)}.")
+    if (form == "none") < (answers["gpus"] == "0"):
+        raise LabError("Without GPUs in a node the form is none.")
+    if not machine.version.ok:
+        return
+    options = {"gpus-per-node": f"--gpus-per-node={answers['gpus']}", "gres": f"--gres=gpu:{answers['gpus']}"}
+    words = ["--test-only", "--nodes=1", "--ntasks-per-node=1", "--time=2"]
+    words += [options[form]] if form in options else []
+    words += [f"--partition={answers['partition']}"] if answers["partition"] else []
+    words += [f"--account={answers['account']}"] if answers["account"] else []
+    answer = cluster.ask(machine.env, "sbatch", *words, "slurm/doctor.sh", "test", "test")
+    if not answer.ok:
+        raise RefusedBySlurm(f"Slurm refuses such a job: {answer.reason.rstrip('.')}.")
+
+
+def _launcher(machine: Machine, _: Answers) -> str:
+    if machine.config.get("MpiDefault", "none") not in ("none", "(null)", ""):
+        return "srun"
+    best = next((name for name in ("pmi2", "pmix", "cray_shasta") if name in machine.plugins), None)
+    return f"srun --mpi={best}" if best else ""
+
+
+def _check_launcher(machine: Machine, _: Answers, launcher: str) -> None:
+    if not launcher or launcher.split()[0] not in cluster.LAUNCHERS:
+        raise LabError(f"A launcher begins with one of: {', '.join(cluster.LAUNCHERS)}.")
+    plugin = re.search(r"--mpi[= ](\S+)", launcher)
+    if plugin and machine.plugins and plugin[1] not in machine.plugins:
+        raise LabError(f"srun has no MPI plugin {plugin[1]!r}; it has {', '.join(machine.plugins)}.")
+
+
+def _modules(machine: Machine, _: Answers) -> str:
+    return " ".join(filter(None, machine.env.get("LOADEDMODULES", "").split(":")))
+
+
+_LOAD = """source slurm/launch.sh; set +eu; bring_modules
+declare -F module >/dev/null || stop "This machine has no module command: leave it empty with -."
+for name in "$@"; do module load "$name" || stop "The module $name does not load here."; done"""
+
+
+def _check_modules(machine: Machine, _: Answers, modules: str) -> None:
+    if not modules:
+        return
+    done = subprocess.run(
+        ["bash", "-c", _LOAD, "bash", *modules.split()], cwd=paths.root(), env=machine.env,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise LabError((done.stderr.strip().splitlines() or ["The modules do not load here."])[-1])
+
+
+def _flavor(_: Machine, __: Answers) -> str:
+    """The flavour of the MPI library that a rank would load now."""
+    found, _reasons = doctor.collect(doctor.start(("mpi",)), limit=20.0)
+    family, _version = doctor.identify(found.get("mpi.all", ""), found.get("mpi.mpiname") or "")
+    return next((flavor for flavor, families in job.FLAVORS.items() if family == families[0]), "")
+
+
+def _check_flavor(_: Machine, __: Answers, flavor: str) -> None:
+    if flavor and flavor not in cluster.FLAVORS:
+        raise LabError(f"The kit knows these MPI libraries: {', '.join(cluster.FLAVORS)}.")
+
+
+QUESTIONS = (
+    Question("name", "Name of this cluster", _name, _check_name),
+    Question(
+        "account", "Account that pays for jobs; a user's own SBATCH_ACCOUNT wins", _account, _check_account
+    ),
+    Question("partition", "Partition (queue) for the labs", _partition, _check_partition),
+    Question("gpus", "GPUs in a node", _gpus, _check_gpus),
+    Question("form", f"How GPUs are asked for ({', '.join(cluster.GPU_FORMS)})", _form, _check_form),
+    Question("launcher", "What starts the ranks", _launcher, _check_launcher),
+    Question("modules", "Modules to load, in this order", _modules, _check_modules),
+    Question("flavor", f"MPI library ({', '.join(cluster.FLAVORS)})", _flavor, _check_flavor),
+)
+
+
+def main() -> int:
+    """`make site`. 0: the file is written; 1: it is not, and why; 130: Ctrl-C."""
+    try:
+        run()
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""The generator: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import ast
+
+import jupytext
+import nbformat
+import pytest
+from authoring import generate
+from labkit import labfile
+from labkit.errors import LabError
+from labkit.labfile import exercises_in
+
+from tests.authoring import tiny_lab
+from tests.authoring.tiny_lab import BATCH, NOTEBOOK, SCRIPT, SOLVED, files, set_aside
+
+
+def test_a_rebuild_changes_no_byte(built):
+    before = files(built)
+    assert generate.write_all(check=True) == []
+    assert generate.write_all() == []
+    for name in before:
+        if name != "README.md":
+            (built.root / name).unlink()
+    assert generate.write_all(check=True) == [SCRIPT, NOTEBOOK, SOLVED, BATCH]
+    assert generate.write_all() == [SCRIPT, NOTEBOOK, SOLVED, BATCH]
+    assert files(built) == before
+
+
+def test_a_batch_script_goes_with_several_ranks(built):
+    text = (built.root / BATCH).read_text(encoding="utf-8")
+    assert "#SBATCH --nodes=2 " in text
+    assert "#SBATCH --ntasks-per-node=1 " in text
+    assert text.endswith("\nlaunch 90_tiny\n")
+    (built.root / BATCH).write_text(text.replace("00:15:00", "01:00:00"), encoding="utf-8")
+    assert generate.write_all() == [BATCH]
+    assert set_aside() == [BATCH], "a person's own time limit is not lost"
+    tiny_lab.put(built, tiny_lab.LAB.replace("Ranks: 2", "Ranks: 1"))
+    assert BATCH in generate.write_all(check=True)
+    with pytest.raises(LabError, match="slurm/90_tiny.sbatch has no lab with several ranks"):
+        generate.write_all()
+
+
+def test_the_learners_script(built):
+    text = (built.root / SCRIPT).read_text(encoding="utf-8")
+    assert text.startswith("# %% [markdown]\n# # 90 Tiny lab\n")
+    assert "SOLUTION" not in text
+    assert "return a + b" not in text
+    assert "    total=...,  # a number, for the ä of it\n    word=...,  # a word\n" in text
+    assert '# %% tags=["parameters"]\nlength = 10**3  # numbers\nname = "ünï"  # a word\n' in text
+    assert '    raise NotImplementedError("exercise 90.1: Add \\"them\\" up")\n' in text
+    assert text.count('raise NotImplementedError("exercise 90.2: Scale a list")') == 2
+    ast.parse(text)
+    assert text.endswith("# - Sums.\n")
+
+
+def test_the_notebooks(built):
+    book, solved = (nbformat.read(built.root / name, as_version=4) for name in (NOTEBOOK, SOLVED))
+    nbformat.validate(book)
+    nbformat.validate(solved)
+    assert [cell.id for cell in book.cells] == [f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)]
+    assert book.metadata.kernelspec.name == "python3"
+    assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}]
+    assert not any(cell.get("outputs") for cell in [*book.cells, *solved.cells])
+    assert "return a + b" in solved.cells[6].source
+    assert "SOLUTION" not in str(solved)
+    assert "total=3.5" in solved.cells[4].source
+    assert [cell.source for cell in book.cells if cell.cell_type == "markdown"] == [
+        cell.source for cell in solved.cells if cell.cell_type == "markdown"
+    ]
+
+
+def test_script_and_notebook_hold_the_same_cells(built):
+    book = nbformat.read(built.root / NOTEBOOK, as_version=4)
+    script = jupytext.read(built.root / SCRIPT)
+    assert [(one.cell_type, one.source) for one in book.cells] == [
+        (one.cell_type, one.source) for one in script.cells
+    ]
+
+
+def test_the_readmes_table(built):
+    lines = (built.root / "README.md").read_text(encoding="utf-8").splitlines()
+    link, summary = (
+        "[90 Tiny lab](notebooks/90_tiny.ipynb)",
+        "Two small functions, to see how a lab is put together.",
+    )
+    assert lines[5] == f"| {link} | {summary} | cpu | 2 | 5 |"
+    (built.root / "README.md").write_text("no marks\n")
+    for check in (True, False):
+        with pytest.raises(LabError, match="README.md needs the lines"):
+            generate.write_all(check=check)
+
+
+def test_stubs_fail_with_their_own_sentence(built):
+    names: dict[str, object] = {}
+    for cell in nbformat.read(built.root / NOTEBOOK, as_version=4).cells:
+        if "def " in cell.source:
+            exec(cell.source, names)
+    with pytest.raises(NotImplementedError, match='^exercise 90.1: Add "them" up$'):
+        names["add"](1, 2)
+    with pytest.raises(NotImplementedError, match="^exercise 90.2: Scale a list$"):
+        names["scale"]([], 2)
+
+
+def test_one_wrong_lab_does_not_keep_the_others_from_being_written(checkout):
+    tiny_lab.put(checkout)
+    (checkout.root / "solutions" / "91_other.py").write_text(tiny_lab.LAB)
+    with pytest.raises(LabError, match=r"solutions/91_other\.py:2: "):
+        generate.write_all()
+    assert (checkout.root / SCRIPT).exists()
+
+
+def test_orphans_are_named(built):
+    (built.root / "solutions" / "90_tiny.py").rename(built.root / "solutions" / "91_tiny.py")
+    text = (built.root / "solutions" / "91_tiny.py").read_text(encoding="utf-8").replace("90", "91")
+    (built.root / "solutions" / "91_tiny.py").write_text(text, encoding="utf-8")
+    assert set(generate.write_all(check=True)) >= {SCRIPT, NOTEBOOK, SOLVED, BATCH}
+    with pytest.raises(LabError, match="labs/90_tiny.py has no source"):
+        generate.write_all()
+
+
+def test_other_parameters(built):
+    text = (built.root / "solutions/90_tiny.py").read_text(encoding="utf-8")
+    changed = labfile.with_parameters(text, {"length": 7, "name": "é'", "sizes": (3,)})
+    assert (
+        'length = 7  # numbers\nname = "é\'"  # a word\nsizes = (3,)  # two numbers\n\n# %% [markdown]'
+        in changed
+    )
+    assert len(changed.splitlines()) == len(text.splitlines())
+    assert labfile.with_parameters(text, {}) == text
+    with pytest.raises(LabError, match="no parameter 'lenght'. The parameters are length, name, sizes"):
+        labfile.with_parameters(text, {"lenght": 1})
+
+
+def test_labs_are_found_by_number_or_stem(built):
+    for name in ("90", 90, "90_tiny", "90_tiny.py"):
+        assert labfile.find(name) == "90_tiny"
+    with pytest.raises(LabError, match="no lab '91'. These exist: 90_tiny"):
+        labfile.find("91")
+
+
+def test_hints_keep_their_text():
+    lab = next(one for one in exercises_in(tiny_lab.LAB) if one.number == "90.1")
+    assert lab.title == 'Add "them" up'
+    assert lab.hints == [
+        ("Hint 1: what is a sum?", "One *after* the other."),
+        ("Hint 2: nearly the answer", "`a + …`"),
+    ]

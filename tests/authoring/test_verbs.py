@@ -1,0 +1,74 @@
+"""The commands behind the Makefile, run as a user runs them."""
+
+from __future__ import annotations
+
+import pytest
+from authoring import __main__ as verbs
+from authoring import skeleton
+from labkit import checks
+from labkit.errors import LabError
+
+
+def test_labs_and_labs_check(built, capsys):
+    assert verbs.main(["labs", "--check"]) == 0
+    (built.root / "labs/90_tiny.py").write_text("mine\n")
+    assert verbs.main(["labs", "--check"]) == 1
+    assert "labs/90_tiny.py. `make labs`" in capsys.readouterr().err
+    assert verbs.main(["labs", "90"]) == 0
+    assert "1 labs; written: labs/90_tiny.py" in capsys.readouterr().out
+    assert verbs.main(["labs", "91"]) == 1
+    assert capsys.readouterr().err == "There is no lab '91'. These exist: 90_tiny.\n"
+
+
+def test_a_mistake_is_a_sentence_and_status_1(built):
+    for arguments, says in (
+        (["reset", "91"], "There is no lab '91'. These exist: 90_tiny."),
+        (["solve", "90", "90.9"], "it has 90.1, 90.2"),
+        (["new", "90_other"], "number 90 is taken by 90_tiny"),
+        (["new", "Other"], "two digits, an underscore"),
+    ):
+        ended = built.python("-m", "authoring", *arguments)
+        assert ended.returncode == 1, ended
+        assert says in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+    assert built.python("-m", "authoring").returncode == 2
+    assert built.python("-m", "authoring", "nothing").returncode == 2
+
+
+def test_reset_and_progress(built):
+    with open(built.root / "labs/90_tiny.py", "a") as file:
+        file.write("# mine\n")
+    ended = built.python("-m", "authoring", "reset", "90")
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("Set aside: labs/90_tiny.py -> ")
+    assert verbs.main(["labs", "--check"]) == 0
+    checks.update("90.2", lambda entry: entry.update(passed="now", hints=2))
+    ended = built.python("-m", "labkit", "progress")
+    assert ended.returncode == 0
+    assert "1 of 2 exercises solved." in ended.stdout
+    assert "✓90.2" in ended.stdout
+    assert "·90.1" in ended.stdout
+
+
+@pytest.mark.slow
+def test_new_lab_is_complete(built):
+    ended = built.python("-m", "authoring", "new", "66_my_topic")
+    assert ended.returncode == 0, ended.stderr
+    for name in (
+        "solutions/66_my_topic.py",
+        "labs/66_my_topic.py",
+        "tests/labs/wrong_answers/66_my_topic.py",
+    ):
+        assert name in ended.stdout
+        assert (built.root / name).exists()
+    assert verbs.main(["labs", "--check"]) == 1, "the README's table wants its line"
+    assert verbs.main(["labs"]) == 0
+    assert verbs.main(["labs", "--check"]) == 0
+    assert "[66 My topic]" in (built.root / "README.md").read_text(encoding="utf-8")
+    with pytest.raises(LabError, match="taken"):
+        skeleton.new("66_again")
+    assert built.python("-m", "labkit", "run", "66", "--solved", "--set", "length=10").returncode == 0
+    ended = built.python("-m", "tests.labs.wrong_answers.runner", "66_my_topic")
+    assert ended.returncode == 0, ended.stderr
+    assert "3 of 3 wrong answers rejected" in ended.stdout

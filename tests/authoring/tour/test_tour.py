@@ -1,0 +1,241 @@
+"""labkit.tour: labs that run, fail, hang or cannot run here; the report; what is left when it is stopped."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from authoring.tour import conduct, html, report, run
+from authoring.tour.run import FAILED, RAN, SKIPPED, Outcome
+from labkit.errors import LabError
+
+from tests.authoring.tour.tour_labs import MEASURE, PROBE, write_lab
+
+# --- the whole of it
+
+
+@pytest.mark.slow
+def test_a_tour_with_every_kind_of_lab(checkout, tmp_path):
+    write_lab(checkout, "10_good_lab", measure=MEASURE)
+    write_lab(checkout, "11_wrong_answer", answer="x * x + 1")
+    write_lab(checkout, "12_too_slow", minutes=0, measure="time.sleep(300)")
+    write_lab(checkout, "13_not_here", needs="slurm")
+    write_lab(checkout, "14_own_error", measure="[][0]")
+    (checkout.root / "solutions/15_no_lab.py").write_text("# %% [markdown]\n# nothing\n")
+    results = checkout.root / "solutions/results"
+    results.mkdir()
+    (results / "10_good_lab.jsonl").write_text('{"lab": "10_good_lab", "result": "theirs", "rate": 2.0}\n')
+    learner = checkout.root / ".labkit"
+    environment = {"SLURM_JOB_ID": "", "LABKIT_HOME": ""}
+
+    done = checkout.python("-m", "authoring", "tour", "--small", timeout=500, env=environment)
+    assert done.returncode == 1, done.stderr
+    out = checkout.root / "report"
+    assert re.search(r"✓ ran     10_good_lab +\d+\.\d s of 5 min\n", done.stdout)
+    assert "1 of 6 labs ran" in done.stdout
+    assert "skipped: 13_not_here" in done.stdout
+    assert done.stdout.rstrip().endswith("Report: report/index.html")
+
+    labs = {lab["stem"]: lab for lab in json.loads((out / "tour.json").read_text())["labs"]}
+    status = {stem: lab["status"] for stem, lab in labs.items()}
+    assert status == {
+        "10_good_lab": RAN,
+        "11_wrong_answer": FAILED,
+        "12_too_slow": FAILED,
+        "13_not_here": SKIPPED,
+        "14_own_error": FAILED,
+        "15_no_lab": FAILED,
+    }
+    assert labs["11_wrong_answer"]["sentence"].startswith("✗ 11.1 double(2): expected 4, got 5")
+    assert labs["12_too_slow"]["sentence"] == "It took longer than the 0 minutes of its header."
+    assert "login node" in labs["13_not_here"]["sentence"]
+    assert labs["14_own_error"]["sentence"] == "IndexError: list index out of range"
+    assert labs["15_no_lab"]["sentence"].startswith("solutions/15_no_lab.py:")
+
+    records = (out / "home/records/10_good_lab.jsonl").read_text().splitlines()
+    assert len(records) == 2, "the parameters of the tests' runs"
+    assert not learner.exists(), "the learner's own state is untouched"
+    assert not (out / "work").exists()
+    look_at_the_pages(out)
+
+
+def look_at_the_pages(out):
+    index = (out / "index.html").read_text()
+    assert 'href="10_good_lab.html"' in index
+    assert 'href="11_wrong_answer.html"' in index, "a failed lab has a page, too: it shows where it failed"
+    assert 'href="13_not_here.html"' not in index
+    assert index.count('src="data:image/png;base64,') == 1
+    assert "pace, images/s" in index
+    assert "1002" in index  # 1001.5 with four digits
+    assert "reference results that came with the kit" in index
+    page = (out / "10_good_lab.html").read_text()
+    assert page.count('class="math"') == 1
+    assert "code with $dollars$" in page
+    assert 'src="data:image/png;base64,' in page
+    for text in (index, page):
+        assert "<script" not in text
+        assert not re.search(r"""(?:src|href)=["'](?!data:|#|[\w.]+\.html["'])""", text)
+        assert not re.search(r"https?://(?!www\.w3\.org)", text)
+        assert "@import" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
+    write_lab(checkout, "10_endless", needs="mpi", measure=PROBE.format(folder=str(tmp_path)))
+    mark = f"LABKIT_TOUR_TEST={tmp_path.name}-{number}"
+    name, _, value = mark.partition("=")
+    env = {**os.environ, "PYTHONPATH": str(checkout.root / "labs"), name: value}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "authoring", "tour"],
+        cwd=checkout.root,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120)
+        assert process.poll() is None, process.communicate()[1]
+        assert len(marked(mark)) >= 5, "tour, lab, kernel, two ranks"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        if number != signal.SIGKILL:
+            assert process.returncode == 130
+            assert "what it had started has ended" in said
+            assert "Traceback" not in said
+        wait_for(lambda: not marked(mark), 20 if number == signal.SIGKILL else 1)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def marked(mark: str) -> list[int]:
+    """Processes with this variable in their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() in file.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+
+
+# --- its parts
+
+
+def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(LabError, match="holds something else than an earlier report"):
+        conduct.fresh_folder(tmp_path)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_an_earlier_report_is_replaced(tmp_path):
+    out = conduct.fresh_folder(tmp_path / "report")
+    (out / "old.html").touch()
+    assert not (conduct.fresh_folder(out) / "old.html").exists()
+    assert (out / "home").is_dir()
+
+
+def test_an_unknown_lab_and_an_empty_checkout_are_sentences(checkout, capsys):
+    assert conduct.main(["--labs", "77"]) == 1
+    assert "There is no lab '77'" in capsys.readouterr().err
+    assert conduct.main([]) == 1
+    assert "no labs in solutions/" in capsys.readouterr().err
+
+
+def test_small_parameters(checkout):
+    write_lab(checkout, "10_x", small="length=2, sizes=(1, 2), name='a'")
+    assert run.small_parameters(checkout.root, "10_x") == {"length": 2, "sizes": (1, 2), "name": "a"}
+    (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text("SMALL = {'length': 4}\n")
+    assert run.small_parameters(checkout.root, "10_x") == {"length": 4}
+    assert run.small_parameters(checkout.root, "11_y") == {}
+
+
+def test_summary_and_durations():
+    outcomes = [
+        Outcome("10_a", "10 A", RAN),
+        Outcome("11_b", "11 B", FAILED),
+        Outcome("12_c", "12 C", SKIPPED),
+    ]
+    assert report.summary(outcomes, 432) == "1 of 3 labs ran in 7 min 12 s; failed: 11_b; skipped: 12_c."
+    assert report.duration(8.46) == "8.5 s"
+
+
+def test_formulas():
+    pytest.importorskip("matplotlib")
+    image = html.formula(r"\frac{a}{b} < \text{x}")
+    assert image.startswith('<img class="math" style="height: ')
+    assert 'alt="\\frac{a}{b} &lt; \\text{x}"' in image
+    assert html.formula(r"\begin{cases} a < b \end{cases}").startswith("<code>\\begin{cases} a &lt; b")
+
+
+def test_records_become_tables(tmp_path):
+    file = tmp_path / "10_x.jsonl"
+    entries = [
+        {
+            "lab": "10_x",
+            "result": "step",
+            "unit": "s",
+            "host": "h",
+            "ranks": ranks,
+            "torch": "2",
+            "seconds": 0.012345,
+        }
+        | {
+            "seconds_q1": 0.012,
+            "seconds_q3": 0.0131,
+            "seconds_runs": 20,
+            "seconds_steady": ranks == 1,
+            "losses": [1.0] * 9,
+        }
+        for ranks in range(1, 16)
+    ]
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    (table,) = report.tables(file)
+    assert table["title"] == "step, s"
+    assert table["head"] == ["ranks", "seconds", "losses"]
+    assert table["rows"][0] == ["1", "0.01235 (0.012 to 0.0131)", "9 values"]
+    assert table["rows"][1][1].endswith(" unsteady")
+    assert (len(table["rows"]), table["more"]) == (12, 3)
+    assert report.tables(tmp_path / "none.jsonl") == []
+
+
+def test_what_an_executed_notebook_says(tmp_path):
+    book = tmp_path / "x.ipynb"
+    assert html.failure(book) is None
+    assert html.progress(book) == (0, 0)
+    cells = [
+        {"cell_type": "markdown", "source": ["# 10 X\n", "## Loss\n", "text"]},
+        {
+            "cell_type": "code",
+            "execution_count": 1,
+            "outputs": [{"output_type": "display_data", "data": {"image/png": "aGk=\n"}}],
+        },
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "outputs": [
+                {"output_type": "error", "ename": "CheckFailed", "traceback": ["✗ 10.1  no,\n  not yet"]}
+            ],
+        },
+    ]
+    book.write_text(json.dumps({"cells": cells}))
+    assert html.pictures(book) == [("Loss", "aGk=")]
+    assert html.failure(book) == "✗ 10.1 no, not yet"
+    assert html.progress(book) == (1, 2)

@@ -1,0 +1,131 @@
+"""What the ranks of tests.overlap_figures run under srun. Rank 0 prints one line of JSON.
+
+The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py. Horovod runs only in its
+own turns: its thread sends a message every millisecond, also when there is nothing to sum, and could slow the
+others down.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from labkit import data, timing
+from mpi4py import MPI
+from support import lab32
+
+LAB = Path(__file__).resolve().parents[2] / "solutions" / "32_buckets_and_overlap.py"
+WIDTH, DEPTH = 128, 24  # the net: 24 linear layers, most of 128 x 128
+BUCKET = 4 * WIDTH * WIDTH  # bytes, of the lab's (c) and of DDP: one layer
+TURNS = 5  # the runs of a way, in so many parts
+
+
+def answers() -> dict:
+    """Name -> function, of the functions that the solved lab defines."""
+    tree = ast.parse(LAB.read_text())
+    tree.body = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    found = {"np": np}
+    exec(compile(tree, LAB, "exec"), found)
+    return found
+
+
+def plain_step(net, optimizer):
+    """A training step as PyTorch's and Horovod's own examples have it."""
+
+    def step(inputs, labels) -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(inputs), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def with_ddp(net, comm):
+    """PyTorch's DistributedDataParallel over Gloo."""
+    from torch import distributed
+
+    if not distributed.is_initialized():
+        os.environ |= {"MASTER_ADDR": comm.bcast(os.uname().nodename), "MASTER_PORT": "29532"}
+        distributed.init_process_group("gloo", rank=comm.rank, world_size=comm.size)
+    net = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=BUCKET / 2**20)
+    return plain_step(net, torch.optim.SGD(net.parameters(), lr=0.01))
+
+
+class WithHorovod:
+    """`with WithHorovod(net) as step: …`; outside of that Horovod has no thread."""
+
+    def __init__(self, net):
+        self._net, self._step = net, None
+
+    def __enter__(self):
+        import horovod.torch as hvd
+
+        hvd.init()
+        if self._step is None:
+            own = torch.optim.SGD(self._net.parameters(), lr=0.01)
+            named = self._net.named_parameters()
+            self._step = plain_step(self._net, hvd.DistributedOptimizer(own, named_parameters=named))
+        return self._step
+
+    def __exit__(self, *_) -> None:
+        import horovod.torch as hvd
+
+        hvd.shutdown()
+
+
+def in_parts(calls: dict, horovod: WithHorovod, batch, repeat: int, comm) -> dict:
+    """Name -> seconds of all runs, of the calls and of Horovod's step."""
+    found = {name: [] for name in [*calls, "Horovod"]}
+    for _ in range(TURNS):
+        times = timing.in_turns(calls, repeat=-(-repeat // TURNS), warmup=1, comm=comm)
+        with horovod as step:
+            step(*batch)  # it agrees on names anew
+            times["Horovod"] = timing.measure(partial(step, *batch), repeat=-(-repeat // TURNS), comm=comm)
+        for name, one in times.items():
+            found[name] += list(one.samples)
+    return found
+
+
+def main(repeat: int) -> dict:
+    torch.set_num_threads(1)
+    comm, lab = MPI.COMM_WORLD, answers()
+    training = [torch.tensor(part) for part in data.digits()[:2]]
+    make = partial(lab32.linear_net, WIDTH, DEPTH)
+    fused = partial(lab["in_buckets"], size=BUCKET)
+    ways = {"arithmetic": lab32.nothing, "(a)": lab["at_the_end"], "(b)": lab["one_by_one"]}
+    ways |= {"(c)": fused, "(c) + thread": fused, "(d)": lab["two_sides"]}
+    pairs = {name: lab32.torch_step(comm, way, make(), lab["watch"], 0.01) for name, way in ways.items()}
+    steps = {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
+    mine = np.concatenate([one.detach().numpy().ravel() for one in make().parameters()])
+    total, moving = np.empty_like(mine), lab32.Progress(comm)
+
+    def threaded(step) -> None:
+        with moving:
+            step()
+
+    def communication() -> None:
+        comm.Allreduce(mine, total)
+
+    rows = lab32.balanced(comm, steps["arithmetic"], training, communication)
+    batch = [part[rows] for part in training]
+    calls = {name: partial(step, *batch) for name, step in steps.items()} | {"communication": communication}
+    calls["(c) + thread"] = partial(threaded, calls["(c) + thread"])
+    times = in_parts(calls, WithHorovod(make()), batch, repeat, comm)
+    for _, settle in pairs.values():
+        settle()
+    moving.close()
+    quarters = {name: np.percentile(one, [0, 25, 50, 75]).tolist() for name, one in times.items()}
+    found = {name: dict(zip(("least", "q1", "median", "q3"), q, strict=True)) for name, q in quarters.items()}
+    return {"ranks": comm.size, "bytes": mine.nbytes, "images": len(rows), "times": found}
+
+
+if __name__ == "__main__":
+    result = main(int(sys.argv[1]))
+    if MPI.COMM_WORLD.rank == 0:
+        print(json.dumps(result), flush=True)

@@ -1,0 +1,287 @@
+"""check, expect, hint, predict: what the learner reads, and what is kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import nbformat
+import numpy as np
+import pytest
+from authoring import generate
+from labkit import check, expect, hint, lab, paths, predict
+from labkit.checks import progress
+from labkit.errors import CheckFailed, LabError, RankFailed
+
+from tests.authoring import tiny_lab
+
+
+@pytest.fixture
+def tiny(checkout, monkeypatch):
+    """A checkout with the tiny lab, and that lab is the current one."""
+    (checkout.root / "solutions" / f"{tiny_lab.STEM}.py").write_text(tiny_lab.LAB, encoding="utf-8")
+    monkeypatch.setenv("LABKIT_LAB", tiny_lab.STEM)
+    return checkout
+
+
+def failure(body, number: str = "90.1") -> str:
+    """The text of the CheckFailed of a check around body()."""
+    with pytest.raises(CheckFailed) as caught, check(number):
+        body()
+    assert caught.value.__suppress_context__
+    return str(caught.value)
+
+
+def test_success_is_one_line_and_kept(tiny, capsys):
+    with check("90.1"):
+        expect(True, "never read")
+    assert capsys.readouterr().out == '✓ 90.1  Add "them" up\n'
+    assert progress.entry("90.1")["passed"]
+    assert check.progress()["90.1"]["tries"] == 1
+
+
+def test_failure_says_what_and_how_to_get_a_hint(tiny):
+    text = failure(lambda: expect(np.float32(1) > 2, "It is too small."))
+    assert text == '✗ 90.1  It is too small.\n        hint("90.1") shows the next hint (1 of 2).'
+    assert progress.entry("90.1") == {"passed": None, "tries": 1, "hints": 0, "predictions": {}}
+
+
+def test_a_later_failure_does_not_take_the_success_away(tiny):
+    with check("90.1"):
+        expect(True, "")
+    failure(lambda: expect(False, "no"))
+    assert progress.entry("90.1")["passed"]
+    assert progress.entry("90.1")["tries"] == 2
+
+
+def test_a_check_that_looks_at_nothing_fails(tiny):
+    assert "looked at nothing" in failure(lambda: None)
+    with check("90.1"):
+        expect(True, "")
+    assert "looked at nothing" in failure(lambda: None), "expectations of an earlier check do not count"
+
+
+def stub():
+    raise NotImplementedError('exercise 90.1: Add "them" up')
+
+
+def test_stub_is_not_solved_yet(tiny):
+    assert failure(stub).startswith("✗ 90.1  not solved yet. Write your code")
+    assert "needs exercise 90.1" in failure(stub, "90.2")
+    remote = RankFailed('rank 2 failed: exercise 90.1: Add "them" up', rank=2, kind="NotImplementedError")
+
+    def fail():
+        raise remote
+
+    assert "not solved yet" in failure(fail)
+
+
+def test_a_library_that_lacks_something_is_not_a_stub(tiny):
+    def library():
+        raise NotImplementedError("no kernel for this type")
+
+    assert "NotImplementedError: no kernel for this type" in failure(library)
+
+
+def test_own_error_names_type_message_and_line(tiny):
+    def mean(numbers):
+        return sum(numbers) / len(numbers)
+
+    text = failure(lambda: expect.equal(mean([]), 0, "mean"))
+    assert text.startswith("✗ 90.1  ZeroDivisionError: division by zero  (line ")
+    assert "in mean: return sum(numbers) / len(numbers))" in text
+    text = failure(lambda: np.zeros(3).reshape(2, 2))
+    assert "ValueError: cannot reshape" in text
+    assert "np.zeros(3).reshape(2, 2)" in text
+
+
+def test_rank_failures_and_lab_errors_keep_their_sentence(tiny):
+    def ranks():
+        raise RankFailed("rank 2 failed: ValueError: no  (line 3 in f: x)", rank=2, kind="ValueError")
+
+    assert failure(ranks).splitlines()[0] == "✗ 90.1  rank 2 failed: ValueError: no  (line 3 in f: x)"
+
+
+def test_exit_is_no_way_past_a_check_and_ctrl_c_is_no_answer(tiny):
+    assert "exit()" in failure(lambda: sys.exit(0))
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), check("90.1"):
+        interrupted()
+    assert progress.entry("90.1")["tries"] == 1
+
+
+def test_wrong_number_lists_the_labs_own(tiny):
+    for call in (check, hint, predict, predict.recall):
+        with pytest.raises(LabError, match=r"no exercise '90\.7' in lab 90_tiny.*90\.1, 90\.2"):
+            call("90.7")
+    with pytest.raises(LabError, match="in quotes"):
+        check(90.1)
+    lab.reset_for_tests()
+    with pytest.raises(LabError, match="no lab for exercise '55.1'"):
+        check("55.1")
+    assert check("90.2").exercise.title == "Scale a list"
+
+
+def test_hints_come_one_by_one_and_then_the_way_out(tiny, capsys):
+    hint("90.1")
+    assert capsys.readouterr().out == "Hint 1: what is a sum? (1 of 2)\n\nOne *after* the other.\n"
+    assert 'hint("90.1") shows the next hint (2 of 2).' in failure(stub)
+    hint("90.1")
+    assert "`a + …`" in capsys.readouterr().out
+    assert "`make solve LAB=90 EX=90.1`" in failure(stub)
+    hint("90.1")
+    assert capsys.readouterr().out.startswith("No more hints for 90.1. `make solve LAB=90 EX=90.1` puts")
+    assert progress.entry("90.1")["hints"] == 2
+
+
+def test_hints_are_found_in_the_learners_script_too(tiny, capsys):
+    (tiny.root / "solutions" / f"{tiny_lab.STEM}.py").rename(tiny.root / "labs" / f"{tiny_lab.STEM}.py")
+    hint("90.2")
+    assert "A list comprehension." in capsys.readouterr().out
+
+
+def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
+    predict("90.1", total=3.5, word="é", missing=...)
+    out = capsys.readouterr().out
+    assert "90.1  your prediction: total = 3.5" in out
+    assert "Your guess for missing goes in place of `...`" in out
+    assert predict.recall("90.1") == {"total": 3.5, "word": "é"}
+    assert predict.recall("90.2") == {}
+    predict.compare("90.1", total=np.float64(7), word="é", missing=(1, 2))
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].split("  ")[-1] == "yours / measured"
+    assert rows[1].split() == ["total", "3.5", "7", "0.5"]
+    assert rows[2].split() == ["word", "'é'", "'é'", "the", "same"]
+    assert rows[3].split() == ["missing", "none", "[1,", "2]"]
+    predict("90.1", sizes=(1, 2))
+    predict.compare("90.1", sizes=np.array([1, 2]))
+    assert "the same" in capsys.readouterr().out
+    with pytest.raises(LabError, match="a number, a word or a tuple"):
+        predict("90.1", total=object())
+    with pytest.raises(LabError, match="at least one"):
+        predict("90.1")
+
+
+def test_predictions_survive_a_restart(tiny):
+    predict("90.1", total=(1, 2.5))
+    fresh = type(predict)()
+    assert fresh.recall("90.1") == {"total": [1, 2.5]}
+
+
+def test_many_at_once_lose_nothing(tiny):
+    def work(name):
+        for count in range(20):
+            progress.update("90.1", lambda entry, key=f"{name}{count}": entry["predictions"].update({key: 1}))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    code = (
+        "from labkit.checks import progress\n"
+        "for n in range(20): progress.update('90.2', lambda e: e.update(tries=e['tries'] + 1))"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(other.wait(60) == 0 for other in others)
+    assert len(progress.entry("90.1")["predictions"]) == 80
+    assert progress.entry("90.2")["tries"] == 60
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"exercises": {"90.1": 3}}', '{"exercises": []}', "\x00\x00", ""]
+)
+def test_a_damaged_file_is_set_aside_with_a_sentence(tiny, capsys, text):
+    progress.path().write_text(text)
+    with check("90.1"):
+        expect(True, "")
+    assert "could not be read; it is now progress.damaged-" in capsys.readouterr().err
+    assert progress.entry("90.1")["passed"]
+    (aside,) = paths.home().glob("progress.damaged-*.json")
+    assert aside.read_text() == text
+    assert json.loads(progress.path().read_text())["exercises"]["90.1"]["tries"] == 1
+
+
+def test_a_folder_that_cannot_be_written_costs_a_sentence(tiny, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(progress, "_replace", full)
+    with check("90.1"):
+        expect(True, "")
+    captured = capsys.readouterr()
+    assert "✓ 90.1" in captured.out
+    assert "could not be saved" in captured.err
+    assert "No space left" in captured.err
+
+
+def test_a_solved_notebook_counts_as_nobodys_progress(tiny, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "/somewhere/solutions/90_tiny.ipynb")
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as `start` changes it
+    lab.start(tiny_lab.STEM)
+    assert lab.solved()
+    with check("90.1"):
+        expect(True, "")
+    assert progress.read() == {}
+
+
+def test_ranks_above_0_say_and_store_nothing(tiny, capsys, monkeypatch):
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    with check("90.1"):
+        expect(True, "")
+    predict("90.1", total=3)
+    hint("90.1")
+    predict.compare("90.1", total=3)
+    assert capsys.readouterr().out == ""
+    assert progress.read() == {}
+    assert predict.recall("90.1")["total"] == 3, "every rank knows the prediction"
+    assert "✗ 90.1  no" in failure(lambda: expect(False, "no"))
+
+
+@pytest.mark.slow
+def test_in_a_notebook_errors_are_sentences_and_hints_are_markdown(tiny):
+    generate.write_all()
+    path = tiny.root / "notebooks/90_tiny.ipynb"
+    book = nbformat.read(path, as_version=4)
+    book.cells.insert(8, nbformat.v4.new_code_cell('hint("90.1")'))
+    book.cells.insert(9, nbformat.v4.new_code_cell('check("90.9")'))
+    nbformat.write(book, path)
+    ended = tiny.python("-m", "jupyter", "execute", "--allow-errors", "--inplace", str(path))
+    assert ended.returncode == 0, ended.stderr
+    cells = nbformat.read(path, as_version=4).cells
+    (failed,) = cells[7].outputs
+    (text,) = failed.traceback
+    assert text.startswith(
+        "✗ 90.1  not solved yet. Write your code in place of `raise NotImplementedError(…)`"
+    )
+    assert text.endswith('\n        hint("90.1") shows the next hint (1 of 2).')
+    (shown,) = cells[8].outputs
+    assert shown.data["text/markdown"] == "**Hint 1: what is a sum?** (1 of 2)\n\nOne *after* the other."
+    (wrong,) = cells[9].outputs
+    assert wrong.traceback[0].startswith("There is no exercise '90.9' in lab 90_tiny.")
+    guess = cells[4].outputs[0]
+    assert guess.text == "90.1  Your guess for total, word goes in place of `...`: a wrong one teaches too.\n"
+
+
+@pytest.mark.slow
+def test_a_failure_on_any_rank_ends_the_whole_job(tiny):
+    (tiny.root / "failing.py").write_text(
+        "from mpi4py import MPI\n"
+        "from labkit import check, expect, lab, world\n"
+        'lab.start("90_tiny")\n'
+        'with check("90.1"):\n'
+        '    expect(world.rank() != 1, "Rank 1 has it wrong.")\n'
+        "MPI.COMM_WORLD.Barrier()\n"
+    )
+    command = "from labkit import runlab; import subprocess, sys; sys.exit(subprocess.call(" \
+        "[*runlab.launcher(3), sys.executable, 'failing.py']))"  # fmt: skip
+    ended = tiny.python("-c", command, timeout=60)
+    assert ended.returncode != 0
+    assert "[1] ✗ 90.1  Rank 1 has it wrong." in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,81 @@
+"""`labkit trace`: what is no trace gets a sentence; what is one is served to this machine alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import psutil
+import pytest
+from labkit.cli import main, trace
+from labkit.errors import LabError
+
+EVENT = {"name": "work", "ph": "X", "ts": 1.0, "dur": 2.0, "pid": 1, "tid": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no json", "not JSON"),
+        ("{}", "no list traceEvents"),
+        ('"text"', "no list traceEvents"),
+        ("", "not JSON"),
+    ],
+)
+def test_what_is_no_trace_gets_a_sentence(tmp_path, text, says, capsys):
+    file = tmp_path / "trace.json"
+    file.write_text(text)
+    assert main(["trace", str(file)]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_missing_file_and_one_that_is_not_packed(tmp_path):
+    with pytest.raises(LabError, match="No such file"):
+        trace.read(tmp_path / "none.json")
+    packed = tmp_path / "trace.json.gz"
+    packed.write_text("{}")
+    with pytest.raises(LabError, match="Cannot read"):
+        trace.read(packed)
+
+
+def test_packed_traces_and_horovods_timelines_are_read(tmp_path):
+    packed, timeline = tmp_path / "a.json.gz", tmp_path / "timeline.json"
+    packed.write_bytes(gzip.compress(json.dumps({"traceEvents": [EVENT]}).encode()))
+    timeline.write_text("[\n" + json.dumps(EVENT) + ",\n")  # its job was killed
+    assert trace.read(packed) == trace.read(timeline) == {"traceEvents": [EVENT]}
+
+
+def test_a_port_in_use_is_said(tmp_path, capsys):
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": [EVENT]}))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["trace", str(file), "--port", str(taken.getsockname()[1]), "--no-browser"]) == 1
+    assert "in use" in capsys.readouterr().err
+
+
+def test_the_viewer_serves_the_trace_to_this_machine_alone(tmp_path):
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": [EVENT]}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "labkit", "trace", str(file), "--port", str(port), "--no-browser"]
+    viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert f"http://127.0.0.1:{port}" in viewer.stdout.readline()
+        here = [c.laddr for c in psutil.Process(viewer.pid).net_connections() if c.status == "LISTEN"]
+        assert [(place.ip, place.port) for place in here] == [("127.0.0.1", port)]
+        for path, expected in (("localtrace", json.dumps({"traceEvents": [EVENT]})), ("", "Perfetto")):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=20) as answer:
+                assert expected in answer.read().decode()
+        os.kill(viewer.pid, signal.SIGINT)
+        assert viewer.wait(20) == 130
+        assert viewer.stderr.read() == ""
+    finally:
+        viewer.kill()
+        viewer.communicate()

@@ -1,0 +1,110 @@
+"""The learner's verbs, run as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from labkit import checks, paths
+
+
+def test_a_mistake_is_a_sentence_and_status_1(built):
+    for arguments, says in (
+        (["run", "91"], "There is no lab '91'. These exist: 90_tiny."),
+        (["run", "90", "--np", "0"], "NP=0 makes no sense"),
+        (["run", "90", "--set", "epochs"], "set as NAME=VALUE"),
+        (["run", "90", "--set", "epochs=1"], "no parameter 'epochs'. The parameters are length, name, sizes"),
+    ):
+        ended = built.python("-m", "labkit", *arguments)
+        assert ended.returncode == 1, ended
+        assert says in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+    assert built.python("-m", "labkit").returncode == 2
+    assert built.python("-m", "labkit", "nothing").returncode == 2
+
+
+def test_run_unsolved_fails_with_the_sentence_alone(built):
+    ended = built.python("-m", "labkit", "run", "90")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("✗ 90.1  not solved yet.")
+    assert "Traceback" not in ended.stderr
+
+
+def test_run_solved_keeps_its_progress_apart(built):
+    ended = built.python("-m", "labkit", "run", "90", "--solved", "--set", "length=7", "--set", "name=ä")
+    assert ended.returncode == 0, ended.stderr
+    assert '✓ 90.1  Add "them" up' in ended.stdout
+    assert "length is 7 ä" in ended.stdout
+    assert checks.read() == {}
+    assert not list((paths.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
+
+
+def test_run_of_a_solved_learners_script_is_progress(built):
+    assert built.python("-m", "authoring", "solve", "90", "90.1").returncode == 0
+    ended = built.python("-m", "labkit", "run", "90", "--set", "length=7")
+    assert ended.returncode == 1
+    assert '✓ 90.1  Add "them" up' in ended.stdout
+    assert ended.stderr.startswith("✗ 90.2  not solved yet.")
+    assert checks.entry("90.1")["passed"]
+    assert not checks.entry("90.2")["passed"]
+    assert not list(paths.home().glob("run-*"))
+
+
+@pytest.mark.slow
+def test_run_on_several_ranks(built):
+    ended = built.python("-m", "labkit", "run", "90", "--np", "3", "--solved")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("✓ 90.1") == 1
+    assert "rank 0 of 3 under mpiexec" in ended.stdout
+    ended = built.python("-m", "labkit", "run", "90", "--np", "3")
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("✗ 90.1  not solved yet.")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_leaves_nothing(built, number):
+    source = built.root / "labs/90_tiny.py"
+    source.write_text("import os, time\nos.write(1, b'begun\\n')\ntime.sleep(300)\n")
+    env = {**os.environ, "PYTHONPATH": str(built.root / "labs"), "LABKIT_MARK": str(built.root)}
+    command = [sys.executable, "-m", "labkit", "run", "90", "--np", "2"]
+    process = subprocess.Popen(
+        command,
+        cwd=built.root,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    for _ in range(2):
+        assert process.stdout.readline() == b"begun\n"
+    if number == signal.SIGINT:  # Ctrl-C reaches the whole group
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    assert process.wait(30) != 0
+    process.stdout.close()
+    end = time.monotonic() + 10
+    while time.monotonic() < end and (left := _marked(f"LABKIT_MARK={built.root}")):
+        time.sleep(0.1)
+    assert not left
+
+
+def _marked(mark: str) -> list[int]:
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            with open(f"/proc/{process.pid}/environ", "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(process.pid)
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,129 @@
+"""labkit.doctor: it fails for nothing that is missing, crashes or hangs; tells MPIs apart; judges labs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from labkit import cli, doctor, labfile
+from labkit.doctor import facts as doctor_facts
+from labkit.doctor import findings
+from labkit.errors import LabError, NotHere
+
+from tests.labkit.doctor.made_up import report_with
+
+# --- the judgement of labs
+
+HERE = {"mpi_version": "5.0.2", "mpi_launcher": "mpiexec", "versions_mpi4py": "4.1", "threads_torch": 4}
+GPU = [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]
+
+
+@pytest.mark.parametrize(
+    ("needs", "ranks", "facts", "status", "sentence"),
+    [
+        ("cpu", 1, {}, doctor.RUNS, "On 4 cores"),
+        ("mpi", 4, {}, doctor.NEEDS, "make setup"),
+        ("mpi", 4, HERE, doctor.RUNS, "On 4 cores"),
+        ("mpi", 8, HERE, doctor.RUNS, "8 ranks share 4 cores"),
+        ("horovod, torch", 4, HERE, doctor.NEEDS, "Horovod: `make setup` builds it"),
+        (
+            "horovod, torch",
+            4,
+            {**HERE, "horovod_frameworks": ["tensorflow"]},
+            doctor.NEEDS,
+            "Horovod for torch",
+        ),
+        ("tensorflow", 1, {"versions_tensorflow": "2.21"}, doctor.NEEDS, "A TensorFlow that can be imported"),
+        ("slurm", 4, HERE, doctor.NEEDS, "login node"),
+        ("slurm", 4, {"slurm_job": "17 on 2 node(s)"}, doctor.RUNS, ""),
+        ("torch, gpu", 1, HERE, doctor.REDUCED, "on the processor"),
+        ("torch, gpu", 1, {**HERE, "gpu_devices": GPU}, doctor.REDUCED, "built for the processor"),
+        (
+            "torch, gpu",
+            1,
+            {**HERE, "gpu_devices": GPU, "libraries_cuda_torch": "13.0"},
+            doctor.RUNS,
+            "On 1 GPU",
+        ),
+        ("nccl", 2, {"gpu_devices": GPU}, doctor.REDUCED, "no NCCL"),
+    ],
+)
+def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
+    header = labfile.Header(tuple(needs.split(", ")), ranks, 30)
+    judged, said = doctor.judge(header, report_with(**facts))
+    assert judged == status
+    assert sentence in said
+
+
+def test_labs_are_read_by_their_header_line(tmp_path):
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions/20_x.py").write_text(
+        "# %%\n# # 20\n# Needs: mpi, gpu · Ranks: 4 · Minutes: 35 · Before: -\n"
+    )
+    (tmp_path / "solutions/21_y.py").write_text("broken")
+    assert labfile.headers(tmp_path) == {"20_x": labfile.Header(("mpi", "gpu"), 4, 35)}
+
+
+def test_require_names_everything_that_is_missing(monkeypatch, capsys):
+    report = {**report_with(**HERE), "missing": {}, "advice": [], "labs": {}, "seconds": 1}
+    for module in (doctor, findings):
+        monkeypatch.setattr(module, "report", lambda **_: report)
+    doctor.require("cpu,mpi,torch")
+    with pytest.raises(NotHere, match=r"Missing here: Horovod: .* Slurm: .* No GPU"):
+        doctor.require("horovod,mpi,slurm,gpu")
+    with pytest.raises(LabError, match="not 'cuda'"):
+        doctor.require("cuda")
+    assert cli.main(["doctor", "--json", "--require", "mpi"]) == 0
+    assert json.loads(capsys.readouterr().out)["mpi"]["version"] == "5.0.2"
+    assert cli.main(["doctor", "--json", "--require", "horovod"]) == 1
+    assert "Missing here: Horovod" in capsys.readouterr().err
+
+
+# --- all of it, on this machine
+
+
+@pytest.fixture(scope="module")
+def report():
+    return doctor.report(fresh=True, limit=120)
+
+
+@pytest.mark.slow
+def test_the_report_of_this_machine(report):
+    for fact in doctor_facts.FACTS:
+        value = doctor_facts.get(report, fact.key)
+        assert (value is None) == (fact.key in report["missing"])
+    assert set(report) == {*doctor_facts.GROUPS, "missing", "advice", "labs", "seconds"}
+    assert json.loads(json.dumps(report))["mpi"] == report["mpi"]
+    assert report["machine"]["cores"] >= 1
+    assert report["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert report["threads"]["torch"] >= 1
+
+
+@pytest.mark.slow
+def test_the_mpi_of_this_machine(report):
+    pytest.importorskip("mpi4py")
+    assert report["mpi"]["family"]
+    assert len(report["mpi"]["files"]) == 1
+    assert report["mpi"]["threads"].startswith("MPI_THREAD_")
+    assert report["mpi"]["cuda_built"] in (True, False)
+
+
+@pytest.mark.slow
+def test_the_tables(report, capsys):
+    doctor.show()
+    text = capsys.readouterr().out
+    for label in ("What is here", "cores you may use", "launcher", "Found out in"):
+        assert label in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.slow
+def test_it_says_the_same_inside_a_running_mpi_job():
+    """The probes start an MPI of their own; they must not join the job that the doctor runs in."""
+    from labkit import launch
+
+    code = "from labkit import doctor; print('threads', doctor.report(limit=120)['mpi']['threads'])"
+    command = [launch.mpiexec(), "-n", "2", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("threads MPI_THREAD_MULTIPLE") == 2

@@ -1,0 +1,122 @@
+"""A small lab script that the tests start under a launcher: `inplace_job.py SCENE`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from labkit import errors, lab, world
+from labkit.launch import runs, shm
+
+lab.start("00_check_environment")
+scene = sys.argv[1]
+
+
+def show(value):
+    """One line from every rank, written in one piece: what the caller of launch.run got there."""
+    os.write(1, f"rank {world.rank()} got {value!r}\n".encode())
+
+
+def who(comm, shift):
+    print("hello from", comm.rank)
+    return comm.rank + shift, comm.size
+
+
+def alone(shift):
+    print("hello from", world.rank())
+    return world.rank() + shift
+
+
+def total_torch():
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    value = torch.ones(1)
+    dist.all_reduce(value)
+    dist.destroy_process_group()
+    return value.item()
+
+
+def total_horovod():
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    return hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size(), hvd.mpi_enabled()
+
+
+def one_fails(comm):
+    if comm.rank == 1:
+        raise ValueError("the true reason")
+    comm.recv(source=1)
+
+
+def one_fails_without_mpi():
+    if world.rank() == 1:
+        raise ValueError("the true reason")
+    time.sleep(60)
+
+
+def unsolved():
+    raise NotImplementedError("exercise 20.1: Pass a token")
+
+
+def stuck(comm):
+    if comm.rank == 0:
+        return 0
+    return comm.recv(source=0)
+
+
+def spin():
+    import re
+
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+if scene == "results":
+    show(runs.run(who, 10, ranks=int(sys.argv[2])))
+elif scene == "all ranks":
+    show(runs.run(alone, 10, ranks=2))
+    show(runs.run(alone, 20, ranks=2, echo=False))
+    show(runs.ranks_here(7))
+elif scene == "shared memory":
+    show(runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2))
+elif scene == "threads":
+    show(runs.run(lambda: os.environ["OMP_NUM_THREADS"], threads=5))
+elif scene == "fair threads":
+    show(runs.run(lambda: os.environ["OMP_NUM_THREADS"]))
+elif scene == "many communicators":
+    show(sum(runs.run(who, 0, ranks=1, echo=False)[0][1] for _ in range(3000)))
+elif scene == "torch":
+    show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
+    show(os.environ.get("X"))
+elif scene == "horovod":
+    show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
+elif scene == "big":
+    show([len(text) for text in runs.run(lambda: "x" * 5_000_000)])
+elif scene == "needs comm":
+    runs.run(who, 10)
+elif scene == "nested":
+    runs.run(lambda: runs.run(alone, 1))
+elif scene == "all fail, caught":
+    try:
+        runs.run(unsolved)
+    except errors.RankFailed as error:
+        show((error.kind, str(error)))
+elif scene == "outside":
+    runs.run(alone, 1)
+    if world.rank() == 1:
+        raise errors.CheckFailed("only this rank found it")
+    runs.run(alone, 2)
+elif scene == "one stays away":
+    runs.run(alone, 1)
+    if world.rank() == 0:
+        time.sleep(60)
+    runs.run(alone, 2, timeout=60)
+else:
+    task = {"one fails": one_fails, "one fails without MPI": one_fails_without_mpi, "unsolved": unsolved}
+    task |= {"stuck": stuck, "spin": spin}
+    runs.run(task[scene], ranks=world.size(), timeout=1.5)
+print("the end")

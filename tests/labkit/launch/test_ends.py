@@ -1,0 +1,183 @@
+"""However a run ends, nothing of it stays: no process, no temporary folder, no shared memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from labkit import errors
+from labkit.launch import runs
+
+from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+JOB = str(Path(__file__).with_name("endless_job.py"))
+
+
+@pytest.fixture
+def running():
+    """Starts the endless job with both ranks up; gives its process."""
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen:
+        job = subprocess.Popen([sys.executable, JOB, *arguments], stdout=subprocess.PIPE, text=True)
+        started.append(job)
+        assert sorted(job.stdout.readline() for _ in range(2)) == ["[0] up\n", "[1] up\n"]
+        return job
+
+    yield start
+    for job in started:
+        job.kill()
+        job.wait()
+        job.stdout.close()
+
+
+def child(process: subprocess.Popen, name: str) -> psutil.Process:
+    """The descendant of `process` with `name` in its command line."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    return next(one for one in family if any(name in word for word in one.cmdline()))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_starter_is_killed(running, nothing_left, how):  # noqa: F811
+    job = running()
+    assert len(marked(nothing_left)) >= 8  # two ranks, their watchers and children, mpiexec, the supervisor
+    job.send_signal(how)
+    assert job.wait(30) != 0
+    assert until(lambda: not marked(nothing_left))
+
+
+@pytest.mark.parametrize("controller", ["torch", "gloo"])
+def test_the_starter_of_ranks_without_mpi_is_killed(running, nothing_left, controller):  # noqa: F811
+    running(controller).kill()
+    assert until(lambda: not marked(nothing_left))
+
+
+@pytest.mark.parametrize("victim", ["supervisor.py", "mpiexec", "hydra_pmi_proxy"])
+def test_a_process_between_is_killed(running, nothing_left, victim):  # noqa: F811
+    job = running()
+    child(job, victim).kill()
+    assert job.wait(60) == 1  # the starter itself says what happened
+    assert until(lambda: not marked(nothing_left))
+
+
+def kill_starter_and_supervisor(job: subprocess.Popen) -> None:
+    supervisor = child(job, "supervisor.py")
+    folder = supervisor.cmdline()[-1]
+    supervisor.kill()
+    job.kill()
+    shutil.rmtree(folder)  # of those who would have removed it nobody is left
+
+
+def test_starter_and_supervisor_are_killed_at_once(running, nothing_left):  # noqa: F811
+    kill_starter_and_supervisor(running("torch"))
+    # Two lines of defense are gone. The third: the system tells each rank's watcher that its parent died.
+    assert until(lambda: not marked(nothing_left))
+
+
+def test_starter_and_supervisor_of_an_mpi_job_are_killed_at_once(running, nothing_left):  # noqa: F811
+    job = running()
+    daemons = [one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "sleep"]
+    kill_starter_and_supervisor(job)
+    # The system ends mpiexec, hydra's proxy kills ranks and watchers: only daemons of ranks could be left.
+    assert until(lambda: all("sleep" in command for command in marked(nothing_left)))
+    for daemon in daemons:
+        if daemon.is_running():
+            daemon.kill()
+
+
+FORKING = """
+import os, threading, time
+from labkit import launch
+from tests.labkit.endless_job import endless
+
+def fork():
+    time.sleep(2)
+    if os.fork() == 0:
+        time.sleep(6)
+        os._exit(0)
+
+threading.Thread(target=fork).start()
+launch.run(endless, ranks=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_forked_child_of_the_starter_holds_the_pipe_open(nothing_left):  # noqa: F811
+    job = subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.DEVNULL)
+    time.sleep(3)
+    job.kill()
+    job.wait()
+    forked = f"{sys.executable} -c"
+    assert until(lambda: all(command.startswith(forked) for command in marked(nothing_left)), 4)
+    assert marked(nothing_left)
+
+
+def leave_children(ending: str):
+    import subprocess
+    import time
+
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    if ending == "raise":
+        raise ValueError("enough")
+    if ending == "hang":
+        time.sleep(1000)
+
+
+@pytest.mark.parametrize("ending", ["return", "raise", "hang"])
+def test_children_of_ranks_end_with_the_run(nothing_left, ending):  # noqa: F811
+    if ending == "return":
+        runs.run(leave_children, ending, ranks=2)
+    else:
+        with pytest.raises(errors.RankFailed):
+            runs.run(leave_children, ending, ranks=2, timeout=1)
+    assert marked(nothing_left) == []  # at once, not after a while
+
+
+def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
+    def endless(comm):
+        comm.recv()
+
+    parent = os.getpid()
+    subprocess.Popen(["sh", "-c", f"sleep 2; kill -INT {parent}"]).returncode = 0
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(endless, ranks=2, timeout=60)
+    assert not [command for command in marked(nothing_left) if "python" in command or "mpiexec" in command]
+
+
+def test_shared_memory_of_a_killed_run(tmp_path):
+    def note_and_hang(comm, folder):
+        import time
+
+        shared = [line.split()[-1] for line in open("/proc/self/maps") if "/dev/shm/mpich" in line]  # noqa: SIM115
+        (folder / str(comm.rank)).write_text("\n".join(shared))
+        time.sleep(1000)
+
+    with pytest.raises(errors.RankFailed):
+        runs.run(note_and_hang, tmp_path, ranks=2, timeout=1)
+    names = {line for file in tmp_path.glob("[01]") for line in file.read_text().split()}
+    assert not [name for name in names if os.path.exists(name)]
+
+
+def test_shared_memory_of_a_killed_run_whose_function_starts_mpi(tmp_path):
+    def start_and_hang(folder):
+        import time
+
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+        shared = [line.split()[-1] for line in open("/proc/self/maps") if "/dev/shm/mpich" in line]  # noqa: SIM115
+        (folder / str(MPI.COMM_WORLD.rank)).write_text("\n".join(shared))
+        time.sleep(1000)
+
+    with pytest.raises(errors.RankFailed):
+        runs.run(start_and_hang, tmp_path, ranks=2, timeout=1)
+    names = {line for file in tmp_path.glob("[01]") for line in file.read_text().split()}
+    assert not [name for name in names if os.path.exists(name)]

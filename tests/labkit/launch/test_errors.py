@@ -1,0 +1,215 @@
+"""launch.run when something goes wrong on local ranks: exceptions, deaths, hangs, misuse, each in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from labkit import errors
+from labkit.launch import runs
+
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def test_the_first_failing_ranks_own_message():
+    def fail(comm):
+        if comm.rank == 1:
+            raise ValueError("the true reason")
+        time.sleep(0.3)
+        raise RuntimeError("only follows")
+
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(fail, ranks=3)
+    line = 'raise ValueError("the true reason")'
+    assert str(caught.value).startswith("rank 1 failed: ValueError: the true reason  (line ")
+    assert str(caught.value).endswith(f" in fail: {line})")
+    assert (caught.value.rank, caught.value.kind, caught.value.message) == (
+        1,
+        "ValueError",
+        "the true reason",
+    )
+    assert line in caught.value.line
+
+
+def test_a_failing_rank_does_not_wait_for_the_others():
+    def fail(comm):
+        if comm.rank == 0:
+            raise KeyError("gone")
+        comm.recv(source=0)
+
+    start = time.monotonic()
+    with pytest.raises(errors.RankFailed, match=r"rank 0 failed: KeyError: 'gone'"):
+        runs.run(fail, ranks=2, timeout=60)
+    assert time.monotonic() - start < 30
+
+
+def test_the_learners_line_is_named_not_the_librarys():
+    def deep():
+        import json
+
+        return json.loads("{broken")  # the learner's innermost line
+
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(deep, ranks=1)
+    assert "in deep: return json.loads" in caught.value.line
+
+
+@pytest.mark.parametrize("kind", [errors.LabError, errors.CheckFailed, NotImplementedError])
+def test_a_sentence_made_for_the_learner_is_kept(kind):
+    def unsolved():
+        raise kind("exercise 40.1: Shard the data")
+
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(unsolved, ranks=2)
+    assert str(caught.value) == "exercise 40.1: Shard the data"
+    assert caught.value.kind == kind.__name__
+
+
+def test_sys_exit_on_a_rank():
+    def leave(comm):
+        if comm.rank == 1:
+            sys.exit(3)
+        comm.Barrier()
+
+    with pytest.raises(
+        errors.RankFailed, match=r"rank 1 ended itself with sys.exit\(3\)  \(line \d+ in leave"
+    ):
+        runs.run(leave, ranks=2)
+
+
+@pytest.mark.parametrize(
+    ("death", "says", "kind"),
+    [
+        ("os._exit(4)", "exit status 4", "exit"),
+        ("os._exit(0)", "exit status 0", "exit"),
+        ("os.kill(os.getpid(), 9)", r"signal 9 \(SIGKILL\).*memory", "SIGKILL"),
+        ("ctypes.string_at(0)", r"signal 11 \(SIGSEGV\).*line \d+ in die", "SIGSEGV"),
+    ],
+)
+def test_a_rank_that_dies(death, says, kind):
+    def die(comm):
+        import ctypes
+
+        if comm.rank == 1:
+            eval(death, {"os": os, "ctypes": ctypes})
+        comm.Barrier()
+
+    with pytest.raises(errors.RankFailed, match=rf"rank 1 died: .*{says}") as caught:
+        runs.run(die, ranks=2)
+    assert caught.value.kind == kind
+
+
+def test_a_rank_that_aborts_mpi():
+    def abort(comm):
+        if comm.rank == 1:
+            comm.Abort(5)
+        comm.Barrier()
+
+    def abort_alone(comm):
+        if comm.rank == 1:
+            comm.Abort(5)  # MPICH's may return, and the rank then reaches the end of its function
+
+    for fn in (abort, abort_alone, abort_alone, abort_alone):
+        with pytest.raises(errors.RankFailed, match="rank 1 ended the whole job: .*MPI_Abort"):
+            runs.run(fn, ranks=2)
+
+
+def test_the_word_abort_is_no_abort():
+    assert runs.run(lambda: print("MPI_Abort ends a job"), ranks=2) == [None, None]
+
+
+def exchange(comm):
+    import numpy as np
+
+    box = np.zeros(1)
+    if comm.rank == 2:
+        return comm.rank
+    comm.Recv(box, source=(comm.rank + 1) % 2)
+    return None
+
+
+def test_a_deadlock_names_ranks_and_line():
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(exchange, ranks=3, timeout=1)
+    number = exchange.__code__.co_firstlineno + 6
+    call = "comm.Recv(box, source=(comm.rank + 1) % 2)"
+    expected = (
+        f"after 1 s without an end: ranks 0, 1 wait in line {number} of exchange: {call}; rank 2 has finished"
+    )
+    assert str(caught.value) == expected
+    assert caught.value.kind == "Timeout"
+
+
+def test_a_hang_that_holds_the_interpreters_lock():
+    def spin():
+        import re
+
+        re.match(r"(a+)+$", "a" * 60 + "b")  # compiled code that does not let go of the lock
+
+    with pytest.raises(errors.RankFailed, match=r"rank 0 waits in line \d+ of spin: re.match"):
+        runs.run(spin, ranks=1, timeout=1)
+
+
+def test_sigusr1_is_the_learners():
+    def ask():
+        got = []
+        signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return got
+
+    assert runs.run(ask, ranks=1) == [[1]]
+
+
+def test_what_cannot_travel():
+    lock = threading.Lock()
+
+    def use_it():
+        return lock.locked()
+
+    with pytest.raises(errors.LabError, match="use_it cannot be sent to the ranks"):
+        runs.run(use_it, ranks=2)
+    with pytest.raises(errors.RankFailed, match="rank 0 ran to its end, but its result cannot be sent back"):
+        runs.run(threading.Lock, ranks=1)
+
+
+def test_what_breaks_on_arrival():
+    class Odd:
+        def __reduce__(self):
+            return (int, ("not a number",))
+
+    with pytest.raises(errors.RankFailed, match="rank 0 could not load the function and its arguments"):
+        runs.run(lambda odd: None, Odd(), ranks=1)
+    with pytest.raises(errors.LabError, match="result of rank 0 cannot be rebuilt here"):
+        runs.run(Odd, ranks=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"ranks": 0}, "ranks must be a whole number of at least 1, not 0"),
+        ({"ranks": 2.0}, "ranks must be"),
+        ({"ranks": True}, "ranks must be"),
+        ({"threads": 0}, "threads must be"),
+        ({"timeout": 0}, "timeout must be"),
+        ({"controller": "nccl"}, "controller must be one of mpi, gloo, torch"),
+        ({"env": {"A": 1}}, "env must hold text"),
+    ],
+)
+def test_nonsense_is_refused(more, says):
+    with pytest.raises(errors.LabError, match=says):
+        runs.run(lambda: None, **more)
+
+
+def test_misunderstandings_are_explained():
+    with pytest.raises(errors.LabError, match="Leave out its parentheses"):
+        runs.run(40)
+    with pytest.raises(errors.LabError, match='controller="torch" does not have'):
+        runs.run(exchange, controller="torch")
+    with pytest.raises(errors.RankFailed, match="already runs on ranks"):
+        runs.run(lambda: runs.run(len, "x"), ranks=1)

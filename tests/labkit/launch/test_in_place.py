@@ -1,0 +1,198 @@
+"""launch.run in a file that runs under mpiexec, torchrun or horovodrun: real jobs of a few ranks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from labkit import world
+from labkit.launch import plans
+
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+JOB = str(Path(__file__).with_name("in_place_job.py"))
+BIN = Path(sys.executable).parent
+LAUNCHERS = {
+    "mpiexec": lambda ranks: [plans.mpiexec(), "-n", str(ranks), sys.executable],
+    "torchrun": lambda ranks: [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}"],
+    "horovodrun": lambda ranks: [str(BIN / "horovodrun"), "--gloo", "-np", str(ranks), sys.executable],
+}
+
+
+def job(launcher: str, ranks: int, *scene: str) -> subprocess.CompletedProcess:
+    env = world.clean_env() | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    command = [*LAUNCHERS[launcher](ranks), JOB, *scene]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
+
+
+def said(done: subprocess.CompletedProcess) -> list[str]:
+    """The lines of stdout, sorted, without horovodrun's marks: ranks write in any order."""
+    return sorted(re.sub(r"^\[\d\]<std\w+>:", "", line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_results_are_the_same_on_every_rank(size, ranks):
+    done = job("mpiexec", size, "results", str(ranks))
+    assert done.returncode == 0, done.stderr
+    part = min(size, ranks)
+    result = [(10 + rank, part) for rank in range(part)]
+    note = [f"{ranks} ranks were asked for; this job has {size}, and all take part."] if ranks > size else []
+    expected = [f"[{rank}] hello from {rank}" for rank in range(part)]
+    expected += [f"rank {rank} got {result}" for rank in range(size)]
+    greeting = f"Lab 00 check_environment: rank 0 of {size} under mpiexec"
+    lines = said(done)
+    assert [line for line in lines if not line.startswith("Lab ")] == sorted([*note, *expected, "the end"])
+    assert sum(line.startswith(greeting) for line in lines) == 1
+
+
+def test_code_without_a_communicator_uses_all_ranks():
+    done = job("mpiexec", 3, "all ranks")
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks were asked for; this job has 3, and all take part." in done.stdout
+    assert done.stdout.count("ranks were asked for") == 1  # once is enough
+    assert done.stdout.count("rank 2 got [10, 11, 12]") == 1
+    assert done.stdout.count("rank 2 got [20, 21, 22]") == 1
+    assert done.stdout.count("hello") == 3  # echo=False of the second run
+    assert done.stdout.count("got 3") == 3
+
+
+def test_threads():
+    done = job("mpiexec", 2, "threads")
+    assert done.stdout.count("got ['5', '5']") == 2, done.stderr
+    env = world.clean_env()
+    env.pop("OMP_NUM_THREADS", None)
+    command = [*LAUNCHERS["mpiexec"](2), JOB, "fair threads"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
+    assert done.stdout.count(f"got {[str(max(1, world.cores() // 2))] * 2}") == 2, done.stderr
+
+
+@pytest.mark.slow
+def test_communicators_are_given_back():
+    done = job("mpiexec", 2, "many communicators")
+    assert done.stdout.count("got 3000") == 2, done.stderr
+
+
+def test_large_results():
+    done = job("mpiexec", 2, "big")
+    assert done.stdout.count("got [5000000, 5000000]") == 2, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["mpiexec", "torchrun", "horovodrun"])
+def test_torch_distributed_in_place(launcher):
+    done = job(launcher, 2, "torch")
+    assert done.returncode == 0, done.stderr
+    assert {f"rank {rank} got [[2.0, 2.0], [2.0, 2.0]]" for rank in (0, 1)} < set(said(done))
+    assert {f"rank {rank} got None" for rank in (0, 1)} < set(said(done))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["mpiexec", "horovodrun"])
+def test_horovod_in_place(launcher):
+    done = job(launcher, 2, "horovod")
+    assert done.returncode == 0, done.stderr
+    sums = [(2.0, 2, launcher == "mpiexec")] * 2
+    assert {f"rank {rank} got {[sums, [1, 2], sums]}" for rank in (0, 1)} < set(said(done))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun"])
+def test_launchers_without_mpi(launcher):
+    done = job(launcher, 2, "all ranks")
+    assert done.returncode == 0, done.stderr
+    assert {"rank 0 got [10, 11]", "rank 1 got [20, 21]", "[1] hello from 1"} < set(said(done))
+    done = job(launcher, 2, "big")
+    assert done.stdout.count("got [5000000, 5000000]") == 2, done.stderr
+    done = job(launcher, 2, "needs comm")
+    assert done.returncode != 0
+    assert f"needs an MPI communicator, which {launcher} does not give" in done.stderr
+
+
+def test_one_rank_fails():
+    start = time.monotonic()
+    done = job("mpiexec", 3, "one fails")
+    assert time.monotonic() - start < 60
+    assert done.returncode != 0
+    assert "rank 1 failed: ValueError: the true reason  (line " in done.stderr
+    assert 'in one_fails: raise ValueError("the true reason")' in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the end" not in done.stdout
+
+
+def test_a_job_has_no_named_shared_memory_that_could_stay_behind():
+    done = job("mpiexec", 2, "shared memory")
+    assert done.stdout.count("got [[], []]") == 2, done.stderr
+
+
+@pytest.mark.parametrize("scene", ["unsolved"])
+def test_all_ranks_fail_alike_and_one_says_so(scene):
+    done = job("mpiexec", 3, scene)
+    assert done.returncode != 0
+    assert done.stderr.count("exercise 20.1: Pass a token") == 1
+    assert "Traceback" not in done.stderr
+    assert "Abort" not in done.stderr
+
+
+def test_a_failure_of_all_ranks_can_be_caught():
+    done = job("mpiexec", 2, "all fail, caught")
+    assert done.returncode == 0, done.stderr
+    caught = ("NotImplementedError", "exercise 20.1: Pass a token")
+    assert {f"rank {rank} got {caught}" for rank in (0, 1)} < set(said(done))
+
+
+@pytest.mark.slow
+def test_a_hang_ends_the_job_and_names_the_line():
+    done = job("mpiexec", 3, "stuck")
+    assert done.returncode != 0
+    for rank in (1, 2):
+        assert re.search(
+            rf"after 1.5 s without an end: rank {rank} waits in line \d+ of stuck: return comm.recv",
+            done.stderr,
+        )
+    assert "rank 0 waits" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_hang_that_holds_the_interpreters_lock():
+    done = job("mpiexec", 2, "spin")
+    assert done.returncode != 0
+    assert re.search(r"line \d+ in spin", done.stderr)  # Python's own traceback: no thread of ours could run
+
+
+def test_an_error_outside_of_a_run_ends_the_job():
+    done = job("mpiexec", 2, "outside")
+    assert done.returncode != 0
+    assert "only this rank found it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_nested_run_is_refused():
+    done = job("mpiexec", 2, "nested")
+    assert done.returncode != 0
+    assert done.stderr.count("already runs on ranks") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun"])
+@pytest.mark.parametrize(
+    ("scene", "says"),
+    [
+        ("one fails without MPI", "rank 1 failed: ValueError: the true reason"),
+        ("unsolved", "exercise 20.1: Pass a token"),
+        ("outside", "only this rank found it"),
+        ("spin", r"line \d+ in spin"),
+    ],
+)
+def test_failures_end_jobs_without_mpi_too(launcher, scene, says):
+    done = job(launcher, 2, scene)
+    assert done.returncode != 0
+    assert len(re.findall(says, done.stderr)) >= 1
+    if scene == "unsolved":
+        assert done.stderr.count(says) == 1

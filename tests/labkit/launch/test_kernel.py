@@ -1,0 +1,198 @@
+"""launch.run in real Jupyter kernels that are interrupted, restarted, killed; fifty bad endings in a row."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+from jupyter_client.manager import start_new_kernel
+from labkit import errors
+from labkit.launch import runs
+
+from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
+from tests.labkit.launch.test_ends import JOB, child
+
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]
+ENDLESS = """
+from labkit import launch
+def endless(comm):
+    import subprocess
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    print("up", flush=True)
+    comm.recv()
+"""
+
+
+class Notebook:
+    """A real kernel, as JupyterLab starts one."""
+
+    def __init__(self):
+        self.manager, self.client = start_new_kernel(kernel_name="python3", startup_timeout=120)
+
+    def send(self, code: str) -> str:
+        return self.client.execute(code)
+
+    def run(self, code: str) -> dict:
+        """Execute a cell to its end: what it printed, and its reply."""
+        text: list[str] = []
+
+        def note(message):
+            text.append(message["content"].get("text") or "\n".join(message["content"].get("traceback", [])))
+
+        reply = self.client.execute_interactive(code, timeout=120, output_hook=note)["content"]
+        return {**reply, "text": "".join(text)}
+
+    def wait_until_up(self, ranks: int = 2) -> None:
+        seen = ""
+        while seen.count("] up") < ranks:
+            content = self.client.get_iopub_msg(timeout=60)["content"]
+            seen += content.get("text", "")
+
+    def end(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def notebook():
+    made = Notebook()
+    yield made
+    made.end()
+
+
+def test_functions_errors_and_lines_of_cells(notebook):
+    cell = "from labkit import launch, world\nfactor = 3\n\ndef scaled(comm):\n    print('hi')\n"
+    cell += "    return factor * comm.rank\n\nprint(launch.run(scaled, ranks=2), world.launcher())"
+    assert set(notebook.run(cell)["text"].splitlines()) == {"[0] hi", "[1] hi", "[0, 3] None"}
+    cell = "def wrong(comm):\n    if comm.rank == 1:\n        raise ValueError('no')\n    comm.Barrier()\n"
+    reply = notebook.run(cell + "launch.run(wrong, ranks=2)")
+    assert reply["status"] == "error"
+    sentence = "rank 1 failed: ValueError: no  (line 3 in wrong: raise ValueError('no'))"
+    assert reply["text"].strip() == sentence  # and no traceback
+    reply = notebook.run("launch.run(lambda comm: comm.recv(), ranks=2, timeout=1)")
+    sentence = "after 1 s without an end: ranks 0, 1 wait in line 1 of <lambda>: launch.run(lambda comm: "
+    assert reply["text"].startswith(sentence)
+
+
+def test_a_kernel_inside_a_slurm_step_is_alone(notebook):
+    cell = "import os; from labkit import launch, world\n"
+    cell += (
+        "os.environ.update(SLURM_STEP_ID='0', SLURM_PROCID='0', SLURM_STEP_NUM_TASKS='2', SLURM_JOB_ID='1')\n"
+    )
+    cell += "print(world.launcher(), launch.run(lambda comm: comm.size, ranks=2))"
+    assert notebook.run(cell)["text"] == "None [2, 2]\n"
+
+
+def test_interrupting_a_cell(notebook, nothing_left):  # noqa: F811
+    asked = notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
+    notebook.wait_until_up()
+    notebook.manager.interrupt_kernel()
+    reply = notebook.client.get_shell_msg(timeout=60)
+    while reply["parent_header"]["msg_id"] != asked:
+        reply = notebook.client.get_shell_msg(timeout=60)
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert until(lambda: len(marked(nothing_left)) <= 1)  # the kernel
+    assert notebook.run("print(launch.run(lambda: 1, ranks=2))")["text"] == "[1, 1]\n"  # and it goes on
+
+
+@pytest.mark.parametrize("how", ["restart", "kill", "shutdown"])
+def test_a_kernel_that_goes_away(notebook, nothing_left, how):  # noqa: F811
+    notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
+    notebook.wait_until_up()
+    if how == "restart":
+        notebook.manager.restart_kernel(now=True)
+        assert until(lambda: len(marked(nothing_left)) == 1)
+    elif how == "shutdown":
+        notebook.manager.shutdown_kernel()
+    else:
+        notebook.manager.provisioner.process.kill()
+    assert until(lambda: len(marked(nothing_left)) <= 1)
+
+
+def test_papermill_runs_out_of_time(nothing_left, tmp_path):  # noqa: F811
+    cell = nbformat.v4.new_code_cell(ENDLESS + "launch.run(endless, ranks=2)")
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    source = tmp_path / "endless.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=metadata), source)
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "--execution-timeout",
+        "4",
+        "--no-progress-bar",
+        str(source),
+    ]
+    done = subprocess.run(
+        [*command, str(tmp_path / "out.ipynb")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "Timeout" in done.stderr
+    assert until(lambda: not marked(nothing_left))
+
+
+def end_by_hang() -> None:
+    with pytest.raises(errors.RankFailed, match="without an end"):
+        runs.run(lambda comm: comm.recv(), ranks=2, timeout=0.2)
+
+
+def end_by_exception() -> None:
+    def fail(comm):
+        if comm.rank == 1:
+            raise ValueError("no")
+        comm.recv()
+
+    with pytest.raises(errors.RankFailed, match="rank 1 failed"):
+        runs.run(fail, ranks=2)
+
+
+def end_by_death() -> None:
+    def die(comm):
+        import os
+
+        if comm.rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        comm.recv()
+
+    with pytest.raises(errors.RankFailed, match="rank 0 died"):
+        runs.run(die, ranks=2)
+
+
+def end_by_killing_the_starter() -> None:
+    job = subprocess.Popen([sys.executable, JOB], stdout=subprocess.PIPE, text=True)
+    job.stdout.readline()
+    job.kill()
+    job.wait()
+    job.stdout.close()
+
+
+def end_by_killing_the_supervisor() -> None:
+    job = subprocess.Popen(
+        [sys.executable, JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    job.stdout.readline()
+    child(job, "supervisor.py").kill()
+    assert job.wait(60) == 1
+    job.stdout.close()
+
+
+def test_fifty_bad_endings_leave_nothing(notebook, nothing_left):  # noqa: F811
+    def end_by_restart():
+        notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
+        notebook.wait_until_up(1)
+        notebook.manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=60)
+
+    endings = [end_by_hang, end_by_exception, end_by_death, end_by_killing_the_starter, end_by_restart] * 9
+    endings += [end_by_killing_the_supervisor] * 5
+    random.Random(0).shuffle(endings)
+    start = time.monotonic()
+    for ending in endings:
+        ending()
+    assert until(lambda: len(marked(nothing_left)) == 1)  # the kernel
+    print(f"{len(endings)} bad endings in {time.monotonic() - start:.0f} s: 0 processes left behind")

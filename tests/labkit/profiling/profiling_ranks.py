@@ -1,0 +1,149 @@
+"""What test_profiling_ranks.py runs on real ranks."""
+
+from __future__ import annotations
+
+import time
+
+PARTS = ["compute", "exposed", "input", "idle"]
+AHEAD = 1000.0  # seconds
+
+
+def shift_clock(rank):
+    """Let this rank's clock be ahead, as on a host that was started earlier."""
+    from labkit.profiling import clock, recording, spans
+
+    ahead = AHEAD * rank
+    for module in (clock, spans, recording):
+        module.perf_counter = lambda: time.perf_counter() + ahead
+
+
+def clock_offsets(comm):
+    """(offset, error) by the messages on the true common clock of a host, then on shifted ones."""
+    from labkit.profiling import clock
+
+    first = clock.offset(comm)
+    shift_clock(comm.rank)
+    return first, clock.offset(comm)
+
+
+def causal(comm):
+    """On shifted clocks: (begin, end) of each rank's barrier in each step, and the profile's clock error."""
+    from labkit.profiling import recording
+
+    shift_clock(comm.rank)
+
+    def step():
+        time.sleep(0.002 * comm.rank)
+        with recording.span("communication", "barrier"):
+            comm.Barrier()
+
+    profile = recording.record(step, 4, comm, overhead=False)
+    times = [[[(s.begin, s.end) for s in step][0] for step in rank.spans] for rank in profile.ranks]
+    return times, profile.clock_error
+
+
+def overlap(comm):
+    """Tables of a step that hides its allreduce under compute, and of one that does not."""
+    import numpy as np
+    from labkit.profiling import recording
+
+    matrix, gradient = np.random.default_rng(0).random((200, 200)), np.ones(100_000)
+    total = np.empty_like(gradient)
+
+    def hidden():
+        with recording.span("compute"):
+            begin = time.perf_counter()
+            request = comm.Iallreduce(gradient, total)
+            while not request.Test():
+                matrix @ matrix
+            recording.mark("communication", begin, time.perf_counter(), "gradient")
+
+    def bare():
+        with recording.span("compute"):
+            matrix @ matrix
+        with recording.span("communication", "gradient"):
+            comm.Allreduce(gradient, total)
+
+    def uneven():
+        with recording.span("compute"):
+            time.sleep(0.02 if comm.rank == 0 else 0.005)
+
+    return [recording.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)]
+
+
+def horovod_and_gloo(comm, file):
+    """What Horovod says without its variable; then (table, operators, notes) of a step of it; Gloo's."""
+    import os
+
+    import horovod.torch as hvd
+    import torch
+    from labkit.errors import LabError
+    from labkit.profiling import recording
+
+    hvd.init()
+    torch.set_num_threads(1)
+    layer = torch.nn.Linear(200, 200)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=layer.named_parameters())
+
+    def step():
+        optimizer.zero_grad()
+        layer(torch.ones(64, 200)).sum().backward()
+        optimizer.step()
+
+    variable = os.environ.pop("HOROVOD_TIMELINE")
+    try:
+        recording.record(step, 3, comm, kind="horovod")
+    except LabError as error:
+        said = str(error)
+    os.environ["HOROVOD_TIMELINE"] = variable
+    profile = recording.record(step, 3, comm, kind="torch+horovod")
+    return said, (profile.table(), profile.operators(50), profile.notes), _gloo(comm, file)
+
+
+def _gloo(comm, file):
+    """The table and operators of a step with an allreduce of torch.distributed's Gloo under products."""
+    import torch
+    import torch.distributed as dist
+    from labkit.profiling import recording
+
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=comm.rank, world_size=comm.size)
+    gradient, matrix = torch.ones(1_000_000), torch.randn(400, 400)
+
+    def step():
+        work = dist.all_reduce(gradient, async_op=True)
+        for _ in range(30):  # far longer than the allreduce, whenever Gloo's thread gets a core
+            matrix @ matrix
+        work.wait()
+
+    profile = recording.record(step, 3, comm, kind="torch", overhead=False)
+    again = recording.record(step, 3, dist, overhead=False)  # torch.distributed in the place of MPI
+    dist.destroy_process_group()
+    return profile.table(), profile.operators(50), again
+
+
+def tensorflow():
+    """The table and operators of a step of TensorFlow with an input pipeline that sleeps."""
+    from labkit import noise
+
+    noise.silence()
+    import numpy as np
+    import tensorflow as tf
+    from labkit.profiling import recording
+
+    def batches():
+        while True:
+            time.sleep(0.02)
+            yield np.ones((64, 300), "f")
+
+    data = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec((64, 300), tf.float32))
+    weights, data = tf.random.normal((300, 300)), iter(data)
+
+    @tf.function
+    def train(batch):
+        for _ in range(4):
+            batch = tf.nn.relu(tf.matmul(batch, weights))
+        return batch
+
+    profile = recording.record(lambda: train(next(data)).numpy(), 4, kind="tensorflow", overhead=False)
+    return profile.table(), profile.operators(50), profile.clock_error / profile.step.median

@@ -1,0 +1,282 @@
+"""labkit.profiling on one process: the parts of a step, spans and marks, table, operators and trace."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from labkit import timing
+from labkit.errors import LabError
+from labkit.profiling import libraries, recording
+from labkit.profiling import parts as profiling_parts
+from labkit.profiling.spans import EXPLICIT, IN_FLIGHT, OPERATION, Span
+
+PARTS = ["compute", "exposed", "input", "idle"]
+
+
+@st.composite
+def some_spans(draw):
+    """Spans with whole times: of three threads, on both layers, nested or not, and in flight."""
+    found = []
+    for _ in range(draw(st.integers(0, 12))):
+        begin = draw(st.integers(0, 19))
+        kind = draw(st.sampled_from(["compute", "communication", "input", "other"]))
+        thread = draw(st.sampled_from([IN_FLIGHT, "main", "loader"]))
+        layer = draw(st.sampled_from([OPERATION, EXPLICIT]))
+        found.append(Span(kind, begin, begin + draw(st.integers(0, 9)), "", thread, layer))
+    return found
+
+
+def moment_by_moment(spans, window):
+    """The parts by their definition, one unit of time after the other."""
+    found = dict.fromkeys(profiling_parts.PARTS, 0)
+    for moment in range(*window):
+        on = {span.kind for span in spans if span.thread == IN_FLIGHT and span.begin <= moment < span.end}
+        for thread in ("main", "loader"):
+            mine = [s for s in spans if s.thread == thread and s.begin <= moment < s.end]
+            on |= {max(mine, key=lambda s: (s.layer, s.begin, -s.end)).kind} if mine else set()
+        compute, communication = "compute" in on, "communication" in on
+        found["compute"] += compute
+        found["communication"] += communication
+        found["overlapped"] += compute and communication
+        found["exposed"] += communication and not compute
+        found["input"] += "input" in on and not (compute or communication)
+        found["idle"] += not on & {"compute", "communication", "input"}
+        found["step"] += 1
+    return found
+
+
+def unambiguous(spans):
+    """Of spans with the same place in a thread's order, the first alone."""
+    return list({(s.thread, s.layer, s.begin, s.end): s for s in reversed(spans)}.values())
+
+
+@settings(max_examples=300, deadline=None)
+@given(some_spans(), st.integers(0, 10), st.integers(1, 20))
+def test_parts_are_what_their_definition_says_and_sum_to_the_step(spans, begin, long):
+    spans, window = unambiguous(spans), (begin, begin + long)
+    parts = profiling_parts.parts(window, profiling_parts.busy(spans))
+    assert parts == pytest.approx(moment_by_moment(spans, window))
+    assert sum(parts[part] for part in PARTS) == pytest.approx(parts["step"])
+    assert parts["overlapped"] + parts["exposed"] == pytest.approx(parts["communication"])
+
+
+def test_operations_own_time_leaves_out_what_they_call():
+    spans = [Span("compute", 0, 10, "outer", "main"), Span("compute", 2, 5, "inner", "main")]
+    spans.append(Span("communication", 1, 9, "in flight"))
+    assert {span.name: seconds for span, seconds in profiling_parts.own(spans)} == {
+        "outer": 7,
+        "inner": 3,
+        "in flight": 8,
+    }
+
+
+def test_the_table_agrees_with_a_stopwatch_of_its_own():
+    watched = defaultdict(list)
+
+    def watch(kind, seconds):
+        begin = time.perf_counter()
+        with recording.span(kind):
+            time.sleep(seconds)
+        watched[kind].append(time.perf_counter() - begin)
+
+    def step():
+        watch("input", 0.01)
+        watch("compute", 0.02)
+        watch("communication", 0.01)
+        watch("logging", 0.006)
+
+    profile = recording.record(step, 6, overhead=False)
+    row = profile.table().loc[0]
+    for part, kind in zip(PARTS, ("compute", "communication", "input", "logging"), strict=True):
+        mine = np.mean([watched[kind][1 + step] for step in profile.middle])
+        assert row[part] == pytest.approx(mine, rel=0.25), part
+    assert row[PARTS].sum() == pytest.approx(row["step"], rel=0.02)
+    assert row["overlapped"] == 0
+    assert profile.overhead is None
+
+
+def test_threads_nesting_and_requests_in_flight():
+    def loads():
+        with recording.span("input", "next batch"):
+            time.sleep(0.01)
+
+    def step():
+        loader = threading.Thread(target=loads, name="loader")
+        with recording.span("compute", "backward"):
+            loader.start()
+            begin = time.perf_counter()
+            time.sleep(0.01)
+            recording.mark("communication", begin, time.perf_counter(), "bucket 1")
+            with recording.span("communication", "bucket 2"):  # blocking: the thread does not compute
+                time.sleep(0.005)
+        loader.join()
+
+    profile = recording.record(step, 4)
+    row = profile.table().loc[0]
+    names = profile.operators().set_index("name")
+    assert set(names.index) == {"backward", "bucket 1", "bucket 2", "next batch"}
+    assert row["overlapped"] == pytest.approx(names.loc["bucket 1", "seconds"], rel=1e-6)
+    assert row["exposed"] == pytest.approx(names.loc["bucket 2", "seconds"], rel=1e-6)
+    assert names.loc["backward", "seconds"] == pytest.approx(row["compute"], rel=1e-6)
+    assert row["input"] < 0.5 * names.loc["next batch", "seconds"]  # it loads while others compute
+    assert row[PARTS].sum() == pytest.approx(row["step"], rel=0.02)
+
+
+def test_no_operator_takes_more_than_the_steps_however_uneven_they_are():
+    pauses = iter([0, 0.002, 0.002, 0.05])
+
+    def step():
+        with recording.span("compute", "one"):
+            time.sleep(next(pauses))
+
+    share = recording.record(step, 3, overhead=False).operators().set_index("name").loc["one", "share"]
+    assert 0.5 < share <= 1
+
+
+def test_a_span_still_open_on_another_thread_counts_until_the_end_of_the_step():
+    stop = threading.Event()
+
+    def works():
+        with recording.span("compute", "background"):
+            stop.wait()
+
+    worker = threading.Thread(target=works)
+    worker.start()
+    try:
+        row = recording.record(lambda: time.sleep(0.003), 4).table().loc[0]
+    finally:
+        stop.set()
+        worker.join()
+    assert row["compute"] == pytest.approx(row["step"], rel=1e-6)
+
+
+def test_spans_cost_under_a_twentieth_of_a_step_of_a_millisecond():
+    def spans():
+        for _ in range(1000):
+            with recording.span("compute", "layer"):
+                pass
+
+    recorded = recording.record(spans, 10).step.q1 / 1000
+    numbers = np.random.default_rng(0).random((250, 250))
+    step = timing.measure(lambda: numbers @ numbers @ numbers, repeat=10).q1
+    assert 10 * recorded * (1e-3 / step) < 0.05 * max(1e-3, step)  # ten spans a step
+
+
+def test_overhead_is_seen():
+    def step():
+        if _profile_spans_on():
+            time.sleep(0.004)
+        time.sleep(0.004)
+
+    assert recording.record(step, 6).overhead.median > 1.5
+
+
+def _profile_spans_on():
+    from labkit.profiling import spans as profiling_spans
+
+    return profiling_spans._log is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: recording.record(print, 0), "records nothing"),
+        (lambda: recording.record(print, kind="pytorch"), "no kind 'pytorch'"),
+        (lambda: recording.record(print, kind=None), "no kind None"),
+        (lambda: recording.record(print, kind="horovod"), "hvd.init()"),
+        (lambda: recording.record(lambda: recording.record(print), warmup=0), "already recording"),
+        (lambda: recording.mark("communication", 2.0, 1.0, "bucket 1"), "before it begins"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, says):
+    with pytest.raises(LabError, match=says.replace("(", r"\(").replace(")", r"\)")):
+        call()
+    assert not _profile_spans_on()
+
+
+def test_an_error_in_a_step_is_passed_on_and_ends_the_recording():
+    with pytest.raises(ZeroDivisionError):
+        recording.record(lambda: 1 / 0, warmup=0, kind="torch")
+    assert recording.record(lambda: time.sleep(0.001), 2, kind="torch").step.median > 0
+
+
+def test_torch_operators_with_their_libraries():
+    import torch
+
+    matrix = torch.randn(600, 600)
+    net, pictures = torch.nn.Conv2d(8, 16, 3), torch.randn(8, 8, 64, 64)
+    took = []
+
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1000
+
+        def __getitem__(self, index):
+            time.sleep(0.002)
+            return torch.zeros(4)
+
+    loader = iter(torch.utils.data.DataLoader(Slow(), 4))
+
+    def step():
+        begin = time.perf_counter()
+        next(loader)
+        loaded = time.perf_counter()
+        for _ in range(4):
+            matrix @ matrix
+        net(pictures).sum().backward()
+        took.append((loaded - begin, time.perf_counter() - loaded))
+
+    profile = recording.record(step, 6, kind="torch", overhead=False)
+    row = profile.table().loc[0]
+    loads, computes = np.mean([took[1 + step] for step in profile.middle], axis=0)
+    assert row["input"] == pytest.approx(loads, rel=0.25)
+    assert row["compute"] == pytest.approx(computes, rel=0.25)
+    assert row[PARTS].sum() == pytest.approx(row["step"], rel=0.02)
+    found = profile.operators(50).set_index("name")
+    assert found.loc["aten::mm", "library"] == libraries.torch_blas()
+    assert found.loc["aten::mm", "calls"] == 4
+    if torch.backends.mkldnn.is_available():
+        assert found.loc["aten::mkldnn_convolution", "library"] == "oneDNN"
+        assert found.loc["aten::convolution_backward", "library"] == "oneDNN"
+    assert profile.clock_error < 0.1 * profile.step.median
+
+
+def test_the_trace_is_whole_and_its_slices_nest(tmp_path):
+    def step():
+        begin = time.perf_counter()
+        with recording.span("compute", "forward"), recording.span("compute", "layer 1"):
+            time.sleep(0.002)
+        middle = time.perf_counter()
+        time.sleep(0.001)
+        end = time.perf_counter()
+        recording.mark("communication", begin, end, "a")
+        recording.mark("communication", middle, time.perf_counter(), "b")  # neither holds the other
+
+    profile = recording.record(step, 3)
+    events = json.loads(profile.save(tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert set(names.values()) == {"steps", "where the time goes", "MainThread", "in flight", "in flight 2"}
+    tracks = defaultdict(list)
+    for event in (event for event in events if event["ph"] == "X"):
+        tracks[event["pid"], event["tid"]].append(
+            (round(event["ts"] * 1e3), round(event["dur"] * 1e3), event)
+        )
+    assert set(tracks) == set(names)
+    for slices in tracks.values():
+        ends = []
+        for begin, long, _ in sorted(slices, key=lambda one: (one[0], -one[1])):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            assert not ends or begin + long <= ends[-1]
+            ends.append(begin + long)
+    parts = next(slices for place, slices in tracks.items() if names[place] == "where the time goes")
+    assert sum(long for _, long, _ in parts) == pytest.approx(1e9 * profile.step.samples.sum(), rel=1e-3)
+    with pytest.raises(LabError, match="Cannot write the trace"):
+        profile.save(tmp_path / "nowhere" / "trace.json")

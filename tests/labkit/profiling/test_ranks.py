@@ -1,0 +1,75 @@
+"""labkit.profiling on real ranks: one clock, overlap, and what the frameworks' own profilers tell."""
+
+from __future__ import annotations
+
+import pytest
+from labkit import launch
+
+from tests.labkit.profiling.profiling_ranks import AHEAD, PARTS
+
+
+def adds_up(table):
+    for _, row in table.iterrows():
+        assert row[PARTS].sum() == pytest.approx(row["step"], rel=0.02)
+        assert row["overlapped"] + row["exposed"] == pytest.approx(row["communication"])
+
+
+def test_offsets_are_right_within_the_stated_error():
+    found = launch.run(on_ranks.clock_offsets, ranks=3)
+    for rank, (common, shifted) in enumerate(found):
+        for (offset, error), true in ((common, 0.0), (shifted, AHEAD * rank)):
+            assert abs(offset - true) <= error, f"rank {rank}"
+            assert (error > 0) == (rank > 0)
+
+
+def test_on_one_clock_no_rank_leaves_a_barrier_before_the_last_has_come():
+    times, error = launch.run(on_ranks.causal, ranks=3)[0]
+    for step in zip(*times, strict=True):
+        last = max(begin for begin, _ in step)
+        assert all(end >= last - error for _, end in step)
+        assert last - min(begin for begin, _ in step) < AHEAD / 2
+
+
+def test_communication_under_compute_is_overlapped_and_a_fast_rank_is_idle():
+    tables = launch.run(on_ranks.overlap, ranks=2)
+    for hidden, bare, uneven in tables:
+        for table in (hidden, bare, uneven):
+            adds_up(table)
+            assert table["step"].nunique() == 1  # the slowest rank's, for all
+        assert (hidden["overlapped"] > 0.99 * hidden["communication"]).all()
+        assert (bare["overlapped"] == 0).all()
+        assert (bare["exposed"] > 0).all()
+        assert uneven.loc[1, "idle"] > uneven.loc[1, "compute"]
+        assert uneven.loc[0, "idle"] < uneven.loc[1, "idle"]
+    assert tables[0][0].equals(tables[1][0])  # every rank has the same table
+
+
+@pytest.mark.slow
+def test_horovods_timeline_and_gloo_on_all_ranks(tmp_path):
+    env = {"HOROVOD_TIMELINE": "DYNAMIC"}
+    found = launch.run(on_ranks.horovod_and_gloo, str(tmp_path / "gloo"), ranks=2, env=env)
+    for said, (table, operators, notes), (with_gloo, operators_of_gloo, again) in found:
+        assert "HOROVOD_TIMELINE=DYNAMIC" in said
+        adds_up(table)
+        assert (table["communication"] > 0).all()
+        assert (table["compute"] > 0).all()
+        libraries = operators.set_index("name")["library"]
+        assert libraries["MPI_ALLREDUCE"] == "MPI"
+        assert "aten::mm" in libraries.index
+        assert "rank 0's" in notes[0]
+        adds_up(with_gloo)
+        assert (with_gloo["overlapped"] > 0).all()
+        assert operators_of_gloo.set_index("name").loc["gloo:all_reduce", "library"] == "Gloo"
+        assert [one.rank for one in again.ranks] == [0, 1]
+        assert 0 < again.clock_error < again.step.median
+
+
+@pytest.mark.slow
+def test_tensorflows_operators():
+    ((table, operators, error),) = launch.run(on_ranks.tensorflow, ranks=1)
+    adds_up(table)
+    assert table.loc[0, "input"] > table.loc[0, "compute"] > 0  # the pipeline sleeps
+    libraries = operators.set_index("name")["library"]
+    assert {"oneDNN", "Eigen"} & set(libraries)
+    assert libraries["IteratorGetNext"] == "tf.data"
+    assert error < 0.1

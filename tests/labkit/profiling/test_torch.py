@@ -1,0 +1,73 @@
+"""labkit.profiling with torch.profiler: input types, and the events of a GPU's trace."""
+
+from __future__ import annotations
+
+import torch
+from labkit.profiling import libraries, recording
+from labkit.profiling import parts as profiling_parts
+from labkit.profiling.recorders import torch as recorders_torch
+
+
+def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):
+    asked, profiler = [], torch.profiler.profile
+
+    def noted(**options):
+        asked.append(options["record_shapes"])
+        return profiler(**options)
+
+    monkeypatch.setattr(torch.profiler, "profile", noted)
+    whole = torch.ones(64, 64)
+    half = whole.to(torch.bfloat16)
+    profile = recording.record(lambda: (whole @ whole, half @ half), 3, kind="torch", overhead=False)
+    assert asked == [True, True, False, False], "one of them when the profiler is first started"
+    used = [[s.library for s in spans if s.name == "aten::mm"] for spans in profile.ranks[0].spans]
+    assert used == 3 * [
+        [libraries.torch_operator("aten::mm", (kind,))[2] for kind in ("float", "c10::BFloat16")]
+    ]
+
+
+def test_calls_that_the_first_step_did_not_make_have_no_types():
+    def operator(name, ts, *types):
+        return {"cat": "cpu_op", "name": name, "ts": ts, "args": {"Input type": list(types)} if types else {}}
+
+    known = recorders_torch.input_types([operator("mm", 5, "double"), operator("mm", 2, "float")])
+    later = [operator("mm", 3), operator("add", 4), operator("mm", 1), operator("mm", 9)]
+    recorders_torch.give_types(later, known)
+    assert [one["args"]["Input type"] for one in later] == [["double"], [], ["float"], []]
+
+
+def test_a_gpus_trace_tells_its_kernels():
+    """Events in the form that torch.profiler gives kernels; made by hand, as no GPU was at hand."""
+    kernel = {"cat": "kernel", "ph": "X", "pid": 0}
+    events = [
+        {"cat": "cpu_op", "ph": "X", "name": "aten::mm", "ts": 0, "dur": 2, "tid": 7, "args": {}},
+        {**kernel, "name": "sm90_xmma_gemm_f32f32_tn", "ts": 1, "dur": 10, "tid": 7},
+        {**kernel, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ts": 5, "dur": 10, "tid": 20},
+        {**kernel, "name": "void cudnn::winograd_nonfused", "ts": 11, "dur": 1, "tid": 7},
+        {
+            **kernel,
+            "cat": "gpu_memcpy",
+            "name": "Memcpy HtoD (Pinned -> Device)",
+            "ts": 20,
+            "dur": 5,
+            "tid": 7,
+        },
+    ]
+    spans = recorders_torch.spans(events, 0.0, {7: "MainThread"})
+    assert [span.library for span in spans] == [
+        libraries.torch_blas(),
+        "cuBLAS",
+        "NCCL",
+        "cuDNN",
+        "CUDA",
+    ]
+    parts = profiling_parts.parts((0, 25e-6), profiling_parts.busy(spans))
+    assert {part: round(seconds * 1e6) for part, seconds in parts.items()} == {
+        "compute": 11,
+        "communication": 10,
+        "overlapped": 7,
+        "exposed": 3,
+        "input": 5,
+        "idle": 6,
+        "step": 25,
+    }

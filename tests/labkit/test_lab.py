@@ -1,0 +1,33 @@
+"""TensorFlow starts without a word, and what it has to say is still heard."""
+
+import subprocess
+import sys
+
+import pytest
+
+IMPORT = "from labkit.noise import silence; silence(); import tensorflow"
+
+
+def run(program: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_tensorflow_is_imported_without_a_word():
+    pytest.importorskip("tensorflow")
+    done = run(f"{IMPORT} as tf; print(float(tf.constant(1.0) + 1))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
+
+
+def test_what_an_import_writes_or_raises_comes_through(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(
+        "import os\n"
+        "os.write(2, b'I0000 00:00:1.2 3 port.cc:153] oneDNN custom operations are on. You may\\n')\n"
+        "os.write(2, b'something is wrong\\n')\n"
+        "raise OSError('libcuda is missing')\n"
+    )
+    done = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {IMPORT}")
+    assert done.returncode == 1
+    assert "oneDNN" not in done.stderr
+    assert done.stderr.startswith("something is wrong\n")
+    assert done.stderr.endswith("OSError: libcuda is missing\n")

@@ -1,0 +1,188 @@
+"""Every lab, by stem: its files are fresh, its prose leads somewhere, it runs solved, it fails unsolved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import nbformat
+import pytest
+from authoring import generate
+from authoring.source import STEM
+from labkit import labfile, paths
+
+ROOT = paths.root()
+STEMS = labfile.stems()
+SECONDS = 900  # to end a run that hangs; no speed is asserted
+pytestmark = pytest.mark.timeout(SECONDS + 60)
+every_lab = pytest.mark.parametrize("stem", STEMS)
+
+
+def own_modules() -> list[str]:
+    """The modules whose warnings are errors: the lab itself, labkit and support."""
+    labs = ROOT / "labs"
+    files = [path for name in ("labkit", "support") for path in sorted((labs / name).rglob("*.py"))]
+    names = [".".join(path.relative_to(labs).with_suffix("").parts) for path in files]
+    return ["__main__", *(name.removesuffix(".__init__") for name in names)]
+
+
+OURS = own_modules()
+
+
+def small(stem: str) -> dict[str, object]:
+    """The parameters of the tests' runs."""
+    return import_module(f"tests.labs.wrong_answers.{stem}").SMALL
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
+    """Run a command, with warnings from the lab, labkit and support as errors; it writes into folder.
+
+    It is ended after SECONDS.
+    """
+    env = {
+        **os.environ,
+        "LABKIT_HOME": str(folder),
+        "PYTHONWARNINGS": ",".join(f"error:::{name}" for name in OURS),
+    }
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except BaseException:  # it hangs, or the tests are over before their time
+        os.killpg(process.pid, signal.SIGTERM)
+        out, err = process.communicate()
+        print(out[-2000:], err[-2000:])
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def printed(cells: list) -> str:
+    """What executed cells printed."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join(output.text for output in outputs if output.output_type == "stream")
+
+
+def errors(cells: list) -> list[str]:
+    """The text of each error of executed cells."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return ["\n".join(output.traceback) for output in outputs if output.output_type == "error"]
+
+
+def tagged(cells: list, tag: str):
+    """The one cell with that tag."""
+    (cell,) = [cell for cell in cells if tag in cell.metadata.get("tags", ())]
+    return cell
+
+
+def test_all_files_are_fresh_and_none_is_an_orphan():
+    assert generate.write_all(check=True) == [], "`make labs` writes them"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["tests/labs/wrong_answers/[0-9]*", "slurm/[0-9]*", "solutions/results/[0-9]*"]
+)
+def test_no_file_without_its_lab(pattern):
+    orphans = [str(path.relative_to(ROOT)) for path in ROOT.glob(pattern) if path.stem not in STEMS]
+    assert orphans == []
+
+
+def test_numbers_are_given_once():
+    numbers = [stem[:2] for stem in STEMS]
+    assert sorted(set(numbers)) == numbers
+    assert all(STEM.fullmatch(stem) for stem in STEMS)
+
+
+def prose(stem: str) -> str:
+    return "\n\n".join(cell.source for cell in generate.load(stem).cells if cell.kind == "markdown")
+
+
+@every_lab
+def test_links_lead_somewhere(stem):
+    for target in re.findall(r"\]\(([^)\s]+)", prose(stem)):
+        if re.match(r"https?://|#", target):
+            continue
+        # The same prose stands in notebooks/ and in solutions/, one folder below the checkout both.
+        file = target.partition("#")[0]
+        assert (ROOT / "notebooks" / file).exists(), f"{stem} links to {target}, which is not there"
+
+
+@every_lab
+def test_commands_in_prose_exist(stem):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {
+        name for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.MULTILINE) for name in line.split()
+    }
+    text = (ROOT / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
+    for verb, rest in re.findall(r"`make ([a-z-]+)([^`]*)`", text):
+        assert verb in targets, f"`make {verb}` in {stem}: the Makefile has no such target"
+        lab = re.search(r"\bLAB=(\w+)", rest)
+        assert not lab or labfile.find(lab[1]), rest
+
+
+@every_lab
+def test_earlier_labs_exist(stem):
+    missing = set(generate.load(stem).header.before) - {known[:2] for known in STEMS}
+    assert not missing, f"Before: names labs that are not there: {missing}"
+
+
+def solved_script(stem: str) -> list[str]:
+    values = [f"{name}={value!r}" for name, value in small(stem).items()]
+    ranks = str(generate.load(stem).header.ranks)
+    command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
+    return [*command, "--set", *values] if values else command
+
+
+@pytest.mark.slow
+@every_lab
+def test_a_learner_comes_through(stem, tmp_path):
+    """In one kernel: each stub is refused, the hint that the refusal recommends is shown, the answer passes."""
+    how = run([sys.executable, "-m", "tests.labs.visit", stem, str(tmp_path)], tmp_path)
+    assert how.returncode == 0, how.stderr[-3000:]
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    text = printed(cells)
+    assert "Traceback" not in text
+    for exercise in generate.load(stem).exercises:
+        (refused,) = errors([tagged(cells, f"unsolved-{exercise.number}")])
+        assert refused.startswith(f"✗ {exercise.number}  not solved yet."), refused
+        assert f'hint("{exercise.number}") shows the next hint (1 of {len(exercise.hints)})' in refused
+        (shown,) = tagged(cells, f"hint-{exercise.number}").outputs
+        assert shown.output_type == "display_data", shown
+        assert shown.data["text/markdown"].startswith(f"**{exercise.hints[0][0]}**")
+        assert text.count(f"✓ {exercise.number}  {exercise.title}\n") == 1
+    assert len(errors(cells)) == len(generate.load(stem).exercises)
+
+
+@pytest.mark.slow
+@every_lab
+def test_solved_script_runs_on_its_ranks(stem, tmp_path):
+    how = run(solved_script(stem), tmp_path)
+    assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]
+    for exercise in generate.load(stem).exercises:
+        assert how.stdout.count(f"✓ {exercise.number}  ") == 1, "each check passes, and rank 0 alone says so"
+    assert "Traceback" not in how.stdout + how.stderr
+
+
+@pytest.mark.slow
+@every_lab
+def test_each_wrong_answer_is_rejected(stem, tmp_path, tally):
+    command = [sys.executable, "-m", "tests.labs.wrong_answers.runner", stem]
+    how = run([*command, "--json", str(tmp_path / "json")], tmp_path)
+    assert (tmp_path / "json").exists(), how.stdout[-2000:] + how.stderr[-3000:]
+    counts = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    tally[stem] = [counts["seeded"], counts["rejected"]]
+    assert counts["problems"] == [], how.stdout[-2000:]
+    assert how.returncode == 0
+    assert counts["rejected"] == counts["seeded"]

@@ -1,0 +1,59 @@
+"""The runner of wrong answers must itself not let anything pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authoring import tiny_lab
+
+NO = ("", "")  # nothing is replaced
+FIRST = 'expect.equal(add(1, 2), 3, "add(1, 2)")'
+BOTH = FIRST + '\n    expect.equal(add(length, -1), length - 1, "add(length, -1)")'
+
+
+@pytest.fixture
+def run(checkout):
+    """Run the tiny lab's wrong answers, after replacing texts in the lab and in its list of wrong answers."""
+
+    def call(in_lab: tuple[str, str] = NO, in_list: tuple[str, str] = NO):
+        assert in_lab[0] in tiny_lab.LAB
+        assert in_list[0] in tiny_lab.WRONG
+        lab, listed = tiny_lab.LAB.replace(*in_lab), tiny_lab.WRONG.replace(*in_list)
+        (checkout.root / "solutions/90_tiny.py").write_text(
+            lab if in_lab[0] else tiny_lab.LAB, encoding="utf-8"
+        )
+        (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(
+            listed if in_list[0] else tiny_lab.WRONG
+        )
+        return checkout.python("-m", "tests.labs.wrong_answers.runner", "90_tiny", "--json", "out.json")
+
+    return call
+
+
+def test_all_are_rejected(run, checkout):
+    ended = run()
+    assert ended.returncode == 0, ended.stderr
+    assert "90_tiny: 6 of 6 wrong answers rejected" in ended.stdout
+    assert (checkout.root / "out.json").read_text() == '{"seeded": 6, "rejected": 6, "problems": []}'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("in_lab", "in_list", "says"),
+    [
+        ((BOTH, 'expect(add(1, 0) == 1, "No.")'), NO, "90.1, 'forgets b': the check let it pass"),
+        (NO, ('says="expected 3, got 1"', 'says="luck"'), "rejected, but without 'luck':\n✗ 90.1"),
+        (NO, ('old="a + b"', 'old="a * b"'), "the answer holds 'a * b' 0 times, not once"),
+        (NO, ('old="a + b"', 'old="b"'), "the answer holds 'b' 2 times"),
+        (NO, ('Wrong("90.2", "adds"', 'Wrong("90.7", "adds"'), "the lab has no such exercise"),
+        (NO, ('Wrong("90.2", "adds"', 'Wrong("90.1", "adds"'), "90.2 has 2 wrong answers; at least 3"),
+        (NO, ("SMALL = dict(length=10)", "SMALL = dict(size=10)"), "There is no parameter 'size'"),
+        (NO, ('new="a - b"', 'new="a -"'), "an error outside the check:"),
+        (("return a + b\n", "return a + b + 1\n"), NO, "the solved lab itself fails:"),
+        (('"""The sum."""', 'return "x"'), NO, "90.1, the stub: rejected, but"),
+    ],
+)  # fmt: skip
+def test_each_problem_is_found(run, in_lab, in_list, says):
+    ended = run(in_lab, in_list)
+    assert ended.returncode == 1
+    assert says in ended.stderr

@@ -1,0 +1,81 @@
+"""Lab 01: what a first timer gets wrong."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"repeat": 10, "warmup": 2, "steps": 1000}
+
+_LOOP = """    for _ in range(repeat):
+        begin = clock()
+        call()
+        samples.append(clock() - begin)
+    return samples"""
+_TOTAL = "    begin = clock()\n    for _ in range(repeat):\n        call()\n"
+_DEVICE_LOOP = """        synchronize()
+        begin = clock()
+        call()
+        synchronize()
+        samples.append(clock() - begin)"""
+
+# fmt: off
+WRONG = [
+    Wrong("01.1", "no warm-up", "in range(warmup)", "in range(0)", "Did you warm up?"),
+    Wrong("01.1", "one call too few warms up", "in range(warmup)", "in range(warmup - 1)", "warm up?"),
+    Wrong("01.1", "the warm-up calls are timed, too", """\
+    for _ in range(warmup):
+        call()
+    samples = []
+    for _ in range(repeat)""", "    samples = []\n    for _ in range(warmup + repeat)",
+          "asks for a list of six durations"),
+    Wrong("01.1", "warm-up taken off the repeats",
+          "in range(repeat)", "in range(repeat - warmup)", "asks for a list of six durations"),
+    Wrong("01.1", "the clock is read once, before the loop",
+          "    for _ in range(repeat):\n        begin = clock()",
+          "    begin = clock()\n    for _ in range(repeat):", "The samples grow"),
+    Wrong("01.1", "one mean for all calls",
+          _LOOP, _TOTAL + "    return (clock() - begin) / repeat", "a list of six durations"),
+    Wrong("01.1", "the mean, as often as asked",
+          _LOOP, _TOTAL + "    return [(clock() - begin) / repeat] * repeat", "the six durations"),
+    Wrong("01.1", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
+          ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
+          "the clock that was handed in"),
+    Wrong("01.1", "the clock itself is kept, not what it says",
+          "begin = clock()", "begin = clock", "TypeError"),
+    Wrong("01.1", "returns nothing", "    return samples", "", "returned None"),
+    Wrong("01.2", "nobody waits", _DEVICE_LOOP, """\
+        begin = clock()
+        call()
+        samples.append(clock() - begin)""", "the launch alone"),
+    Wrong("01.2", "waits before the call only",
+          "        call()\n        synchronize()\n", "        call()\n", "the launch alone"),
+    Wrong("01.2", "waits after the call only",
+          "        synchronize()\n        begin", "        begin", "work that was in the queue before it"),
+    Wrong("01.2", "waits while it warms up, and after each call",
+          ["        call()\n    samples", "        synchronize()\n        begin"], ["""\
+        call()
+        synchronize()
+    samples""", "        begin"], "With warmup=0 the first sample"),
+    Wrong("01.2", "waits after the second reading",
+          "        synchronize()\n        samples.append(clock() - begin)",
+          "        samples.append(clock() - begin)\n        synchronize()", "the launch alone"),
+    Wrong("01.2", "the first wait is timed as well",
+          "        synchronize()\n        begin = clock()", "        begin = clock()\n        synchronize()",
+          "work that was in the queue before it"),
+    Wrong("01.2", "the wait is not called",
+          "        call()\n        synchronize()\n", "        call()\n        synchronize\n",
+          "the launch alone"),
+    Wrong("01.3", "the mean in place of the median",
+          "    spread =", "    median = np.mean(samples)\n    spread =", "their mean"),
+    Wrong("01.3", "spread from the shortest to the longest",
+          "spread = (q3 - q1) / median", "spread = (max(samples) - min(samples)) / median",
+          "the middle half only"),
+    Wrong("01.3", "the standard deviation as spread",
+          "spread = (q3 - q1) / median", "spread = np.std(samples) / median", "the middle half only"),
+    Wrong("01.3", "the spread in seconds",
+          "spread = (q3 - q1) / median", "spread = q3 - q1", "as a share of the median"),
+    Wrong("01.3", "the spread as a percentage", "/ median", "/ median * 100", "as a share of the median"),
+    Wrong("01.3", "tenths in place of quarters", "[25, 50, 75]", "[10, 50, 90]", "middle half only"),
+    Wrong("01.3", "q1 and q3 swapped", "q1, median, q3 =", "q3, median, q1 =", "q1 and q3"),
+    Wrong("01.3", "steady the wrong way round", "spread <= widest", "spread > widest", "One hiccup"),
+    Wrong("01.3", "a limit of its own", "spread <= widest", "spread <= 0.25", "at widest=0.7"),
+    Wrong("01.3", "always steady", "bool(spread <= widest)", "True", "not steady at widest=0.25"),
+]

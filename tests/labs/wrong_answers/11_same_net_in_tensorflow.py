@@ -1,0 +1,67 @@
+"""Mistakes of learners in lab 11."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"epochs": 2, "compiler": "aot_eager"}
+
+FORWARD = "loss = cross_entropy(labels, net(images, training=True))"
+TAPE = "    with tf.GradientTape() as tape:\n        "
+SIGNATURE = "(input_signature=[images_kind, labels_kind, tf.TensorSpec([], tf.float32)])"
+FIT = "net.fit(images, labels, batch_size=batch, shuffle=False, verbose=0)"
+ORDERED = "digits.train_x[order], digits.train_y[order]"
+
+# fmt: off
+WRONG = [
+    Wrong("11.1", "logits taken for probabilities", "(from_logits=True)", "()", "logits for probabilities"),
+    Wrong("11.1", "the sum over the images",
+          "(from_logits=True)", '(from_logits=True, reduction="sum")', "the sum"),
+    Wrong("11.1", "one loss per image",
+          "(from_logits=True)", '(from_logits=True, reduction="none")', "without axes"),
+    Wrong("11.1", "a number instead of a tensor", "return loss", "return float(loss)", "one tensor"),
+    Wrong("11.1", "no update",
+          "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))", "pass",
+          "The weights do not move"),
+    Wrong("11.1", "forward pass above the tape",
+          TAPE + FORWARD, f"    {FORWARD}\n{TAPE}pass", "No gradients"),
+    Wrong("11.1", "pairs turned round", "zip(gradients, net.trainable_variables, strict=True)",
+          "zip(net.trainable_variables, gradients, strict=True)", "apply_gradients"),
+    Wrong("11.1", "the last layer is left as it was",
+          ["tape.gradient(loss, net.trainable_variables)", "zip(gradients, net.trainable_variables,"],
+          ["tape.gradient(loss, net.trainable_variables[:4])", "zip(gradients, net.trainable_variables[:4],"],
+          "the losses of 12 steps"),
+    Wrong("11.1", "the loss of after the update",
+          "return loss", "return cross_entropy(labels, net(images))", "the loss of step 1"),
+    Wrong("11.2", "eager: no graph at all",
+          f"@tf.function{SIGNATURE}\n", "\n", "Python ran in each of 6 calls"),
+    Wrong("11.2", "a new tf.function in every call", ["    return step", f"@tf.function{SIGNATURE}\n"],
+          ["    return lambda *inputs: tf.function(step)(*inputs)", "\n"], "Python ran in each of 6 calls"),
+    Wrong("11.2", "a kind for each rate and size", SIGNATURE, "", "Traced in calls [1, 2, 3, 4, 5]"),
+    Wrong("11.2", "reduce_retracing, and Python rates",
+          SIGNATURE, "(reduce_retracing=True)", "Traced in calls"),
+    Wrong("11.2", "a fixed number of images",
+          ["[None, 64]", "[None]"], ["[128, 64]", "[128]"], "Can not cast"),
+    Wrong("11.2", "another rate, fixed in the graph",
+          "rate * gradient", "learning_rate * gradient", "loss of call 3"),
+    Wrong("11.2", "no rate", "rate * gradient", "gradient", "loss of call 2"),
+    Wrong("11.2", "uphill", "assign_sub", "assign_add", "loss of call 2"),
+    Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "loss of call 2"),
+    Wrong("11.2", "a net of its own",
+          "def make_step(net):", "def make_step(_, net=models.keras_digits()):", "never called"),
+    Wrong("11.3", "batches of 32", ", batch_size=batch", "", "which batch_size"),
+    Wrong("11.3", "shuffled", ", shuffle=False", "", "does fit shuffle"),
+    Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),
+    Wrong("11.3", "every epoch in the same order",
+          ORDERED, ORDERED.replace("[order]", "[orders[0]]"), "in its own order"),
+    Wrong("11.3", "images in order, labels not",
+          ORDERED, "digits.train_x[order], digits.train_y", "rate or label"),
+    Wrong("11.3", "logits taken for probabilities", "(from_logits=True)", "()", "Another loss"),
+    Wrong("11.3", "the default learning rate",
+          "keras.optimizers.SGD(learning_rate)", '"sgd"', "Another loss"),
+    Wrong("11.3", "all epochs in every call",
+          FIT, FIT.replace("shuffle", "epochs=epochs, shuffle"), "One number for each epoch"),
+    Wrong("11.3", "one call for all epochs",
+          "for order in orders:", "for order in orders[:1]:", "One number for each epoch"),
+    Wrong("11.3", "the loss of after the epoch",
+          'losses += history.history["loss"]', "losses.append(net.evaluate(images, labels, verbose=0))",
+          "Another loss"),
+]

@@ -1,0 +1,73 @@
+"""Mistakes of learners in lab 12."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {
+    "threads": 1,
+    "rows": 256,
+    "megabytes": 8,
+    "side": 512,
+    "pictures": 512,
+    "batch": 8,
+    "seconds": 0.1,
+    "compiled": False,
+}
+
+BATCH = "loss = F.cross_entropy(net(prepared[rows]), labels[rows])"
+LOOP = "loss = sum(F.cross_entropy(net(prepared[r : r + 1]), labels[r : r + 1]) for r in rows) / len(rows)"
+READY = "return (numbers - numbers.mean()) / numbers.std()"
+
+# fmt: off
+WRONG = [
+    Wrong("12.1", "a multiply-add is one", "flops = 2 * batch", "flops = batch", "is two operations"),
+    Wrong("12.1", "the result is not written", " + batch * outputs)", ")", "Missing among the bytes"),
+    Wrong("12.1", "always 4 bytes", "return flops, size *", "return flops, 4 *", "has 2 bytes, you count 4"),
+    Wrong("12.1", "no stride",
+          "(height + 2 * padding - kernel) // stride", "(height + 2 * padding - kernel)", "flops of"),
+    Wrong("12.2", "a multiply-add is one", "return 2 * n**3", "return n**3", "is two operations"),
+    Wrong("12.2", "matrices made while timed",
+          "lambda: a @ b", "lambda: a @ torch.randn(n, n)", "more than a product: randn"),
+    Wrong("12.2", "what is written does not count",
+          "return 2 * source.nbytes", "return source.nbytes", "both are moved"),
+    Wrong("12.2", "a new array each time",
+          "target.copy_(source)", "source.clone()", "Each call makes a new tensor"),
+    Wrong("12.2", "zeros are read", "torch.ones(", "torch.zeros(", "or with zeros"),
+    Wrong("12.2", "does not wait for a GPU",
+          "target.copy_(source), device=device", "target.copy_(source)", "device=device"),
+    Wrong("12.2", "a tensor onto itself", "target.copy_(source)", "source.copy_(source)", "copies nothing"),
+    Wrong("12.2", "numbers, not bytes", "torch.ones(nbytes // 4", "torch.ones(nbytes", "a float32 has 4"),
+    Wrong("12.2", "one number, read again and again",
+          "torch.ones(nbytes // 4, device=device)\n    target = torch.empty_like(source)",
+          "torch.ones(1).expand(nbytes // 4)\n    target = torch.empty(nbytes // 4)",
+          "one number many times"),
+    Wrong("12.3", "more than the layer",
+          "lambda: layer(images)", "lambda: layer(images).sum()", "more than the layer: sum"),
+    Wrong("12.2", "the notebook's size, not n",
+          ["a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)", "return 2 * n**3"],
+          ["a, b = torch.randn(2, rows, rows, device=device)", "return 2 * rows**3"], "Are both n x n"),
+    Wrong("12.2", "matrices in the host's memory",
+          "torch.randn(n, n, device=device), torch.randn(n, n, device=device)",
+          "torch.randn(n, n), torch.randn(n, n)", "matrix_peak leaves `device` out"),
+    Wrong("12.2", "the product, not a function", "lambda: a @ b", "a @ b", "write `lambda:`"),
+    Wrong("12.3", "the higher roof", "return min(", "return max(", "higher of the two"),
+    Wrong("12.3", "one after the other",
+          "max(flops / peak, nbytes / bandwidth)", "flops / peak + nbytes / bandwidth", "go on at once"),
+    Wrong("12.3", "notes for backward",
+          "with torch.inference_mode():", "if True:", "Operations were recorded"),
+    Wrong("12.4", "image by image", BATCH, LOOP, "still something for each image"),
+    Wrong("12.4", "picked image by image",
+          "prepared[rows]", "torch.stack([prepared[row] for row in rows.tolist()])",
+          "still something for each image"),
+    Wrong("12.4", "gradients pile up",
+          "    optimizer.zero_grad()\n    loss =", "    loss =", "in each step?"),
+    Wrong("12.4", "the data set in each step", [READY, "prepared[rows]"],
+          ["return numbers", "((prepared - prepared.mean()) / prepared.std())[rows]"],
+          "for the whole data set"),
+    Wrong("12.4", "the batch's own mean", [READY, "prepared[rows]"],
+          ["return numbers", "((prepared[rows] - prepared[rows].mean()) / prepared[rows].std())"],
+          "the loss in step 1"),
+    Wrong("12.4", "twice through the net", BATCH, f"{BATCH}\n    loss = {BATCH[7:]}", "or see it twice"),
+    Wrong("12.4", "each colour's own mean", READY,
+          "return (numbers - numbers.mean((0, 2, 3), keepdim=True)) / numbers.std((0, 2, 3), keepdim=True)",
+          "the loss in step 1"),
+]

@@ -1,0 +1,86 @@
+"""Mistakes that learners make in lab 13, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"batch": 12, "width": 4, "repeat": 5, "workers": 2, "patience": 60}
+
+PIECE = """    cores = sorted(cores)
+    begin = local_rank * len(cores) // local_size
+    end = max(begin + 1, (local_rank + 1) * len(cores) // local_size)
+    return cores[begin:end]"""
+LOSS = '(F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()'
+SPEEDUP = "    return (serial + parallel) / (serial + parallel / threads)"
+BACK = "    vector_to_parameters(torch.from_numpy(total), gradients)"
+
+# fmt: off
+WRONG = [
+    Wrong("13.1", "cores are counted from 0, not taken from the mask",
+          "    return cores[begin:end]", "    return list(range(begin, end))", "not one of these"),
+    Wrong("13.1", "dealt out like cards", PIECE,
+          "    cores = sorted(cores)\n"
+          "    return cores[local_rank::local_size] or [cores[local_rank % len(cores)]]",
+          "Take neighbours, one piece"),
+    Wrong("13.1", "the remainder is left over", PIECE, """\
+    cores, n = sorted(cores), max(1, len(cores) // local_size)
+    return cores[local_rank * n :][:n] or cores[-1:]""", "nobody gets core"),
+    Wrong("13.1", "the last rank takes all of the remainder", PIECE, """\
+    cores, n = sorted(cores), max(1, len(cores) // local_size)
+    begin = local_rank * n
+    last = local_rank == local_size - 1
+    return cores[begin:][: None if last else n] or cores[-1:]""", "may differ by one at most"),
+    Wrong("13.1", "ranks beyond the cores get nothing",
+          "max(begin + 1, (local_rank + 1) * len(cores) // local_size)",
+          "(local_rank + 1) * len(cores) // local_size", "gets no core"),
+    Wrong("13.1", "the pieces in reverse order", "    cores = sorted(cores)",
+          "    cores = sorted(cores)\n    local_rank = local_size - 1 - local_rank",
+          "Rank 0 gets the first piece"),
+    Wrong("13.1", "the mask itself is emptied", "    cores = sorted(cores)",
+          "    cores = [cores.pop() for _ in range(len(cores))]\n    cores.sort()", "changed the set"),
+    Wrong("13.2", "a line over threads, not over 1/threads",
+          "1 / np.array(list(seconds))", "np.array(list(seconds))", "a line over the threads"),
+    Wrong("13.2", "slope and intercept swapped",
+          "parallel, serial = np.polyfit", "serial, parallel = np.polyfit", "Swapped?"),
+    Wrong("13.2", "shares of the step instead of seconds", "    return serial, parallel",
+          "    return serial / (serial + parallel), parallel / (serial + parallel)", "Return seconds"),
+    Wrong("13.2", "speed-up upside down",
+          SPEEDUP, "    return (serial + parallel / threads) / (serial + parallel)", "upside down"),
+    Wrong("13.2", "the textbook's law, for shares that add up to 1",
+          SPEEDUP, "    return 1 / (serial + parallel / threads)", "These are seconds"),
+    Wrong("13.2", "threads as a factor: inf / inf",
+          SPEEDUP, "    return threads * (serial + parallel) / (threads * serial + parallel)",
+          "as inf / inf"),
+    Wrong("13.2", "whole seconds alone",
+          SPEEDUP, SPEEDUP.replace("parallel /", "parallel //"), "on 4 threads: expected"),
+    Wrong("13.3", "powers of two alone", "for p in range(1, most + 1) if cores % p == 0]",
+          "for p in (1, 2, 4, 8, 16, 32, 64) if cores % p == 0 and p <= most]", "Splits of 6 cores"),
+    Wrong("13.3", "each rank divides by its own images: a mean of every rank, added up",
+          LOSS, "F.cross_entropy(net(images), labels).backward()", "times the right gradient"),
+    Wrong("13.3", "the mean of means, of unequal parts", [LOSS, "torch.from_numpy(total)"],
+          ["F.cross_entropy(net(images), labels).backward()", "torch.from_numpy(total / comm.size)"],
+          "a mean of means of unequal parts"),
+    Wrong("13.3", "the sum does not get back into the net",
+          BACK, "    mine[:] = total", "only this rank's own gradient"),
+    Wrong("13.3", "a weight update is made, too",
+          BACK, BACK + "\n    for weight in net.parameters():\n        weight.data -= 0.1 * weight.grad",
+          "the weights changed"),
+    Wrong("13.3", "threads before processes",
+          "[(p, cores // p) for", "[(cores // p, p) for", "Processes come first"),
+    Wrong("13.3", "also where p does not divide the cores",
+          " if cores % p == 0]", "]", "must divide the cores"),
+    Wrong("13.3", "a mean, divided by batch again", ', reduction="sum"', "", "a tenth of the right gradient"),
+    Wrong("13.3", "only rank 0 gets the sum",
+          "comm.Allreduce(mine, total)", "comm.Reduce(mine, total)", "use Allreduce"),
+    Wrong("13.4", "only the calling thread is bound: the pool keeps the old mask",
+          "    for thread in affinity.threads():\n        os.sched_setaffinity(thread, cores)",
+          "    os.sched_setaffinity(0, cores)", "Move every thread"),
+    Wrong("13.4", "the main thread is left out",
+          "in affinity.threads():", "in affinity.threads()[1:]:", "(the main one) may still run"),
+    Wrong("13.4", "torch keeps its number of threads",
+          "    torch.set_num_threads(len(cores))", "", "Torch's threads after bind"),
+    Wrong("13.4", "all threads on the rank's first core",
+          "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, cores[:1])",
+          "alone. Give it all cores"),
+    Wrong("13.4", "cores counted from 0",
+          "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, range(len(cores)))",
+          "may still run on cores 0"),
+]

@@ -1,0 +1,166 @@
+"""Mistakes that learners make in lab 22, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {
+    "longest": 1 << 16,
+    "trip_rounds": ((200, 20), (20, 3)),
+    "window_rounds": ((5, 2), (3, 1)),
+    "call_rounds": ((5, 2), (3, 1)),
+}
+
+TRIP = """        if comm.rank == 0:
+            comm.Send(ball, dest=1)
+            comm.Recv(ball, source=1)
+        else:
+            comm.Recv(ball, source=0)
+            comm.Send(ball, dest=0)
+"""
+SENDS = """        if comm.rank == 0:
+            requests = [comm.Isend(data, dest=1) for _ in range(window)]
+        else:
+            requests = [comm.Irecv(row, source=0) for row in inbox]
+        for request in requests:
+            request.Wait()
+"""
+REPLY = """        if comm.rank == 0:
+            comm.Recv(reply, source=1)
+        else:
+            comm.Send(reply, dest=0)
+"""
+FIT = """    columns = np.stack([1 / seconds, sizes / seconds], axis=1)
+    alpha, beta = np.linalg.lstsq(columns, np.ones(len(sizes)), rcond=None)[0]
+"""
+TIMED = "        if turn >= skip:\n            seconds.append((clock() - start) / 2)"
+
+# fmt: off
+WRONG = [
+    Wrong("22.1", "the whole round trip",
+          "seconds.append((clock() - start) / 2)", "seconds.append(clock() - start)",
+          "(100.00%). You say 2, which is there and back"),
+    Wrong("22.1", "no warm-up", ["range(skip + rounds)", "        if turn >= skip:\n            seconds"],
+          ["range(rounds)", "        if True:\n            seconds"], "one of those 10 is among your values"),
+    Wrong("22.1", "the warm-up counts too",
+          "        if turn >= skip:\n            seconds", "        if True:\n            seconds",
+          "the number of values, with rounds=40 and skip=10: expected 40, got 50"),
+    Wrong("22.1", "only the first round left out",
+          ["range(skip + rounds)", "if turn >= skip:"], ["range(1 + rounds)", "if turn >= 1:"],
+          "one of those 10 is among your values"),
+    Wrong("22.1", "one warm-up round too few left out",
+          ["range(skip + rounds)", "if turn >= skip:"], ["range(skip + rounds - 1)", "if turn >= skip - 1:"],
+          "one of those 10 is among your values"),
+    Wrong("22.1", "the mean, which interruptions move", "np.median(seconds)", "np.mean(seconds)",
+          "some later ones are held up by 1 ms: your latency in seconds"),
+    Wrong("22.1", "the fastest round",
+          "typical = np.median(seconds)", "typical = min(seconds) * 0.97", "your latency in seconds"),
+    Wrong("22.1", "the fastest round as it is",
+          "np.median(seconds)", "min(seconds)", "your number, beside your values' median"),
+    Wrong("22.1", "the last round", "np.median(seconds)", "seconds[-1]", "median"),
+    Wrong("22.1", "the mean of the faster half",
+          "np.median(seconds)", "np.mean(sorted(seconds)[: rounds // 2])",
+          "your number, beside your values' median"),
+    Wrong("22.1", "an exchange, both send at once", TRIP + TIMED, """\
+        comm.Sendrecv(ball, dest=1 - comm.rank, recvbuf=ball.copy(), source=1 - comm.rank)
+        if turn >= skip:
+            seconds.append(clock() - start)""", "both send at once"),
+    Wrong("22.1", "microseconds",
+          "np.median(seconds)", "np.median(seconds) * 1e6", "your latency in seconds: expected 1e-06, got 1"),
+    Wrong("22.1", "times the send alone", TRIP + TIMED, """\
+        if comm.rank == 0:
+            comm.Send(ball, dest=1)
+            seconds.append(clock() - start)
+            comm.Recv(ball, source=1)
+        else:
+            comm.Recv(ball, source=0)
+            comm.Send(ball, dest=0)
+        seconds = seconds[-rounds:]""", "your latency in seconds: expected 1e-06, got 0"),
+    Wrong("22.1", "both ranks receive first",
+          "            comm.Send(ball, dest=1)\n            comm.Recv(ball, source=1)\n",
+          "            comm.Recv(ball, source=1)\n            comm.Send(ball, dest=1)\n", "wait"),
+    Wrong("22.2", "no final reply", REPLY, "", "more than the link carries"),
+    Wrong("22.2", "MB of 2^20 bytes", "/ 1e6)", "/ 2**20)", "of 2^20 bytes; MB is 10^6"),
+    Wrong("22.2", "one message after another", SENDS, """\
+        for i in range(window):
+            if comm.rank == 0:
+                comm.Send(data, dest=1)
+            else:
+                comm.Recv(inbox[i], source=0)
+""", "Are all started before the first Wait"),
+    Wrong("22.2", "waits for each request at once", SENDS,
+          "        for row in inbox:\n"
+          "            (comm.Isend(data, dest=1) if comm.rank == 0 else comm.Irecv(row, source=0)).Wait()\n",
+          "Are all started before the first Wait"),
+    Wrong("22.2", "a reply to every message", SENDS + REPLY, """\
+        for row in inbox:
+            if comm.rank == 0:
+                comm.Send(data, dest=1)
+                comm.Recv(reply, source=1)
+            else:
+                comm.Recv(row, source=0)
+                comm.Send(reply, dest=0)
+""", "Are all started before the first Wait"),
+    Wrong("22.2", "a reply to every message, while others are under way",
+          "            request.Wait()\n" + REPLY, """\
+            request.Wait()
+            if comm.rank == 0:
+                comm.Recv(reply, source=1)
+            else:
+                comm.Send(reply, dest=0)
+""", "but not one reply a window"),
+    Wrong("22.2", "bytes for MB", " / 1e6)", ")", "In 10^6 bytes?"),
+    Wrong("22.2", "the bytes of one message",
+          "rates.append(window * nbytes /", "rates.append(nbytes /", "Are all started before the first Wait"),
+    Wrong("22.2", "half of the time, as in ping-pong",
+          "(clock() - start) / 1e6)", "((clock() - start) / 2) / 1e6)", "more than the link carries"),
+    Wrong("22.2", "all receives into one row",
+          "comm.Irecv(row, source=0) for row in inbox", "comm.Irecv(inbox[0], source=0) for _ in inbox",
+          "Wait for that request first"),
+    Wrong("22.2", "no warm-up", ["range(skip + rounds)", "        if turn >= skip:\n            rates"],
+          ["range(rounds)", "        if True:\n            rates"], "A warm-up round is among your values"),
+    Wrong("22.2", "the receiver does not wait",
+          "        for request in requests:\n            request.Wait()\n",
+          "        for request in requests if comm.rank == 0 else []:\n            request.Wait()\n",
+          "that is not over"),
+    Wrong("22.3", "plain least squares: the longest messages decide",
+          FIT, "    beta, alpha = np.polyfit(sizes, seconds, 1)\n", "is each error divided by its own t?"),
+    Wrong("22.3", "errors divided by t²",
+          FIT, "    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / seconds**2)\n",
+          "is each error divided by its own t?"),
+    Wrong("22.3", "errors divided by √t",
+          FIT, "    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.sqrt(seconds))\n",
+          "is each error divided by its own t?"),
+    Wrong("22.3", "a line through the first and the last time",
+          FIT, "    alpha, beta = seconds[0], (seconds[-1] - seconds[0]) / sizes[-1]\n",
+          "is each error divided by its own t?"),
+    Wrong("22.3", "the sum of (α + nβ - t)², as equations", FIT,
+          "    columns = np.stack([np.ones(len(sizes)), sizes], axis=1)\n"
+          "    alpha, beta = np.linalg.lstsq(columns, seconds, rcond=None)[0]\n",
+          "is each error divided by its own t?"),
+    Wrong("22.3", "α from the shortest, β from the longest message, forgetting α",
+          FIT, "    alpha, beta = seconds[0], seconds[len(seconds) // 2] / sizes[len(seconds) // 2]\n",
+          "your β: expected"),
+    Wrong("22.3", "a line through the logarithms",
+          FIT, "    beta, alpha = np.exp(np.polyfit(np.log(sizes), np.log(seconds), 1))\n",
+          "your α: expected"),
+    Wrong("22.3", "bandwidth for β",
+          "return alpha, beta, alpha / beta", "return alpha, 1 / beta, alpha / beta", "your β: expected"),
+    Wrong("22.3", "n½ upside down",
+          "return alpha, beta, alpha / beta", "return alpha, beta, beta / alpha", "your n½: expected"),
+    Wrong("22.3", "n½ as α times β",
+          "return alpha, beta, alpha / beta", "return alpha, beta, alpha * beta", "your n½: expected"),
+    Wrong("22.3", "α and β in the other order",
+          "return alpha, beta, alpha / beta", "return beta, alpha, alpha / beta", "your α: expected"),
+    Wrong("22.4", "the factor upside down",
+          "2 * (p - 1) / p", "p / (p - 1) if p > 1 else 0.0", "busbw in GB/s"),
+    Wrong("22.4", "reduce-scatter's factor",
+          "algbw * 2 * (p - 1) / p", "algbw * (p - 1) / p", "busbw in GB/s"),
+    Wrong("22.4", "GB of 2^30 bytes",
+          "nbytes / mean / 1e9", "nbytes / mean / 2**30", "algbw in GB/s, of 10^9 bytes"),
+    Wrong("22.4", "the slowest rank for the mean", "np.mean(seconds)", "np.mean(np.max(seconds, axis=0))",
+          "2 ranks, 10^8 bytes, calls of 0.026 s in the mean: µs"),
+    Wrong("22.4", "the median for the mean",
+          "np.mean(seconds)", "np.median(seconds)", "µs: expected 26000, got 26500"),
+    Wrong("22.4", "the bytes of all ranks", "algbw = nbytes /", "algbw = p * nbytes /", "algbw in GB/s"),
+    Wrong("22.4", "milliseconds", "mean * 1e6", "mean * 1e3", "µs: expected 26000, got 26"),
+    Wrong("22.4", "calls taken for ranks", "len(seconds)", "len(seconds[0])", "busbw in GB/s"),
+]

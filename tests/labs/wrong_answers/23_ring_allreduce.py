@@ -1,0 +1,136 @@
+"""Mistakes that learners make in lab 23, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"many": 16, "sizes": (1024, 65536), "patience": 10}
+
+STEP = "comm.Sendrecv(chunks[(comm.rank - step) % comm.size], dest=right, recvbuf=box, source=left)"
+SCATTER = f"""    for step in range(comm.size - 1):
+        # Across ranks: one chunk goes right while another comes from the left.
+        own = chunks[(comm.rank - step - 1) % comm.size]
+        box = incoming[: len(own)]
+        {STEP}
+        own += box"""
+PASS = "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=theirs, source=left)"
+GATHER = f"""    for step in range(comm.size - 1):
+        # Across ranks: finished chunks go round once more, each rank keeps a copy and passes it on.
+        theirs = chunks[(comm.rank - step) % comm.size]
+        {PASS}"""
+COST = """    steps, chunk = 2 * (p - 1), n / p
+    return steps, steps * chunk, steps * (alpha + chunk * beta)"""
+
+# fmt: off
+WRONG = [
+    Wrong("23.1", "whole vectors go round: the right sum at the price of p - 1 vectors", SCATTER, """\
+    total, passing, box = vector.copy(), vector.copy(), np.empty_like(vector)
+    for step in range(comm.size - 1):
+        comm.Sendrecv(passing, dest=right, recvbuf=box, source=left)
+        total += box
+        passing[:] = box
+    vector[:] = total
+""", "each rank sent 1.00 vectors; a ring sends 0.50"),
+    Wrong("23.1", "the direct exchange of lab 21, not a ring", SCATTER, """\
+    own = chunks[(comm.rank + 1) % comm.size]
+    box = incoming[: len(own)]
+    for step in range(1, comm.size):
+        to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+        comm.Sendrecv(chunks[(to + 1) % comm.size], dest=to, recvbuf=box, source=source)
+        own += box
+""", "messages go to others than right neighbours"),
+    Wrong("23.1", "sends and then receives: a deadlock as soon as messages are long", STEP, """\
+comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
+        comm.Recv(box, source=left)""", "deadlock"),
+    Wrong("23.1", "adds to the chunk that it sends", "own = chunks[(comm.rank - step - 1) % comm.size]",
+          "own = chunks[(comm.rank - step) % comm.size]", "is wrong"),
+    Wrong("23.1", "sends the same chunk in every step",
+          "comm.Sendrecv(chunks[(comm.rank - step) % comm.size]", "comm.Sendrecv(chunks[comm.rank]",
+          "is wrong"),
+    Wrong("23.1", "one step too few",
+          "for step in range(comm.size - 1):", "for step in range(comm.size - 2):", "is wrong"),
+    Wrong("23.1", "one step too many",
+          "for step in range(comm.size - 1):", "for step in range(comm.size):", "is wrong"),
+    Wrong("23.1", "replaces where it should add", "own += box", "own[:] = box", "is wrong"),
+    Wrong("23.1", "adds to a copy: the vector does not change",
+          "own += box", "own = own + box", "is wrong"),
+    Wrong("23.1", "puts new arrays into the list: the right chunks, but not in the vector",
+          "own += box", "chunks[(comm.rank - step - 1) % comm.size] = own + box",
+          "in `vector`, chunk rank + 1 is wrong"),
+    Wrong("23.1", "works on copies of the chunks: the vector stays as it was",
+          "    for step", "    chunks = [chunk.copy() for chunk in chunks]\n    for step",
+          "in `vector`, chunk rank + 1 is wrong"),
+    Wrong("23.1", "receives on top of its own chunk", "recvbuf=box, source=left)\n        own += box",
+          "recvbuf=own, source=left)\n        own += own", "is wrong"),
+    Wrong("23.1", "the remainder is dropped: chunks of length n // p", "    for step", """\
+    each = len(vector) // comm.size
+    chunks = [vector[rank * each : (rank + 1) * each] for rank in range(comm.size)]
+    for step""", "is wrong"),
+    Wrong("23.1", "all of `incoming` for a shorter chunk",
+          "box = incoming[: len(own)]", "box = incoming", "could not be broadcast together"),
+    Wrong("23.1", "works for powers of two only", "own = chunks[(comm.rank - step - 1) % comm.size]",
+          "own = chunks[(comm.rank - step - 1) & (comm.size - 1)]", "With 3 ranks"),
+    Wrong("23.1", "uses MPI's own", SCATTER, "    comm.Allreduce(vector.copy(), vector)\n", ""),
+    Wrong("23.2", "the second half is missing", GATHER, "    pass", "is wrong"),
+    Wrong("23.2", "begins with chunk rank, which is not finished",
+          [PASS, "theirs = chunks[(comm.rank - step) % comm.size]"],
+          [PASS.replace("comm.rank + 1 - step", "comm.rank - step"),
+           "theirs = chunks[(comm.rank - step - 1) % comm.size]"],
+          "is wrong"),
+    Wrong("23.2", "always sends its own finished chunk",
+          "comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size]",
+          "comm.Sendrecv(chunks[(comm.rank + 1) % comm.size]", "is wrong"),
+    Wrong("23.2", "receives into the chunk that it sends", "theirs = chunks[(comm.rank - step) % comm.size]",
+          "theirs = chunks[(comm.rank + 1 - step) % comm.size]", "is wrong"),
+    Wrong("23.2", "adds in the second half too", PASS, """\
+box = np.empty_like(theirs)
+        comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=box, source=left)
+        theirs += box""", "is wrong"),
+    Wrong("23.2", "round the wrong way",
+          "dest=right, recvbuf=theirs, source=left", "dest=left, recvbuf=theirs, source=right", "is wrong"),
+    Wrong("23.2", "every rank sends its finished chunk to all others", GATHER, """\
+    for step in range(1, comm.size):
+        to, source = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+        theirs = chunks[(source + 1) % comm.size]
+        comm.Sendrecv(chunks[(comm.rank + 1) % comm.size], dest=to, recvbuf=theirs, source=source)
+""", "messages go to others than right neighbours"),
+    Wrong("23.2", "sends and then receives", PASS, """\
+comm.Send(chunks[(comm.rank + 1 - step) % comm.size], dest=right)
+        comm.Recv(theirs, source=left)""", "deadlock"),
+    Wrong("23.2", "even ranks send first, odd ranks receive first: twice the rounds", PASS, """\
+if comm.rank % 2 == 0 and comm.size > 1:
+            comm.Send(chunks[(comm.rank + 1 - step) % comm.size], dest=right)
+            comm.Recv(theirs, source=left)
+        else:
+            comm.Recv(theirs, source=left)
+            comm.Send(chunks[(comm.rank + 1 - step) % comm.size], dest=right)""", "a ring takes"),
+    Wrong("23.2", "a new array, the vector stays as it was",
+          GATHER, "    vector = vector.copy()\n    chunks = np.array_split(vector, comm.size)\n" + GATHER,
+          "is wrong"),
+    Wrong("23.3", "one half only", "2 * (p - 1), n / p", "p - 1, n / p", "steps: expected 8, got 4"),
+    Wrong("23.3", "p steps, not p - 1", "2 * (p - 1), n / p", "2 * p, n / p", "steps: expected 0"),
+    Wrong("23.3", "whole vectors", "2 * (p - 1), n / p", "2 * (p - 1), n", "bytes sent by a rank"),
+    Wrong("23.3", "chunks of n / (p - 1) bytes",
+          "2 * (p - 1), n / p", "2 * (p - 1), n / max(p - 1, 1)", "bytes sent by a rank"),
+    Wrong("23.3", "one α for all messages",
+          "steps * (alpha + chunk * beta)", "alpha + steps * chunk * beta", "seconds: expected"),
+    Wrong("23.3", "bytes over β, as if it were a bandwidth",
+          "chunk * beta)", "chunk / beta)", "seconds: expected"),
+    Wrong("23.3", "only the seconds", COST, "    return 2 * (p - 1) * (alpha + n / p * beta)",
+          "`ring_cost` returns (steps, bytes, seconds)"),
+    Wrong("23.4", "one half of the tree",
+          "tree = 2 * (p - 1).bit_length()", "tree = (p - 1).bit_length()", "the tree"),
+    Wrong("23.4", "the tree takes lg of p + 1",
+          "tree = 2 * (p - 1).bit_length()", "tree = 2 * p.bit_length()",
+          "ring wins: expected between 1 and"),
+    Wrong("23.4", "forgets what the ring sends",
+          "more_vectors = tree - 2 * (p - 1) / p", "more_vectors = tree",
+          "bytes are too few. With 102% of that the ring takes"),
+    Wrong("23.4", "forgets the messages of the tree",
+          "more_messages = 2 * (p - 1) - tree", "more_messages = 2 * (p - 1)",
+          "bytes are too many. With 98% of that the ring takes"),
+    Wrong("23.4", "β in the numerator",
+          "more_messages * alpha / (more_vectors * beta)", "more_messages * alpha * beta / more_vectors",
+          "from which the ring wins: expected between 1"),
+    Wrong("23.4", "in kB", "/ (more_vectors * beta)", "/ (more_vectors * beta) / 1e3", "not kB"),
+    Wrong("23.4", "in values instead of bytes",
+          "/ (more_vectors * beta)", "/ (more_vectors * beta) / 4", "With 102% of that the ring takes"),
+]

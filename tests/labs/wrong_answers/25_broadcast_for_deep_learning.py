@@ -1,0 +1,132 @@
+"""Mistakes that learners make in lab 25, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"many": 32, "sizes": (1024, 1048576), "most_chunks": 32, "sizes_here": (4096, 65536)}
+
+SCATTER = """    if me == 0:
+        for i in range(1, comm.size):
+            comm.Send(chunks[i], dest=(root + i) % comm.size)
+    else:
+        comm.Recv(chunks[me], source=root)
+"""
+RING = "        comm.Sendrecv(chunks[old], dest=right, recvbuf=chunks[new], source=left)"
+CHAIN = """    chunks = np.array_split(vector, count)
+    comm.Recv(chunks[0], source=left)
+    for old, new in zip(chunks, chunks[1:], strict=False):
+        # Across ranks: while one chunk leaves to the right, the next one comes from the left.
+        comm.Sendrecv(old, dest=right, recvbuf=new, source=left)
+    comm.Send(chunks[-1], dest=right)"""
+BEST = "    return max(1, round(sqrt((ranks - 2) * nbytes * beta / alpha)))"
+LEVELS = """    if comm.rank % per_node == root % per_node:
+        tree_broadcast(across, vector, root // per_node)
+    inside(node, vector, root % per_node)"""
+
+# fmt: off
+WRONG = [
+    Wrong("25.1", "scatters by rank, right for root 0 alone",
+          ["dest=(root + i) % comm.size", "(comm.rank - root) % comm.size"], ["dest=i", "comm.rank"],
+          "deadlock: rank 1 waits in Recv from itself"),
+    Wrong("25.1", "sends the whole vector to all", SCATTER, """\
+    if me == 0:
+        for i in range(1, comm.size):
+            comm.Send(vector, dest=(root + i) % comm.size)
+    else:
+        comm.Recv(vector, source=root)
+    return
+""", "vectors; scatter_allgather sends"),
+    Wrong("25.1", "the tree of lab 21 again", SCATTER, "    tree_broadcast(comm, vector, root)\n    return\n",
+          "sent 2.00 vectors; scatter_allgather sends 1.33"),
+    Wrong("25.1", "Send before Recv: waits for ever with long messages",
+          RING, "        comm.Send(chunks[old], dest=right)\n        comm.Recv(chunks[new], source=left)\n",
+          "comm.Send(chunks[old], dest=right)"),
+    Wrong("25.1", "source is the rank to the right too",
+          "recvbuf=chunks[new], source=left", "recvbuf=chunks[new], source=right", "With 3 ranks"),
+    Wrong("25.1", "receives where the chunk that it sends lies",
+          "recvbuf=chunks[new]", "recvbuf=chunks[old]", "the vector of root 0"),
+    Wrong("25.1", "one step too few",
+          "for i in range(comm.size - 1)", "for i in range(comm.size - 2)", "is wrong on"),
+    Wrong("25.1", "the root sends a chunk to itself",
+          "for i in range(1, comm.size)", "for i in range(comm.size)", "rank 0 waits in Send to itself"),
+    Wrong("25.1", "receives new arrays: nothing comes into `vector`",
+          RING, "        chunks[new] = comm.sendrecv(chunks[old], dest=right, source=left)", "is wrong on"),
+    Wrong("25.1", "no allgather", RING, "        pass\n", "is wrong on"),
+    Wrong("25.2", "passes chunks on when all have come", CHAIN, """\
+    chunks = np.array_split(vector, count)
+    for chunk in chunks:
+        comm.Recv(chunk, source=left)
+    for chunk in chunks:
+        comm.Send(chunk, dest=right)
+""", "rounds; chain takes"),
+    Wrong("25.2", "Recv, Send, Recv, Send: nothing comes while it sends", CHAIN, """\
+    for chunk in np.array_split(vector, count):
+        comm.Recv(chunk, source=left)
+        comm.Send(chunk, dest=right)
+""", "rounds; chain takes"),
+    Wrong("25.2", "one chunk, whatever count says", "np.array_split(vector, count)", "[vector]",
+          "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took: expected between 1 and 2, got 63"),
+    Wrong("25.2", "MPI's own broadcast",
+          CHAIN, "    comm.Bcast(vector, root=root)", "vectors; chain sends 1.00"),
+    Wrong("25.2", "drops the remainder",
+          "np.array_split(vector, count)", "np.split(vector[: len(vector) // count * count], count)",
+          "is wrong on"),
+    Wrong("25.2", "chunks of a fixed length, none where count exceeds the length",
+          "np.array_split(vector, count)",
+          "[vector[i * (len(vector) // count) : (i + 1) * (len(vector) // count)] for i in range(count)]",
+          "is wrong on"),
+    Wrong("25.2", "sends the whole vector each time",
+          "comm.Sendrecv(old, dest=right, recvbuf=new, source=left)",
+          "comm.Sendrecv(vector, dest=right, recvbuf=vector, source=left)",
+          "Message truncated: rank 0 sent 32 values"),
+    Wrong("25.2", "sends the chunk that is about to come",
+          "comm.Sendrecv(old, dest=right, recvbuf=new", "comm.Sendrecv(new, dest=right, recvbuf=new",
+          "the vector of root 0 is wrong on rank"),
+    Wrong("25.2", "receives in the wrong place",
+          "recvbuf=new", "recvbuf=old", "the vector of root 0 is wrong on rank"),
+    Wrong("25.2", "forgets the last chunk", "    comm.Send(chunks[-1], dest=right)", "", "rank"),
+    Wrong("25.2", "wrong neighbour",
+          "comm.Recv(chunks[0], source=left)", "comm.Recv(chunks[0], source=right)", "rank"),
+    Wrong("25.2", "uses a chunk before its Wait", CHAIN, """\
+    chunks = np.array_split(vector, count)
+    coming = [comm.Irecv(chunk, source=left) for chunk in chunks]
+    going = [comm.Isend(chunk, dest=right) for chunk in chunks]
+    for request in coming + going:
+        request.Wait()
+""", "Wait for that request first"),
+    Wrong("25.3", "α and β exchanged", "* beta / alpha", "* alpha / beta", "best number of chunks is"),
+    Wrong("25.3", "p for p - 2", "(ranks - 2)", "ranks", "best number of chunks is"),
+    Wrong("25.3", "the length of a chunk",
+          BEST, BEST.replace("round(", "round(nbytes / "), "is 171, a whole number. Got 55181"),
+    Wrong("25.3", "no whole number", "round(sqrt", "(sqrt", "a whole number. Got 171."),
+    Wrong("25.3", "0 chunks of a short vector", BEST, BEST.replace("max(1, ", "max(0, "), "Got 0"),
+    Wrong("25.3", "without the root", "round(sqrt(", "round((", "best number of chunks is 171"),
+    Wrong("25.3", "one rank is no chain", "    if ranks < 3:\n        return 1\n", "", "math domain error"),
+    Wrong("25.4", "place 0 leads, wherever the root is",
+          ["if comm.rank % per_node == root % per_node", "inside(node, vector, root % per_node)"],
+          ["if comm.rank % per_node == 0", "inside(node, vector, 0)"], "the vector of root 1 is wrong"),
+    Wrong("25.4", "the root's number among all",
+          "inside(node, vector, root % per_node)", "inside(node, vector, root)", "deadlock"),
+    Wrong("25.4", "a tree inside too, whatever `inside` is",
+          "inside(node, vector, root % per_node)", "tree_broadcast(node, vector, root % per_node)",
+          "rank 0 sent 4.00 vectors; two_level sends 3.00"),
+    Wrong("25.4", "a chain between nodes too",
+          "tree_broadcast(across, vector, root // per_node)", "chain(across, vector, root // per_node, 1)",
+          "rounds; two_level takes 3"),
+    Wrong("25.4", "only the leaders call Split",
+          LEVELS, LEVELS.replace("across", "comm.Split(0)"), "waits in Split, which"),
+    Wrong("25.4", "everybody fetches it over the network",
+          LEVELS, "    tree_broadcast(comm, vector, root)\n", "But between nodes, the number of messages"),
+    Wrong("25.4", "numbers exchanged: `node` is not a node",
+          "comm.Split(comm.rank // per_node), comm.Split(comm.rank % per_node)",
+          "comm.Split(comm.rank % per_node), comm.Split(comm.rank // per_node)", "there is no such rank"),
+    Wrong("25.4", "inside first, when nobody has it yet", LEVELS, """\
+    inside(node, vector, root % per_node)
+    if comm.rank % per_node == root % per_node:
+        tree_broadcast(across, vector, root // per_node)
+""", "is wrong on"),
+    Wrong("25.4", "both levels on all ranks: the network carries it once for each place",
+          "    if comm.rank % per_node == root % per_node:\n        tree_broadcast(", """\
+    inside(node, vector, root % per_node)
+    if True:
+        tree_broadcast(""", "But between nodes, the number of messages: expected 1, got 2"),
+]

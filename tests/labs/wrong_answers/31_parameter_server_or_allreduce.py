@@ -1,0 +1,107 @@
+"""Mistakes that learners make in lab 31, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"epochs": 1, "workers_virtual": (2, 4), "values_real": 4096, "patience": 20}
+
+GATHER = """        for _ in range(workers):
+            # Across ranks: whichever gradient comes first.
+            comm.Recv(box)
+            total += box
+"""
+SPREAD = """        for worker in range(1, comm.size):
+            # Across ranks: the workers wait for this.
+            comm.Send(parameters, dest=worker)
+"""
+WORKER = """        comm.Send(gradient, dest=0)
+        comm.Recv(parameters, source=0)"""
+WAIT = """        for request in requests:
+            request.Wait()"""
+ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"
+CUT = "    total = sum(sizes)\n" + ENDS
+
+# fmt: off
+WRONG = [
+    Wrong("31.1", "a mean over all ranks: the server has no gradient",
+          "rate * total / workers", "rate * total / comm.size",
+          "a mean over 2 ranks, but 1 bring a gradient"),
+    Wrong("31.1", "sum for mean",
+          "rate * total / workers", "rate * total", "This step took the sum, not the mean"),
+    Wrong("31.1", "the server counts its own gradient",
+          "np.zeros_like(parameters)", "gradient.copy()", "2 ranks, 32 values: the parameters on rank 0"),
+    Wrong("31.1", "the parameters are never sent back", SPREAD, "", "comm.Recv(parameters, source=0)"),
+    Wrong("31.1", "only one worker gets the parameters",
+          SPREAD, "        comm.Send(parameters, dest=1)\n", "rank 2 waits in Recv from rank 0"),
+    Wrong("31.1", "the parameters go out before the update", GATHER,
+          SPREAD.replace("            # Across ranks: the workers wait for this.\n", "")
+          + GATHER + "        parameters -= rate * total / workers\n        return\n",
+          "still has the old parameters"),
+    Wrong("31.1", "worker after worker: each is served before the next is heard", GATHER, """\
+        for worker in range(1, comm.size):
+            comm.Recv(box, source=worker)
+            total += box
+            comm.Send(parameters - rate * total / workers, dest=worker)
+        parameters -= rate * total / workers
+        return
+""", "3 ranks, 48 values: the parameters on rank 1"),
+    Wrong("31.1", "received into the sum: only the last gradient counts",
+          "            comm.Recv(box)\n            total += box\n", "            comm.Recv(total)\n",
+          "3 ranks, 48 values: the parameters on rank 0"),
+    Wrong("31.1", "the worker makes the step itself, with its own gradient alone", WORKER, """\
+        comm.Send(gradient, dest=0)
+        comm.Recv(np.empty_like(parameters), source=0)
+        parameters -= rate * gradient
+""", "3 ranks, 48 values: the parameters on rank 1"),
+    Wrong("31.1", "the new parameters go into the gradient",
+          "comm.Recv(parameters, source=0)", "comm.Recv(gradient, source=0)",
+          "Rank 1 still has the old parameters"),
+    Wrong("31.1", "pull before push: everybody waits",
+          WORKER, "        comm.Recv(parameters, source=0)\n        comm.Send(gradient, dest=0)",
+          "deadlock: rank 0 waits in Recv"),
+    Wrong("31.1", "every worker gets the parameters twice",
+          [SPREAD, WORKER], [SPREAD + SPREAD, WORKER + "\n        comm.Recv(parameters, source=0)"],
+          "rank 0 sent 2.00 vectors"),
+    Wrong("31.1", "a box of another dtype: its bytes mean other numbers",
+          "np.empty_like(parameters)", "np.zeros(len(parameters))",
+          "sent float32 and rank 0 receives into float64"),
+    Wrong("31.2", "ends that are no whole numbers",
+          "s * total // servers", "s * total / servers", "slice indices must be integers"),
+    Wrong("31.2", "the remainder is dropped",
+          ENDS, "    ends = [s * (total // servers) for s in range(servers + 1)]\n",
+          "pieces, and the last one's end"),
+    Wrong("31.2", "the remainder all goes to the last server",
+          ENDS, "    ends = [s * (total // servers) for s in range(servers)] + [total]\n", "on one, "),
+    Wrong("31.2", "equally many layers, not values",
+          CUT, "    ends = [sum(sizes[: s * len(sizes) // servers]) for s in range(servers + 1)]\n",
+          "138,357,544 values, servers: 3: "),
+    Wrong("31.2", "one piece for each layer",
+          CUT, "    ends = [sum(sizes[:s]) for s in range(len(sizes) + 1)]\n",
+          "pieces, and the last one's end"),
+    Wrong("31.2", "pieces overlap by a value", "slice(low, high)", "slice(low, high + 1)",
+          "servers: 1: pieces, and the last one's end: expected 138357544 at [1], got 138357545"),
+    Wrong("31.2", "start and length instead of start and end",
+          "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
+    Wrong("31.3", "a mean over all ranks", "rate * total / workers", "rate * total / comm.size",
+          "a mean over 2 ranks, but 1 bring a gradient"),
+    Wrong("31.3", "the whole gradient to every server",
+          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "total += box"],
+          ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "total += box[pieces[comm.rank]]"],
+          "rank 2 sent 2.00 vectors; it should be 1.00"),
+    Wrong("31.3", "one server after the other",
+          ["requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
+           "requests += [comm.Isend(gradient[piece], dest=s) for s, piece in enumerate(pieces)]", WAIT],
+          ["for s, piece in enumerate(pieces):", "    comm.Send(gradient[piece], dest=s)",
+           "            comm.Recv(parameters[piece], source=s)"],
+          "servers wait for one another"),
+    Wrong("31.3", "nobody waits for what comes",
+          "            request.Wait()", "            pass", "were never waited for"),
+    Wrong("31.3", "the piece is a copy: the server's parameters stay old",
+          "own -= rate * total / workers", "own = own - rate * total / workers",
+          "Rank 0 still has the old parameters"),
+    Wrong("31.3", "the workers ask the first server only",
+          "[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
+          "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),
+    Wrong("31.3", "workers counted from 1: right with one server alone",
+          "for worker in range(servers, comm.size)", "for worker in range(1, comm.size)",
+          "and nobody received them"),
+]

@@ -1,0 +1,104 @@
+"""Mistakes that learners make in lab 32, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {
+    "gpus": (8,),
+    "images": 4,
+    "bucket_sizes": (1e6, 1e7),
+    "width": 32,
+    "repeat": 2,
+    "workers": 2,
+    "patience": 20,
+}
+
+HOOK = "weight.register_post_accumulate_grad_hook(lambda weight, i=i: ready(i))"
+LAST = """        if waiting:
+            send()
+"""
+TEST = """        for request, *_ in flying:
+            request.Test()
+"""
+CAST = """        for i in net.numbers:
+            # Across ranks: rank 0's new parameters, in the order in which forward needs them.
+            broadcasts[i] = comm.Ibcast(net.parameters[i], root=0)
+"""
+BEFORE = """        if i in broadcasts:
+            broadcasts.pop(i).Wait()
+"""
+BEGIN = "requests[i] = comm.Iallreduce(net.gradients[i], sums[i])"
+
+# fmt: off
+WRONG = [
+    Wrong("32.1", "all hooks name the last tensor", "weight, i=i:", "weight:", "told of [5, 5"),
+    Wrong("32.1", "PyTorch's weight takes the place of i",
+          "lambda weight, i=i: ready(i)", "lambda i=i: ready(i)", "ready gets a weight, not its number"),
+    Wrong("32.1", "ready is called, not handed over", HOOK, "ready(i)", "`watch` calls ready"),
+    Wrong("32.1", "a hook that comes before the gradient is written",
+          HOOK, "weight.register_hook(lambda gradient, i=i: ready(i))", "before `.grad` of parameter"),
+    Wrong("32.1", "the sum, not the mean", "net.update(i, piece / comm.size)", "net.update(i, piece)",
+          "2 ranks, 3 steps: parameters of tensor 0"),
+    Wrong("32.1", "one sum for each tensor", """\
+        mine = net.join(net.numbers)
+        total = np.empty_like(mine)
+        # Across ranks: one sum for all gradients.
+        comm.Allreduce(mine, total)
+        for i, piece in net.cut(total, net.numbers):
+            net.update(i, piece / comm.size)
+""", """\
+        for i in net.numbers:
+            total = np.empty_like(net.gradients[i])
+            comm.Allreduce(net.gradients[i], total)
+            net.update(i, total / comm.size)
+""", "Allreduce, values of one call after the other: expected 1 values, got 6"),
+    Wrong("32.2", "waited for at once: nothing overlaps",
+          BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
+    Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],
+          ["requests[i] = comm.Allreduce(net.gradients[i], sums[i])", ""],
+          "Allreduce is called; the sum should be made of Iallreduce"),
+    Wrong("32.2", "the sums begin only in finish",
+          [BEGIN, "        for i, request in requests.items():\n            # Across ranks: until"],
+          ["requests[i] = None", """\
+        for i in requests:
+            requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
+        for i, request in requests.items():
+            # Across ranks: until"""], "No overlap: gradient 5 came"),
+    Wrong("32.2", "nobody waits",
+          "            request.Wait()\n            net.update(i, sums[i] / comm.size)\n",
+          "            net.update(i, sums[i] / comm.size)\n", "that is not over"),
+    Wrong("32.3", "the last bucket is never sent", LAST, "", "size=15,000, most=1000: Iallreduce, values"),
+    Wrong("32.3", "a count of bytes that the last bucket does not set back", ["waiting, flying = [], []", """\
+        if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
+            send()
+"""], ["waiting, flying, filled = [], [], [0]", """\
+        filled[0] += net.gradients[i].nbytes
+        if filled[0] >= size or len(waiting) >= most:
+            send()
+            filled[0] = 0
+"""], "size=15,000, most=1000: Iallreduce, values"),
+    Wrong("32.3", "no progress", TEST, "", "Test is called 0 times"),
+    Wrong("32.3", "the list in flight is cleared with the other", "list(waiting)))", "waiting))", "net.cut"),
+    Wrong("32.3", "a bucket goes when the next gradient would overfill it",
+          ">= size or len(waiting) >= most:\n            send()\n",
+          "> size or len(waiting) > most:\n            send()\n", "size=1,000,000,000, most=4"),
+    Wrong("32.3", "a delay of its own on each rank, as by its clock",
+          "len(waiting) >= most:", "len(waiting) >= most + comm.rank:",
+          "make the same collective calls in the same order"),
+    Wrong("32.4", "nobody broadcasts", CAST, "", "2 ranks, 3 steps: parameters of tensor 0"),
+    Wrong("32.4", "all broadcasts are waited for before the first layer",
+          BEFORE, "        for one in list(broadcasts):\n            broadcasts.pop(one).Wait()\n",
+          "for no other had to wait"),
+    Wrong("32.4", "broadcast in the order of backward", "        for i in net.numbers:\n            # Across",
+          "        for i in reversed(net.numbers):\n            # Across", "those should be sent first"),
+    Wrong("32.4", "only rank 0 waits for its reductions",
+          "            request.Wait()\n            if comm.rank == 0:\n",
+          "            if comm.rank == 0:\n                request.Wait()\n", "were never waited for"),
+    Wrong("32.4", "every rank makes the step, with sums that only rank 0 has",
+          ["sums, reductions, broadcasts = [np.empty_like(one)",
+           "            if comm.rank == 0:\n                net.update(i, sums[i] / comm.size)\n"],
+          ["sums, reductions, broadcasts = [np.zeros_like(one)",  # else NumPy may warn of what is there
+           "            net.update(i, sums[i] / comm.size)\n"],
+          "Ranks other than 0 call net.update"),
+    Wrong("32.4", "the sum, not the mean", "net.update(i, sums[i] / comm.size)", "net.update(i, sums[i])",
+          "2 ranks, 3 steps: parameters of tensor 0"),
+]

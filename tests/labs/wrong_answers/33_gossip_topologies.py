@@ -1,0 +1,99 @@
+"""Mistakes that learners make in lab 33, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"epochs": 1, "ranks_virtual": 8, "patience": 20}
+
+WEIGHT = "W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))"
+REST = "        W[i, i] = 1 - W[i].sum()"
+POST = """    requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]
+    requests += [comm.Isend(vector, dest=other) for other in neighbours]
+    for request in requests:
+        request.Wait()
+    vector *= weights[comm.rank]
+    for other, box in boxes.items():
+        vector += weights[other] * box"""
+MIX = """    vector *= weights[comm.rank]
+    for other, box in boxes.items():
+        vector += weights[other] * box"""
+STEP = """        gradient = gradient_at(parameters, share)
+        # Across ranks: only neighbours talk.
+        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])
+        parameters -= learning_rate * gradient
+"""
+
+# fmt: off
+WRONG = [
+    Wrong("33.1", "no weight of its own: rows do not sum to 1", REST, "", "the sums of the rows"),
+    Wrong("33.1", "one over all neighbours and itself: the columns do not sum to 1",
+          WEIGHT, "W[i, j] = 1 / (1 + len(others))", "not to 1: the average over all ranks would drift"),
+    Wrong("33.1", "the other's number of neighbours alone", WEIGHT, "W[i, j] = 1 / (1 + len(neighbours[j]))",
+          "not to 1: the average over all ranks would drift"),
+    Wrong("33.1", "the smaller number, not the larger",
+          "max(len(others)", "min(len(others)", "wheel of 5: the weights of the links"),
+    Wrong("33.1", "the rank itself is not counted",
+          WEIGHT, "W[i, j] = 1 / max(len(others), len(neighbours[j]))", "the weights of the links"),
+    Wrong("33.1", "everybody with everybody",
+          [WEIGHT, REST], ["pass", "        W[i] = 1 / len(neighbours)"], "a weight where there is no link"),
+    Wrong("33.1", "a matrix of whole numbers",
+          WEIGHT, "W[i, j] = 1 // (1 + max(len(others), len(neighbours[j])))", "the weights of the links"),
+    Wrong("33.1", "the result is not returned",
+          REST, REST + "\n    return None", "Does the function return its result?"),
+    Wrong("33.1", "lists, with which W @ W fails later",
+          REST, REST + "\n    W = W.tolist()", "the shape of W, an array"),
+    Wrong("33.2", "mixes with what is mixed already", POST, """\
+    for other in sorted(neighbours):
+        sent = comm.Isend(vector.copy(), dest=other)
+        comm.Recv(boxes[other], source=other)
+        sent.Wait()
+        vector += weights[other] * (boxes[other] - vector)""", "against W @ X"),
+    Wrong("33.2", "blocking sends: long vectors wait in a circle", POST, """\
+    for other in neighbours:
+        comm.Send(vector, dest=other)
+    for other, box in boxes.items():
+        comm.Recv(box, source=other)
+""" + MIX, "deadlock"),
+    Wrong("33.2", "mixes before the old vector has left",
+          "    for request in requests:\n        request.Wait()\n" + MIX,
+          MIX + "\n    for request in requests:\n        request.Wait()", "before its Wait"),
+    Wrong("33.2", "a plain mean instead of the weights",
+          MIX, "    vector[:] = (vector + sum(boxes.values())) / (1 + len(boxes))",
+          "wheel of 5, 80 values, 1 steps, against W @ X"),
+    Wrong("33.2", "its own weight is forgotten",
+          "    vector *= weights[comm.rank]\n", "", "ring of 4, 64 values, 1 steps, against W @ X"),
+    Wrong("33.2", "a new array: the caller's vector stays",
+          "vector *= weights[comm.rank]", "vector = vector * weights[comm.rank]",
+          "No rank's vector has changed. Mix in place"),
+    Wrong("33.2", "a weight by place in the list, not by rank", MIX, """\
+    vector *= weights[comm.rank]
+    for place, box in enumerate(boxes.values()):
+        vector += weights[place] * box""", "against W @ X"),
+    Wrong("33.2", "sends to the left only", "comm.Isend(vector, dest=other) for other in neighbours]",
+          "comm.Isend(vector, dest=(comm.rank - 1) % comm.size)]", "deadlock"),
+    Wrong("33.2", "everybody's vectors: right, with too many messages", POST, """\
+    everybody = [np.empty_like(vector) for _ in range(comm.size)]
+    requests = [comm.Irecv(everybody[other], source=other) for other in range(comm.size)]
+    requests += [comm.Isend(vector, dest=other) for other in range(comm.size)]
+    for request in requests:
+        request.Wait()
+    vector[:] = sum(weights[other] * everybody[other] for other in range(comm.size))""",
+          "messages; it should be"),
+    Wrong("33.2", "boxes of float64 for vectors of float32",
+          "np.empty_like(vector)", "np.empty(len(vector))", "float"),
+    Wrong("33.3", "gradients are mixed, not parameters",
+          "gossip(comm, parameters, neighbours", "gossip(comm, gradient, neighbours", "1 steps: rank"),
+    Wrong("33.3", "the step comes before the mixing", STEP,
+          "        parameters -= learning_rate * gradient_at(parameters, share)\n"
+          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n",
+          "1 steps: rank"),
+    Wrong("33.3", "the gradient of the mixed parameters", STEP,
+          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n"
+          "        parameters -= learning_rate * gradient_at(parameters, share)\n",
+          "2 steps: rank"),
+    Wrong("33.3", "nobody talks",
+          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n", "", "2 steps: rank"),
+    Wrong("33.3", "the gradient of the whole batch on every rank",
+          "gradient_at(parameters, share)", "gradient_at(parameters, rows)", "1 steps: rank"),
+    Wrong("33.3", "rank 0's weights on all ranks",
+          "neighbours[comm.rank], W[comm.rank]", "neighbours[comm.rank], W[0]", "1 steps: rank"),
+]

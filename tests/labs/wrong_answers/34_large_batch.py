@@ -1,0 +1,113 @@
+"""Mistakes that learners make in lab 34, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {
+    "batches": (64, 256, 1536),
+    "epochs": 4,
+    "warm": 1,
+    "goal": 90,
+    "seeds": (0,),
+    "tried": (0.0125,),
+    "patience": 20,
+}
+
+AVERAGED = """    own = nets.join(nets.gradient(weights, images, labels))
+    total = np.empty_like(own)
+    # Across ranks: the mean gradient of the whole batch, before anybody takes its norm.
+    comm.Allreduce(own, total)
+    update(weights, nets.cut(total / comm.size, weights), state, rate)"""
+CORRECTED = """m = state.m[i] / (1 - betas[0] ** state.t)
+        v = state.v[i] / (1 - betas[1] ** state.t)"""
+DECAY = "            direction = direction + decay * w\n"
+
+# fmt: off
+WRONG = [
+    Wrong("34.1", "nearly 0 at first: counted from step 1",
+          "base + (peak - base) * step / first", "base if step == 0 else peak * step / first",
+          "Warm-up begins at the base rate, not at 0"),
+    Wrong("34.1", "the cosine begins at step 0", "f = (step - first) / (total - first)", "f = step / total",
+          "The cosine begins when the warm-up is over"),
+    Wrong("34.1", "half a batch is a step, too",
+          ["warm_up * (images // batch)", "epochs * (images // batch)"],
+          ["warm_up * images / batch", "epochs * images / batch"],
+          "An epoch has 1536 // 100 steps"),
+    Wrong("34.1", "the last step's rate is 0",
+          "(total - first)\n", "(total - first - 1)\n", "f is not yet 1 there"),
+    Wrong("34.1", "a batch below the base batch keeps the rate",
+          "(batch / base_batch) ** power", "max(1, batch / base_batch) ** power",
+          "batch / base_batch is 0.5 here: take it as it is"),
+    Wrong("34.2", "one norm for the whole net", "size, slope = np.linalg.norm(w), np.linalg.norm(g)",
+          "size = np.sqrt(sum(np.linalg.norm(x) ** 2 for x in weights[::2]))\n"
+          "            slope = np.sqrt(sum(np.linalg.norm(x) ** 2 for x in gradients[::2]))",
+          "these are of the whole net"),
+    Wrong("34.2", "biases get a local rate as well",
+          "if w.ndim > 1:", "if w.ndim > 0:", "Biases are excluded: local rate 1, no decay"),
+    Wrong("34.2", "nothing is done about a norm of 0",
+          " if size > 0 and slope > 0 else 1", "", "Where a norm is 0, the local rate is 1"),
+    Wrong("34.2", "the rate is put onto the whole momentum",
+          ["rate * step", "w -= state.m[i]"], ["step", "w -= rate * state.m[i]"],
+          "The rate of a step goes into the momentum"),
+    Wrong("34.2", "the fraction upside down",
+          "trust * size / (slope + decay * size)", "trust * slope / (size + decay * slope)",
+          "With LARS the gradient's size has no say"),
+    Wrong("34.2", "the norm of gradient and decay together",
+          "(slope + decay * size)", "np.linalg.norm(g + decay * w)", "Two norms stand below the fraction"),
+    Wrong("34.3", "no bias correction",
+          CORRECTED, "m, v = state.m[i], state.v[i]", "Without Adam's bias correction"),
+    Wrong("34.3", "the corrected means are stored", CORRECTED, """\
+m = state.m[i] = state.m[i] / (1 - betas[0] ** state.t)
+        v = state.v[i] = state.v[i] / (1 - betas[1] ** state.t)""", "Divide under a new name"),
+    Wrong("34.3", "the gradient's norm, as in LARS",
+          "np.linalg.norm(direction)", "np.linalg.norm(g)", "the norm of the direction, not of the gradient"),
+    Wrong("34.3", "decay comes after the norm", [DECAY, "length > 0 else 1\n"],
+          ["", "length > 0 else 1\n            direction = direction + decay * w\n"],
+          "Decay is part of the direction before its norm is taken"),
+    Wrong("34.4", "LARS before the allreduce: each rank updates, then weights are averaged", AVERAGED, """\
+    update(weights, nets.gradient(weights, images, labels), state, rate)
+    for w in weights:
+        total = np.empty_like(w)
+        comm.Allreduce(w, total)
+        w[...] = total / comm.size
+""", "own gradient; an update needs the norm of the mean"),
+    Wrong("34.4", "the sum instead of the mean",
+          "total / comm.size", "total", "LARS hides that in matrices, not in biases"),
+    Wrong("34.4", "buffers are float32, whatever the gradient is",
+          "weights, images, labels))\n    total", "weights, images, labels)).astype(np.float32)\n    total",
+          "dtypes of the gradient given to update: expected {'float64'}, got {'float32'}"),
+    Wrong("34.4", "the rate is scaled once more",
+          "weights), state, rate)", "weights), state, rate * comm.size)",
+          "the schedule has scaled it for the whole batch already"),
+    Wrong("34.4", "a message for each array", AVERAGED, """\
+    means = []
+    for one in nets.gradient(weights, images, labels):
+        total = np.empty_like(one)
+        comm.Allreduce(np.ascontiguousarray(one), total)
+        means.append(total / comm.size)
+    update(weights, means, state, rate)
+""", "One Allreduce a step is enough"),
+    Wrong("34.1", "epochs * images // batch, without brackets",
+          "epochs * (images // batch)\n", "epochs * images // batch\n",
+          "put `images // batch` into brackets"),
+    Wrong("34.1", "the default number of images, written out",
+          ["warm_up * (images // batch)", "epochs * (images // batch)"],
+          ["warm_up * (1536 // batch)", "epochs * (1536 // batch)"], "This is with 1,536 images"),
+    Wrong("34.1", "a part of a batch is a step, rounded up",
+          ["warm_up * (images // batch)", "epochs * (images // batch)"],
+          ["warm_up * (-(-images // batch))", "epochs * (-(-images // batch))"], "round down"),
+    Wrong("34.2", "a matrix's 2-norm",
+          "np.linalg.norm(w), np.linalg.norm(g)", "np.linalg.norm(w, 2), np.linalg.norm(g, 2)",
+          "a matrix's norm with a 2 is another"),
+    Wrong("34.3", "decay apart from the direction, as in AdamW", [DECAY, "rate * ratio * direction"],
+          ["", "rate * ratio * direction + rate * decay * w * (w.ndim > 1)"], "AdamW's stands apart"),
+    Wrong("34.4", "a buffer of float64, whatever the gradient is",
+          "np.empty_like(own)", "np.empty(own.size)", "sendbuf holds float32 and recvbuf float64"),
+    Wrong("34.4", "divided by the images as well",
+          "total / comm.size", "total / comm.size / len(images)", "a mean over the images already"),
+    Wrong("34.4", "a new state in every step",
+          "weights), state, rate)", "weights), lab34.fresh_state(weights), rate)",
+          "Is `state` the caller's own"),
+    Wrong("34.4", "what Allreduce receives is not used",
+          "comm.Allreduce(own, total)\n", "comm.Allreduce(own, total)\n    total = own\n",
+          "use what Allreduce receives"),
+]

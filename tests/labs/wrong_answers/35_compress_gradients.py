@@ -1,0 +1,88 @@
+"""Mistakes that learners make in lab 35, each with the words that its rejection must hold."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"epochs": 2, "seeds": (0,), "values_real": 4096, "patience": 20}
+
+MEAN = "arrived.mean(axis=0, dtype=np.float32)"
+ERROR = "    error[:] = wanted - expand(message, n)"
+SUM = "sum(expand(one, n) for one in messages) / comm.size"
+
+# fmt: off
+WRONG = [
+    Wrong("35.1", "added up in float16: large values overflow on the way",
+          MEAN, "(arrived.sum(axis=0, dtype=np.float16) / p)", "up to 60000, scale 1: the mean"),
+    Wrong("35.1", "the scale comes after the rounding: tiny values are lost",
+          "chunks.ravel()[:n] = gradient * scale",
+          "chunks.ravel()[:n] = gradient.astype(np.float16) * np.float16(min(scale, 6e4))", "up to 1e-08"),
+    Wrong("35.1", "values are rounded, but travel as float32",
+          "        comm.Allgather(mean.view(np.uint16), chunks.view(np.uint16))", """\
+        full = np.empty(chunks.shape, np.float32)
+        comm.Allgather(mean.astype(np.float32), full)
+        chunks[:] = full""", "float16, there and back, sends"),
+    Wrong("35.1", "cut down to the largest float16: nobody sees the overflow",
+          "= gradient * scale", "= np.clip(gradient * scale, -65504, 65504)",
+          "should be inf, so that all can see it"),
+    Wrong("35.1", "divided by the ranks first, then added up in float16",
+          MEAN + ".astype(np.float16)", "(arrived / np.float16(p)).sum(axis=0, dtype=np.float16)",
+          "1024 on rank 0 and 0.499 elsewhere: the mean (of a float32 sum)"),
+    Wrong("35.1", "the caller's gradient is scaled", "        chunks.ravel()[:n] = gradient * scale",
+          "        gradient *= scale\n        chunks.ravel()[:n] = gradient",
+          "your function changed the values that it was given"),
+    Wrong("35.2", "one mean magnitude for both signs", """\
+    if not up.all():
+        means[0] = values[~up].mean()
+    if up.any():
+        means[1] = values[up].mean()""", "    means[:] = -np.abs(values).mean(), np.abs(values).mean()",
+          "the message's two means"),
+    Wrong("35.2", "means of 8 bytes each",
+          "[means.view(np.uint8)", "[means.astype(np.float64).view(np.uint8)",
+          "bytes of the message: expected 9, got 17"),
+    Wrong("35.2", "the bits of a byte are read from its other end",
+          "message[8:], count=n)", 'message[8:], count=n, bitorder="little")', "what comes back"),
+    Wrong("35.2", "the filling of the last byte comes back as values",
+          "message[8:], count=n)", "message[8:])", "shape of what comes back"),
+    Wrong("35.2", "float64 comes back", "means[np.unpackbits(message[8:], count=n)]",
+          "np.where(np.unpackbits(message[8:], count=n), float(means[1]), float(means[0]))",
+          "what comes back should be float32, not float64"),
+    Wrong("35.3", "what was left is not added", "wanted = gradient + error", "wanted = gradient",
+          "step 2, rank 0: as if nothing was left of the step before"),
+    Wrong("35.3", "a new name instead of the caller's array",
+          "error[:] = wanted", "error = wanted", "step 1, rank 0: the error that is left"),
+    Wrong("35.3", "the error of the mean of all, not of the own message", [ERROR + "\n", f"    return {SUM}"],
+          ["", f"    mean = {SUM}\n    error[:] = wanted - mean\n    return mean"],
+          "2 ranks, 7 values, step 1, rank 0: the error that is left"),
+    Wrong("35.3", "what the messages say travels as float32",
+          "    messages = np.empty((comm.size, len(message)), np.uint8)\n"
+          "    # Across ranks: everybody gets everybody's message.\n"
+          "    comm.Allgather(message, messages)\n"
+          "    return " + SUM,
+          """\
+    said, total = expand(message, n), np.empty(n, np.float32)
+    comm.Allreduce(said, total)
+    return total / comm.size""", "an allgather of the messages sends"),
+    Wrong("35.3", "the error is added into the caller's gradient",
+          "    wanted = gradient + error", "    wanted = gradient\n    wanted += error",
+          "your function changed the values that it was given"),
+    Wrong("35.4", "the largest values, not the largest magnitudes",
+          "np.abs(values), -k", "values, -k", "magnitudes at the places sent"),
+    Wrong("35.4", "places of 8 bytes each", "[-k:].astype(np.int32)", "[-k:]", "bytes of the message"),
+    Wrong("35.4", "places are sorted, values are not",
+          "[places.view(np.uint8)", "[np.sort(places).view(np.uint8)",
+          "the values sent, in the order of their places"),
+    Wrong("35.4", "added into a vector of ones",
+          "np.zeros(n, np.float32)", "np.ones(n, np.float32)", "what comes back"),
+    Wrong("35.4", "a vector of float64",
+          "np.zeros(n, np.float32)", "np.zeros(n)", "what comes back should be float32, not float64"),
+    Wrong("35.5", "an allgather counted as a ring",
+          '"1 bit": (p - 1) * bits', '"1 bit": ring / 32', "bytes sent ['1 bit']: expected 188, got 180"),
+    Wrong("35.5", "bits that do not fill a byte are not sent",
+          "8 + -(-n // 8)", "8 + n // 8", "2 ranks, 9 values: bytes sent ['1 bit']"),
+    Wrong("35.5", "float16 counted as an allgather",
+          '"float16": ring / 2', '"float16": (p - 1) * 2 * n', "3 ranks"),
+    Wrong("35.5", "a link that would have to carry both",
+          "max(0, full - small) / seconds", "max(0, full - small) and (full + small) / seconds",
+          "Both should take as long"),
+    Wrong("35.5", "below 0 where compression sends more",
+          "max(0, full - small)", "(full - small)", "100 bytes without and 200 with"),
+]

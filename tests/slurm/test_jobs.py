@@ -1,0 +1,198 @@
+"""The batch scripts on real Slurm daemons: each lab's through sbatch, and what a job that ends badly says.
+
+The cluster is the tabletop of slurm/tabletop, with two nodes on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import time
+from importlib import import_module
+from pathlib import Path
+
+import psutil
+import pytest
+from labkit import paths
+
+from slurm import tabletop
+from tests.slurm import ends_badly
+
+ROOT = paths.root()
+SCRIPTS = sorted((ROOT / "slurm").glob("[0-9][0-9]_*.sbatch"))
+SCRIPT = f"slurm/{ends_badly.STEM}.sbatch"
+SLEEPS = ends_badly.line("time.sleep(600)")
+SECONDS = 400  # to end a job that hangs; no speed is asserted
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+
+
+class Cluster:
+    """The tabletop cluster of these tests, and what is asked of it."""
+
+    def __init__(self, table: tabletop.Tabletop, folder: Path):
+        self.table, self.folder = table, folder
+        self.home = folder / "home"
+
+    def submit(self, script: str, *options: str, cwd: Path = ROOT, **variables: str) -> str:
+        """The number of a new job."""
+        env = {**os.environ, **self.table.env, "LABKIT_HOME": str(self.home), **variables}
+        command = ["sbatch", "--parsable", f"--output={self.folder}/%x-%j.out", *options, script]
+        done = self.table.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def ask(self, *command: str) -> str:
+        done = self.table.run(list(command), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def facts(self, job: str) -> dict[str, str]:
+        """What `scontrol show job` says: JobState, ExitCode, NodeList, …"""
+        return dict(
+            word.split("=", 1) for word in self.ask("scontrol", "show", "job", job).split() if "=" in word
+        )
+
+    def output(self, job: str) -> str:
+        found = list(self.folder.glob(f"*-{job}.out"))
+        return found[0].read_text(encoding="utf-8") if found else ""
+
+    def wait(self, job: str) -> tuple[str, str, str]:
+        """(state, exit code, output) of a job that is over."""
+        end = time.monotonic() + SECONDS
+        while (facts := self.facts(job))["JobState"] not in OVER:
+            assert time.monotonic() < end, f"job {job} is {facts['JobState']}:\n{self.output(job)}"
+            time.sleep(0.3)
+        return facts["JobState"], facts["ExitCode"], self.output(job)
+
+    def wait_for(self, job: str, text: str) -> None:
+        """Until the job has printed the text."""
+        end = time.monotonic() + 60
+        while text not in self.output(job):
+            assert time.monotonic() < end, self.output(job)
+            time.sleep(0.1)
+
+    def records(self, job: str) -> list[dict]:
+        lines = [
+            line for path in self.home.rglob("records/*.jsonl") for line in path.read_text().splitlines()
+        ]
+        return [entry for entry in map(json.loads, lines) if entry["job"] == job]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slurm")
+    with tabletop.up("test", nodes=2, bandwidth="1gbit", home=folder / "cluster") as table:
+        yield Cluster(table, folder)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    return ends_badly.checkout(tmp_path_factory.mktemp("labs") / "checkout")
+
+
+@pytest.fixture(scope="module")
+def bad_jobs(cluster, checkout) -> dict[str, str]:
+    """Jobs that end badly, all at once: they wait more than they work. The way they end -> number."""
+    jobs = {"hang": cluster.submit(SCRIPT, "--time=1", cwd=checkout, SOLVED="1", SET="how=hang")}
+    for how in ("raise", "exit", "kill", "inside"):
+        jobs[how] = cluster.submit(SCRIPT, cwd=checkout, SOLVED="1", SET=f"how={how}")
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "says"),
+    [
+        ("raise", 1, "rank 3 failed: ValueError: rank three has had enough  (line {raise ValueError} in"),
+        ("exit", 7, "rank 3 on node2. It left no message; its launcher says: Exited with exit code 7"),
+        ("kill", 137, "rank 3 on node2. It left no message; its launcher says: Killed"),
+        ("inside", 1, "rank 3 failed: ZeroDivisionError: division by zero  (line {return 1} in divide"),
+    ],
+    ids=["raises", "exits", "is_killed", "raises_inside_launch_run"],
+)
+def test_a_job_whose_rank_fails_says_which_one(cluster, bad_jobs, how, status, says):
+    state, code, output = cluster.wait(bad_jobs[how])
+    assert (state, code) == ("FAILED", f"{status}:0"), output
+    last = output.split("Lab 90_ends_badly failed after ")[1]
+    assert "First to fail: rank 3 on node2" in last
+    assert re.sub(r"\{(.+?)\}", lambda match: ends_badly.line(match[1]), says) in last
+    assert "labs/labkit/" not in output, "no traceback through the kit's own files"
+
+
+def test_scancel_ends_all_ranks(cluster, checkout):
+    job = cluster.submit(SCRIPT, cwd=checkout, SOLVED="1", SET="how=hang")
+    cluster.wait_for(job, "rank 3 sleeps")
+    cluster.ask("scancel", job)
+    assert cluster.wait(job)[0] == "CANCELLED"
+    cluster.wait_for(job, f"Job {job} was cancelled (scancel).")
+    cluster.wait_for(job, f"Where the ranks were: rank 3 in line {SLEEPS} of rank_3_ends")
+    assert_nothing_runs(cluster, job)
+
+
+def test_an_unsolved_exercise_fails_the_job(cluster, checkout):
+    (book,) = (checkout / "notebooks").glob("20_*.ipynb")
+    book.write_text(book.read_text(encoding="utf-8").replace("Ranks and messages", "Ranks, messages"))
+    later = time.time() + 60
+    os.utime(book, (later, later))
+    state, code, output = cluster.wait(cluster.submit(f"slurm/{book.stem}.sbatch", cwd=checkout))
+    assert (state, code) == ("FAILED", "1:0"), output
+    assert f"notebooks/{book.name} is newer than labs/{book.stem}.py and wins" in output
+    assert "Ranks, messages" in (checkout / "labs" / f"{book.stem}.py").read_text(encoding="utf-8")
+    assert "First to fail: rank " in output
+    assert "✗ 20.1  not solved yet." in output.split("First to fail")[1]
+
+
+def assert_nothing_runs(cluster: Cluster, job: str) -> None:
+    """No process of the job is left, on whichever node: Slurm ends them within a moment."""
+    end = time.monotonic() + 15
+    while left := [process for process in psutil.process_iter() if is_of(process, cluster, job)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
+
+
+def is_of(process: psutil.Process, cluster: Cluster, job: str) -> bool:
+    try:
+        env = process.environ()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    ours = env.get("LABKIT_HOME", "").startswith(str(cluster.home))
+    return ours and env.get("SLURM_JOB_ID") == job
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
+def test_a_labs_batch_script_runs(cluster, script):
+    small = import_module(f"tests.labs.wrong_answers.{script.stem}").SMALL
+    values = " ".join(shlex.quote(f"{name}={value!r}") for name, value in small.items())
+    job = cluster.submit(str(script.relative_to(ROOT)), SOLVED="1", SET=values)
+    state, code, output = cluster.wait(job)
+    assert (state, code) == ("COMPLETED", "0:0"), output
+    assert " ranks on node1 and node2 ended well after " in output.splitlines()[-1]
+    assert "slurmstepd" not in output
+    records = cluster.records(job)
+    # Lab 43 reads logs: it measures nothing, and the kit has no results of it to compare with.
+    if (ROOT / "solutions" / "results" / f"{script.stem}.jsonl").exists():
+        assert records, "the job has recorded what its lab measures"
+    assert {entry["site"] for entry in records} <= {"tabletop"}
+    assert {entry["lab"] for entry in records} <= {script.stem}
+    assert {entry["host"] for entry in records} <= {"node1", "node2"}
+
+
+def test_a_job_that_hangs_into_its_limit_says_where(cluster, bad_jobs):
+    job = bad_jobs["hang"]
+    assert cluster.wait(job)[0] == "TIMEOUT"
+    cluster.wait_for(job, "at its time limit, 00:01:00 hours:minutes:seconds")
+    cluster.wait_for(job, f"Where the ranks were: rank 3 in line {SLEEPS} of rank_3_ends: time.sleep(600)")
+    assert_nothing_runs(cluster, job)
+
+
+def test_a_node_that_fails_is_named(cluster, checkout):
+    job = cluster.submit(SCRIPT, cwd=checkout, SOLVED="1", SET="how=hang")
+    cluster.wait_for(job, "rank 3 sleeps")
+    cluster.table.fail(2)
+    state, _, output = cluster.wait(job)
+    assert state == "NODE_FAIL"
+    cluster.wait_for(job, "node2 failed")
+    cluster.table.heal(2)
+    assert_nothing_runs(cluster, job)

@@ -1,0 +1,279 @@
+"""`make site` and `make doctor SITE=x` on a real Slurm: the tabletop cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import labkit
+import pytest
+from labkit import cluster
+
+from slurm import tabletop
+from tests.authoring import tiny_lab
+from tests.slurm import test_sites
+
+TABLE = "sitedoctor"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A cluster of two nodes with two GPUs each (in name)."""
+    with tabletop.up(TABLE, nodes=2, gpus=2, home=tmp_path_factory.mktemp("table")) as running:
+        yield running
+
+
+class Site:
+    """A checkout with site files and one lab of its own, on a cluster that runs."""
+
+    def __init__(self, checkout, env: dict[str, str]):
+        self.root, self._python = checkout.root, checkout.python
+        self.env = {**env, "SITE": ""}
+        shutil.copytree(labkit.__path__[0] + "/../../slurm", self.root / "slurm")
+        (self.root / "solutions" / "90_tiny.py").write_text(tiny_lab.LAB, encoding="utf-8")
+
+    def write(self, name: str, **changes: str) -> None:
+        """The tabletop's site file under another name, with other values."""
+        text = (self.root / "slurm/sites/tabletop.sh").read_text(encoding="utf-8")
+        text = text.replace("SITE=tabletop", f"SITE={name}")
+        text += "".join(f'export {key}="{value}"\n' for key, value in changes.items())
+        (self.root / f"slurm/sites/{name}.sh").write_text(text, encoding="utf-8")
+
+    def labkit(self, *words: str, **more) -> subprocess.CompletedProcess:
+        env = {**self.env, **more.pop("env", {})}
+        return self._python("-m", "labkit", *words, env=env, **more)
+
+
+@pytest.fixture
+def site(checkout, table):
+    return Site(checkout, table.env)
+
+
+@pytest.fixture
+def without_slurm(checkout, tmp_path):
+    """A machine without Slurm, as anybody's laptop."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "env"):
+        (tools / name).symlink_to(shutil.which(name))
+    return Site(checkout, {"PATH": str(tools)})
+
+
+def jobs(table) -> list[str]:
+    return table.run(["squeue", "-h", "-o", "%j"]).stdout.split()
+
+
+# --- make site
+
+
+def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
+    said = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
+    said += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\n"
+    ended = site.labkit("site", input=said)
+    assert ended.returncode == 0, ended
+    for sentence in (
+        "slurm/sites/tabletop.sh is there already, and is left as it is. Choose another name.",
+        "A name is small letters, digits, _ and -",
+        "Partition (queue) for the labs [tabletop]: xx",
+        "There is no partition 'xx'; sinfo knows tabletop.",
+        "sinfo shows 2 GPUs in a node of partition tabletop.",
+        "The ways to ask for GPUs are: gpus-per-node, gres, none.",
+        "A launcher begins with one of: srun, mpirun_rsh",
+        "srun has no MPI plugin 'bad'; it has ",
+        "module",
+        "The kit knows these MPI libraries: mpich, mvapich2",
+        "Written: slurm/sites/mine.sh. Next, also on a login node: make doctor SITE=mine",
+    ):
+        assert sentence in ended.stdout, sentence
+    text = (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        assert not line or line.startswith("# ") or test_sites.LINE.fullmatch(line), line
+    found = cluster.load("mine", {"PATH": os.environ["PATH"]})
+    assert found["SITE"] == "mine"
+    assert found["SBATCH_PARTITION"] == "tabletop"
+    assert found["SBATCH_GPUS_PER_NODE"] == found["LABKIT_GPUS_PER_NODE"] == "2"
+    assert found["LABKIT_LAUNCHER"] == "srun --mpi=pmi2"
+    assert found["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"  # 16 cores for 2 GPUs
+    assert "SBATCH_ACCOUNT" not in found
+    again = site.labkit("site", input="mine\n")
+    assert again.returncode == 1
+    assert "mine.sh is there already" in again.stdout
+    assert (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8") == text
+
+
+def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
+    ended = site.labkit("site", input="mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n")
+    assert ended.returncode == 0, ended
+    assert "Without GPUs in a node the form is none." in ended.stdout
+    assert cluster.load("mine")["LABKIT_GPU_FORM"] == "none"
+    update = ["scontrol", "update", "partitionname=tabletop"]
+    assert table.run([*update, "state=inactive"]).returncode == 0
+    try:
+        ended = site.labkit("site", input="other\nproj\n\n2\ngres\ngres\nsrun\n-\nmpich\n")
+    finally:
+        table.run([*update, "state=up"])
+    assert ended.returncode == 0, ended
+    assert "Slurm refuses such a job: Required partition not available" in ended.stdout
+    assert ended.stdout.count("Say the same again to keep it.") == 1
+    assert "Kept, since you said it twice." in ended.stdout
+    assert cluster.load("other")["SBATCH_GRES"] == "gpu:2"
+    assert cluster.load("other", {"PATH": os.environ["PATH"]})["SBATCH_ACCOUNT"] == "proj"
+
+
+def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
+    before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
+    for said in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n"):
+        ended = without_slurm.labkit("site", input=said)
+        assert ended.returncode == 1, ended
+        assert ended.stderr.startswith("The answers ended at the question ")
+        assert len(ended.stderr.splitlines()) == 1
+        assert sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir()) == before
+
+
+def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_slurm):
+    ended = without_slurm.labkit(
+        "site", input="far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n"
+    )
+    assert ended.returncode == 0, ended
+    assert "Slurm does not answer here (" in ended.stdout
+    found = cluster.load("far", {"PATH": os.environ["PATH"]})
+    assert found["SBATCH_GRES"] == "gpu:4"
+    assert found["SBATCH_ACCOUNT"] == "proj_1"
+    assert found["LABKIT_LAUNCHER"] == "mpirun_rsh -export-all"
+    assert cluster.load("far", {"PATH": os.environ["PATH"], "SBATCH_ACCOUNT": "me"})["SBATCH_ACCOUNT"] == "me"
+    ended = without_slurm.labkit("site", input='x\n$(id)\n"\n')
+    assert ended.stdout.count("may stand in an answer") == 2
+    assert not (without_slurm.root / "slurm/sites/x.sh").exists()
+
+
+# --- make doctor SITE=x
+
+
+@pytest.mark.slow
+def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
+    ended = site.labkit("doctor", "--site", "tabletop")
+    assert ended.returncode == 0, ended
+    for sentence in (
+        "ok         Slurm 2",
+        "ok         Partition tabletop: 2 nodes, 2 GPUs in a node.",
+        "ok         srun has the plugin pmi2",
+        "ok         A job ran on node1, which sees this folder and its Python.",
+        "ok         srun --mpi=pmi2 started 4 ranks on 2 nodes (node1, node2); they exchanged their first",
+        "ok         MPI: MPICH ",
+        "ok         MPI allows MPI_THREAD_MULTIPLE",
+        "note       No InfiniBand",
+        "Labs on the nodes: 1 of 1 run as they are",
+        "90_tiny  runs here",
+        "Nothing is wrong.",
+    ):
+        assert sentence in ended.stdout, ended.stdout
+    assert "WRONG" not in ended.stdout
+    assert jobs(table) == []
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
+    site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", LABKIT_GPUS_PER_NODE="4")
+    ended = site.labkit("doctor", "--site", "wrong", "--nodes", "1")
+    assert ended.returncode == 1, ended
+    assert "each of which thinks it is alone" in ended.stdout
+    assert "Try another --mpi=" in ended.stdout
+    assert "The site file says 4 GPUs in a node; the job got 0 from Slurm" in ended.stdout
+    assert "LABKIT_MPI says openmpi, but the ranks run on MPICH " in ended.stdout
+    assert "3 things to mend." in ended.stdout
+    assert jobs(table) == []
+
+
+def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
+    for changes, says in (
+        (
+            {"SBATCH_PARTITION": "gpu"},
+            ("There is no partition 'gpu' here. sinfo knows tabletop.", "sbatch refuses"),
+        ),
+        (
+            {"SBATCH_CONSTRAINT": "a100&ib"},
+            ("SBATCH_CONSTRAINT asks for a100, ib; the nodes' features are: none",),
+        ),
+        (
+            {"LABKIT_GPU_FORM": "gpus-per-node", "SBATCH_GPUS_PER_NODE": "5"},
+            ("--gpus-per-node=5: ",),
+        ),
+        (
+            {"LABKIT_GPU_FORM": "gres", "SBATCH_GRES": "gpu:a100:2"},
+            ("--gres=gpu:a100:2: ", "so many of such GPUs"),
+        ),
+        ({"LABKIT_SBATCH_OPTIONS": "--cpus-per-task=99"}, ("configuration is not available",)),
+    ):
+        site.write("refused", **changes)
+        ended = site.labkit("doctor", "--site", "refused")
+        assert ended.returncode == 1, ended
+        assert ended.stderr == ""
+        for words in says:
+            assert words in ended.stdout, (changes, ended.stdout)
+        assert "No job was tried" in ended.stdout
+    site.write("refused", LABKIT_SBATCH_OPTIONS="--comment='open")
+    ended = site.labkit("doctor", "--site", "refused")
+    assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (1, True), ended
+    more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch"}
+    site.write("refused", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9", **more)
+    ended = site.labkit("doctor", "--site", "refused", "--patience", "0", env={"SBATCH_CONSTRAINT": "none"})
+    assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh; known: mpich," in ended.stdout
+    assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
+    assert "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout
+    assert "module" in next(line for line in ended.stdout.splitlines() if "avail" in line and "WRONG" in line)
+    assert jobs(table) == []
+
+
+@pytest.mark.slow
+def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
+    table.run(
+        ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]
+    )
+    try:
+        ended = site.labkit("doctor", "--site", "tabletop", "--patience", "2")
+        assert ended.returncode == 0, ended
+        assert "unchecked  The queue is full (job " in ended.stdout
+        assert "the rest is unchecked" in ended.stdout
+        assert "Which labs run on the nodes is unchecked." in ended.stdout
+        assert jobs(table) == ["sleeper"]
+        command = [sys.executable, "-m", "labkit", "doctor", "--site", "tabletop"]
+        env = {**os.environ, **site.env, "PYTHONPATH": str(site.root / "labs")}
+        waiting = subprocess.Popen(command, cwd=site.root, env=env, stdout=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while "labkit-doctor" not in jobs(table) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=60)
+        assert waiting.returncode == 130
+        assert jobs(table) == ["sleeper"]
+    finally:
+        table.run(["scancel", "--name=sleeper"])
+
+
+def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
+    # Inside the cluster /dev/shm is another one than on this machine: a folder that is not shared.
+    hidden = f"/dev/shm/labkit-{os.getpid()}"
+    try:
+        ended = site.labkit("doctor", "--site", "tabletop", env={"LABKIT_HOME": hidden})
+    finally:
+        shutil.rmtree(hidden)
+    assert ended.returncode == 1, ended
+    assert "nothing that it wrote is seen here. Do the nodes see " in ended.stdout
+    assert jobs(table) == []
+
+
+def test_no_slurm_no_site_no_nodes(without_slurm):
+    ended = without_slurm.labkit("doctor", "--site", "perlmutter")
+    assert ended.returncode == 1
+    assert "WRONG      Slurm does not answer: " in ended.stdout
+    assert "Do this on the login node of perlmutter." in ended.stdout
+    ended = without_slurm.labkit("doctor", "--site", "nowhere")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("There is no site 'nowhere'. These are known: ascend, delta, ")
+    assert len(ended.stderr.splitlines()) == 1
+    ended = without_slurm.labkit("doctor", "--site", "tabletop", "--nodes", "0")
+    assert (ended.returncode, ended.stderr[:9]) == (1, "The docto")

@@ -1,0 +1,188 @@
+"""Every site file in slurm/sites: what it may say, what it must say, and that it can be read anywhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from labkit import cluster, paths
+from labkit.errors import LabError
+
+from slurm.job import header, launcher
+
+FOLDER = paths.root() / "slurm" / "sites"
+STEMS = sorted(path.stem for path in FOLDER.glob("*.sh"))
+PUBLIC = [stem for stem in STEMS if stem not in ("tabletop", "template")]
+
+# What sbatch reads: man sbatch of Slurm 22.05, and src/sbatch/opt.c of 2026-08-20 still has every one.
+SBATCH_READS = {
+    *("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_CONSTRAINT", "SBATCH_RESERVATION"),
+    *("SBATCH_GPUS_PER_NODE", "SBATCH_GRES", "SBATCH_EXCLUSIVE", "SBATCH_NETWORK", "SBATCH_TIMELIMIT"),
+    *("SBATCH_MEM_PER_NODE", "SBATCH_MEM_PER_CPU", "SBATCH_MEM_PER_GPU", "SBATCH_THREADS_PER_CORE"),
+}
+KIT = {
+    "SITE",
+    "LABKIT_MODULES",
+    "LABKIT_LAUNCHER",
+    "LABKIT_MPI",
+    "LABKIT_GPUS_PER_NODE",
+    "LABKIT_GPU_FORM",
+    "LABKIT_SBATCH_OPTIONS",
+}
+LIBRARIES = re.compile(
+    r"(SLURM|MV2|MVP|MPIR_CVAR|MPICH|UCX|FI|OMPI|HYDRA|NCCL|HOROVOD|GLOO|OMP|I_MPI|PMI)_[A-Z0-9_]+"
+)
+LAUNCHER = re.compile(r"srun( --mpi=[a-z0-9_]+)?|mpirun_rsh( -export(-all)?)?|mpiexec|mpirun|ibrun")
+VALUE = r"""("[^"`]*"|'[^']*'|[^\s"'`$();&|<>]*)"""
+LINE = re.compile(
+    rf"""(export )?([A-Z][A-Z0-9_]*={VALUE}( |$))+( *#.*)?|: "\$\{{[A-Z_]+:=[^`$]*\}}"( *#.*)?"""
+)
+
+
+def text(stem: str) -> str:
+    return (FOLDER / f"{stem}.sh").read_text(encoding="utf-8")
+
+
+def source(stem: str, *commands: str, **environ: str) -> subprocess.CompletedProcess:
+    """Source the file, strictly, on a machine that has nothing but what `environ` says."""
+    script = f'set -eu; source "{FOLDER / stem}.sh"; ' + "; ".join(commands)
+    bash = ["/bin/bash", "--norc", "--noprofile", "-c", script]
+    return subprocess.run(bash, env=environ, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_the_machines_asked_for_are_there():
+    centres = {"ascend", "delta", "frontier", "juwels_booster", "leonardo", "lumi", "mahti", "perlmutter"}
+    assert centres | {"roihu", "snellius", "vista"} <= set(PUBLIC)
+    assert "template" in STEMS
+    assert "template" not in cluster.names()
+    assert cluster.names() == [stem for stem in STEMS if stem != "template"]
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_it_holds_nothing_but_assignments(stem):
+    parsed = subprocess.run(["bash", "-n", FOLDER / f"{stem}.sh"], capture_output=True, text=True, timeout=20)
+    assert parsed.returncode == 0, parsed.stderr
+    for number, line in enumerate(text(stem).splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            # The tabletop's network is there only inside a job: it alone asks where it is.
+            if stem == "tabletop" and re.fullmatch(r"if \[ -n [^`;]+ \]; then( #.*)?|fi", line):
+                continue
+            assert LINE.fullmatch(line.strip()), f"{stem}.sh:{number}: {line}"
+            assert "$(" not in line, f"{stem}.sh:{number} runs a command"
+    for name in cluster.assigned(text(stem)):
+        assert name in SBATCH_READS | KIT or LIBRARIES.fullmatch(name), f"{name}: nobody reads it"
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_it_can_be_sourced_twice_and_without_modules(stem):
+    once = source(stem, "export -p", PATH="/nowhere")
+    assert once.returncode == 0, once.stderr
+    assert once.stderr == ""
+    twice = source(stem, f'source "{FOLDER / stem}.sh"', "export -p", PATH="/nowhere")
+    assert (twice.returncode, twice.stdout, twice.stderr) == (0, once.stdout, "")
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_what_every_site_must_say(stem):
+    values = dict.fromkeys(KIT, "")
+    printed = source(stem, *(f'echo "{name}=${{{name}:-}}"' for name in (*KIT, *SBATCH_READS)))
+    values |= dict(line.split("=", 1) for line in printed.stdout.splitlines())
+    assert values["SITE"] == stem
+    assert LAUNCHER.fullmatch(values["LABKIT_LAUNCHER"]), values["LABKIT_LAUNCHER"]
+    assert values["LABKIT_GPU_FORM"] in cluster.GPU_FORMS
+    assert values["LABKIT_MPI"] in (*cluster.FLAVORS, "")
+    assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(cluster.assigned(text(stem)))
+    if not values["LABKIT_MPI"]:  # not known: then the file says whom to ask what
+        assert "Ask the site" in text(stem)
+    gpus, form = values["LABKIT_GPUS_PER_NODE"], values["LABKIT_GPU_FORM"]
+    assert gpus.isdecimal()
+    gres = f"{values['SBATCH_GRES']} {values['LABKIT_SBATCH_OPTIONS']}"
+    assert (values["SBATCH_GPUS_PER_NODE"] == gpus) == (form == "gpus-per-node")
+    assert bool(re.search(rf"\bgpu:([a-z0-9]+:)?{gpus}\b", gres)) == (form == "gres")
+
+
+@pytest.mark.parametrize("stem", PUBLIC)
+def test_a_machine_we_have_not_used_says_so_and_names_its_source(stem):
+    lines = text(stem).splitlines()
+    said = [line for line in lines[:3] if line.startswith("# not run here; from ")]
+    assert len(said) == 1, lines[:3]
+    assert re.search(r", (20\d\d-[01]\d(-[0-3]\d)?|a page without a date)$", said[0]), said[0]
+    assert re.search(r"[\w-]+(\.[\w-]+)+/", said[0]), "a source that can be looked up"
+    # A fact without a source is a question to the site, or says that there is none.
+    assert "NCCL_SOCKET_IFNAME" in text(stem)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_no_account_no_secret_no_persons_folder(stem):
+    for line in text(stem).splitlines():
+        if not line.startswith("#"):
+            assert not re.search(r"SBATCH_ACCOUNT=(?!\"?\$\{SBATCH_ACCOUNT:-)", line), line
+            assert not re.search(r"password|token|secret|/home/|/users/|@", line, re.IGNORECASE), line
+    shown = source(stem, 'echo "${SBATCH_ACCOUNT:-}"')
+    assert shown.stdout == "\n", "an account of its own"
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_the_users_own_choice_wins(stem):
+    mine = {"SBATCH_ACCOUNT": "mine", "SBATCH_PARTITION": "p", "SBATCH_QOS": "q", "SBATCH_CONSTRAINT": "c"}
+    shown = source(stem, *(f'echo "${name}"' for name in mine), **mine)
+    assert shown.stdout.split() == list(mine.values()), shown.stderr
+
+
+def test_the_template_explains_every_line():
+    explained, last = set(), ""
+    for number, line in enumerate(text("template").splitlines(), 1):
+        match = re.match(r"(?:# )?export ([A-Z_0-9]+)=", line)
+        if match:
+            assert re.match(r"# \S.{40,}", last), f"template.sh:{number} has no explanation above it"
+            explained.add(match[1])
+        last = line
+    used = {name for stem in STEMS for name in cluster.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
+    assert used <= explained, f"not in the template: {used - explained}"
+    for word in (*cluster.FLAVORS, *cluster.GPU_FORMS, *cluster.LAUNCHERS):
+        assert word in text("template"), word
+
+
+def test_the_words_are_those_that_jobs_understand():
+    assert set(cluster.FLAVORS) == set(header.FLAVORS)
+    assert set(cluster.LAUNCHERS) == set(launcher._FORMS)
+
+
+def test_load_gives_what_bash_sees():
+    loaded = cluster.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_QOS": "boost_qos_dbg"})
+    assert loaded["SBATCH_PARTITION"] == "boost_usr_prod"
+    assert loaded["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"
+    assert (
+        cluster.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_PARTITION": "p"})["SBATCH_PARTITION"]
+        == "p"
+    )
+    assert "LABKIT_MPI" not in cluster.load("ascend"), "empty is left out"
+
+
+def test_what_another_sites_file_left_is_not_the_users_choice():
+    before = {"PATH": "/usr/bin:/bin", "SBATCH_ACCOUNT": "mine"}
+    shell = {**before, **cluster.load("leonardo", before)}
+    assert shell["SBATCH_GRES"] == "gpu:4"
+    now = cluster.environment("snellius", shell)
+    assert now["SBATCH_PARTITION"] == "gpu_a100"
+    assert now["SBATCH_ACCOUNT"] == "mine"
+    assert "SBATCH_GRES" not in now
+    assert "SBATCH_MEM_PER_NODE" not in now
+    assert now["PATH"] == before["PATH"]
+
+
+def test_a_name_without_a_file_and_a_file_that_bash_cannot_read(checkout):
+    folder = checkout.root / "slurm" / "sites"
+    folder.mkdir(parents=True)
+    for name in ("nowhere", "template", "../sites/x", ""):
+        with pytest.raises(LabError, match=r"There is no site .*\. These are known: none\. `make site`"):
+            cluster.load(name)
+    (folder / "cut.sh").write_text('export SITE="cut\n')
+    (folder / "asks.sh").write_text("export SITE=asks\nsbatch_is_missing_here\n")
+    with pytest.raises(LabError, match=r"There is no site 'x'\. These are known: asks, cut\."):
+        cluster.load("x")
+    with pytest.raises(LabError, match=r"bash cannot read slurm/sites/cut\.sh: .*matching"):
+        cluster.load("cut")
+    with pytest.raises(LabError, match=r"bash cannot read slurm/sites/asks\.sh: .*not found"):
+        cluster.load("asks")

@@ -1,0 +1,278 @@
+"""The tabletop cluster on real daemons: commands, links, failures, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from labkit import paths
+from labkit.errors import LabError
+
+from slurm import tabletop
+from slurm.tabletop import holder, measure
+from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
+from tests.slurm.traces import Traces, machine
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("tabletop")
+
+
+@pytest.fixture(scope="module")
+def table(home):
+    """One cluster for the tests that leave it whole."""
+    with tabletop.up("whole", nodes=2, bandwidth="200mbit", home=home) as made:
+        yield made
+
+
+def until(question, seconds: float = 45):
+    """Ask until the answer is yes. The bound is only there to end a test that would wait for ever."""
+    deadline = time.monotonic() + seconds
+    while not (answer := question()):
+        assert time.monotonic() < deadline, f"still not so after {seconds} s"
+        time.sleep(0.2)
+    return answer
+
+
+def states(table, job: str) -> str:
+    return table.run(["squeue", "-h", "-t", "all", "-j", job, "-o", "%T"]).stdout.strip()
+
+
+@needs_slurm
+def test_each_node_is_a_machine_of_its_own(table):
+    script = "hostname; cat /sys/class/net/eth0/address; stat -c %d /dev/shm; readlink /proc/self/ns/pid"
+    one, other = (
+        table.run(["tabletop-node", n, "bash", "-c", script]).stdout.split() for n in ("1", "node2")
+    )
+    assert (one[0], other[0]) == ("node1", "node2")
+    assert all(here != there for here, there in zip(one, other, strict=True))
+    said = table.run(
+        ["srun", "-N2", "--gpus-per-node=2", "bash", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"]
+    )
+    assert sorted(said.stdout.splitlines()) == ["node1 0,1", "node2 0,1"]
+    names = table.run(["tabletop-node", "1", "getent", "hosts", "node2", "10.77.0.11"]).stdout.split()
+    assert names == ["10.77.0.12", "node2", "10.77.0.11", "node1"]
+    assert "is not running" in table.run(["tabletop-node", "7", "true"]).stderr
+
+
+@needs_slurm
+def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
+    place = tmp_path / "a folder with spaces"
+    place.mkdir()
+    script = 'pwd; echo "$WORD"; cat; exit 7'
+    env = os.environ | {"WORD": "two words"}
+    done = table.run(["srun", "bash", "-c", script], cwd=place, env=env, input="typed\n")
+    assert done.stdout.splitlines() == [str(place), "two words", "typed"]
+    assert done.returncode == 7
+    assert table.inside(["bash", "-c", "kill -TERM $$"]).returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    other = {
+        "SLURM_JOB_ID": "999",
+        "SLURM_CONF": "/none",
+        "SLURM_NODELIST": "elsewhere",
+    }  # a job of another Slurm
+    assert table.run(["srun", "hostname"], env=os.environ | other).stdout == "node1\n"
+    sourced = subprocess.run(
+        ["bash", "-c", f". {table.state}/env.sh; . {table.state}/env.sh; echo $SITE $PATH; sinfo -h -o %P"],
+        capture_output=True,
+        text=True,
+    )
+    assert sourced.stdout.split()[0] == "tabletop"
+    assert sourced.stdout.count(str(table.state / "bin")) == 1
+    assert sourced.stdout.splitlines()[1] == "tabletop*"
+
+
+@needs_slurm
+def test_a_terminal_stays_a_terminal(table):
+    words = "test -t 0 && test -t 1 && echo terminal $(hostname)"
+    inner = ["salloc", "-N2", "srun", "-N1", "--pty", "bash", "-c", words]
+    command = ["setsid", "--wait", "--ctty", *inner]  # as in a terminal window
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env=os.environ | table.env, text=True
+    ) as process:
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 4096)
+            except OSError:  # the other end of a terminal was closed
+                break
+            if not piece:
+                break
+            shown += piece
+    os.close(leader)
+    assert b"terminal node1" in shown
+    assert process.returncode == 0
+
+
+@needs_slurm
+def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
+    script = tmp_path / "ranks.sbatch"
+    root, python = paths.root(), sys.executable
+    program = (
+        "from mpi4py import MPI; import socket; w = MPI.COMM_WORLD; "
+        "hosts = sorted(set(w.allgather(socket.gethostname()))); total = w.allreduce(w.rank); "
+        "print(w.size, hosts, total) if w.rank == 0 else 0"
+    )
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\n#SBATCH --output=%x-%j.out\n"
+        f"source {root}/slurm/sites/tabletop.sh\nsrun --mpi=pmi2 {python} -c '{program}'\nexit 3\n",
+        encoding="utf-8",
+    )
+    job = table.run(["sbatch", "--parsable", "--job-name=ranks", str(script)], cwd=tmp_path).stdout.strip()
+    until(lambda: states(table, job) == "FAILED")
+    assert (tmp_path / f"ranks-{job}.out").read_text(encoding="utf-8") == "4 ['node1', 'node2'] 6\n"
+    fields = "jobid,jobname,state,exitcode,nnodes,nodelist"
+    said = until(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
+    assert said == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
+    sleeper = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]).stdout.strip()
+    until(lambda: states(table, sleeper) == "RUNNING")
+    assert sleeper in command_line("status", "--name", "whole", env=os.environ | _at(table)).stdout
+    table.run(["scancel", sleeper])
+    until(lambda: "CANCELLED" in table.run(["sacct", "-n", "-j", sleeper, "-o", "state"]).stdout)
+    assert "no field" in table.run(["sacct", "-o", "nonsense"]).stderr
+
+
+def _at(table) -> dict[str, str]:
+    return {"LABKIT_HOME": str(table.state.parents[1])}
+
+
+@needs_slurm
+def test_links_keep_what_was_asked_and_memory_is_faster(table):
+    for rate, there, back, mpi in measure.all_rates(table, rates=(50e6, 400e6)):
+        asked = rate / 1e6
+        assert 0.9 < there / asked < 1.1
+        assert 0.9 < back / asked < 1.1
+        assert 0.6 < mpi / asked < 1.1  # both ways at once, and MPI's own work
+    launch = ["srun", "-N1", "-n2", *measure.WITH_SITE, sys.executable, measure.LINK, "exchange", "50000000"]
+    inside_a_node = float(table.run(launch).stdout)
+    assert inside_a_node > 2 * mpi
+
+
+@needs_slurm
+def test_a_node_fails_is_healed_and_slowed(home):
+    with tabletop.up("frail", bandwidth="200mbit", home=home) as table:
+        ends = table.state / "ends.txt"
+        work = f"srun -N2 sleep 300; echo ended >{ends}"
+        job = table.run(["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", work]).stdout.strip()
+        until(lambda: table.run(["tabletop-node", "2", "pgrep", "-x", "sleep"]).returncode == 0)
+        table.fail(2)
+        with pytest.raises(LabError, match="has failed already"):
+            table.fail(2)
+        with pytest.raises(LabError, match="tabletop-heal NODE=2 NAME=frail"):
+            table.slow(2, "50mbit")
+        until(lambda: states(table, job) == "NODE_FAIL")
+        assert "down" in table.run(["sinfo", "-h", "-n", "node2", "-o", "%T"]).stdout
+        shown = command_line("status", "--name", "frail", env=os.environ | _at(table)).stdout
+        assert "unplugged" in shown
+        table.heal(2)
+        assert sorted(table.run(["srun", "-N2", "hostname"]).stdout.split()) == ["node1", "node2"]
+        table.slow("node2", "20mbit")
+        slowed = measure.tcp(table, 20e6, 1, 2)
+        table.heal(2)
+        assert measure.tcp(table, 200e6, 1, 2) > 5 * slowed
+        with pytest.raises(LabError, match="NODE=3 is not a node of this cluster"):
+            table.fail(3)
+
+
+def _leaves_nothing(home: Path, name: str, end) -> None:
+    before = machine()
+    table = tabletop.up(name, home=home)
+    job = table.run(
+        ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
+    ).stdout.strip()
+    until(lambda: states(table, job) == "RUNNING")
+    traces = Traces(holder.alive(table.state))
+    assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
+    assert len(traces.namespaces) >= 3 * 4
+    assert machine() == before
+    end(table)
+    assert traces.left() == ([], set())
+    assert machine() == before
+    assert tabletop.find(name, home) is None
+
+
+@needs_slurm
+def test_down_leaves_nothing(home):
+    _leaves_nothing(home, "goes", lambda table: table.down())
+
+
+@needs_slurm
+def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(home):
+    def kill(table):
+        os.kill(holder.alive(table.state), signal.SIGKILL)
+
+    _leaves_nothing(home, "dies", kill)
+    state = home / "tabletop/dies"
+    assert (state / "holder").exists()  # nobody was left to remove it
+    silent = subprocess.run([state / "bin/sinfo"], capture_output=True, text=True)
+    assert silent.returncode == 1
+    assert "'dies' is not running" in silent.stderr
+    with tabletop.up("dies", home=home) as again:
+        job = again.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true"]).stdout.strip()
+        assert int(job) > 1  # no job number is given twice
+
+
+@needs_slurm
+def test_two_clusters_side_by_side(table, home, monkeypatch):
+    monkeypatch.setenv("PATH", table.env["PATH"])  # a shell that uses the first one starts the other
+    with tabletop.up("beside", nodes=1, gpus=0, home=home) as other:
+        assert {"whole", "beside"} <= set(tabletop.running(home))
+        said = [one.run(["scontrol", "show", "config"]).stdout for one in (table, other)]
+        assert ["= whole" in said[0], "= beside" in said[1], "= beside" in said[0]] == [True, True, False]
+        assert "node2" not in other.run(["sinfo", "-h", "-N"]).stdout
+    assert table.run(["srun", "-N2", "true"]).returncode == 0
+
+
+@needs_slurm
+def test_as_a_normal_user():
+    learner = NormalUser()
+    before = machine()
+    try:
+        up = learner.tabletop("up")
+        assert "is up after" in up.stdout, up.stderr
+        assert "is running already" in learner.tabletop("up").stdout
+        state = learner.home / "labkit/tabletop/table"
+        traces = Traces(holder.alive(state))
+        assert machine() == before
+        said = learner.shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
+        assert sorted(said.stdout.splitlines()) == ["node1 0", "node2 0"], said.stderr
+        said = learner.shell("cd; sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine'; cat out.txt")
+        assert {"node1", "node2"} <= set(said.stdout.split()), said.stderr
+        assert (learner.home / "mine").stat().st_uid == learner.home.stat().st_uid
+        assert "is unplugged" in learner.tabletop("fail", "--node", "2").stdout
+        assert "unplugged" in learner.tabletop("status").stdout
+        assert "whole again" in learner.tabletop("heal", "--node", "2").stdout
+        assert "is gone" in learner.tabletop("down").stdout
+        assert traces.left() == ([], set())
+        learner.tabletop("up")
+        traces = Traces(holder.alive(state))
+        os.kill(holder.alive(state), signal.SIGKILL)
+        assert traces.left() == ([], set())
+        assert machine() == before
+    finally:
+        learner.tabletop("down")
+        shutil.rmtree(learner.folder)
+
+
+@needs_slurm
+def test_up_twice_down_twice(home, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOME", str(home))
+    assert "is up after" in command_line("up", "--name", "twice", "--nodes", "1").stdout
+    again = command_line("up", "--name", "twice", "--nodes", "1")
+    assert (again.returncode, "is running already" in again.stdout) == (0, True)
+    other = command_line("up", "--name", "twice", "--nodes", "2")
+    assert (other.returncode, "make tabletop-down NAME=twice" in other.stderr) == (1, True)
+    assert "is gone" in command_line("down", "--name", "twice").stdout
+    last = command_line("down", "--name", "twice")
+    assert (last.returncode, "No tabletop cluster" in last.stdout) == (0, True)

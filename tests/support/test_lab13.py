@@ -1,0 +1,144 @@
+"""Lab 13's tools: masks come back, every node's cores are told, and right answers of another kind pass."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+from labkit.errors import LabError, NotHere
+from support.lab13 import affinity, ranks
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux binds threads")
+
+
+@linux
+def test_masks_and_threads_come_back():
+    before, count = affinity.masks(), torch.get_num_threads()
+    with ranks.kept():
+        torch.set_num_threads(3)
+        affinity.move(affinity.usable()[:1])
+        assert {tuple(cores) for cores in affinity.masks().values()} == {(affinity.usable()[0],)}
+    after = affinity.masks()
+    assert torch.get_num_threads() == count
+    assert all(after[thread] == cores for thread, cores in before.items() if thread in after)
+    assert all(cores == before[os.getpid()] for thread, cores in after.items() if thread not in before)
+
+
+def test_a_system_without_masks_says_so(monkeypatch):
+    monkeypatch.delattr(os, "sched_setaffinity", raising=False)
+    with pytest.raises(NotHere, match=r"13\.4 needs Linux"):
+        affinity.threads()
+    affinity.move([0])
+
+
+def test_the_machine_in_a_line(tmp_path, monkeypatch):
+    for node, cores in ((0, "0-3,8"), (1, "4-7")):
+        (tmp_path / f"node{node}").mkdir()
+        (tmp_path / f"node{node}" / "cpulist").write_text(f"{cores}\n")
+    for core in range(9):
+        (tmp_path / f"siblings{core}").write_text("0,8\n" if core in (0, 8) else f"{core}\n")
+    monkeypatch.setattr(affinity, "_NODES", tmp_path)
+    monkeypatch.setattr(affinity, "_SIBLINGS", str(tmp_path / "siblings{}"))
+    monkeypatch.setattr(affinity, "usable", lambda: [0, 1, 2, 4, 8])
+    text = affinity.describe()
+    assert text.startswith("5 usable: NUMA node 0: 0-2, 8; NUMA node 1: 4.")
+    assert "Hardware threads of one core: 0, 8" in text
+    monkeypatch.setattr(affinity, "_NODES", tmp_path / "none")
+    assert "tells no NUMA nodes" in affinity.describe()
+
+
+class Ranks:
+    """A communicator of ranks with given cores, seen by one of them."""
+
+    def __init__(self, rank, everyone):
+        self.rank, self.everyone = rank, everyone
+
+    def allgather(self, _):
+        return self.everyone
+
+
+def test_ranks_share_only_equal_masks():
+    loose, own = (("node1", (0, 1)), [0, 1]), (("node1", (2,)), [2])
+    everyone = [loose, own, loose]
+    assert [affinity.place(Ranks(rank, everyone)) for rank in range(3)] == [
+        (0, 2, [0, 1]),
+        (0, 1, [2]),
+        (1, 2, [0, 1]),
+    ]
+
+
+def by_array_split(rank, size, cores):
+    cores = sorted(cores)
+    if size > len(cores):
+        return {cores[rank % len(cores)]}
+    return np.array_split(cores, size)[rank]
+
+
+def by_lstsq(seconds):
+    a = [[1, 1 / threads] for threads in seconds]
+    return list(np.linalg.lstsq(np.array(a), np.array(list(seconds.values())), rcond=None)[0])
+
+
+def by_weights(comm, net, images, labels, batch):
+    loss = torch.nn.functional.cross_entropy(net(images), labels) * len(images) / batch
+    for weight, gradient in zip(net.parameters(), torch.autograd.grad(loss, net.parameters()), strict=True):
+        total = np.empty(gradient.shape, np.float32)
+        comm.Allreduce(gradient.numpy(), total)
+        weight.grad = torch.from_numpy(total)
+
+
+def threads_first(cores):
+    torch.set_num_threads(len(cores))
+    for name in os.listdir(f"/proc/{os.getpid()}/task"):
+        os.sched_setaffinity(int(name), set(cores))
+
+
+def test_other_right_answers_pass():
+    affinity.expect_cores(by_array_split)
+    affinity.expect_amdahl(
+        by_lstsq, lambda serial, parallel, n: 1 / (serial + parallel / n) * (serial + parallel)
+    )
+    affinity.expect_splits(lambda cores, most: {(p, cores // p) for p in range(most, 0, -1) if not cores % p})
+    affinity.expect_step(by_weights)
+
+
+@linux
+def test_another_right_bind_passes():
+    affinity.expect_bind(threads_first)
+
+
+def test_heat_map_of_one_cell_and_of_many():
+    one = affinity.heat_map({(1, 1): (100.0, 90.0, 110.0)}, cores=1)
+    many = {(p, t): (p * t * 10.0, 1.0, 99.0) for p in (1, 2, 4) for t in (1, 2) if p * t < 8}
+    texts = [text.get_text() for text in affinity.heat_map(many, cores=4, name="many").axes[0].texts]
+    assert sum("best" in text for text in texts) == 2
+    assert len(one.axes[0].texts) == 1
+
+
+def test_ways_of_waiting(monkeypatch):
+    monkeypatch.setattr(ranks.world, "launcher", lambda: None)
+    assert affinity.policies(("active", "passive")) == ["active", "passive"]
+    assert affinity.policies("passive") == ["passive"]
+    for wrong in ((), ("busy",)):
+        with pytest.raises(LabError, match="waiting must hold"):
+            affinity.policies(wrong)
+    monkeypatch.setattr(ranks.world, "launcher", lambda: "slurm")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert affinity.policies(("passive",)) == ["active"]
+
+
+@pytest.mark.parametrize(("width", "images"), [(0, 4), (4, 0), (4, -3), (4, 2.5)])
+def test_sizes_below_one_are_refused(width, images):
+    with pytest.raises(LabError, match="whole number of at least 1"):
+        ranks.pictures(width, images)
+
+
+@linux
+def test_a_mask_that_the_system_cut_is_noticed():
+    with ranks.kept():
+        mine = sorted(os.sched_getaffinity(0))
+        assert ranks._unbind(mine)
+        assert not ranks._unbind([*mine, (os.cpu_count() or 1) + 500])

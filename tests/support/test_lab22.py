@@ -1,0 +1,88 @@
+"""Lab 22: two lines through measured times, below and above the eager limit; a rank that is interrupted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from labkit import virtual
+from labkit.errors import LabError
+from labkit.scaling import fit_alpha_beta
+from support.lab22 import Interrupted, TwoLines, two_lines
+
+SIZES = [0, *(1 << power for power in range(25))]
+MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above=1e-10)
+
+
+def by_labkit(sizes, seconds):
+    line = fit_alpha_beta(sizes, seconds)
+    return line.alpha, line.beta
+
+
+@pytest.mark.parametrize("eager", [256, 8192, 1 << 17])
+def test_two_lines_are_found_again(eager):
+    made = MADE._replace(eager=eager)
+    lines = two_lines({n: made.time(n) for n in SIZES}, by_labkit)
+    assert lines.eager == eager
+    np.testing.assert_allclose(lines[1:], made[1:], rtol=1e-6)
+
+
+def test_two_lines_bear_noise():
+    random = np.random.default_rng(0)
+    lines = two_lines({n: MADE.time(n) * random.uniform(0.95, 1.05) for n in SIZES}, by_labkit)
+    assert lines.eager == 8192
+    assert lines.alpha_above == pytest.approx(6e-6, rel=0.1)
+
+
+def test_the_memory_at_the_right_end_is_not_taken_for_a_step():
+    bent = {n: MADE.time(n) * (0.6 if 1 << 21 < n < 1 << 24 else 1) for n in SIZES}
+    assert two_lines(bent, by_labkit).eager == 8192
+
+
+def test_too_few_sizes_for_two_lines():
+    with pytest.raises(LabError, match="Two lines need"):
+        two_lines({n: MADE.time(n) for n in (1, 2, 4, 8, 16)}, by_labkit)
+
+
+def test_numbers_for_the_virtual_machine():
+    times = {n: MADE.time(n) for n in SIZES}
+    numbers = MADE.numbers(times, busy=1e-6, step=3e-6)
+    assert numbers == pytest.approx(
+        {
+            "alpha": 2e-6,
+            "bandwidth": 1e10,
+            "eager": 8192,
+            "handshake": 4e-6,
+            "busy": 1e-6,
+            "step": 3e-6,
+        }
+    )
+    cached = {n: t / 2 if n in (1 << 22, 1 << 23) else t for n, t in times.items()}
+    assert MADE.numbers(cached, 1e-6, 3e-6)["bandwidth"] == pytest.approx(1e10), (
+        "a few in the cache do not count"
+    )
+
+
+def test_a_line_that_falls_has_no_bandwidth():
+    falls = MADE._replace(beta_above=-1e-12)
+    assert falls.numbers({1: 1e-6}, 1e-6, 3e-6)["bandwidth"] == float("inf")
+    assert str(falls) == "2.00 µs + n / 5.00 GB/s up to 8192 bytes, 6.00 µs above"
+
+
+def send_20(comm):
+    """Seconds of each of 20 sends to rank 1, the first two of which are held up."""
+    if comm.rank == 1:
+        for _ in range(20):
+            comm.Recv(np.zeros(1), source=0)
+        return None
+    interrupted = Interrupted(comm, first=2)
+    seconds = []
+    for _ in range(20):
+        start = comm.Wtime()
+        interrupted.Send(np.zeros(1), dest=1)
+        seconds.append(comm.Wtime() - start)
+    return seconds
+
+
+def test_the_first_sends_are_held_up_and_later_every_ninth():
+    seconds = virtual.Cluster(2).run(send_20).results[0]
+    assert [number for number, time in enumerate(seconds, 1) if time > 5e-4] == [1, 2, 9, 18]

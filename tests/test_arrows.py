@@ -1,0 +1,270 @@
+"""Who may import whom: labs -> support -> labkit, authoring -> labkit, slurm -> labkit; no circles; faces.
+
+The rules are kept for imports anywhere in a file, also for those inside functions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from labkit import paths
+
+ROOT = paths.root()
+FOLDERS = {
+    "labkit": ROOT / "labs",
+    "support": ROOT / "labs",
+    "authoring": ROOT / "labs",
+    "slurm": ROOT,
+    "env": ROOT,
+}
+# Whom the modules of each part may import, beside those of their own part.
+MAY_IMPORT = {
+    "labkit": set(),
+    "support": {"labkit"},
+    "authoring": {"labkit"},
+    "slurm": {"labkit"},
+    "env": set(),
+    "labs": {"labkit", "support"},
+}
+
+
+class Import(NamedTuple):
+    """One imported name: the module it comes from ("labkit.timing"), and the name, "" for `import x`."""
+
+    line: int
+    module: str
+    name: str
+
+
+class Use(NamedTuple):
+    """`owner.name` somewhere in a source."""
+
+    line: int
+    owner: str
+    name: str
+
+
+@cache  # one source is asked by every rule
+def read(text: str) -> tuple[tuple[Import, ...], tuple[Use, ...]]:
+    """What a source imports, wherever it does so, and the attributes that it uses of plain names."""
+    imported, used = [], []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imported += [Import(node.lineno, alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported += [Import(node.lineno, node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used.append(Use(node.lineno, node.value.id, node.attr))
+    return tuple(imported), tuple(used)
+
+
+def imports(text: str) -> tuple[Import, ...]:
+    return read(text)[0]
+
+
+def uses(text: str) -> tuple[Use, ...]:
+    return read(text)[1]
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def own_sources() -> dict[str, str]:
+    """Module -> text, of all that the kit consists of; labs by their stems ("labs.20_ranks_and_messages")."""
+    sources = {}
+    for part, folder in FOLDERS.items():
+        for path in sorted((folder / part).rglob("*.py")):
+            if "template" not in path.parts:
+                sources[module_name(path, folder)] = path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "solutions").glob("*.py")):
+        sources[f"labs.{path.stem}"] = path.read_text(encoding="utf-8")
+    return sources
+
+
+def module_name(path: Path, folder: Path) -> str:
+    """labs/labkit/timing/__init__.py is "labkit.timing"."""
+    return ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+
+
+def targets(found: Import, modules: Collection[str]) -> str:
+    """The module that an import reaches: "labkit.timing" for `from labkit import timing`."""
+    full = f"{found.module}.{found.name}"
+    return full if full in modules else found.module
+
+
+def package(module: str) -> str:
+    """The package whose face stands before a module: "labkit.timing" for "labkit.timing.timer", or ""."""
+    parts = module.split(".")
+    depth = 2 if parts[0] in ("labkit", "support", "slurm") or parts[:2] == ["authoring", "tour"] else 1
+    return ".".join(parts[:depth]) if len(parts) > depth else ""
+
+
+def against_arrows(sources: dict[str, str]) -> list[str]:
+    """Imports that go where none may go."""
+    wrong = []
+    for module, text in sources.items():
+        part = module.split(".")[0]
+        for found in imports(text):
+            target = targets(found, sources)
+            to = target.split(".")[0]
+            another_lab = part == to == "support" and package(module) and not inside(target, package(module))
+            forbidden = to in FOLDERS and to != part and to not in MAY_IMPORT[part]
+            if forbidden or (another_lab and target != "support"):
+                wrong.append(f"{module}:{found.line} imports {target}")
+    return wrong
+
+
+def inside(module: str, folder: str) -> bool:
+    return module == folder or module.startswith(folder + ".")
+
+
+@cache
+def offered(text: str) -> set[str]:
+    """The names in a face's __all__."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+    return set()
+
+
+def past_faces(sources: dict[str, str]) -> list[str]:
+    """Imports from a package's inside by somebody outside; names that a face does not list."""
+    wrong = []
+    for module, text in sources.items():
+        for found in imports(text):
+            target = targets(found, sources)
+            face = package(target)
+            if face and face in sources and not inside(module, face):
+                public = target.removeprefix(face + ".") in offered(sources[face])
+                if not public:
+                    wrong.append(f"{module}:{found.line} imports {target}, past the face of {face}")
+            of_face = target == found.module and is_face(target, sources) and not inside(module, target)
+            if of_face and found.name and found.name not in offered(sources[target]):
+                wrong.append(f"{module}:{found.line} takes {found.name}, which {target} does not list")
+    return wrong
+
+
+def is_face(module: str, sources: dict[str, str]) -> bool:
+    """Whether a module is the page before a package."""
+    return module in {package(other) for other in sources}
+
+
+def faces_with_code(sources: dict[str, str]) -> list[str]:
+    """Faces that hold more than a docstring, imports and __all__; modules that import their own face."""
+    wrong = []
+    for module, text in sources.items():
+        if is_face(module, sources):
+            for node in ast.parse(text).body:
+                plain = isinstance(node, (ast.ImportFrom, ast.Expr)) or (
+                    isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+                )
+                if not plain:
+                    wrong.append(f"{module}:{node.lineno} is more than a page")
+        for found in imports(text):
+            if (
+                package(module)
+                and targets(found, sources) == package(module)
+                and not module.endswith("__main__")
+            ):
+                wrong.append(f"{module}:{found.line} imports its own face")
+    return wrong
+
+
+def circles(sources: dict[str, str]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or round a corner."""
+    edges = {
+        module: {targets(found, sources) for found in imports(text)} & set(sources) - {module}
+        for module, text in sources.items()
+    }
+    reached: dict[str, set[str]] = {}
+    for module in edges:
+        seen, waiting = set(), [module]
+        while waiting:
+            for target in edges[waiting.pop()] - seen:
+                seen.add(target)
+                waiting.append(target)
+        reached[module] = seen
+    groups = {
+        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        for module in edges
+        if module in reached[module]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def private_crossings(sources: dict[str, str]) -> list[str]:
+    """Private names of one module that another module uses."""
+    wrong = []
+    for module, text in sources.items():
+        known = {}
+        for found in imports(text):
+            target = targets(found, sources)
+            if target not in sources:
+                continue
+            if target != found.module:
+                known[found.name] = target
+            elif is_private(found.name):
+                wrong.append(f"{module}:{found.line} takes {found.name} of {target}")
+        for use in uses(text):
+            if use.owner in known and is_private(use.name):
+                wrong.append(f"{module}:{use.line} uses {use.name} of {known[use.owner]}")
+    return wrong
+
+
+RULES = {
+    "arrows": against_arrows,
+    "faces": past_faces,
+    "pages": faces_with_code,
+    "circles": circles,
+    "private names": private_crossings,
+}
+
+
+@pytest.fixture(scope="module")
+def kit() -> dict[str, str]:
+    return own_sources()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_kit_keeps_the_rules(kit, rule):
+    assert RULES[rule](kit) == []
+
+
+def test_tests_take_no_private_names(kit):
+    tests = {
+        module_name(path, ROOT): path.read_text("utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))
+    }
+    crossings = private_crossings({**kit, **tests})
+    assert [line for line in crossings if line.startswith("tests.")] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "module", "line"),
+    [
+        ("arrows", "labkit.lab", "from authoring import generate"),
+        ("arrows", "labkit.timing.timer", "from support import lab44"),
+        ("arrows", "labkit.cluster.slurm", "def later():\n    from slurm import job"),
+        ("arrows", "support.lab45.checks", "from support import lab44"),
+        ("arrows", "support.lab45.checks", "from support.lab44 import checks"),
+        ("arrows", "slurm.job.header", "from authoring import generate"),
+        ("arrows", "labs.40_horovod_pytorch", "from authoring import generate"),
+        ("faces", "labs.40_horovod_pytorch", "from labkit.timing.timer import measure"),
+        ("faces", "labs.40_horovod_pytorch", "from labkit.timing import timer"),
+        ("faces", "labkit.record.records", "from labkit.timing import measurement"),
+        ("pages", "labkit.timing", "def measure(): ..."),
+        ("pages", "labkit.timing.timer", "from labkit import timing"),
+        ("circles", "labkit.timing.measurement", "def later():\n    from labkit.timing import timer"),
+        ("circles", "labkit.errors", "from labkit import lab"),
+        ("private names", "labkit.record.records", "from labkit.timing import timer\ntimer._collect"),
+        ("private names", "labkit.record.records", "from labkit.timing.timer import _collect"),
+    ],
+)
+def test_a_forbidden_import_is_found(kit, rule, module, line):
+    spoilt = {**kit, module: f"{kit[module]}\n{line}\n"}
+    assert RULES[rule](spoilt) != []

@@ -26,12 +26,16 @@ TITLES = (
 )
 
 
-def already(key: str) -> dict | None:
-    """The stamp of an earlier set-up with the same inputs, if its environment is still there."""
+def already(key: str, python: str | None) -> dict | None:
+    """The stamp of an earlier set-up with the same inputs, if its environment is still there.
+
+    `python` is the interpreter that was asked for, if one was.
+    """
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return None
     stamp = json.loads(STAMP.read_text(encoding="utf-8"))
     same = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
+    same = same and python in (None, stamp.get("settings", {}).get("PYTHON"))
     return stamp if same and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
 
 
@@ -104,7 +108,7 @@ class Setup:
 
     def _look(self, step: Step) -> str:
         environment.check_room(environment.ROOT)
-        python = pythons.find(self.chosen.get("PYTHON"))
+        python = pythons.find(self.chosen.get("PYTHON"), VENV)
         missing = debian.missing_tools()
         if missing and debian.may_install():
             step.say(f"installing {' '.join(missing)}")
@@ -160,7 +164,7 @@ def main(arguments: list[str]) -> int:
         VENV.mkdir(exist_ok=True)
         with (VENV / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first
-            stamp = None if options.again else already(key)
+            stamp = None if options.again else already(key, chosen.get("PYTHON"))
             if stamp:
                 print(f"already set up ({stamp['mpi']}; Horovod {build.VERSION})")
             else:

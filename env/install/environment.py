@@ -29,12 +29,16 @@ def settings() -> dict[str, str]:
 
 
 def fingerprint(chosen: dict[str, str]) -> str:
-    """A hash of all that decides what the environment is: files below env/, pyproject.toml, settings."""
+    """A hash of all that decides what the environment is: files below env/, pyproject.toml, settings.
+
+    PYTHON is not among them: whoever named it once for `make setup` need not do so at each `make`.
+    """
     aside = [ENV / name for name in ASIDE]
+    lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
     files = [ROOT / "pyproject.toml"]
     for pattern in ("*.py", "*.json", "requirements*"):
         files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
-    digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(lasting, sort_keys=True).encode())
     for file in sorted(files):
         digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from env.install.steps import StepFailed
 
@@ -64,13 +65,16 @@ def ask(path: str) -> Interpreter | None:
     return Interpreter(facts[0], (int(facts[1]), int(facts[2])), facts[3] == "1")
 
 
-def find(wanted: str | None) -> str:
-    """The path of the interpreter to use: PYTHON if it is set, else the first that is here and supported.
+def find(wanted: str | None, venv: Path) -> str:
+    """The path of the interpreter to use: PYTHON if it is set, else the environment's own if there is one.
 
-    Raises StepFailed with what to install when there is none.
+    Else the first that is here and supported. Raises StepFailed with what to install when there is none.
     """
     if wanted:
         return check(wanted)
+    own = venv / "bin" / "python"
+    if own.exists() and (made_with := ask(str(own))) and made_with.supported:
+        return str(own)
     others = []
     for name in (*NAMES, "python3", sys.executable):
         path = shutil.which(name)

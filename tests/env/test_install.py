@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (lambda here: gpu.cuda_home(str(here)), "no CUDA toolkit"),
         (lambda here: gpu.nccl_home(str(here), here), "no NCCL"),
         (lambda here: mpi.find(here, str(here)), "holds no bin/mpicc"),
-        (lambda here: pythons.find("python1.0"), "PYTHON=python1.0 was not found"),
+        (lambda here: pythons.find("python1.0", here), "PYTHON=python1.0 was not found"),
     ],
 )
 def test_wrong_settings_are_told_in_a_sentence_with_a_cure(tmp_path, call, says):
@@ -157,21 +157,35 @@ def fingerprint(root: Path) -> str:
     return done.stdout.strip()
 
 
-def test_a_second_call_does_nothing(checkout):
-    folder = checkout / ".venv"
-    python = folder / "bin" / "python"
+@pytest.fixture
+def already_set_up(checkout):
+    """That checkout with the stamp of a set-up, and with a Python that notes that it was started."""
+    python = checkout / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho started >> "$0.started"\nexit 1\n', encoding="utf-8")
     python.chmod(0o755)
-    metadata = folder / "lib/python3.11/site-packages/horovod/metadata.json"
+    metadata = checkout / ".venv/lib/python3.11/site-packages/horovod/metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}", encoding="utf-8")
-    stamp = {"key": fingerprint(checkout), "root": str(checkout), "mpi": "mpich wheel"}
-    (folder / "setup-stamp.json").write_text(json.dumps(stamp), encoding="utf-8")
-    done = set_up(checkout)
+    settings = {"PYTHON": "python3.11"}
+    stamp = {"key": fingerprint(checkout), "root": str(checkout), "mpi": "mpich wheel", "settings": settings}
+    (checkout / ".venv" / "setup-stamp.json").write_text(json.dumps(stamp), encoding="utf-8")
+    return checkout
+
+
+@pytest.mark.parametrize("settings", [{}, {"PYTHON": "python3.11"}])
+def test_a_second_call_does_nothing(already_set_up, settings):
+    done = set_up(already_set_up, **settings)
     assert done.returncode == 0, done.stderr
     assert "already set up" in done.stdout
-    assert not Path(f"{python}.started").exists()  # neither pip nor anything else of the environment was run
+    # neither pip nor anything else of the environment was run
+    assert not (already_set_up / ".venv/bin/python.started").exists()
+
+
+def test_a_second_call_with_another_python_sets_up_again(already_set_up):
+    done = set_up(already_set_up, PYTHON="python1.0")
+    assert done.returncode == 1
+    assert "PYTHON=python1.0 was not found" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_every_place_names_the_same_versions():
 
 def test_this_python_is_supported():
     assert pythons.ask(sys.executable).supported
-    assert pythons.find(sys.executable) == sys.executable
+    assert pythons.find(sys.executable, Path()) == sys.executable
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_this_python_is_supported():
 def test_an_interpreter_that_cannot_be_used(tmp_path, answer, problem, cure):
     path = interpreter(tmp_path, "python", answer)
     with pytest.raises(steps.StepFailed, match=re.escape(f"PYTHON={path} {problem}")) as failure:
-        pythons.find(path)
+        pythons.find(path, tmp_path)
     assert cure in failure.value.cure
     assert "make setup PYTHON=/path/to/python3.13" in failure.value.cure
 
@@ -68,13 +68,24 @@ def test_the_first_one_that_runs_and_is_supported_is_taken(tmp_path, monkeypatch
     interpreter(tmp_path, "python3.11", "exit 127")  # as pyenv's shim of a version that is not chosen
     wanted = interpreter(tmp_path, "python3.13", "echo cpython 3 13 0")
     interpreter(tmp_path, "python3.10", "echo cpython 3 10 0")
-    assert pythons.find(None) == wanted
+    assert pythons.find(None, tmp_path) == wanted
 
 
 def test_the_systems_python3_will_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     wanted = interpreter(tmp_path, "python3", "echo cpython 3 12 0")
-    assert pythons.find(None) == wanted
+    assert pythons.find(None, tmp_path) == wanted
+
+
+def test_an_environment_keeps_its_python(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    first = interpreter(tmp_path, "python3.11", "echo cpython 3 11 0")
+    (tmp_path / ".venv").mkdir()
+    own = interpreter(tmp_path / ".venv" / "bin", "python", "echo cpython 3 13 0")
+    assert pythons.find(None, tmp_path / ".venv") == own
+    assert pythons.find(first, tmp_path / ".venv") == first
+    interpreter(tmp_path / ".venv" / "bin", "python", "echo cpython 3 9 0")
+    assert pythons.find(None, tmp_path / ".venv") == first
 
 
 def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
@@ -83,7 +94,7 @@ def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
     with pytest.raises(
         steps.StepFailed, match=r"none of python3\.11.* was found \(python3 is Python 3\.14"
     ) as failure:
-        pythons.find(None)
+        pythons.find(None, tmp_path)
     assert failure.value.cure.startswith("Python 3.14 waits for TensorFlow 2.22")
     assert "Install Python" in failure.value.cure
 

@@ -12,7 +12,7 @@
 import os
 
 import numpy as np
-from labkit import check, data, expect, hint, home, lab, launch, models, plots, record
+from labkit import check, data, expect, hint, home, lab, launch, nets, plots, record
 
 lab.start("41_horovod_tensorflow")
 os.environ |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "NVIDIA_TF32_OVERRIDE": "0"}  # share GPUs; whole float32
@@ -21,7 +21,8 @@ import horovod.tensorflow.keras as hvd_keras
 import keras
 import tensorflow as tf
 
-ranks, few = launch.ranks_here(4), launch.ranks_here(2)  # checks start few: importing TensorFlow is slow
+ranks = launch.ranks_here(4)
+few = launch.ranks_here(2)  # for the checks: importing TensorFlow is slow
 
 # %% tags=["parameters"]
 images_per_rank = 32  # images per step on each rank
@@ -34,8 +35,10 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # The training step of lab 11. (The notebook itself runs no TensorFlow: all GPUs are for the ranks.)
 
 # %%
-digits, cross_entropy = data.digits(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-(checkpoint := home() / "checkpoints" / "digits.keras").parent.mkdir(exist_ok=True)
+digits = data.digits()
+cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+checkpoint = home() / "checkpoints" / "digits.keras"
+checkpoint.parent.mkdir(exist_ok=True)
 
 
 def make_step(net, optimizer, wrap=lambda tape: tape):
@@ -83,20 +86,22 @@ def my_part(dataset):
 def try_begin():
     begin(tf.config.list_physical_devices("GPU"))
     expect(hvd.is_initialized(), "Horovod was not started: hvd.init() comes before anything else of hvd.")
-    (show, local), taken = (tf.config.set_visible_devices, hvd.local_rank), []
+    taken = []
+    set_visible_devices, local_rank = tf.config.set_visible_devices, hvd.local_rank
     tf.config.set_visible_devices = lambda devices, kind=None: taken.extend(np.ravel(devices).tolist())
     hvd.local_rank = lambda: (hvd.rank() + 1) % 2  # as on a node that counts its ranks in another order
     begin(["GPU 0", "GPU 1"])
     expect.equal(taken, [f"GPU {hvd.local_rank()}"], "GPU taken, where the local rank is the one expected")
-    tf.config.set_visible_devices, hvd.local_rank = show, local
+    tf.config.set_visible_devices, hvd.local_rank = set_visible_devices, local_rank
     part = my_part(tf.data.Dataset.range(2 * images_per_rank * hvd.size()))
     return [batch.numpy().tolist() for batch in part]
 
 
 with check("41.1"):
     parts = launch.run(try_begin, ranks=few, timeout=patience)
-    first, sizes = sum((part[0] for part in parts), []), [[len(one) for one in part] for part in parts]
+    first = [image for part in parts for image in part[0]]
     expect(len(first) == len(set(first)), "Some ranks take the same samples of a global batch.")
+    sizes = [[len(batch) for batch in part] for part in parts]
     expect.equal(sizes, [[images_per_rank] * 2] * few, "images in each batch, by rank, of 2 global batches")
 
 
@@ -133,37 +138,55 @@ def by_tape(net, part):
 
 
 # %%
-def beside_one_process(train):
-    """Two steps of train(net, part) on all ranks, and of one process on all images: are they the same?"""
-    batch, net, twin = images_per_rank * hvd.size(), models.keras_digits(), models.keras_digits()
+def expect_as_one_process(train):
+    """Two steps of train(net, part) on all ranks, and of one process on all images: the same."""
+    batch = images_per_rank * hvd.size()
     dataset = tf.data.Dataset.from_tensor_slices(tuple(part[: 2 * batch] for part in digits[:2]))
+    twin = nets.keras_digits()
     step = make_step(twin, keras.optimizers.SGD(rate_per_rank * hvd.size()))
     losses = [float(step(images, labels)) for images, labels in dataset.batch(batch)]
-    got, (ours, alone) = train(net, my_part(dataset)), (one.get_weights()[-1] for one in (net, twin))
-    same, far = np.ptp(hvd.allgather_object(ours), axis=0).max(), np.linalg.norm(ours) / np.linalg.norm(alone)
-    expect(same < 1e-6, "Each rank applied its own gradient: nothing is averaged.")
+    net = nets.keras_digits()
+    reported = train(net, my_part(dataset))
+    biases, alone = net.get_weights()[-1], twin.get_weights()[-1]
+    of_all = hvd.allgather_object(biases)
+    expect(np.ptp(of_all, axis=0).max() < 1e-6, "Each rank applied its own gradient: nothing is averaged.")
+    far = np.linalg.norm(biases) / np.linalg.norm(alone)
     why = "were gradients summed, not averaged?" if far > 1 else "is this the learning rate of one rank?"
     expect(0.8 < far < 1.25, f"The net moved {far:.1f} times as far as in one process: {why}")
-    expect.close(ours, alone, "The last biases after two steps, beside one process", 1e-4, 1e-6)
-    expect.close(np.mean(got), np.mean(losses), "Reported loss (is it the mean over all ranks?)")
+    expect.close(biases, alone, "The last biases after two steps, beside one process", 1e-4, 1e-6)
+    expect.close(np.mean(reported), np.mean(losses), "Reported loss (is it the mean over all ranks?)")
+
+
+# %%
+def expect_one_plan(net, optimizer):
+    """First see who would send what: with different plans, the ranks would wait for ever."""
+    plan = []
+
+    def note(variables, *positional, **named):
+        plan.append(len(list(variables)))
+
+    broadcast = hvd.broadcast_variables
+    hvd.broadcast_variables = note
+    begin_equal(net, optimizer)
+    hvd.broadcast_variables = broadcast
+    plans = hvd.allgather_object(plan)
+    expect(plans == plans[:1] * hvd.size(), f"Ranks would wait for ever. Variables they send: {plans}.")
 
 
 def try_tape():
     begin(tf.config.list_physical_devices("GPU"))  # rank 0 has momentum; the others another net and rate
-    net = models.keras_digits(models.start_weights(seed=hvd.rank()))
+    net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))
     optimizer = keras.optimizers.SGD(1.0 + hvd.rank(), momentum=0.9)
     if hvd.rank() == 0:
-        optimizer.apply([tf.ones(one.shape) for one in net.trainable_variables], net.trainable_variables)
-    send, plan = hvd.broadcast_variables, []  # first see who would send what: a wrong plan waits for ever
-    hvd.broadcast_variables = lambda variables, *root, **named: plan.append(len(list(variables)))
+        ones = [tf.ones(variable.shape) for variable in net.trainable_variables]
+        optimizer.apply(ones, net.trainable_variables)
+    expect_one_plan(net, optimizer)
     begin_equal(net, optimizer)
-    hvd.broadcast_variables, plans = send, hvd.allgather_object(plan)
-    expect(plans == plans[:1] * hvd.size(), f"Ranks would wait for ever. Variables they send: {plans}.")
-    begin_equal(net, optimizer)
-    beside_one_process(by_tape)
+    expect_as_one_process(by_tape)
     return net.get_weights()[0].sum(), optimizer.variables[-1].numpy().sum(), float(optimizer.learning_rate)
 
 
+# %%
 with check("41.2"):
     weights, moments, rates = zip(*launch.run(try_tape, ranks=few, timeout=patience), strict=True)
     expect.close(weights, weights[:1] * few, "Sum of the weights by rank (equal to rank 0's)")
@@ -198,6 +221,7 @@ def fit(net, *more, **settings):
     raise NotImplementedError("exercise 41.3: The same in fit, saved once")
 
 
+# %%
 def save(net, path):
     """Write the compiled net with its optimizer to path: once for all ranks."""
     raise NotImplementedError("exercise 41.3: The same in fit, saved once")
@@ -211,15 +235,15 @@ def resume(path):
 # %%
 def try_fit():
     begin(tf.config.list_physical_devices("GPU"))
-    beside_one_process(lambda net, part: fit(net, x=part, shuffle=False, verbose=0)["loss"])
+    expect_as_one_process(lambda net, part: fit(net, x=part, shuffle=False, verbose=0)["loss"])
     settings = {"x": digits.train_x[hvd.rank() :: 20], "y": digits.train_y[hvd.rank() :: 20], "verbose": 0}
-    net = models.keras_digits(models.start_weights(seed=hvd.rank()))  # once more, from unequal nets
+    net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))  # once more, from unequal nets
     fit(net, **settings)
     own = checkpoint.with_name(f"try{hvd.rank()}.keras")  # a file name for each rank: that shows who writes
     own.unlink(missing_ok=True)
     save(net, own)
     # Across ranks: this also waits until the file is there.
-    wrote = [rank for rank, found in enumerate(hvd.allgather_object(own.exists())) if found]
+    wrote = [rank for rank, exists in enumerate(hvd.allgather_object(own.exists())) if exists]
     expect.equal(wrote, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
     again = resume(own.with_name("try0.keras"))
     expect(again.optimizer, "The net came back without its optimizer: it cannot train on.")
@@ -228,10 +252,11 @@ def try_fit():
     return net.get_weights()[0], done - int(net.optimizer.iterations), again.get_weights()[0]
 
 
+# %%
 with check("41.3"):
-    nets, lost, resumed = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
-    expect(np.ptp(nets, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
-    away = [float(np.abs(nets[0] - models.start_weights(seed)[0]).sum()) for seed in range(few)]
+    fitted, lost, resumed = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
+    expect(np.ptp(fitted, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
+    away = [float(np.abs(fitted[0] - nets.start_weights(seed)[0]).sum()) for seed in range(few)]
     expect.equal(away.index(min(away)), 0, "the rank whose net all ranks go on with")
     expect.equal(lost, (0,) * few, "steps that the optimizer has forgotten after resume, by rank")
     expect(np.ptp(resumed, axis=0).max() < 1e-6, "Unequal nets after resume: its optimizer averages nothing")
@@ -252,29 +277,37 @@ def train():
     batch, rate = images_per_rank * hvd.size(), rate_per_rank * hvd.size()
     rows = np.ravel([data.batches(len(digits.train_x), batch, epoch, seed=0) for epoch in range(epochs)])
     dataset = tf.data.Dataset.from_tensor_slices((digits.train_x[rows], digits.train_y[rows]))
-    step = make_step(models.keras_digits(), keras.optimizers.SGD(rate))
+    step = make_step(nets.keras_digits(), keras.optimizers.SGD(rate))
     alone = [float(step(images, labels)) for images, labels in dataset.batch(batch)]
     # Across ranks: nets of their own, which begin_equal must repair; the last one goes without.
-    nets = [models.keras_digits(models.start_weights(seed=hvd.rank())) for _ in range(4)]
-    for net in nets[:3]:
+    first, second, third, unequal = (nets.keras_digits(nets.start_weights(seed=hvd.rank())) for _ in range(4))
+    for net in (first, second, third):
         begin_equal(net, keras.optimizers.SGD())
-    tape, steps = by_tape(nets[0], my_part(dataset)), len(alone) // epochs
+    tape = by_tape(first, my_part(dataset))
     # Across ranks: with verbose=2, rank 0 alone should show its progress.
-    how = {"x": my_part(dataset), "epochs": epochs, "steps_per_epoch": steps, "shuffle": False, "verbose": 0}
+    settings = {"x": my_part(dataset), "epochs": epochs, "steps_per_epoch": len(alone) // epochs}
+    settings |= {"shuffle": False, "verbose": 0}
+    plain = fit(second, **settings)
     warm_up = hvd_keras.callbacks.LearningRateWarmupCallback(initial_lr=rate, warmup_epochs=5)
-    plain, warm, late = fit(nets[1], **how), fit(nets[2], warm_up, **how), fit(nets[3], **how)
-    save(nets[1], checkpoint)
-    pairs = zip(nets[0].get_weights(), nets[1].get_weights(), strict=True)
-    return alone, tape, plain, warm, late, max(np.abs(one - other).max() for one, other in pairs)
+    warm = fit(third, warm_up, **settings)
+    late = fit(unequal, **settings)
+    save(second, checkpoint)
+    pairs = zip(first.get_weights(), second.get_weights(), strict=True)
+    return alone, tape, plain, warm, late, max(np.abs(here - there).max() for here, there in pairs)
 
 
+# %%
 alone, tape, plain, warm, late, apart = launch.run(train, ranks=ranks)[0]
 means = np.reshape(alone, (epochs, -1)).mean(axis=1)  # fit reports the mean over the steps of an epoch
-off = np.abs(np.divide(tape, alone) - 1).max(), np.abs(plain["loss"] / means - 1).max()
-print(f"{ranks} ranks, loss off one process's by at most {off[0]:.1e} (tape) and {off[1]:.1e} (fit) of it")
+tape_off = np.abs(np.divide(tape, alone) - 1).max()
+fit_off = np.abs(plain["loss"] / means - 1).max()
+print(f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e} (fit) of it")
 print("Learning rate after each epoch of the warm-up:", np.round(warm["lr"], 3))
-expect(max(*off, apart) < 1e-5, "The ranks do not compute what one process computes: which piece is wrong?")
-record.add("training", ranks_used=ranks, loss=tape[-1], difference_tape=off[0], difference_fit=off[1])
+expect(
+    max(tape_off, fit_off, apart) < 1e-5,
+    "The ranks do not compute what one process computes: which piece is wrong?",
+)
+record.add("training", ranks_used=ranks, loss=tape[-1], difference_tape=tape_off, difference_fit=fit_off)
 curves = {"one process": means, "fit": plain["loss"], "callback alone": late["loss"], "warm-up": warm["loss"]}
 plots.loss(curves, xlabel="epoch", title="The same training, a late broadcast, and a warm-up")
 

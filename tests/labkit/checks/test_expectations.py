@@ -92,3 +92,54 @@ def test_every_expectation_counts_once():
     expect.between(1, 0, 2, "")
     expect.raises(ValueError, lambda: int("a"), "")
     assert expectations.looked_at() == before + 5
+
+
+def test_a_slip_is_named_only_where_the_answer_is_wrong_and_equals_it():
+    slips = {"the sum, not the mean": 6.0, "this rank's own": 1.0}
+    expect.close(2.0, 2.0, "mean", slips=slips)
+    assert says(expect.close, 6.0, 2.0, "mean", slips=slips) == (
+        "mean: expected 2, got 6, off by 4 (200.00%). The sum, not the mean."
+    )
+    assert says(expect.close, 1.0, 2.0, "mean", slips=slips).endswith("(50.00%). This rank's own.")
+    # On one rank both slips equal what is wanted: neither can be named.
+    expect.close(2.0, 2.0, "mean", slips={"the sum": 2.0})
+    assert "sum" not in says(expect.close, 3.0, 2.0, "mean", slips={"the sum": 2.0})
+
+
+def test_slips_of_arrays_lists_and_of_equal():
+    want = np.array([1.0, 2.0])
+    assert says(expect.close, 2 * want, want, "x", slips={"twice as much": 2 * want}).endswith(
+        ". Twice as much."
+    )
+    assert says(expect.close, want[:1], want, "x", slips={"half of it is missing": want[:1]}) == (
+        "x: expected shape (2,), got (1,). Half of it is missing."
+    )
+    assert says(expect.close, [3, 4], want, "x", slips={"m[i] is lost": [3, 4]}).endswith(". m[i] is lost.")
+    assert says(expect.close, "no number", want, "x", slips={"never": want}) == (
+        "x: expected numbers, got 'no number'."
+    )
+    expect.equal([1, 1], [1, 1], "tests", slips={"only the newest": [0, 1]})
+    assert says(expect.equal, [0, 1], [1, 1], "tests", slips={"only the newest": [0, 1]}) == (
+        "tests: expected 1 at [0], got 0. Only the newest."
+    )
+    assert says(expect.equal, None, [1], "tests", slips={"never": None}).startswith("tests: got None.")
+
+
+def test_because_follows_and_so_does_the_slip_before_it():
+    text = says(expect.equal, 2, 1, "n", slips={"both ranks": 2}, because="one rank speaks")
+    assert text == "n: expected 1, got 2. Both ranks. One rank speaks."
+    assert (
+        says(expect.equal, 3, 1, "n", because="One rank speaks!") == "n: expected 1, got 3. One rank speaks!"
+    )
+
+
+def test_unchanged():
+    values = np.arange(3)
+    before = values.copy()
+    expect.unchanged(before, values, "the input")
+    values[1] = 7
+    assert says(expect.unchanged, before, values, "The input") == (
+        "The input was changed; it belongs to the caller."
+    )
+    text = says(expect.unchanged, [1], [1, 2], "The list", because="others use it")
+    assert text == "The list was changed; it belongs to the caller. Others use it."

@@ -10,7 +10,7 @@ import pytest
 from authoring import generate
 from labkit import launch, noise
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(420)]
 
 
 def definitions(stem: str) -> tuple[str, dict]:

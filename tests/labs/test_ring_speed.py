@@ -10,7 +10,7 @@ from labkit import launch
 
 from tests.labs.test_lab_speed import definitions
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(240)]
 
 RANKS = 2
 BYTES = 64 * 2**20

@@ -11,7 +11,7 @@ import pytest
 from authoring import generate
 from labkit import launch, timing, world
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
 
 STEM = "24_trees_and_halving"
 WAYS = ("tree", "doubling", "Rabenseifner", "ring")

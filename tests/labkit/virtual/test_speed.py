@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from labkit import virtual
 
+pytestmark = pytest.mark.alone
+
 
 def plain_loop(steps: int = 200_000) -> float:
     """Seconds of a step of a small loop in plain Python."""

@@ -133,7 +133,7 @@ def tensorflow():
 
     def batches():
         while True:
-            time.sleep(0.02)
+            time.sleep(0.1)  # longer than the profiler needs between steps, in which batches are made ahead
             yield np.ones((64, 300), "f")
 
     data = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec((64, 300), tf.float32))

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from labkit import virtual
 from labkit.errors import LabError, NotHere
 from support import lab13
 from support.lab13 import affinity, cases, ranks
@@ -130,13 +131,11 @@ def test_another_right_bind_passes():
 
 
 class InPlace:
-    """In place of labkit.launch: one rank, in this process."""
+    """In place of labkit.launch: one rank, in this process, where MPI is not started."""
 
     @staticmethod
     def run(function, *args, ranks, timeout, **options):
-        from mpi4py import MPI
-
-        return [function(MPI.COMM_SELF, *args, **options)]
+        return virtual.Cluster(1).run(function, *args, **options).results
 
 
 def test_wrong_gradients_are_wrong():

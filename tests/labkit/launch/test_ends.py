@@ -96,7 +96,7 @@ def test_starter_and_supervisor_of_an_mpi_job_are_killed_at_once(running, nothin
 FORKING = """
 import os, threading, time
 from labkit import launch
-from tests.labkit.endless_job import endless
+from tests.labkit.launch.endless_job import endless
 
 def fork():
     time.sleep(2)

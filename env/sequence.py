@@ -64,6 +64,7 @@ class Setup:
         python = self._look(step)
         step.done(f"{python}, {build.compiler()}")
 
+        STAMP.unlink(missing_ok=True)  # from here on the environment changes
         step = self.step("venv")
         environment.create(step, python, VENV)
         step.done(str(VENV.relative_to(environment.ROOT)))
@@ -168,7 +169,6 @@ def main(arguments: list[str]) -> int:
             if stamp:
                 print(f"already set up ({stamp['mpi']}; Horovod {build.VERSION})")
             else:
-                STAMP.unlink(missing_ok=True)
                 result = setup.run() | {"key": key}
                 STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
                 print(f"ready in {result['seconds']:.0f} s")

@@ -15,9 +15,9 @@ from env.install.steps import StepFailed
 SUPPORTED = ((3, 11), (3, 12), (3, 13), (3, 10))
 NAMES = tuple(f"python{major}.{minor}" for major, minor in SUPPORTED)
 NEWEST = max(SUPPORTED)
-ASK = (
-    "import sys, sysconfig; print(sys.implementation.name, sys.version_info[0], sys.version_info[1], "
-    "sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
+ASK = (  # in words that every Python understands
+    "import platform, sys, sysconfig; print(' '.join([platform.python_implementation().lower(), "
+    "'%d %d' % sys.version_info[:2], str(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)]))"
 )
 INSTALL = (
     "Install Python 3.10, 3.11, 3.12 or 3.13 (Debian 12 and 13: `sudo apt-get install python3 python3-venv "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
 import subprocess
@@ -99,11 +98,9 @@ def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
     assert "Install Python" in failure.value.cure
 
 
-def test_the_set_up_ends_with_a_sentence(tmp_path):
+def test_the_set_up_ends_with_a_sentence(tmp_path, set_up):
     path = interpreter(tmp_path, "python3.14", "echo cpython 3 14 0")
-    env = dict(os.environ, PYTHON=path)
-    command = [sys.executable, str(SETUP)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = set_up(PYTHON=path)
     assert done.returncode == 1
     assert f"PYTHON={path} is Python 3.14" in done.stderr
     assert "cure: Python 3.14 waits for TensorFlow 2.22" in done.stderr

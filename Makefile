@@ -106,7 +106,7 @@ tabletop-slow: setup ## hold a node's link to less: make tabletop-slow NODE=2 BA
 	@$(TABLETOP) slow --node "$(NODE)" --bandwidth "$(BANDWIDTH)" $(TABLE)
 
 # Two tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
-TWO_AT_A_TIME := -n 2 --dist loadgroup
+TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
 	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not alone" || status=$$?; \

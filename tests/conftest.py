@@ -22,6 +22,8 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 
 TALLY = pytest.StashKey[dict[str, list[int]]]()
 LEFT = pytest.StashKey[list[str]]()
+# They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
+TABLETOP = ("test_tabletop.py", "test_jobs.py", "test_site_doctor.py")
 
 
 @pytest.fixture(autouse=True)
@@ -58,21 +60,32 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """The tests that take longest come first, so that two workers end at about the same time."""
-    for item in items:
-        if item.get_closest_marker("tabletop"):
-            # They look at the machine's mounts and interfaces, so only one of them may run at a time.
-            item.add_marker(pytest.mark.xdist_group("tabletop"))
     items.sort(key=_turn)
 
 
 def _turn(item) -> int:
-    for turn, mark in enumerate(("tabletop", "slow")):
-        if item.get_closest_marker(mark):
-            return turn
-    return 2
+    if item.path.name in TABLETOP:
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With two workers: which tests stay together, one after the other."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            name = file.rpartition("/")[2]
+            if name in TABLETOP:
+                return "tabletop"
+            # Each run of a lab for itself; the tests of other files share what their file sets up.
+            return nodeid if name == "test_labs.py" else file
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture

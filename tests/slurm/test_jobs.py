@@ -25,7 +25,7 @@ SCRIPTS = sorted((ROOT / "slurm").glob("[0-9][0-9]_*.sbatch"))
 SCRIPT = f"slurm/{ends_badly.STEM}.sbatch"
 SLEEPS = ends_badly.line("time.sleep(600)")
 SECONDS = 400  # to end a job that hangs; no speed is asserted
-pytestmark = [pytest.mark.slow, pytest.mark.tabletop, pytest.mark.timeout(SECONDS + 60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
 
 

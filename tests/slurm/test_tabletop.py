@@ -20,7 +20,7 @@ from slurm.tabletop import holder, measure
 from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
 from tests.slurm.traces import Traces, machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.tabletop]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

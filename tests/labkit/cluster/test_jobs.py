@@ -21,7 +21,7 @@ from slurm import tabletop
 from tests.labkit.cluster import job_lab
 from tests.labkit.cluster.job_lab import STEM
 
-pytestmark = [pytest.mark.slow, pytest.mark.tabletop]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@
 # Needs: cpu · Ranks: 1 · Minutes: 10 · Before: -
 
 # %%
-from labkit import check, expect, lab, predict, timing
+from labkit import check, expect, hint, lab, predict, timing
 
 lab.start("66_my_topic")
 

@@ -136,9 +136,12 @@ class Jupyter:
     def __init__(self, root):
         from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
         from jupytext.async_contentsmanager import build_async_jupytext_contents_manager_class as build_class
+        from nbformat.sign import MemorySignatureStore, NotebookNotary
 
         shutil.copy(labkit.__file__.split("/labs/")[0] + "/pyproject.toml", root)
-        self.manager = build_class(AsyncLargeFileManager)(root_dir=str(root))
+        # Signatures are kept in memory, not in a database of the user's that stays open.
+        notary = NotebookNotary(store_factory=MemorySignatureStore, secret=b"a test")
+        self.manager = build_class(AsyncLargeFileManager)(root_dir=str(root), notary=notary)
 
     def open_and_save(self, edit=lambda cells: None) -> list[dict]:
         """Open the notebook, let `edit` change its cells, save it; returns the cells that were opened."""

@@ -279,8 +279,8 @@ def test_a_failure_on_any_rank_ends_the_whole_job(tiny):
         '    expect(world.rank() != 1, "Rank 1 has it wrong.")\n'
         "MPI.COMM_WORLD.Barrier()\n"
     )
-    command = "from labkit import runlab; import subprocess, sys; sys.exit(subprocess.call(" \
-        "[*runlab.launcher(3), sys.executable, 'failing.py']))"  # fmt: skip
+    command = "from labkit import launch; import subprocess, sys; sys.exit(subprocess.call(" \
+        "[launch.mpiexec(), '-n', '3', sys.executable, 'failing.py']))"  # fmt: skip
     ended = tiny.python("-c", command, timeout=60)
     assert ended.returncode != 0
     assert "[1] ✗ 90.1  Rank 1 has it wrong." in ended.stderr

@@ -1,7 +1,7 @@
 """Wrong answers: the mistakes learners really make, each with a phrase that its rejection must contain.
 
-tests/wrong_answers/NN_name.py holds `SMALL` (parameters of the tests' runs) and `WRONG`, a list of Wrong, at
-least three for each exercise. tests/wrong_answers/runner.py tries them.
+NN_name.py holds `SMALL` (parameters of the tests' runs) and `WRONG`, a list of Wrong, at least three for each
+exercise; runner.py tries them. WRONG stands under `# fmt: off`: head, edit, phrase, in as few lines as hold them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wrong answers: the mistakes learners really make, each with a phrase that its rejection must contain.
 
 NN_name.py holds `SMALL` (parameters of the tests' runs) and `WRONG`, a list of Wrong, at least three for each
-exercise; runner.py tries them. WRONG stands under `# fmt: off`: head, edit and phrase, in as few lines as hold
-them.
+exercise; runner.py tries them. WRONG stands under `# fmt: off`: head, edit and phrase, in as few lines as
+hold them.
 """
 
 from __future__ import annotations

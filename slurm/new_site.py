@@ -17,7 +17,7 @@ from typing import NamedTuple, TextIO
 
 from labkit import doctor, paths
 from labkit.cluster import sites, slurm
-from labkit.errors import LabError, NotHere
+from labkit.errors import LabError, NotHere, exit_status
 
 Answers = dict[str, str]
 
@@ -323,14 +323,12 @@ QUESTIONS = (
 
 def main() -> int:
     """`make site`. 0: the file is written; 1: it is not, and why; 130: Ctrl-C."""
-    try:
+
+    def write() -> int:
         run()
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        return 0
+
+    return exit_status(write)
 
 
 if __name__ == "__main__":

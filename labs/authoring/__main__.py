@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from labkit import labfile
-from labkit.errors import LabError
+from labkit.errors import exit_status
 
 from authoring import generate, learner, skeleton, tour
 
@@ -18,16 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb_and_options[:1] == ["tour"]:
         return tour.main(verb_and_options[1:])
     options = _parser().parse_args(verb_and_options)
-    try:
-        return options.call(options)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_status(lambda: options.call(options))
 
 
 def _parser() -> argparse.ArgumentParser:

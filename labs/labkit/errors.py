@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 
 class LabError(Exception):
     """A message for the person at the keyboard. Notebooks and scripts print the message alone."""
@@ -28,3 +31,20 @@ class RankFailed(LabError):
 
 class NotHere(LabError):
     """Something this machine lacks; the message says what would bring it."""
+
+
+def exit_status(call: Callable[[], int | None]) -> int:
+    """Run a command of the command line; the status with which the process ends.
+
+    A LabError, or a file that cannot be read or written, becomes its sentence and status 1; Ctrl-C is 130.
+    """
+    try:
+        return call() or 0
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

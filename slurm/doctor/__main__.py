@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labkit import doctor, paths
 from labkit.cluster import sites, slurm
-from labkit.errors import LabError
+from labkit.errors import LabError, exit_status
 
 from slurm.doctor import login, trial, verdict
 from slurm.doctor.findings import OK, WRONG, Finding, show, some
@@ -27,13 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--patience", type=float, default=120.0, help="seconds it may wait in the queue (120)"
     )
     options = parser.parse_args(arguments)
-    try:
-        return examine(options.site, options.nodes, options.patience)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_status(lambda: examine(options.site, options.nodes, options.patience))
 
 
 def examine(site: str, nodes: int | None, patience: float) -> int:

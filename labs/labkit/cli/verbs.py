@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from labkit import paths
 from labkit.cli import doctor, jobs, run, trace
-from labkit.errors import LabError
+from labkit.errors import exit_status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
     options = _parser().parse_args(arguments)
-    try:
-        return options.call(options)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_status(lambda: options.call(options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -152,7 +152,7 @@ def _with_reason(text: str, named: str, because: str) -> str:
     """The text, then the mistake that it was and the reason, each as a sentence."""
     for sentence in (named, because):
         if sentence:
-            is_word = sentence.split()[0].strip(",;:").isalpha()  # code keeps its letters
+            is_word = sentence.split()[0].strip(",;:.?!").isalpha()  # code keeps its letters
             begin = sentence[0].upper() if is_word else sentence[0]
             text += f" {begin}{sentence[1:]}" + ("" if sentence[-1] in ".!?" else ".")
     return text

@@ -141,5 +141,6 @@ def test_unchanged():
     assert says(expect.unchanged, before, values, "The input") == (
         "The input was changed; it belongs to the caller."
     )
+    assert says(expect.equal, 1, 2, "n", slips={"swapped?": 1}) == "n: expected 2, got 1. Swapped?"
     text = says(expect.unchanged, [1], [1, 2], "The list", because="others use it")
     assert text == "The list was changed; it belongs to the caller. Others use it."

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from labkit import launch
 from labkit.errors import RankFailed
+from labkit.launch import plans
 
 from tests.labs.wrong_answers import warm
 
@@ -19,11 +20,12 @@ pytestmark = pytest.mark.slow  # the server imports what pytest has imported by 
 
 
 def test_the_end_of_the_block_ends_the_servers():
-    plan, before = launch.plan, servers()
+    plan = plans.plan
+    before = servers()
     with warm.ranks():
         assert launch.run(os.getpid, ranks=2, echo=False)
         assert servers() - before
-    assert launch.plan is plan
+    assert plans.plan is plan
     gone(lambda: servers() - before)
 
 
@@ -71,7 +73,7 @@ def test_they_are_real_ranks_with_the_variables_of_their_run(warm_ranks):
         assert numbers == ([0, 1, 2],) * 3
         assert len(set(drawn)) == len(set(processes)) == 3
         assert variables == (mine,) * 3
-        assert all("warm_server.py" in one for one in started_by)
+        assert all("warm/server.py" in one for one in started_by)
 
 
 def test_gloos_ranks_are_warm_too(warm_ranks):
@@ -79,7 +81,7 @@ def test_gloos_ranks_are_warm_too(warm_ranks):
         return os.environ["RANK"], psutil.Process().parent().parent().cmdline()[1].rpartition("/")[2]
 
     got = launch.run(numbers, ranks=2, controller="torch", echo=False)
-    assert got == [("0", "warm_server.py"), ("1", "warm_server.py")]
+    assert got == [("0", "warm/server.py"), ("1", "warm/server.py")]
 
 
 def test_nothing_of_a_run_is_left_in_the_next(warm_ranks):
@@ -117,7 +119,7 @@ def test_bad_ends_are_named_as_ever_and_nothing_is_left(warm_ranks, how, says):
 def servers() -> set[int]:
     """The process numbers of the servers and of all their forks."""
     return {
-        one.pid for one in psutil.process_iter(["cmdline"]) if "warm_server.py" in str(one.info["cmdline"])
+        one.pid for one in psutil.process_iter(["cmdline"]) if "warm/server.py" in str(one.info["cmdline"])
     }
 
 

@@ -38,7 +38,14 @@ def test_is_told_to_end(server):
 def bring_conftest(checkout) -> None:
     """Give a small checkout the settings and fixtures of this one's tests."""
     real = labkit.__file__.split("/labs/labkit/")[0]
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/checkout.py", "tests/left_behind.py"):
+    helpers = (
+        "tests/conftest.py",
+        "tests/checkout.py",
+        "tests/left_behind.py",
+        "tests/authoring/tiny_lab.py",
+    )
+    for name in ("pyproject.toml", *helpers):
+        (checkout.root / name).parent.mkdir(exist_ok=True)
         shutil.copy(f"{real}/{name}", checkout.root / name)
 
 

@@ -16,7 +16,7 @@ from labkit.launch import plans
 
 from tests.labs.wrong_answers import warm
 
-# The server imports what pytest has imported by now, TensorFlow included. Alone, as it looks for any rank at all.
+# The server imports what pytest has imported by now, TensorFlow included. Alone, as it looks for any rank.
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 

@@ -97,7 +97,8 @@ def _partition(env: Mapping[str, str], partitions: Sequence[slurm.Partition]) ->
             yield Finding(WRONG, f"There is no partition {name!r} here. sinfo knows {', '.join(known)}.")
     fitting = chosen(env, partitions)
     for partition in fitting:
-        nodes, gpus = some([partition.nodes], "node"), some([partition.gpus], "GPU")
+        nodes = some([partition.nodes], "node")
+        gpus = some([partition.gpus], "GPU")
         yield Finding(OK, f"Partition {partition.name}: {nodes}, {gpus} in a node.")
     if not fitting and not _asked_for(env):
         yield Finding(

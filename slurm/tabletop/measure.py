@@ -22,7 +22,8 @@ WITH_SITE = ["bash", "-c", f'source {shlex.quote(SITE)} && exec "$@"', "bash"]
 
 def tcp(table: Tabletop, rate: float, source: int, target: int, seconds: float = 1.5) -> float:
     """Goodput [mbit/s] of one TCP connection from node `source` to node `target`. Raises LabError."""
-    total, port = int(rate / 8 * seconds), 40000 + source
+    total = int(rate / 8 * seconds)
+    port = 40000 + source
     env = os.environ | table.env
     command = [str(table.state / "bin" / "tabletop-node"), str(target), sys.executable, LINK]
     with subprocess.Popen(

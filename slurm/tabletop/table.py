@@ -22,7 +22,8 @@ class Tabletop:
     """A cluster that runs. As a context manager it is taken down at the end."""
 
     def __init__(self, name: str, state: Path):
-        self.name, self.state = name, state
+        self.name = name
+        self.state = state
         self.settings = asked.Settings.from_shell((state / "settings").read_text(encoding="utf-8"))
 
     def __enter__(self) -> Tabletop:

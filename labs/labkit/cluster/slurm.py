@@ -71,7 +71,8 @@ class Client:
     """Slurm's commands in a folder (None: in the PATH), called in an environment (None: this process's)."""
 
     def __init__(self, folder: Path | None = None, env: Mapping[str, str] | None = None):
-        self.folder, self.env = folder, env
+        self.folder = folder
+        self.env = env
 
     def call(self, command: str, *arguments: str, limit: float | None = None) -> str:
         """What the command printed. Raises Failed when it did not succeed within `limit` seconds."""

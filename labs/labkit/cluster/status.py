@@ -180,7 +180,8 @@ def _exit(text: str) -> int | None:
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match:
         return None
-    status, signal = int(match[1]), int(match[2])
+    status = int(match[1])
+    signal = int(match[2])
     return 128 + signal if status == 0 and signal else status
 
 

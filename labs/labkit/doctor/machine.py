@@ -33,7 +33,8 @@ def start(names: tuple[str, ...] = PROBES) -> dict:
 
 def collect(started: dict, limit: float = 60.0) -> tuple[dict, dict[str, str]]:
     """(findings by key, reason by probe that failed). Waits `limit` seconds at most, for all together."""
-    findings, reasons = {}, {}
+    findings = {}
+    reasons = {}
     deadline = time.monotonic() + limit
     try:
         for name, (process, out, err) in started.items():
@@ -56,7 +57,8 @@ def _start(name: str):
     # No launcher's variables: an MPI_Init in there must not join the job that the doctor itself runs in.
     env = {**noise.SETTINGS, **world.clean_env()}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
-    out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+    out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the probe
+    err = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
     command = [sys.executable, "-m", "labkit.doctor.probe", name]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True

@@ -110,7 +110,8 @@ def _mpi_banner() -> tuple[str, str]:
             library = ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
         except OSError:
             continue
-        text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+        text = ctypes.create_string_buffer(8192)
+        length = ctypes.c_int()
         library.MPI_Get_library_version(text, ctypes.byref(length))
         return text.value.decode(errors="replace"), loaded_mpi()[0]
     raise ImportError("no mpi4py, and the dynamic linker finds no libmpi")

@@ -36,10 +36,12 @@ def crossover(
     ranks = sorted({p for _, p in best})
     figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
     axes.set(xscale="log", yscale="log")
-    across, up = _edges(sizes), _edges(ranks)
+    across = _edges(sizes)
+    up = _edges(ranks)
     fontsize = 11 if len(sizes) <= 16 and len(ranks) <= 14 else 8 if len(sizes) <= 26 else 6
     for (size, p), winner in best.items():
-        column, row = sizes.index(size), ranks.index(p)
+        column = sizes.index(size)
+        row = ranks.index(p)
         corners = across[column], up[row], across[column + 1], up[row + 1]
         _field(axes, corners, colors[winner], letters[winner], fontsize)
     axes.set_xlim(across[0], across[-1])

@@ -91,7 +91,8 @@ def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time an
     models = models_of(model)
     sizes = sizes_of(table)
     for index, (label, times) in enumerate(curves_of(table, least=0).items()):
-        microseconds, rates = {}, {}
+        microseconds = {}
+        rates = {}
         for n, time in times.items():
             if n > 0:
                 median, q1, q3 = quartiles(time)

@@ -153,7 +153,8 @@ def _draw_arrow(axes, arrow: Arrow, places: np.ndarray, aside: float, look: dict
     """aside: how far to the right, seen in the message's direction."""
     from matplotlib.patches import FancyArrowPatch
 
-    start, end = places[arrow.source], places[arrow.destination]
+    start = places[arrow.source]
+    end = places[arrow.destination]
     along = (end - start) / np.hypot(*(end - start))
     right = np.array([along[1], -along[0]])
     clear = 1.2 * RADIUS * along

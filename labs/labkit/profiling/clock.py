@@ -42,7 +42,8 @@ def offset(group) -> tuple[float, float]:
 
 
 def _ask(group, rank: int) -> tuple[float, float]:
-    shortest, ahead = float("inf"), 0.0
+    shortest = float("inf")
+    ahead = 0.0
     answer = np.zeros(1)
     go_on = np.ones(1)
     start = perf_counter()

@@ -46,7 +46,8 @@ class span:
     __slots__ = ("kind", "name", "begin", "thread")
 
     def __init__(self, kind: str, name: str = ""):
-        self.kind, self.name = kind, name
+        self.kind = kind
+        self.name = name
 
     def __enter__(self) -> span:
         self.thread = threading.get_native_id()
@@ -96,7 +97,8 @@ class Spans:
     def stop(self, begin: float, end: float) -> list[Span]:
         """The spans of the step that ran from begin to end; those still open end now."""
         global _log
-        log, _log = _log or [], None
+        log = _log or []
+        _log = None
         still_open = list(_open.values())  # other threads go on meanwhile
         for each in still_open:
             since = getattr(each, "begin", None)  # not set for an instant on another thread

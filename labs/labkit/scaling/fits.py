@@ -113,14 +113,16 @@ def fit_amdahl(ranks, times=None) -> AmdahlFit:
     samples = [samples_of(value) for value in table.values()]
     medians = np.array([np.median(part) for part in samples])
     serial, alone = _serial_share(ranks, medians)
-    low, high = serial, serial
+    low = serial
+    high = serial
     if min(len(part) for part in samples) > 1:
         low, high = _bootstrap(ranks, samples)
     elif len(ranks) == 2:
         low, high = 0.0, 1.0  # two single times fit any line; they cannot say how well
     if len(ranks) > 2:
         margin = _jackknife(ranks, medians)
-        low, high = min(low, serial - margin), max(high, serial + margin)
+        low = min(low, serial - margin)
+        high = max(high, serial + margin)
     return AmdahlFit(serial, max(0.0, min(low, serial)), min(1.0, max(high, serial)), alone)
 
 

@@ -135,7 +135,8 @@ def osu(tool: str, ranks: int, *options: str, timeout: float = 300) -> str:
     """
     if world.launcher():
         return f"{tool}: this job's ranks are taken; start it by itself, as in `srun -n {ranks} {tool}`."
-    program, launcher = shutil.which(tool), shutil.which("mpiexec")
+    program = shutil.which(tool)
+    launcher = shutil.which("mpiexec")
     if not (program and launcher):
         missing = "mpiexec" if program else tool
         return f"{missing} is not in the PATH, so there is no {tool} to compare with."

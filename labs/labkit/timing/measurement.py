@@ -89,7 +89,8 @@ class Measurement(_Spread):
 
     def __str__(self) -> str:
         unit, factor = time_unit(self.median)
-        low, high = digits(self.q1 * factor), digits(self.q3 * factor)
+        low = digits(self.q1 * factor)
+        high = digits(self.q3 * factor)
         return self._quoted(
             f"{human(self.median)} (middle half {low} to {high} {unit}, {_runs(len(self.samples))})"
         )
@@ -110,7 +111,9 @@ class Ratio(_Spread):
         return self.a.samples / self.b.samples
 
     def __str__(self) -> str:
-        low, high, pairs = digits(self.q1), digits(self.q3), len(self.samples)
+        low = digits(self.q1)
+        high = digits(self.q3)
+        pairs = len(self.samples)
         return self._quoted(f"{digits(self.median)} times (middle half {low} to {high}, {pairs} pairs)")
 
     def _doubt(self) -> str:
@@ -138,7 +141,8 @@ def _drift(samples: np.ndarray) -> float:
     third = len(samples) // 3
     if third < 3:
         return 0.0
-    first, last = samples[:third], samples[-third:]
+    first = samples[:third]
+    last = samples[-third:]
     slower = float(np.mean(last[:, None] > first[None, :]))  # share of all pairs, as Mann and Whitney count
     if 0.05 < slower < 0.95:
         return 0.0

@@ -135,7 +135,8 @@ def train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Train
     """Three steps of each on equal nets, with batches of so many of these images; the last one counted."""
     random = torch.Generator().manual_seed(images)
     pixels, labels = small_images(images, random)
-    slow_net, quick_net = small_net(), small_net()
+    slow_net = small_net()
+    quick_net = small_net()
     slow = torch.optim.SGD(slow_net.parameters(), lr=0.5)
     quick = torch.optim.SGD(quick_net.parameters(), lr=0.5)
     ready = prepare(pixels.clone())

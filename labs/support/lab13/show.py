@@ -20,7 +20,8 @@ def heat_map(cells, *, cores: int, title="Threads × processes", unit="images/s"
     best = np.nanmax(table)
     size = 11 if len(columns) <= 4 else 7.5
     for (processes, threads), (median, q1, q3) in cells.items():
-        x, y = columns.index(threads), rows.index(processes)
+        x = columns.index(threads)
+        y = rows.index(processes)
         mark = " (best)" if median == best else ""
         text = f"{_short(median)}{mark}\n{_short(q1)} to {_short(q3)}"
         ink = "black" if median > best / 2 else "white"

@@ -46,7 +46,8 @@ class TrialStep:
         pooled = sums.get("pool", 0)
         last = self.layers.activations.iloc[-1]
         others = self.layers.activations.sum() - relu - pooled - last
-        value, image = self.value, self.image
+        value = self.value
+        image = self.image
         right = value * (image + relu + pooled + last) + 8 * pooled  # of one image
         pooling = "pooling keeps its outputs and, 8 bytes each whatever `value` is, the places of its maxima"
         more_or_less = {  # pooling first: in these nets it has as many outputs as an image has numbers
@@ -107,7 +108,8 @@ class MixedStep:
 
 def steps_beside_float32(step: Callable, device, steps: int = 40, rate: float = 0.003) -> Iterator[MixedStep]:
     """Small steps of SGD on 64 of the digits' images: `step`, and a plain float32 step on an equal net."""
-    net, twin = nets.torch_digits().to(device), nets.torch_digits().to(device)
+    net = nets.torch_digits().to(device)
+    twin = nets.torch_digits().to(device)
     start = _flat(net)
     outputs: list[torch.Tensor] = []
     linear = net[::2]
@@ -120,7 +122,8 @@ def steps_beside_float32(step: Callable, device, steps: int = 40, rate: float = 
         loss = step(net, optimizer, images, labels)
         float32_loss = plain_step(twin, twins, images, labels)
         exact = functional.cross_entropy(outputs[-1].float(), labels).item() if outputs else float("nan")
-        way, right = _flat(net) - start, _flat(twin) - start
+        way = _flat(net) - start
+        right = _flat(twin) - start
         yield MixedStep(
             number,
             loss,
@@ -150,7 +153,8 @@ class DeepTrial:
     """
 
     def __init__(self, forward: Callable, pairs: int, segments: int):
-        self.net, self._twin = deep(pairs), deep(pairs)
+        self.net = deep(pairs)
+        self._twin = deep(pairs)
         self.segments = segments
         self._x = torch.randn(512, 64)
         self._labels = torch.arange(512) % 10

@@ -33,7 +33,8 @@ def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:
     steps: dict[str, Callable] = {}
     products: dict[str, Callable] = {}
     if device.type == "cuda":
-        images, matrix = GPU_TIMES * images, 16 * matrix
+        images = GPU_TIMES * images
+        matrix = 16 * matrix
     for kind in (torch.float32, torch.bfloat16, torch.float16):
         name = str(kind)[6:]
         square = torch.rand(matrix, matrix, device=device).to(kind)
@@ -70,7 +71,8 @@ def trade(checkpointed, largest_batch, pairs: int, rows: int, budget: int, runs:
     at_least(1, pairs=pairs)
     at_least(2, rows=rows)  # the edge is predicted from half of them and all
     if str(device).startswith("cuda"):
-        rows, budget = GPU_TIMES * rows, GPU_TIMES * budget
+        rows = GPU_TIMES * rows
+        budget = GPU_TIMES * budget
     cuts = [cut for cut in CUTS if cut <= pairs]
     ways = {0: _whole} | {cut: partial(checkpointed, segments=cut) for cut in cuts}
     steps = {cut: partial(deep_step(pairs, forward, rows, device), rows) for cut, forward in ways.items()}
@@ -95,7 +97,8 @@ def trade(checkpointed, largest_batch, pairs: int, rows: int, budget: int, runs:
 
 
 def _edge(ways: dict, largest_batch, pairs: int, rows: int, nbytes: int, device) -> tuple[dict, dict]:
-    predicted, tried = {}, {}
+    predicted = {}
+    tried = {}
     for way, forward in ways.items():
         step = deep_step(pairs, forward, 12 * rows, device)
         step(rows)  # libraries take their working space

@@ -123,7 +123,8 @@ def budget(nbytes: int, device: str = "cpu"):
 
 def largest(step: Callable[[int], object], nbytes: int, most: int, device: str = "cpu") -> int:
     """The largest batch up to `most` for which step(batch) stays within `nbytes`, found by trying."""
-    low, high = 0, most + 1  # `low` fits, `high` does not
+    low = 0
+    high = most + 1  # `low` fits, `high` does not
     while high - low > 1:
         middle = (low + high) // 2
         try:

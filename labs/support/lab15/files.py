@@ -114,7 +114,8 @@ def _write_hdf5(folder: Path, jpegs: list[bytes], labels) -> Path:
 
     with h5py.File(folder / "images.h5", "w") as file:
         file["jpegs"] = np.frombuffer(b"".join(jpegs), np.uint8)
-        file["ends"], file["labels"] = np.cumsum([len(jpeg) for jpeg in jpegs]), labels
+        file["ends"] = np.cumsum([len(jpeg) for jpeg in jpegs])
+        file["labels"] = labels
     return folder / "images.h5"
 
 
@@ -156,7 +157,9 @@ def from_hdf5(stored: Stored, order: Iterable[int]) -> Iterator[tuple[bytes, int
     import h5py
 
     with h5py.File(stored.hdf5) as file:
-        ends, labels, jpegs = file["ends"][:], file["labels"][:], file["jpegs"]
+        ends = file["ends"][:]
+        labels = file["labels"][:]
+        jpegs = file["jpegs"]
         for number in order:
             yield jpegs[ends[number - 1] if number else 0 : ends[number]].tobytes(), int(labels[number])
 

@@ -58,7 +58,8 @@ def trainer(device: str, width: int) -> Callable:
     def step(images, labels) -> float:
         with profiling.span("compute", "train"):
             sgd.zero_grad()
-            images, labels = torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
+            images = torch.from_numpy(images).to(device)
+            labels = torch.from_numpy(labels).to(device)
             loss = torch.nn.functional.cross_entropy(net(images), labels)
             loss.backward()
             sgd.step()

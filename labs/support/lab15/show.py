@@ -173,7 +173,8 @@ def lanes(runs: dict, share) -> dict:
                 rows[""] = []  # a gap, and both ways have the same colours
             middle = profile.middle[0]
             rank = profile.ranks[0]
-            begin, busy = rank.steps[middle][0], rank.busy(middle)
+            begin = rank.steps[middle][0]
+            busy = rank.busy(middle)
             for kind, verb in (("compute", "computes"), ("input", "reads")):
                 spans = [(max(0.0, start - begin), end - begin) for start, end in busy[kind]]
                 rows[f"{way}: {verb}"] = spans

@@ -37,7 +37,10 @@ class Storage:
             raise LabError(
                 f"A storage has more than 0 bytes/s, and an open takes 0 s or more; asked for: {asked}."
             )
-        self.bandwidth, self.latency, self.shared, self.pipe = bandwidth, latency, shared, pipe
+        self.bandwidth = bandwidth
+        self.latency = latency
+        self.shared = shared
+        self.pipe = pipe
         self.opens = self.nbytes = 0
         self._free = self._overslept = 0.0
 
@@ -79,7 +82,8 @@ class _Held(io.RawIOBase):
     """A file that is read at the storage's speed."""
 
     def __init__(self, file, storage: Storage):
-        self._file, self._storage = file, storage
+        self._file = file
+        self._storage = storage
 
     def readable(self) -> bool:
         return True

@@ -185,7 +185,8 @@ def balanced(comm, step, training: list, communication) -> np.ndarray:
         batch = [part[np.arange(images) % len(part)] for part in training]
         both = {"step": partial(step, *batch), "sum": communication}
         times = timing.in_turns(both, repeat=10, comm=comm)
-        step_seconds, sum_seconds = times["step"].samples.min(), times["sum"].samples.min()
+        step_seconds = times["step"].samples.min()
+        sum_seconds = times["sum"].samples.min()
         before = images
         images = int(np.clip(images * 1.5 * sum_seconds / step_seconds, 16, 16384))
         images = comm.bcast(images)  # as many on all ranks

@@ -38,7 +38,8 @@ class Alone(NamedTuple):
     def slips(self, rank: int) -> dict[str, list[np.ndarray]]:
         """What is wrong -> the gradient that it gives to update on this rank."""
         p = len(self.own)
-        own, mean = self.own[rank], self.gradient
+        own = self.own[rank]
+        mean = self.gradient
         per_image = [part / self.images for part in mean]
         return {
             "this is the rank's own gradient; an update needs the norm of the mean, so average first": own,

@@ -136,7 +136,8 @@ class Lamb:
         return self.ratio(w, g, direction) * direction
 
     def ratio(self, w, g, direction):
-        size, length = norm(w), norm(direction)
+        size = norm(w)
+        length = norm(direction)
         return size / length if size and length else 1.0
 
     def kept(self, m, v, corrected_m, corrected_v):

@@ -38,7 +38,8 @@ class Schedule(NamedTuple):
 
     def steps(self) -> list[int]:
         """Steps to ask for: in the warm-up, at its end, later, and the last."""
-        first, total = self.first, self.total
+        first = self.first
+        total = self.total
         return sorted({0, 1, first // 2, abs(first - 1), first, (2 * first + total) // 3, total - 1})
 
     def rate(self, step: int) -> float:
@@ -48,9 +49,12 @@ class Schedule(NamedTuple):
     def slips(self, step: int) -> dict[str, float]:
         """What is wrong -> the rate that it makes of this step."""
         batch, base, power, warm_up, epochs, images, base_batch = self
-        first, total, peak = self.first, self.total, self.peak
+        first = self.first
+        total = self.total
+        peak = self.peak
         per_epoch = images // batch
-        default, rounded_up = 1536 // batch, -(-images // batch)
+        default = 1536 // batch
+        rounded_up = -(-images // batch)
         whole_ratio = max(1, batch // base_batch)
         epoch_begun = step - step % per_epoch
         without_brackets = epochs * images // batch

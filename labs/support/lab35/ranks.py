@@ -17,7 +17,8 @@ def exchange_times(comm, half: Callable, average: Callable, ways: Mapping, n: in
     """
     alone = comm.Split(comm.rank)
     vector = np.random.default_rng(comm.rank).standard_normal(n, np.float32)
-    total, error = np.empty_like(vector), np.zeros_like(vector)
+    total = np.empty_like(vector)
+    error = np.zeros_like(vector)
     groups = (comm, alone)
     calls = {
         "float32": [partial(group.Allreduce, vector, total) for group in groups],

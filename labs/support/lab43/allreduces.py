@@ -64,7 +64,8 @@ def run(way: str, nodes: int, g: int, nbytes: float, machine=None, copy: float =
 def leaving(way: str, nodes: int, g: int) -> tuple[float, float, int]:
     """(vectors, messages, rounds): what leaves the busiest node in a virtual run, and its rounds."""
     done = run(way, nodes, g, 1.0)
-    messages, vectors = np.zeros(nodes), np.zeros(nodes)
+    messages = np.zeros(nodes)
+    vectors = np.zeros(nodes)
     for (source, _), (count, nbytes) in done.node_links.items():
         messages[source] += count
         vectors[source] += nbytes

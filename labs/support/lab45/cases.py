@@ -86,7 +86,8 @@ def pairs() -> Iterator[Pair]:
 
 def adasum_of_two(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Adasum of two gradients, float64 (Maleki et al. 2020, "Adaptive Summation"; adasum.h)."""
-    a, b = a.astype(np.float64), b.astype(np.float64)
+    a = a.astype(np.float64)
+    b = b.astype(np.float64)
     dot = a @ b
     of_a = 1 - dot / (2 * (a @ a)) if a.any() else 1
     of_b = 1 - dot / (2 * (b @ b)) if b.any() else 1

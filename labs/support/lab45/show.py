@@ -14,7 +14,8 @@ def between_nodes(lab: str) -> tuple:
     """
     frame, whose = cluster.records_or_reference(lab, "exchange")
     if not (frame["nodes"] > 1).any():
-        frame, whose = record.reference(lab, "exchange"), "the kit's reference"
+        frame = record.reference(lab, "exchange")
+        whose = "the kit's reference"
     frame = frame[(frame["nodes"] > 1) & (frame["way"] != PACKED)]
     table = frame.pivot_table(index="nodes", columns="way", values=["float32_vectors", "seconds"])
     shares = [table[name].div(table[name]["float32"], axis=0) for name in ("float32_vectors", "seconds")]

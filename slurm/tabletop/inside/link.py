@@ -21,7 +21,8 @@ def take(port: int, total: int) -> float:
             while piece := link.recv(1 << 20):
                 got += len(piece)
                 if not begin and got >= WARM * total:
-                    begin, before = time.perf_counter(), got
+                    begin = time.perf_counter()
+                    before = got
             return (got - before) * 8 / (time.perf_counter() - begin) / 1e6
 
 
@@ -39,7 +40,8 @@ def exchange(total: int) -> float | None:
 
     world = MPI.COMM_WORLD
     for size in (int(WARM * total), total):
-        out, back = bytearray(size), bytearray(size)
+        out = bytearray(size)
+        back = bytearray(size)
         world.Barrier()
         begin = time.perf_counter()
         world.Sendrecv(out, 1 - world.rank, 0, back, 1 - world.rank, 0)

@@ -1,4 +1,4 @@
-"""labkit.tour: labs that run, fail, hang or cannot run here; the report; what is left when it is stopped."""
+"""The tour: labs that run, fail, hang or cannot run here; the report; what is left when it is stopped."""
 
 import json
 import os

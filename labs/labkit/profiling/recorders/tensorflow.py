@@ -31,7 +31,8 @@ class TensorFlow:
             from tensorflow.tsl.profiler.protobuf import xplane_pb2
         except ImportError as error:
             raise NotHere(f'kind="tensorflow" needs TensorFlow 2.21: {error}.') from error
-        self._profiler, self._space = tf.profiler.experimental, xplane_pb2.XSpace
+        self._profiler = tf.profiler.experimental
+        self._space = xplane_pb2.XSpace
         self._folder = None
         self.error = 0.0  # seconds, of the clocks
         self.start()  # the first start is the slow one
@@ -46,7 +47,8 @@ class TensorFlow:
                 self._known.append(perf_counter())
 
     def stop(self, begin: float, end: float) -> list[Span]:
-        folder, self._folder = self._folder, None
+        folder = self._folder
+        self._folder = None
         with folder:
             self._profiler.stop()
             files = list(Path(folder.name).rglob("*.xplane.pb"))

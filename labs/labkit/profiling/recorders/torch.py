@@ -56,7 +56,8 @@ class Torch:
                 self._known.append(perf_counter())
 
     def stop(self, begin: float, end: float) -> list[Span]:
-        profiler, self._profiler = self._profiler, None
+        profiler = self._profiler
+        self._profiler = None
         with without_lines(_NOISE):
             profiler.stop()
         with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +117,9 @@ def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[
     overwritten = [(event["tid"], event["ts"]) for event in events if _OVERWRITTEN.search(event["name"])]
     spans = []
     for event in events:
-        category, name, tid = event.get("cat"), event["name"], event.get("tid")
+        category = event.get("cat")
+        name = event["name"]
+        tid = event.get("tid")
         times = (event["ts"] - ahead) * 1e-6, (event["ts"] + event["dur"] - ahead) * 1e-6
         if category in ("cpu_op", "user_annotation"):
             types = tuple(event.get("args", {}).get("Input type", ()))
@@ -131,7 +134,8 @@ def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[
         elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
             kind, library = libraries.gpu_kernel(name, "PyTorch")
             if category == "gpu_memcpy":
-                kind, library = (INPUT if "HtoD" in name else "copy"), "CUDA"
+                kind = INPUT if "HtoD" in name else "copy"
+                library = "CUDA"
             stream = f"GPU {event.get('pid')} stream {tid}"
             spans.append(Span(kind, *times, name, stream, OPERATION, library))
     return spans
@@ -139,5 +143,6 @@ def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[
 
 def _holds(event: dict, calls: list[tuple[int, float]]) -> bool:
     """Whether one of the (thread, moment) calls falls into the event."""
-    begin, end = event["ts"], event["ts"] + event["dur"]
+    begin = event["ts"]
+    end = event["ts"] + event["dur"]
     return any(tid == event.get("tid") and begin <= moment <= end for tid, moment in calls)

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from authoring import generate
-from labkit import lab, paths
+from labkit import lab, paths, world
 
 from tests import left_behind
 from tests.authoring import tiny_lab
@@ -63,6 +63,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """The tests that take longest come first, so that two workers end at about the same time."""
     items.sort(key=_turn)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and world.device() == "cpu":
+        pytest.skip("this machine has no GPU")
 
 
 def _turn(item) -> int:

@@ -1,0 +1,268 @@
+"""labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and staged."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from labkit import builds, launch, placement, world
+from labkit.placement import Placement
+
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+HAS_GPU = world.device() != "cpu"
+on_cpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+
+# All that staging does but the GPU: the copies are of the host's memory.
+STAGED = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
+AS_IT_IS = placement.on_host("MPI")
+
+
+# --- what is said
+
+
+@pytest.mark.parametrize(
+    ("where", "fields", "line"),
+    [
+        (
+            placement.on_host("Gloo"),
+            {"device": "cpu", "staged": "no", "library": "Gloo"},
+            "Tensors in host memory; Gloo carries them.",
+        ),
+        (
+            Placement("cuda:1", False, "NCCL"),
+            {"device": "cuda:1", "staged": "no", "library": "NCCL"},
+            "Tensors on cuda:1; NCCL takes them as they are.",
+        ),
+        (
+            Placement("cuda:0", True, "MPI", reason="this MPICH does not take GPU memory"),
+            {"device": "cuda:0", "staged": "through the host", "library": "MPI"},
+            "Tensors on cuda:0, staged through the host for MPI: this MPICH does not take GPU memory.",
+        ),
+    ],
+)
+def test_a_placement_says_where_tensors_are(where, fields, line):
+    assert where.fields() == fields
+    assert where.describe() == line
+
+
+def test_the_summary_of_records_names_each_place_once():
+    records = [
+        Placement("cuda:0", False, "NCCL").fields(),
+        Placement("cuda:1", False, "NCCL").fields(),
+        Placement("cuda:0", True, "MPI").fields(),
+        placement.on_host("Gloo").fields(),
+        {"device": "cuda:0"},  # of a time when records did not say
+        {"device": "cpu", "staged": None, "library": None},
+    ]
+    assert placement.summary(records) == "GPU, NCCL; GPU through the host, MPI; host, Gloo"
+    assert placement.summary([]) == ""
+
+
+# --- what is decided
+
+
+@on_cpu
+def test_without_a_gpu_mpi_carries_host_memory():
+    (where,) = launch.run(lambda comm: placement.of_mpi(), ranks=1)
+    assert where == placement.on_host("MPI")
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    """This process takes itself for a rank with a GPU, under an MPI that gives this reason to stage."""
+
+    def pretend(reason: str) -> None:
+        monkeypatch.setattr(placement, "take_device", lambda: "cuda:1")
+        monkeypatch.setattr(world, "device", lambda: "cuda:1")
+        monkeypatch.setattr(placement, "mpi_reason", lambda: reason)
+
+    return pretend
+
+
+@pytest.mark.parametrize("reason", ["", "this MPICH does not take GPU memory"])
+def test_on_a_gpu_mpi_decides(on_a_gpu, reason):
+    on_a_gpu(reason)
+    where = placement.of_mpi()
+    assert where == Placement("cuda:1", bool(reason), "MPI", by_lab=bool(reason), reason=reason)
+
+
+def horovod(name="horovod.torch", nccl=0, cuda=False, gloo=False):
+    """What of_horovod asks of Horovod's module, answered."""
+    return types.SimpleNamespace(
+        __name__=name, nccl_built=lambda: nccl, cuda_built=lambda: cuda, gloo_enabled=lambda: gloo
+    )
+
+
+NOT_AWARE = "this MPICH does not take GPU memory"
+
+
+@pytest.mark.parametrize(
+    ("build", "hvd", "reason", "library", "staged", "by_lab"),
+    [
+        ("nccl", horovod(nccl=22705, cuda=True), NOT_AWARE, "NCCL", False, False),
+        ("nccl", horovod(nccl=22705, cuda=True, gloo=True), NOT_AWARE, "NCCL", False, False),
+        ("mpi", horovod(cuda=True), "", "MPI", False, False),
+        ("mpi", horovod(cuda=True), NOT_AWARE, "MPI", True, True),
+        ("mpi", horovod(cuda=True, gloo=True), "", "Gloo", True, True),
+        ("host", horovod(cuda=True), "", "MPI", True, False),
+        ("host", horovod(cuda=True, gloo=True), NOT_AWARE, "Gloo", True, False),
+        ("host", horovod(cuda=False), "", "MPI", True, True),
+        ("host", horovod("horovod.tensorflow"), NOT_AWARE, "MPI", True, False),
+        # A build that the kit does not know is handed nothing that MPI would not take.
+        ("/opt/horovod", horovod(cuda=True), NOT_AWARE, "MPI", True, True),
+        (None, horovod(cuda=True), "", "MPI", False, False),
+    ],
+)
+def test_on_a_gpu_the_build_of_horovod_decides(
+    on_a_gpu, monkeypatch, build, hvd, reason, library, staged, by_lab
+):
+    on_a_gpu(reason)
+    monkeypatch.setattr(builds, "current_horovod", lambda: build)
+    where = placement.of_horovod(hvd)
+    assert (where.device, where.library) == ("cuda:1", library)
+    assert (where.staged, where.by_lab) == (staged, by_lab)
+    assert bool(where.reason) == staged
+
+
+# --- what is done, on real ranks
+
+
+def through_mpi(comm, where):
+    """(sum, rank 1's values, whether both are in the memory in which they began)."""
+    import torch
+
+    own = torch.arange(1000, dtype=torch.float32, device=where.device).reshape(10, 100) * (comm.rank + 1)
+    wide = own.to(torch.float64)
+    places = (own.data_ptr(), wide.data_ptr())
+    where.allreduce(comm, own)
+    where.broadcast(comm, wide, root=1)
+    same = places == (own.data_ptr(), wide.data_ptr())
+    return own.cpu().numpy(), wide.cpu().numpy(), same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [AS_IT_IS, STAGED], ids=["as it is", "staged"])
+def test_sums_and_broadcasts_by_mpi_are_in_place(where):
+    import numpy as np
+
+    want = np.arange(1000, dtype=np.float32).reshape(10, 100)
+    for total, of_rank_1, in_place in launch.run(through_mpi, where, ranks=3):
+        np.testing.assert_array_equal(total, 6 * want)
+        np.testing.assert_array_equal(of_rank_1, 2 * want)
+        assert in_place
+
+
+def test_what_is_lent_is_the_tensor_or_a_copy_of_it():
+    import torch
+
+    tensor = torch.ones(3)
+    with AS_IT_IS.lend(tensor) as memory:
+        assert memory is tensor
+    with STAGED.lend(tensor) as memory:
+        assert memory.tolist() == [1, 1, 1]
+        assert memory.data_ptr() != tensor.data_ptr()
+        memory += 1
+        assert tensor.tolist() == [1, 1, 1]
+    assert tensor.tolist() == [2, 2, 2]
+
+
+def test_what_breaks_off_is_not_copied_back():
+    import torch
+
+    tensor = torch.ones(3)
+
+    def break_off():
+        with STAGED.lend(tensor) as memory:
+            memory += 1
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - its own
+        break_off()
+    assert tensor.tolist() == [1, 1, 1]
+
+
+def train_with_horovod(where):
+    """(weights after two steps of a net that began differently on each rank, where Horovod's tensors are)."""
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    torch.manual_seed(hvd.rank())
+    net = torch.nn.Linear(4, 3).to(where.device)
+    where.broadcast_parameters(hvd, net.state_dict())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    named = net.named_parameters()
+    optimizer = hvd.DistributedOptimizer(optimizer, named, compression=where.compression(hvd))
+    for _ in range(2):
+        optimizer.zero_grad()
+        images = torch.full((5, 4), hvd.rank() + 1.0, device=where.device)
+        net(images).square().mean().backward()
+        optimizer.step()
+    weights = [weight.detach().cpu().numpy() for weight in net.parameters()]
+    return weights, placement.of_horovod()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("controller", "library"), [("mpi", "MPI"), ("gloo", "Gloo")])
+def test_horovod_trains_alike_staged_or_not(controller, library):
+    import numpy as np
+
+    pytest.importorskip("horovod.torch")
+    trained = {}
+    for name, where in (("as it is", AS_IT_IS), ("staged", STAGED)):
+        trained[name] = launch.run(train_with_horovod, where, ranks=2, controller=controller)
+    expected, _ = trained["as it is"][0]
+    for results in trained.values():
+        for weights, where in results:
+            for got, want in zip(weights, expected, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-6)
+            if not HAS_GPU:
+                assert where == placement.on_host(library)
+
+
+# --- on a GPU
+
+
+def on_device(comm):
+    import torch
+
+    where = placement.of_mpi()
+    return where, torch.cuda.current_device(), through_mpi(comm, where)
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+def test_mpi_sums_a_gpus_tensors():
+    import numpy as np
+
+    want = np.arange(1000, dtype=np.float32).reshape(10, 100)
+    for where, current, (total, of_rank_1, in_place) in launch.run(on_device, ranks=2):
+        assert where.device == f"cuda:{current}"
+        assert where.by_lab == where.staged == bool(where.reason)
+        np.testing.assert_array_equal(total, 3 * want)
+        np.testing.assert_array_equal(of_rank_1, 2 * want)
+        assert in_place
+
+
+def horovod_on_device():
+    import horovod.torch as hvd
+
+    hvd.init()
+    where = placement.of_horovod()
+    weights, _ = train_with_horovod(where)
+    return weights, where
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+def test_horovod_trains_on_a_gpu_as_on_the_host():
+    import numpy as np
+
+    # One rank: two on one GPU are too many for NCCL.
+    ((weights, where),) = launch.run(horovod_on_device, ranks=1)
+    ((expected, _),) = launch.run(train_with_horovod, AS_IT_IS, ranks=1)
+    assert where.device == "cuda:0"
+    for got, want in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4)

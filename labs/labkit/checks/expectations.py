@@ -218,16 +218,18 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
         for index, (its, wanted) in enumerate(zip(got, want, strict=True)):
             _close(its, wanted, f"{what} [{index}]", rtol, atol)
         return
-    try:
-        got = np.asarray(got, dtype=float)
-        want = np.asarray(want, dtype=float)
-    except (TypeError, ValueError):
-        raise CheckFailed(f"{what}: expected numbers, got {show(got)}.") from None
-    if got.shape != want.shape:
-        raise CheckFailed(f"{what}: expected shape {want.shape}, got {got.shape}.")
-    off = ~np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
-    if off.any():
-        raise CheckFailed(f"{what}: {_by_how_much(got, want, off)}")
+    # An answer may hold anything, memory that nobody wrote included: numpy would warn of its nan and inf.
+    with np.errstate(all="ignore"):
+        try:
+            got = np.asarray(got, dtype=float)
+            want = np.asarray(want, dtype=float)
+        except (TypeError, ValueError):
+            raise CheckFailed(f"{what}: expected numbers, got {show(got)}.") from None
+        if got.shape != want.shape:
+            raise CheckFailed(f"{what}: expected shape {want.shape}, got {got.shape}.")
+        off = ~np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
+        if off.any():
+            raise CheckFailed(f"{what}: {_by_how_much(got, want, off)}")
 
 
 def _by_how_much(got: np.ndarray, want: np.ndarray, off: np.ndarray) -> str:

@@ -68,6 +68,13 @@ def test_close_takes_torch_tensors():
     expect.equal(torch.arange(3), [0, 1, 2], "whole numbers")
 
 
+def test_close_names_what_memory_happened_to_hold_without_a_warning():
+    unwritten = np.array([0x7F800001, 0x7F7FFFFF], dtype=np.uint32).view(np.float32)  # a signalling nan, 3e38
+    answer = says(expect.close, unwritten, [1.0, 2.0], "Sum", slips={"use Allreduce": [0.0, 0.0]})
+    assert "2 of 2 values are off" in answer
+    assert says(expect.close, [np.inf, -np.inf], [1.0, np.inf], "Sum").count("off by") == 1
+
+
 def test_between():
     expect.between(2, 1, 3, "n")
     assert says(expect.between, 4.0, 1, 3, "n") == "n: expected between 1 and 3, got 4."

@@ -50,14 +50,18 @@ labs: setup ## write the learner's files and the README's table from solutions/
 new: setup ## begin a new lab: make new LAB=66_my_topic
 	@$(PY) -m authoring new $(LAB)
 
-run: setup ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1]
-	@$(PY) -m labkit run $(LAB) --np $(NP) $(if $(SOLVED),--solved) $(if $(SET),--set $(SET))
+# What is typed behind make; the same names in somebody's environment may mean anything.
+typed = $(if $(filter command line,$(origin $(1))),$($(1)))
+BUILDS = $(if $(call typed,HOROVOD),--horovod $(call typed,HOROVOD)) $(if $(call typed,MPI),--mpi $(call typed,MPI))
+
+run: setup ## run a lab's script: make run LAB=40 NP=4 [SET="epochs=1"] [SOLVED=1] [HOROVOD=nccl] [MPI=mvapich2]
+	@$(PY) -m labkit run $(LAB) --np $(NP) $(if $(SOLVED),--solved) $(if $(SET),--set $(SET)) $(BUILDS)
 
 # The job's options: SET and the rest are read here, not from the environment of the job itself.
 JOB = $(if $(RANKS),--ranks $(RANKS)) $(if $(SITE),--site $(SITE)) $(if $(SOLVED),--solved) \
-	$(if $(WAIT),--wait) $(if $(SET),--set $(SET))
+	$(if $(WAIT),--wait) $(if $(SET),--set $(SET)) $(if $(call typed,ENV),--env $(call typed,ENV)) $(BUILDS)
 
-submit: setup ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [SET=…] [SOLVED=1] [WAIT=1]
+submit: setup ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [SET=…] [SOLVED=1] [WAIT=1] [HOROVOD=…] [MPI=…] [ENV="A=1"]
 	@$(PY) -m labkit submit $(LAB) $(if $(NODES),--nodes $(NODES)) $(JOB)
 
 results: setup ## your batch jobs, their state and their records [LAB=40]

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Sourced by the batch scripts, which then call `launch NN_name`. Reads the site file, loads its modules and
 # hands over to slurm.job, which looks at the node, starts the ranks and ends as they end.
-# Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", TRANSPORT, LABKIT_HOME.
+# Knobs from the environment: SITE (always), SOLVED=1, SET="epochs=1", LABKIT_HOROVOD=nccl, LABKIT_MPI_BUILD=mvapich2,
+# LABKIT_ENV="NCCL_DEBUG=INFO" (variables of the ranks, which win over the site file's), TRANSPORT, LABKIT_HOME.
 set -euo pipefail
 
 # The job ends with one sentence for the person who reads its output.
@@ -23,7 +24,7 @@ bring_modules() {
 
 # slurm/sites/$SITE.sh says what is special about this cluster.
 read_site() {
-    local file module sites=""
+    local file module sites="" horovod=${LABKIT_HOROVOD:-}
     for file in slurm/sites/*.sh; do
         [[ $file == */template.sh ]] || sites+=" $(basename "$file" .sh)"
     done
@@ -35,6 +36,7 @@ read_site() {
     bring_modules
     # shellcheck disable=SC1090
     source "slurm/sites/$SITE.sh" || stop "slurm/sites/$SITE.sh ended with an error, see above."
+    if [[ -n $horovod ]]; then export LABKIT_HOROVOD=$horovod; fi # the user's own choice wins over the file's
     for module in ${LABKIT_MODULES:-}; do
         declare -F module >/dev/null || stop "$SITE wants the modules $LABKIT_MODULES," \
             "but $(hostname) has no \`module\` command."

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from labkit import doctor, paths
+from labkit import builds, doctor, paths
 from labkit.cluster import sites, slurm
 from labkit.errors import LabError, NotHere, exit_status
 
@@ -156,6 +156,9 @@ def text(answers: Answers, machine: Machine) -> str:
         f'export LABKIT_MODULES="{answers["modules"]}"',
         f'export LABKIT_LAUNCHER="{answers["launcher"]}"',
         f'export LABKIT_MPI="{answers["flavor"]}"',
+        "",
+        "# Which build of Horovod the jobs use, where there are several; HOROVOD= of `make submit` wins.",
+        _choice("LABKIT_HOROVOD", answers["horovod"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -307,6 +310,16 @@ def _check_flavor(_: Machine, __: Answers, flavor: str) -> None:
         raise LabError(f"The kit knows these MPI libraries: {', '.join(sites.FLAVORS)}.")
 
 
+def _horovod(_: Machine, answers: Answers) -> str:
+    """On nodes with GPUs NCCL's build, if it is here; else none, which is the default build."""
+    return "nccl" if answers["gpus"] != "0" and "nccl" in builds.horovod_builds() else ""
+
+
+def _check_horovod(_: Machine, __: Answers, horovod: str) -> None:
+    if horovod:
+        builds.horovod_folder(horovod)  # NotHere, or LabError for a name that is none
+
+
 QUESTIONS = (
     Question("name", "Name of this cluster", _name, _check_name),
     Question(
@@ -318,6 +331,12 @@ QUESTIONS = (
     Question("launcher", "What starts the ranks", _launcher, _check_launcher),
     Question("modules", "Modules to load, in this order", _modules, _check_modules),
     Question("flavor", f"MPI library ({', '.join(sites.FLAVORS)})", _flavor, _check_flavor),
+    Question(
+        "horovod",
+        f"Build of Horovod ({', '.join(builds.HOROVOD)}); empty for the default",
+        _horovod,
+        _check_horovod,
+    ),
 )
 
 

@@ -13,12 +13,16 @@ from labkit import labfile
 from authoring.source import Lab
 
 _NODES = 2  # the smallest number that shows what a network does
+# A rank that trains computes, has Horovod's thread or another one that communicates, and loads data. With one
+# core, as Slurm gives by default, they take turns.
+_CORES_TO_TRAIN = 4
+_TRAINING = {"torch", "tensorflow", "horovod"}
 _OPTIONS = (
     ("job-name={stem}", "its name in the queue, and in the output's file"),
     ("output=%x-%j.out", "what it prints goes to NAME-JOB.out, in the folder where you call sbatch"),
     ("nodes={nodes}", "computers"),
     ("ntasks-per-node={tasks}", "ranks on each of them"),
-    ("cpus-per-task=1", "cores for each rank, and the threads that it may use"),
+    ("cpus-per-task={cores}", "cores for each rank, and the threads that it may use"),
     ("time=00:15:00", "hours:minutes:seconds, then Slurm ends it"),
 )
 _TEXT = """\
@@ -36,7 +40,8 @@ def outputs(lab: Lab) -> dict[str, str]:
     if lab.header.ranks < 2:
         return {}
     nodes = min(_NODES, lab.header.ranks)
-    fields = {"stem": lab.stem, "nodes": nodes, "tasks": -(-lab.header.ranks // nodes)}
+    cores = _CORES_TO_TRAIN if _TRAINING & set(lab.header.needs) else 1
+    fields = {"stem": lab.stem, "nodes": nodes, "tasks": -(-lab.header.ranks // nodes), "cores": cores}
     options = [(f"#SBATCH --{option.format(**fields)}", comment) for option, comment in _OPTIONS]
     width = max(len(option) for option, _ in options)
     lines = "\n".join(f"{option:<{width}}  # {comment}" for option, comment in options)

@@ -4,6 +4,7 @@
 |---|---|
 | `lab` | the first call of every lab: which lab this is, and where it runs |
 | `world` | rank, size, local rank, cores and device of this process, under any launcher |
+| `placement` | where tensors are, and how they get to MPI, NCCL and Gloo |
 | `launch` | one function on several processes, from a notebook, a script or a job |
 | `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
 | `record` | results in JSON lines, with where and how they were measured |
@@ -16,6 +17,7 @@
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
 | `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
+| `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths` | sentences for people; where things are |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
@@ -26,6 +28,7 @@ from __future__ import annotations
 import importlib
 
 _PARTS = (
+    "builds",
     "checks",
     "cluster",
     "collectives",
@@ -37,6 +40,7 @@ _PARTS = (
     "lab",
     "launch",
     "nets",
+    "placement",
     "plots",
     "profiling",
     "record",

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from labkit import launch, noise, world
+from labkit import builds, launch, noise, world
 
 
 def start(stem: str) -> None:
@@ -23,6 +23,7 @@ def start(stem: str) -> None:
     if world.launcher():
         _write_whole_lines()
         launch.leave_stack()
+        builds.check()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")

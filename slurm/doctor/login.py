@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
-from labkit import paths
+from labkit import builds, paths
 from labkit.cluster import sites, slurm
 
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
@@ -85,6 +85,10 @@ def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(WRONG, f"{name} is empty in slurm/sites/{site}.sh. Write one of: {listed}.")
         elif value not in choices:
             yield Finding(WRONG, f"{name} is {value!r} in slurm/sites/{site}.sh; known: {listed}.")
+    horovod = env.get("LABKIT_HOROVOD") or builds.HOROVOD[0]
+    if horovod not in builds.HOROVOD:
+        listed = ", ".join(builds.HOROVOD)
+        yield Finding(WRONG, f"LABKIT_HOROVOD is {horovod!r}; Horovod's builds are: {listed}.")
 
 
 def _partition(env: Mapping[str, str], partitions: Sequence[slurm.Partition]) -> Iterator[Finding]:

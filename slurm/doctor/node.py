@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from labkit import doctor, launch, paths, world
+from labkit import builds, doctor, launch, paths, world
 from labkit.errors import LabError
 
-from slurm.job import launcher, shape
+from slurm.job import launcher, shape, variables
 
 RANKS_SECONDS = 45  # to start the ranks and exchange one message
 DOCTOR_SECONDS = 40
@@ -34,6 +34,7 @@ def write(folder: Path, name: str, facts: dict) -> None:
 def first_node(folder: Path) -> int:
     """Start the ranks, then look at this node. Status 0: what is wrong is said in the files."""
     write(folder, "begun", {"host": socket.gethostname(), "python": sys.executable})
+    write(folder, "builds", _builds())
     write(folder, "launch", _start_ranks(folder))
     command = [sys.executable, "-m", "labkit", "doctor", "--json", "--limit", str(DOCTOR_SECONDS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -44,11 +45,24 @@ def first_node(folder: Path) -> int:
     return 0
 
 
+def _builds() -> dict:
+    """What can be chosen on this node: {"horovod": names, "mpi": names, "gdrcopy": is the library there?}."""
+    gdrcopy = os.environ.get("LABKIT_GDRCOPY", "")
+    return {
+        "horovod": list(builds.horovod_builds()),
+        "mpi": list(builds.mpi_builds()),
+        "gdrcopy": Path(gdrcopy).is_file(),
+    }
+
+
 def _start_ranks(folder: Path) -> dict:
     """How the launcher ended: {"ranks", "hosts", "status" (None: too slow), "said" (its last lines)}."""
-    env = dict(os.environ)
+    # These ranks try MPI out; whether Horovod's build is there is said apart.
+    env = {name: value for name, value in os.environ.items() if name != "LABKIT_HOROVOD"}
     try:
         job = shape.read(env)
+        env |= variables.chosen(env)
+        env |= launcher.environment(job, env)
         rank = [sys.executable, "-m", "slurm.doctor.node", str(folder), "rank"]
         command = launcher.command(job, rank, env, folder)
     except LabError as error:

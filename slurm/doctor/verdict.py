@@ -28,6 +28,7 @@ def judge(site: str, env: Mapping[str, str], job: Plan, outcome: Outcome) -> Ite
     launch = outcome.files.get("launch", {})
     yield Finding(OK, f"A job ran on {begun.get('host', '?')}, which sees this folder and its Python.")
     yield from _started(env, job, outcome, launch)
+    yield from _builds(site, env, outcome)
     if not outcome.ranks:
         return
     yield from _hardware(env, outcome.ranks)
@@ -97,6 +98,25 @@ def _started(env: Mapping[str, str], job: Plan, outcome: Outcome, launch: Mappin
             f"{launcher} started {wanted} ranks on {some([len(hosts)], 'node')} ({', '.join(hosts)}); they "
             f"exchanged their first message in {slowest:.2g} s.",
         )
+
+
+def _builds(site: str, env: Mapping[str, str], outcome: Outcome) -> Iterator[Finding]:
+    """Are the builds that the site file asks for on the node?"""
+    on_node = outcome.files.get("builds")
+    if on_node is None:
+        return
+    wish = env.get("LABKIT_HOROVOD")
+    there = ", ".join(on_node["horovod"]) or "none"
+    if wish in on_node["horovod"]:
+        yield Finding(OK, f"Horovod's build {wish}, which the site file asks for, is there.")
+    elif wish:
+        yield Finding(
+            WRONG,
+            f"LABKIT_HOROVOD asks for Horovod's build {wish!r}; on the node there is: {there}. "
+            f"`make setup` builds them; or change the line in slurm/sites/{site}.sh.",
+        )
+    if env.get("LABKIT_GDRCOPY") and not on_node["gdrcopy"]:
+        yield Finding(WRONG, f"LABKIT_GDRCOPY names {env['LABKIT_GDRCOPY']}, which is no file on the node.")
 
 
 def _hardware(env: Mapping[str, str], ranks: list[dict]) -> Iterator[Finding]:

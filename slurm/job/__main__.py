@@ -5,7 +5,8 @@ where the ranks will be, starts them with the site's launcher, and ends as they 
 what a failed job prints say which rank failed first, and why; its status is not zero.
 
 From the environment: SITE; SOLVED=1 runs the solved lab, with records of its own; SET="epochs=1 steps=2"
-changes parameters; LABKIT_LAUNCHER, LABKIT_MPI and LABKIT_GPU_FORM come from the site file.
+changes parameters; LABKIT_ENV="A=1 B=2" sets variables of the ranks; LABKIT_HOROVOD and LABKIT_MPI_BUILD
+choose builds; LABKIT_LAUNCHER, LABKIT_MPI, LABKIT_GPU_FORM and LABKIT_GDRCOPY come from the site file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from labkit import copies, labfile, launch, paths
 from labkit.errors import LabError
 
-from slurm.job import header, launcher, outcome
+from slurm.job import header, launcher, outcome, variables
 from slurm.job import shape as job_shape
 
 # Seconds the launcher gets to end its ranks; Slurm itself kills after KillWait, 30 s by default.
@@ -44,6 +45,7 @@ def run(lab: str) -> int:
     """As `main`; a LabError is for the caller to show."""
     began = time.monotonic()
     stem = labfile.find(lab)
+    os.environ.update(variables.chosen(os.environ))  # here as well: what is asked here is what ranks have
     env = dict(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")
@@ -51,6 +53,7 @@ def run(lab: str) -> int:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
         Path(env["LABKIT_HOME"]).mkdir(exist_ok=True)
     env |= job_shape.environment(shape, launch.THREAD_VARIABLES, env)
+    env |= launcher.environment(shape, env)
     settings = shlex.split(env.get("SET", ""))
     values = dict(labfile.read_setting(text) for text in settings)
     newer = None if solved else copies.sync(stem, paths.root())

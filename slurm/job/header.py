@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit import cluster, doctor, labfile, paths
+from labkit import builds, cluster, doctor, labfile, paths
 from labkit.errors import LabError, NotHere
 
 from slurm.job import shape as job_shape
+from slurm.job.variables import brings_its_launcher, users_own
 
 # What each word of a lab's `Needs:` must be able to import; torch itself takes seconds, so it is only found.
 _PACKAGES = {"mpi": "mpi4py", "horovod": "horovod", "torch": "torch", "tensorflow": "tensorflow"}
@@ -33,9 +34,13 @@ def header(
         f"Hosts: {' '.join(shape.hosts)}; {ranks}, {threads}",
         f"MPI: {mpi.family or 'unknown'} {mpi.version or ''} ({files})",
     ]
+    if env.get("LABKIT_HOROVOD"):
+        name = env["LABKIT_HOROVOD"]
+        lines.append(f"Horovod: build {name} ({paths.shown(builds.horovod_folder(name))})")
     lines += [f"Note: {note}" for note in _notes(lab, shape, env, mpi.family)]
     transport = env.get("TRANSPORT")
-    chosen = [*settings, f"TRANSPORT={transport}"] if transport else settings
+    chosen = [*settings, f"TRANSPORT={transport}"] if transport else list(settings)
+    chosen += [f"{name}={value}" for name, value in users_own(env).items()]
     if chosen:
         lines.append(f"Set: {' '.join(chosen)}")
     records = Path(env.get("LABKIT_HOME") or paths.home()) / "records"
@@ -72,16 +77,26 @@ def _notes(
 ) -> list[str]:
     """What is not wrong, but other than one would think."""
     notes = []
-    wanted = env.get("LABKIT_MPI", "")
+    wanted = "" if brings_its_launcher(env) else env.get("LABKIT_MPI", "")
     flavors = cluster.sites.FLAVORS
     if wanted in flavors and family not in flavors[wanted]:
         notes.append(
             f"the site file says {wanted}, but this is {family}: another module, or LD_LIBRARY_PATH?"
         )
-    if family in ("MVAPICH2", "MVAPICH2-GDR") and "horovod" in lab.needs and "MV2_ENABLE_AFFINITY" not in env:
+    if family in ("MVAPICH2", "MVAPICH2-GDR") and "horovod" in lab.needs and _binds(env):
         notes.append(
             "MV2_ENABLE_AFFINITY=0 is not set: MVAPICH2 then gives Horovod one thread level too few."
+        )
+    if shape.threads == 1 and shape.gpus and "horovod" in lab.needs:
+        notes.append(
+            "a rank has one core for its own thread, Horovod's and its data loaders: --cpus-per-task in "
+            "LABKIT_SBATCH_OPTIONS of the site file gives it more."
         )
     if shape.ranks < 2 <= lab.ranks:
         notes.append(f"this lab was made for {lab.ranks} ranks; the job has one.")
     return notes
+
+
+def _binds(env: Mapping[str, str]) -> bool:
+    """Will MVAPICH2 bind each rank to a core of its own? So it does unless told otherwise."""
+    return builds.switches("mvapich2", env) != {}

@@ -16,17 +16,22 @@ from labkit import cluster, launch
 from labkit.errors import LabError
 
 from slurm.job.shape import Shape
+from slurm.job.variables import brings_its_launcher, users_own
 
-# Variables that ranks need and that mpirun_rsh and Open MPI pass on only when told.
+# Variables that ranks need and that mpirun_rsh and Open MPI pass on only when told; a begin of their name.
 _PASSED_ON = (
     *("LABKIT_", "MV2_", "MVP_", "HOROVOD_", "NCCL_", "UCX_", "FI_"),
-    *("SLURM_JOB_ID", "SITE", "TRANSPORT"),
+    *("SLURM_JOB_ID", "SITE", "TRANSPORT", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
 )
 
 
 def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path) -> list[str]:
-    """The launcher with its options, then `rank`, the command of one rank. `folder` takes a hostfile."""
-    launcher, *own_options = shlex.split(env.get("LABKIT_LAUNCHER") or "srun")
+    """The launcher with its options, then `rank`, the command of one rank. `folder` takes a hostfile.
+
+    An MPI that stands beside the site's is started by its own mpiexec, which takes the nodes from Slurm: what
+    the site's launcher is told (`--mpi=pmix`) need not fit it.
+    """
+    launcher, *own_options = _words(env)
     name = Path(launcher).name
     if name not in cluster.sites.LAUNCHERS:
         known = ", ".join(cluster.sites.LAUNCHERS)
@@ -35,6 +40,7 @@ def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path)
     if name == "mpirun_rsh":
         hostfile.write_text("".join(f"{host}\n" for host, _ in shape.places()), encoding="utf-8")
     program = _program(launcher, env)
+    _refuse_lost(name, own_options, env)
     options = launch.launcher_options(
         program,
         "job",
@@ -48,13 +54,43 @@ def command(shape: Shape, rank: list[str], env: Mapping[str, str], folder: Path)
     return [program, *own_options, *options, *rank]
 
 
+def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
+    """What the launcher itself must find: cores for what it starts on a node.
+
+    mpiexec and mpirun start one helper on each node, by srun, and the ranks below it share its cores.
+    """
+    if Path(_words(env)[0]).name not in ("mpiexec", "mpirun"):
+        return {}
+    cores = int(env.get("SLURM_CPUS_PER_TASK") or 1)
+    return {"SRUN_CPUS_PER_TASK": str(cores * min(shape.tasks))}
+
+
+def _words(env: Mapping[str, str]) -> list[str]:
+    """The launcher and the options that come with it."""
+    if brings_its_launcher(env):
+        return ["mpiexec"]
+    return shlex.split(env.get("LABKIT_LAUNCHER") or "srun")
+
+
 def _passed_on(env: Mapping[str, str]) -> dict[str, str]:
-    names = (*_PASSED_ON, *launch.THREAD_VARIABLES)
+    names = (*_PASSED_ON, *launch.THREAD_VARIABLES, *users_own(env))
     return {name: value for name, value in sorted(env.items()) if name.startswith(names)}
+
+
+def _refuse_lost(launcher: str, options: list[str], env: Mapping[str, str]) -> None:
+    """LabError for a variable of the user's own that the launcher would not pass on."""
+    lost = [name for name, value in users_own(env).items() if any(map(str.isspace, value))]
+    if lost and launcher == "mpirun_rsh" and "-export-all" not in options:
+        raise LabError(
+            f"mpirun_rsh cannot pass on a value with a space in it, as {lost[0]} has: "
+            'LABKIT_LAUNCHER="mpirun_rsh -export-all" in the site file passes all variables on.'
+        )
 
 
 def _program(launcher: str, env: Mapping[str, str]) -> str:
     """Where the launcher is: the MPI of $MPI_HOME, else this environment's own, else the PATH."""
+    if brings_its_launcher(env):
+        return launch.mpiexec(env["LABKIT_MPI_BUILD"])
     folders = [str(Path(sys.executable).parent), env.get("PATH", "")]
     if env.get("MPI_HOME"):
         folders.insert(0, f"{env['MPI_HOME']}/bin")

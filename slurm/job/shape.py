@@ -41,8 +41,10 @@ def read(env: Mapping[str, str]) -> Shape:
     if len(tasks) != len(hosts):
         tasks = (1,) * len(hosts)
     wanted = int(env.get("SLURM_CPUS_PER_TASK") or 1)
-    # Nodes may claim more cores than they have (a tabletop's do): threads beyond those only get in the way.
-    threads = max(1, min(wanted, world.cores() // max(tasks)))
+    # Threads beyond the cores that are there only get in the way. A tabletop's nodes claim more cores than
+    # they have, and all of them share those of one machine.
+    sharing = sum(tasks) if env.get("SITE") == "tabletop" else max(tasks)
+    threads = max(1, min(wanted, world.cores() // sharing))
     return Shape(env["SLURM_JOB_ID"], hosts, tasks, threads, int(env.get("SLURM_GPUS_ON_NODE") or 0))
 
 

@@ -9,8 +9,9 @@ export SBATCH_PARTITION="${SBATCH_PARTITION:-booster}"
 export LABKIT_GPUS_PER_NODE=4
 export LABKIT_GPU_FORM="gres"
 # As an option, since the tutorial notes that SBATCH_GRES "is not yet available" there.
-export LABKIT_SBATCH_OPTIONS="--gres=gpu:4"
-# Ask the site: how many cores has a Booster node, and so which --cpus-per-task for 4 ranks?
+# 48 cores / 4 ranks: github.com/HelmholtzAI-FZJ/2023-deep-learning-for-neuroscience (JSC's course), 2023-10-17, says
+# "48 cores x 2 threads".
+export LABKIT_SBATCH_OPTIONS="--gres=gpu:4 --cpus-per-task=12"
 
 # modules.sh of the tutorial; MPI-settings/CUDA switches GPU buffers on.
 export LABKIT_MODULES="Stages/2025 GCC/13.3.0 CUDA/12 OpenMPI/5.0.5 NCCL/default-CUDA-12 MPI-settings/CUDA"

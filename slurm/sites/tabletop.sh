@@ -4,6 +4,7 @@ export SITE=tabletop
 export LABKIT_MODULES="" # nothing to load: MPI is in this checkout's .venv
 export LABKIT_LAUNCHER="srun --mpi=pmi2"
 export LABKIT_MPI="mpich"
+export LABKIT_SBATCH_OPTIONS="--cpus-per-task=1" # the nodes share this machine's cores
 export LABKIT_GPUS_PER_NODE=0 LABKIT_GPU_FORM="none" # --gpus-per-node is granted when asked for, without any GPU
 if [ -n "${SLURM_JOB_ID:-}" ]; then # only in a job: outside of the nodes there may be no eth0
     # Over libfabric, not UCX: a UCX address fills 4 KiB of PMI lines, of which some are too long for Slurm's pmi2,

@@ -56,8 +56,19 @@ export LABKIT_MODULES="gcc mvapich2"
 export LABKIT_LAUNCHER="srun --mpi=pmi2"
 
 # Which MPI library the modules bring: mpich, mvapich2, mvapich2-gdr, mvapich-plus, cray-mpich, openmpi or intelmpi.
-# The doctor compares it with what the library itself says on a node.
+# The doctor compares it with what the library itself says on a node. Ranks then find what this library wants to be told
+# for Horovod, as far as you have not set it: mvapich2 MV2_ENABLE_AFFINITY=0 (or else each rank keeps one core and one
+# thread may call MPI; a binding by MV2_CPU_BINDING_… or MV2_CPU_MAPPING leaves it out), mvapich2-gdr also MV2_USE_CUDA=1
+# and MV2_SUPPORT_DL=1, mvapich-plus MVP_ENABLE_GPU=1. Here, or with ENV= of `make submit`, another value can be set.
 export LABKIT_MPI="mvapich2"
+
+# For mvapich2-gdr, where GDRCopy is: the whole path of libgdrapi.so, which becomes MV2_GPUDIRECT_GDRCOPY_LIB. With it, short
+# messages reach GPU memory sooner. Ask the site: "is GDRCopy on the GPU nodes, and where is its library?"
+# export LABKIT_GDRCOPY="/opt/gdrcopy/lib64/libgdrapi.so"
+
+# Which build of Horovod the jobs use, where `make setup` has made several: host, nccl or mpi; `make doctor` lists them.
+# Without the line: the default one. HOROVOD= of `make submit` wins.
+# export LABKIT_HOROVOD="${LABKIT_HOROVOD:-nccl}"
 
 # --- Network, only where the site's documentation says so
 # The interface that NCCL (and RCCL) uses for its first contact between nodes; without it NCCL looks for one itself.

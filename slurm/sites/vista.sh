@@ -10,7 +10,8 @@ export SBATCH_PARTITION="${SBATCH_PARTITION:-gh-dev}"
 export LABKIT_GPUS_PER_NODE=1
 # A job gets whole nodes; --gres, --gpus-per-task and --mem are refused.
 export LABKIT_GPU_FORM="none"
-export LABKIT_SBATCH_OPTIONS=""
+# 72 cores for as many as 4 ranks, though there is one GPU: a batch script puts up to 2 on a node.
+export LABKIT_SBATCH_OPTIONS="--cpus-per-task=18"
 
 # launching.md: "use the TACC-specific MPI launcher ibrun".
 export LABKIT_LAUNCHER="ibrun"

@@ -36,7 +36,8 @@ def test_a_record_says_where_it_comes_from():
     assert (entry["ranks"], entry["backend"]) == (4, "gloo")
     assert (entry["cores"], entry["device"], entry["launcher"]) == (world.cores(), world.device(), None)
     assert entry["python"] == ".".join(map(str, sys.version_info[:3]))
-    always = {"utc", "host", "cpu", "torch", "tensorflow", "horovod", "mpi4py", "mpi", "revision", "changed"}
+    always = {"utc", "host", "cpu", "torch", "tensorflow", "horovod", "mpi4py", "mpi"}
+    always |= {"horovod_build", "revision", "changed"}
     assert always <= set(entry)
     assert entry["utc"].endswith("+00:00")
 
@@ -295,11 +296,25 @@ def test_the_loaded_mpi_library_is_named():
     code = """
         from mpi4py import MPI
         from labkit.record import provenance
-        print(provenance.mpi_library())
+        print(provenance.here()["mpi"])
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+    assert "(installed)" not in done.stdout
+
+
+@pytest.mark.slow
+def test_the_mpi_that_horovod_has_loaded_is_named_without_mpi4py():
+    code = """
+        import sys
+        import horovod.torch
+        from labkit.record import provenance
+        print(provenance.here()["mpi"], "mpi4py" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith(" False")
     assert "(installed)" not in done.stdout
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from labkit import labfile, paths
+from labkit.cluster import sites
 
 ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
@@ -79,6 +80,22 @@ def test_nodes_and_ranks_are_those_of_the_lab(script):
     assert numbers["nodes"] == 2
 
 
+@every_script
+def test_a_rank_that_trains_has_more_than_one_core(script):
+    cores = int(re.search(r"(?m)^#SBATCH --cpus-per-task=(\d+) ", script.read_text(encoding="utf-8"))[1])
+    trains = {"torch", "tensorflow", "horovod"} & set(LABS[script.stem].needs)
+    assert (cores > 1) == bool(trains)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_on_gpus_a_rank_has_more_than_one_core(site):
+    known = sites.load(site, {"PATH": os.environ["PATH"]})
+    if known["LABKIT_GPUS_PER_NODE"] == "0":
+        return
+    cores = int(re.search(r"--cpus-per-task=(\d+)", known["LABKIT_SBATCH_OPTIONS"])[1])
+    assert cores > 1
+
+
 def test_each_lab_with_ranks_has_a_batch_script_and_no_other():
     wanted = [stem for stem, header in LABS.items() if header.ranks > 1]
     assert [path.stem for path in SCRIPTS] == wanted
@@ -144,6 +161,15 @@ def test_without_an_environment_it_says_what_makes_one(folder):
 def test_elsewhere_it_says_where_to_call_sbatch(folder):
     text = bash(folder / "slurm", "20_ranks_and_messages.sbatch", SLURM_JOB_ID="1", SITE="tabletop")
     assert text.startswith("Call sbatch in the folder of the labs")
+
+
+@pytest.mark.parametrize("own", ["", "nccl"])
+def test_the_users_build_of_horovod_wins_over_the_site_files(folder, own):
+    (folder / "slurm/sites/here.sh").write_text("export SITE=here LABKIT_HOROVOD=mpi\n", encoding="utf-8")
+    script = "source slurm/launch.sh; read_site x; echo $LABKIT_HOROVOD"
+    env = {"PATH": os.environ["PATH"], "SITE": "here", "LABKIT_HOROVOD": own}
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.stdout == (own or "mpi") + "\n", done.stderr
 
 
 def test_a_module_that_cannot_be_loaded_is_named(folder):

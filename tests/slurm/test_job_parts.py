@@ -10,8 +10,9 @@ import pytest
 from labkit.errors import LabError
 
 from slurm.job import launcher as job_launcher
-from slurm.job import outcome
+from slurm.job import outcome, variables
 from slurm.job import shape as job_shape
+from tests import environments
 
 
 @pytest.fixture
@@ -40,6 +41,8 @@ def test_threads_are_the_jobs_cores_but_no_more_than_there_are(slurm, monkeypatc
     assert job_shape.read(slurm).threads == 1
     assert job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "3"}).threads == 3
     assert job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "16"}).threads == 4
+    on_a_tabletop = slurm | {"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}
+    assert job_shape.read(on_a_tabletop).threads == 2, "8 cores of one machine for 3 ranks"
     shape = job_shape.read(slurm | {"SLURM_CPUS_PER_TASK": "3"})
     assert job_shape.environment(shape, ("A", "B"), {"A": "7"}) == {"B": "3"}
 
@@ -100,6 +103,71 @@ def test_mpirun_rsh(launcher, tmp_path):
 def test_hydra_and_ibrun(launcher):
     assert launcher("mpiexec") == "mpiexec -n 3 -ppn 2 python x.py"
     assert launcher("ibrun") == "ibrun python x.py"
+
+
+@pytest.fixture
+def mvapich2(tmp_path, monkeypatch):
+    """An environment with a second MPI, which brings its own mpiexec."""
+    environment = environments.linked(tmp_path / "venv")
+    environments.add_mpi(environment)
+    environments.use(environment, monkeypatch)
+    return environment / "mvapich2"
+
+
+def test_another_mpi_than_the_sites_is_started_by_its_own_launcher(launcher, mvapich2, tmp_path):
+    command = launcher("srun --mpi=pmix", LABKIT_MPI_BUILD="mvapich2")
+    assert command == f"{mvapich2.relative_to(tmp_path)}/bin/mpiexec -n 3 -ppn 2 python x.py"
+    assert launcher("srun", LABKIT_MPI_BUILD="mpich").startswith("srun "), "the site's own"
+
+
+def test_a_launchers_helper_has_the_cores_of_all_its_ranks(slurm, mvapich2):
+    job = slurm | {"SLURM_CPUS_PER_TASK": "4", "SLURM_TASKS_PER_NODE": "2(x2)"}
+    shape = job_shape.read(job)
+    for words, cores in (
+        ("mpiexec", "8"),
+        ("mpirun --mca a b", "8"),
+        ("srun --mpi=pmi2", None),
+        ("ibrun", None),
+    ):
+        env = job_launcher.environment(shape, job | {"LABKIT_LAUNCHER": words})
+        assert env.get("SRUN_CPUS_PER_TASK") == cores, words
+    env = job | {"LABKIT_LAUNCHER": "srun", "LABKIT_MPI_BUILD": "mvapich2"}
+    assert job_launcher.environment(shape, env) == {"SRUN_CPUS_PER_TASK": "8"}
+
+
+def test_variables_of_the_ranks(mvapich2):
+    chosen = variables.chosen
+    assert chosen({}) == chosen({"LABKIT_MPI": "mpich"}) == {}
+    gdr = {"LABKIT_MPI": "mvapich2-gdr", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
+    assert chosen(gdr) == {
+        "MV2_ENABLE_AFFINITY": "0",
+        "MV2_USE_CUDA": "1",
+        "MV2_SUPPORT_DL": "1",
+        "MV2_GPUDIRECT_GDRCOPY_LIB": "/opt/libgdrapi.so",
+    }
+    assert chosen(gdr | {"MV2_SUPPORT_DL": "0"}).get("MV2_SUPPORT_DL") is None, "it is set already"
+    users = {"LABKIT_ENV": "MV2_USE_CUDA=0 'A=two words' MV2_CPU_BINDING_LEVEL=socket"}
+    assert chosen(gdr | users) == {
+        "MV2_SUPPORT_DL": "1",
+        "MV2_GPUDIRECT_GDRCOPY_LIB": "/opt/libgdrapi.so",
+        "MV2_USE_CUDA": "0",
+        "A": "two words",
+        "MV2_CPU_BINDING_LEVEL": "socket",
+    }
+    beside = chosen({"LABKIT_MPI": "mvapich-plus", "LABKIT_MPI_BUILD": "mvapich2"})
+    assert beside["MV2_ENABLE_AFFINITY"] == "0"
+    assert "MVP_ENABLE_GPU" not in beside, "the site's MPI is not in use"
+
+
+def test_what_launchers_must_be_told_to_pass_on(launcher):
+    users = {"LABKIT_ENV": "OTHER=x", "OTHER": "x", "PYTHONPATH": "/kit"}
+    command = launcher("mpirun_rsh", LABKIT_HOROVOD="nccl", MPI4PY_MPIABI="mpich", **users)
+    for pair in ("LABKIT_HOROVOD=nccl", "MPI4PY_MPIABI=mpich", "OTHER=x", "PYTHONPATH=/kit"):
+        assert f" {pair} " in command
+    spaced = {"LABKIT_ENV": "'OTHER=two words'", "OTHER": "two words"}
+    with pytest.raises(LabError, match="mpirun_rsh cannot pass on a value with a space in it, as OTHER has"):
+        launcher("mpirun_rsh", **spaced)
+    assert "OTHER" not in launcher("mpirun_rsh -export-all", **spaced).replace("LABKIT_ENV", "")
 
 
 def test_launchers_that_are_not_there(launcher):

@@ -76,7 +76,7 @@ def jobs(table) -> list[str]:
 
 def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     answers = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
-    answers += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\n"
+    answers += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\nrccl\nmpi\nhost\n"
     ended = site.make_site(answers)
     assert ended.returncode == 0, ended
     for sentence in (
@@ -90,6 +90,8 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
         "srun has no MPI plugin 'bad'; it has ",
         "module",
         "The kit knows these MPI libraries: mpich, mvapich2",
+        "Horovod has no build 'rccl'; its builds are host, nccl, mpi",
+        "The build 'mpi' of Horovod is not here (here: host)",
         "Written: slurm/sites/mine.sh. Next, also on a login node: make doctor SITE=mine",
     ):
         assert sentence in ended.stdout, sentence
@@ -102,6 +104,9 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     assert settings["SBATCH_GPUS_PER_NODE"] == settings["LABKIT_GPUS_PER_NODE"] == "2"
     assert settings["LABKIT_LAUNCHER"] == "srun --mpi=pmi2"
     assert settings["LABKIT_SBATCH_OPTIONS"] == "--cpus-per-task=8"  # 16 cores for 2 GPUs
+    assert settings["LABKIT_HOROVOD"] == "host"
+    own = {"PATH": os.environ["PATH"], "LABKIT_HOROVOD": "nccl"}
+    assert sites.load("mine", own)["LABKIT_HOROVOD"] == "nccl"
     assert "SBATCH_ACCOUNT" not in settings
     again = site.make_site("mine\n")
     assert again.returncode == 1
@@ -110,14 +115,14 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
 
 
 def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
-    ended = site.make_site("mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n")
+    ended = site.make_site("mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n\n")
     assert ended.returncode == 0, ended
     assert "Without GPUs in a node the form is none." in ended.stdout
     assert sites.load("mine")["LABKIT_GPU_FORM"] == "none"
     update = ["scontrol", "update", "partitionname=tabletop"]
     assert table.run([*update, "state=inactive"]).returncode == 0
     try:
-        ended = site.make_site("other\nproj\n\n2\ngres\ngres\nsrun\n-\nmpich\n")
+        ended = site.make_site("other\nproj\n\n2\ngres\ngres\nsrun\n-\nmpich\n-\n")
     finally:
         table.run([*update, "state=up"])
     assert ended.returncode == 0, ended
@@ -130,7 +135,7 @@ def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
 
 def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
     before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
-    for answers in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n"):
+    for answers in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n", "mine\n\n\n4\ngres\nsrun\n-\nmpich\n"):
         ended = without_slurm.make_site(answers)
         assert ended.returncode == 1, ended
         assert ended.stderr.startswith("The answers ended at the question ")
@@ -139,7 +144,7 @@ def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
 
 
 def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_slurm):
-    ended = without_slurm.make_site("far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n")
+    ended = without_slurm.make_site("far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n\n")
     assert ended.returncode == 0, ended
     assert "Slurm does not answer here (" in ended.stdout
     settings = sites.load("far", {"PATH": os.environ["PATH"]})
@@ -179,14 +184,16 @@ def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
 
 @pytest.mark.slow
 def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
-    site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", LABKIT_GPUS_PER_NODE="4")
+    more = {"LABKIT_GPUS_PER_NODE": "4", "LABKIT_HOROVOD": "nccl"}
+    site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", **more)
     ended = site.doctor("wrong", "--nodes", "1")
     assert ended.returncode == 1, ended
     assert "each of which thinks it is alone" in ended.stdout
     assert "Try another --mpi=" in ended.stdout
     assert "The site file says 4 GPUs in a node; the job got 0 from Slurm" in ended.stdout
     assert "LABKIT_MPI says openmpi, but the ranks run on MPICH " in ended.stdout
-    assert "3 things to mend." in ended.stdout
+    assert "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host." in ended.stdout
+    assert "4 things to mend." in ended.stdout
     assert jobs(table) == []
 
 
@@ -220,9 +227,10 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
     site.write("refused", LABKIT_SBATCH_OPTIONS="--comment='open")
     ended = site.doctor("refused")
     assert (ended.returncode, 'is "--comment=\'open": No closing' in ended.stderr) == (1, True), ended
-    more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch"}
+    more = {"LABKIT_GPUS_PER_NODE": "four", "LABKIT_MODULES": "gcc nonesuch", "LABKIT_HOROVOD": "rccl"}
     site.write("refused", LABKIT_MPI="mpi", LABKIT_LAUNCHER="srun --mpi=pmi9", **more)
     ended = site.doctor("refused", "--patience", "0", SBATCH_CONSTRAINT="none")
+    assert "LABKIT_HOROVOD is 'rccl'; Horovod's builds are: host, nccl, mpi." in ended.stdout
     assert "LABKIT_MPI is 'mpi' in slurm/sites/refused.sh; known: mpich," in ended.stdout
     assert "srun has no MPI plugin 'pmi9', only " in ended.stdout
     assert "LABKIT_GPUS_PER_NODE is 'four' in slurm/sites/refused.sh; write 0, 1, 2, …" in ended.stdout

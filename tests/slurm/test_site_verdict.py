@@ -24,10 +24,15 @@ def rank(number: int, **other) -> dict:
     return {key: value for key, value in {**healthy, **other}.items() if value is not None}
 
 
-def judged(ranks: list[dict] | None = None, env=GPU_NODE, state="COMPLETED", launch=None, output="") -> list:
+BUILDS = {"horovod": ["host", "nccl"], "mpi": ["mvapich2-gdr"], "gdrcopy": True}
+
+
+def judged(
+    ranks: list[dict] | None = None, env=GPU_NODE, state="COMPLETED", launch=None, output="", builds=BUILDS
+) -> list:
     """(status, sentence) of all findings on a job that ended like this."""
     launch = {"ranks": 2, "status": 0, "said": "", **(launch or {})}
-    files = {"begun": {"host": "n0"}, "launch": launch}
+    files = {"begun": {"host": "n0"}, "launch": launch, "builds": builds}
     ranks = [rank(0), rank(1)] if ranks is None else ranks
     outcome = Outcome("7", state, "Priority", files, ranks, output)
     return list(verdict.judge("site", env, PLAN, outcome))
@@ -45,6 +50,18 @@ def test_a_healthy_cluster():
     assert "4 GPUs in each node." in sentences
     assert f"1 InfiniBand port: {PORT}." in sentences
     assert "MPI: MVAPICH2-GDR 2.3.7, as the site file says." in sentences
+
+
+def test_the_builds_that_the_site_file_asks_for():
+    asks = {**GPU_NODE, "LABKIT_HOROVOD": "nccl", "LABKIT_GDRCOPY": "/opt/libgdrapi.so"}
+    assert (OK, "Horovod's build nccl, which the site file asks for, is there.") in judged(env=asks)
+    without = {"horovod": ["host"], "mpi": [], "gdrcopy": False}
+    sentences = wrong(env=asks, builds=without)
+    assert (
+        "LABKIT_HOROVOD asks for Horovod's build 'nccl'; on the node there is: host. `make setup`"
+        in sentences
+    )
+    assert "LABKIT_GDRCOPY names /opt/libgdrapi.so, which is no file on the node." in sentences
 
 
 def test_mvapich2s_affinity_takes_the_threads_away():

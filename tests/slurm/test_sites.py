@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from labkit import paths
+from labkit import builds, paths
 from labkit.cluster import sites
 from labkit.errors import LabError
 
@@ -28,6 +28,8 @@ KIT = {
     "LABKIT_GPUS_PER_NODE",
     "LABKIT_GPU_FORM",
     "LABKIT_SBATCH_OPTIONS",
+    "LABKIT_GDRCOPY",
+    "LABKIT_HOROVOD",
 }
 LIBRARIES = re.compile(
     r"(SLURM|MV2|MVP|MPIR_CVAR|MPICH|UCX|FI|OMPI|HYDRA|NCCL|HOROVOD|GLOO|OMP|I_MPI|PMI)_[A-Z0-9_]+"
@@ -139,7 +141,7 @@ def test_the_template_explains_every_line():
         last = line
     used = {name for stem in STEMS for name in sites.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
     assert used <= explained, f"not in the template: {used - explained}"
-    for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS):
+    for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS, *builds.HOROVOD):
         assert word in text("template"), word
 
 

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 
 from labkit import labfile, paths
-from labkit.cli.settings import add_set
+from labkit.cli.settings import add_builds, add_set
 from labkit.errors import LabError, NotHere
 
 _COLOURS = {"completed": "green", "running": "cyan", "pending": "yellow", "unknown": "dim"}
@@ -36,6 +36,15 @@ def _job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
     parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
     add_set(parser)
+    add_builds(parser)
+    parser.add_argument(
+        "--env",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="variables for the job's ranks",
+    )
     parser.add_argument("--solved", action="store_true", help="the solved lab, its records kept apart")
     parser.add_argument("--wait", action="store_true", help="wait for the end, and show what it printed")
 
@@ -53,7 +62,17 @@ def _options(options: argparse.Namespace) -> dict:
         "site": options.site,
         "settings": settings,
         "solved": options.solved,
+        "env": dict(_variable(text) for text in options.env),
+        "horovod": options.horovod,
+        "mpi": options.mpi,
     }
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise LabError(f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.')
+    return name, value
 
 
 def _submit(options: argparse.Namespace) -> int:
@@ -125,11 +144,19 @@ def _results(options: argparse.Namespace) -> int:
 def _show(jobs: list) -> None:
     """A table of jobs, the newest last."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="Your batch jobs")
     for name in ("Job", "Lab", "Site", "Nodes × ranks", "State", "Submitted", "Records"):
         table.add_column(name, justify="right" if name in ("Job", "Nodes × ranks", "Records") else "left")
+    with_choices = any(_choices(job) for job in jobs)
+    if with_choices:
+        table.add_column("With", overflow="fold")
+    tensors = {job.file: _tensors(job) for job in jobs}
+    with_tensors = any(tensors.values())
+    if with_tensors:
+        table.add_column("Tensors", overflow="fold")
     table.add_column("Output", overflow="fold")
     silent: dict[str, str] = {}  # site -> why it cannot be asked: once is enough
     for job in jobs:
@@ -138,14 +165,35 @@ def _show(jobs: list) -> None:
         state = _state(job, silent)
         records = str(len(job.entries()) or "")
         lab = f"{job.lab[:2]}{' solved' if job.solved else ''}"
-        table.add_row(
-            job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records, paths.shown(job.file)
-        )
+        cells = [job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records]
+        if with_choices:
+            cells.append(escape(_choices(job)))
+        if with_tensors:
+            cells.append(escape(tensors[job.file]))
+        table.add_row(*cells, paths.shown(job.file))
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     for site, sentence in silent.items():
         print(f"{site}: {sentence}")
     print('In a notebook: cluster.jobs("40")[-1].records() reads what the newest job of lab 40 measured.')
+
+
+def _choices(job) -> str:
+    """The builds and the variables that the job was submitted with; "" for none."""
+    builds = {"HOROVOD": job.horovod, "MPI": job.mpi}
+    chosen = {name: build for name, build in builds.items() if build} | job.env
+    return " ".join(f"{name}={value}" for name, value in chosen.items())
+
+
+def _tensors(job) -> str:
+    """Where the tensors of its records were, and what carried them, as far as the records say so."""
+    texts = []
+    for entry in job.entries():
+        if entry.get("library"):
+            staged = entry.get("staged", "no")
+            way = "" if staged == "no" else f", staged {staged}"
+            texts.append(f"{entry['library']} on {entry['device']}{way}")
+    return "\n".join(dict.fromkeys(texts))
 
 
 def _state(job, silent: dict[str, str]) -> str:

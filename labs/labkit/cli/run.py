@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from labkit import copies, labfile, launch, paths, world
-from labkit.cli.settings import add_set
+from labkit import builds, copies, labfile, launch, paths, world
+from labkit.cli.settings import add_builds, add_set
 from labkit.errors import LabError
 
 PATIENCE = 10.0  # seconds that mpiexec gets to end its ranks itself
@@ -20,18 +20,27 @@ def add_verb(verbs) -> None:
     parser.add_argument("lab", help="number or stem")
     parser.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
     add_set(parser)
+    add_builds(parser)
     parser.add_argument("--solved", action="store_true", help="the solved lab")
     parser.set_defaults(call=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    return run(options.lab, ranks=options.np, settings=options.set, solved=options.solved)
+    return run(options.lab, options.np, options.set, options.solved, options.horovod, options.mpi)
 
 
-def run(lab: str, ranks: int = 1, settings: Sequence[str] = (), solved: bool = False) -> int:
+def run(
+    lab: str,
+    ranks: int = 1,
+    settings: Sequence[str] = (),
+    solved: bool = False,
+    horovod: str | None = None,
+    mpi: str | None = None,
+) -> int:
     """Run the learner's script (or the solved one) on that many ranks. Returns its exit status.
 
-    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130.
+    A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130. horovod, mpi:
+    builds, as for launch.run.
     """
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
@@ -46,16 +55,21 @@ def run(lab: str, ranks: int = 1, settings: Sequence[str] = (), solved: bool = F
         # Ranks share the cores: more threads than cores only get into each other's way.
         for name in launch.THREAD_VARIABLES:
             env.setdefault(name, str(max(1, world.cores() // ranks)))
+    chosen = builds.variables(horovod, mpi, env)
+    env |= chosen
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:
-        command = [*_launcher(ranks), sys.executable, str(script)]
+        command = [*_launcher(ranks, chosen), sys.executable, str(script)]
         ended = launch.run_to_end(command, env=env, cwd=paths.root(), patience=PATIENCE)
     return 130 if ended.cause == "SIGINT" else ended.status
 
 
-def _launcher(ranks: int) -> list[str]:
-    """The command that starts so many ranks here; [] for one rank, which is plain Python."""
+def _launcher(ranks: int, variables: Mapping[str, str]) -> list[str]:
+    """The command that starts so many ranks here; [] for one rank, which is plain Python.
+
+    variables: those of the builds, which a launcher has to pass on.
+    """
     if ranks == 1:
         return []
-    mpiexec = launch.mpiexec()
-    return [mpiexec, *launch.launcher_options(mpiexec, "plain", ranks=ranks)]
+    mpiexec = launch.mpiexec(variables.get("LABKIT_MPI_BUILD"))
+    return [mpiexec, *launch.launcher_options(mpiexec, "plain", ranks=ranks, variables=variables)]

@@ -1,4 +1,4 @@
-"""The option by which `make run` and `make submit` change a lab's parameters."""
+"""The options that `make run` and the verbs of batch jobs share: parameters, and the builds to use."""
 
 from __future__ import annotations
 
@@ -15,3 +15,9 @@ def add_set(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="other values of parameters",
     )
+
+
+def add_builds(parser: argparse.ArgumentParser) -> None:
+    """--horovod NAME and --mpi NAME: which of the builds that are here the ranks use."""
+    parser.add_argument("--horovod", metavar="BUILD", help="a build of Horovod: host, nccl or mpi")
+    parser.add_argument("--mpi", metavar="BUILD", help="an MPI that `make doctor` lists, such as mvapich2")

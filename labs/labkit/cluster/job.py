@@ -40,7 +40,11 @@ class StoppedWaiting(LabError):
 
 @dataclass
 class Job:
-    """One job. `number`: Slurm's; `submitted`: UTC; `file`: its output; `home`: where its records go."""
+    """One job. `number`: Slurm's; `submitted`: UTC; `file`: its output; `home`: where its records go.
+
+    env: variables for its ranks. horovod, mpi: the builds it was submitted with; None: the site's, or the
+    default.
+    """
 
     number: str
     lab: str
@@ -53,6 +57,9 @@ class Job:
     settings: dict = field(default_factory=dict)
     solved: bool = False
     study: str | None = None
+    env: dict = field(default_factory=dict)
+    horovod: str | None = None
+    mpi: str | None = None
     commands: str | None = None  # the folder of Slurm's commands, where they are not in PATH
     final: dict | None = None  # how it ended, once that was seen
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from labkit import labfile, paths, world
+from labkit import builds, labfile, paths, world
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import Job
@@ -21,10 +21,29 @@ from labkit.errors import LabError
 # What a notebook's kernel and make leave in the environment; a job is neither.
 _NOT_FOR_JOBS = (
     "JPY_SESSION_NAME", "JPY_PARENT_PID", "FORCE_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL",
-    "SOLVED", "SET", "SBATCH_EXPORT",
+    "SOLVED", "SET", "ENV", "HOROVOD", "MPI", "SBATCH_EXPORT",
 )  # fmt: skip
+# Variables that are no business of ENV: begin of the name -> what sets them.
+_NOT_BY_ENV = {
+    "LABKIT_HOROVOD": "HOROVOD=… chooses the build of Horovod",
+    "LABKIT_MPI_BUILD": "MPI=… chooses the build of MPI",
+    "LABKIT_": "the kit itself sets it",
+    "SLURM_": "Slurm itself sets it",
+    "SBATCH_": "set it in your shell, where sbatch reads it",
+}
 # How a client finds its Slurm. The rest of SLURM_* is of the job in which this process may run itself.
 _FOR_CLIENTS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person may choose of a job beside its size: parameters, the solved lab, variables, builds."""
+
+    settings: Mapping[str, object]
+    solved: bool
+    env: Mapping[str, str]
+    horovod: str | None = None
+    mpi: str | None = None
 
 
 @dataclass(frozen=True)
@@ -35,20 +54,10 @@ class Request:
     site: str
     client: slurm.Client
     options: tuple[str, ...]
-    settings: Mapping[str, object]
-    solved: bool
+    choices: Choices
 
     @classmethod
-    def checked(
-        cls,
-        lab,
-        nodes,
-        ranks_per_node,
-        site,
-        settings: Mapping[str, object],
-        solved: bool,
-        least: int | None = None,
-    ) -> Request:
+    def checked(cls, lab, nodes, ranks_per_node, site, choices: Choices, least: int | None = None) -> Request:
         """Refuse in a sentence what cannot be. nodes: the most that will be asked for; least: the fewest."""
         stem = labfile.find(lab)
         script = paths.root() / "slurm" / f"{stem}.sbatch"
@@ -56,17 +65,19 @@ class Request:
             raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
         if (nodes if least is None else least) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
             raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
-        text = setting_text(stem, settings, solved)
+        text = setting_text(stem, choices.settings, choices.solved)
+        _check_variables(choices.env)
         if site is None:
             _no_site()
         known = sites.load(site)
-        env = environment(os.environ, known, site, text, solved)
+        env = environment(os.environ, known, site, text, choices)
+        builds.variables(environ=env)  # NotHere for a build that the nodes will not find either
         client = slurm.at(site)
         options = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
         _check_nodes(nodes, known, options, client)
         if ranks_per_node is not None:
             options.append(f"--ntasks-per-node={ranks_per_node}")
-        return cls(stem, site, slurm.Client(client.folder, env), tuple(options), dict(settings), solved)
+        return cls(stem, site, slurm.Client(client.folder, env), tuple(options), choices)
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it refuses."""
@@ -81,6 +92,7 @@ class Request:
         with _interrupts_held():  # no Ctrl-C between Slurm's taking the job and its being written down
             number = self.client.submit("--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch")
             folder = self.client.folder
+            choices = self.choices
             job = Job(
                 number=number,
                 lab=self.stem,
@@ -89,10 +101,13 @@ class Request:
                 ranks=None,
                 submitted=submitted,
                 file=str(home / "jobs" / name.replace("%j", number)),
-                home=str(learners / "solved" if self.solved else learners),
-                settings=dict(self.settings),
-                solved=self.solved,
+                home=str(learners / "solved" if choices.solved else learners),
+                settings=dict(choices.settings),
+                solved=choices.solved,
                 study=study,
+                env=dict(choices.env),
+                horovod=choices.horovod,
+                mpi=choices.mpi,
                 commands=str(folder) if folder else None,
             )
             try:
@@ -123,8 +138,22 @@ def _value_text(value: object) -> str:
     return repr(value)
 
 
+def _check_variables(env: Mapping[str, str]) -> None:
+    """LabError for a variable that cannot be set, or that something else sets."""
+    for name, value in env.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise LabError(
+                f"{name!r} is no name of a variable: letters, digits and _, as in NCCL_DEBUG=INFO."
+            )
+        if not isinstance(value, str) or not value.isprintable():
+            raise LabError(f"The value of a variable is text in one line, which {name}={value!r} is not.")
+        for begin, cure in _NOT_BY_ENV.items():
+            if name.startswith(begin):
+                raise LabError(f"{name} is not for ENV: {cure}.")
+
+
 def environment(
-    own: Mapping[str, str], known: Mapping[str, str], site: str, settings: str, solved: bool
+    own: Mapping[str, str], known: Mapping[str, str], site: str, settings: str, choices: Choices
 ) -> dict[str, str]:
     """The environment of sbatch, and so of the job: the user's own, the site's, and what launch.sh reads."""
     kept = {name: own[name] for name in _FOR_CLIENTS if name in own}
@@ -133,10 +162,17 @@ def environment(
     if env.get("MPLBACKEND", "").startswith("module:"):  # a notebook's; in a job there is none
         del env["MPLBACKEND"]
     env = {name: value for name, value in env.items() if value or not name.startswith("SBATCH_")}
+    env.pop("LABKIT_ENV", None)  # of a job in which this process runs itself
+    wishes = {"LABKIT_HOROVOD": choices.horovod, "LABKIT_MPI_BUILD": choices.mpi}
+    # The user's own choice wins over the site file's, whichever way that was written.
+    wishes = {name: wish or env.get(name) for name, wish in wishes.items()}
     env |= {**kept, **known, "SITE": site, "LABKIT_HOME": str(slurm.learners_home())}
+    env |= {name: wish for name, wish in wishes.items() if wish}
     if settings:
         env["SET"] = settings
-    if solved:
+    if choices.env:
+        env["LABKIT_ENV"] = shlex.join(f"{name}={value}" for name, value in choices.env.items())
+    if choices.solved:
         env["SOLVED"] = "1"
     return env
 

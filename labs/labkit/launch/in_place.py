@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from labkit import world
+from labkit import builds, world
 from labkit.errors import LabError
 from labkit.launch import diagnosis, excepthook, meeting, notes, plans, process
 from labkit.launch.task import Task
@@ -31,6 +31,7 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
             f"Start this file with mpiexec -n {world.size()} instead."
         )
     job = meeting.join(controller)
+    builds.check()
     excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
     taking_part = min(ranks, job.size) if comm else job.size
     if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:

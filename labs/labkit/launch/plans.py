@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import world
+from labkit import builds, world
 from labkit.errors import NotHere
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
@@ -27,11 +27,15 @@ THREAD_VARIABLES = (
 )
 
 
-def mpiexec() -> str:
+def mpiexec(mpi: str | None = None) -> str:
     """The MPI launcher: of this Python's environment, else of $MPI_HOME, else of the PATH.
 
-    Raises NotHere when there is none.
+    mpi: a build of MPI (see labkit.builds), whose own launcher it then is; None: that which $LABKIT_MPI_BUILD
+    names, if it is set. Raises NotHere when there is none.
     """
+    name = mpi or os.environ.get("LABKIT_MPI_BUILD")
+    if name:
+        return str(builds.mpi_folder(name) / "bin" / "mpiexec")
     folders = [Path(sys.executable).parent]
     if os.environ.get("MPI_HOME"):
         folders.append(Path(os.environ["MPI_HOME"], "bin"))
@@ -142,7 +146,7 @@ def launcher_options(
 
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
     """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
-    launcher = mpiexec()
+    launcher = mpiexec(env.get("LABKIT_MPI_BUILD"))
     command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, _WORKER, folder]
     if flavor(launcher) == "openmpi":
         env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

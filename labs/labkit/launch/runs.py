@@ -6,11 +6,12 @@ mpirun_rsh, horovodrun or torchrun the processes are there already, and `fn` run
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from numbers import Real
 
-from labkit import world
+from labkit import builds, world
 from labkit.errors import LabError
 from labkit.launch import outcome, plans
 from labkit.launch.session import Session
@@ -29,6 +30,8 @@ def run(
     threads: int | None = None,
     env: dict[str, str] | None = None,
     echo: bool = True,
+    horovod: str | None = None,
+    mpi: str | None = None,
     **kwargs: object,
 ) -> list:
     """Run `fn(*args, **kwargs)` on `ranks` processes and return their results, by rank.
@@ -38,9 +41,11 @@ def run(
     variables that `torch.distributed.init_process_group` reads).
     timeout: seconds from the moment all ranks have begun. threads: per rank, cores divided by ranks if None.
     env: extra environment variables. echo: show what the ranks print, each line after its rank, `[2] hello`.
+    horovod, mpi: which of the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2",
+    …; see labkit.builds); None: as LABKIT_HOROVOD and LABKIT_MPI_BUILD say, else the default.
 
-    Raises RankFailed when a rank raises, dies, or does not come back in time; LabError when nothing can be
-    started.
+    Raises RankFailed when a rank raises, dies, or does not come back in time; NotHere for a build that is not
+    here; LabError when nothing can be started, or when ranks are there already and have other builds.
     """
     _refuse_nonsense(fn, ranks, controller, timeout, threads, env)
     task = Task(fn, args, kwargs)
@@ -55,19 +60,23 @@ def run(
             "launch.run was called by a function that already runs on ranks. Call it from outside of it."
         )
     if launcher is not None:
+        builds.refuse_another(horovod, mpi)
         return _in_place(task, ranks, controller, timeout, threads=threads, env=env or {}, echo=echo)
     threads = threads or max(1, world.cores() // ranks)
-    return _on_local_ranks(task, ranks, controller, timeout, threads=threads, env=env or {}, echo=echo)
+    env = env or {}
+    env = builds.variables(horovod, mpi, os.environ | env) | env
+    return _on_local_ranks(task, ranks, controller, timeout, threads=threads, env=env, echo=echo)
 
 
 def _on_local_ranks(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo) -> list:
+    path = builds.search_path(sys.path, env.get("LABKIT_HOROVOD"))
     show = _print if echo else _nothing
     with Session(ranks, show) as session:
         save(session.folder / "task", task)
         folder = str(session.folder)
         variables = plans.environment(folder, threads, env)
         with plans.plan(controller, ranks, folder, variables) as plan:
-            session.start(plan, task.wants_comm, outcome.DUMP_SIGNAL)
+            session.start(plan, task.wants_comm, outcome.DUMP_SIGNAL, path)
             error = outcome.follow(session, timeout)
             if error is None:
                 # Before the end: a supervisor that has to end slow leavers removes the folder.

@@ -77,10 +77,13 @@ class Session:
         file = self.folder / name
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def start(self, plan: list, comm: bool, dump_signal: int) -> None:
-        """Start the supervisor, and with it the commands of `plan`: [[command, environment], …]."""
+    def start(self, plan: list, comm: bool, dump_signal: int, path: list[str]) -> None:
+        """Start the supervisor, and with it the commands of `plan`: [[command, environment], …].
+
+        path: sys.path of the ranks.
+        """
         settings = {"ranks": self.ranks, "comm": comm, "signal": int(dump_signal)}
-        settings["sys_path"] = [os.path.abspath(entry) for entry in sys.path]
+        settings["sys_path"] = [os.path.abspath(entry) for entry in path]
         (self.folder / "settings").write_bytes(pickle.dumps(settings))
         (self.folder / "plan.json").write_text(json.dumps(plan))
         with (self.folder / "supervisor.log").open("wb") as log:

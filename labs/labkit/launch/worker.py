@@ -127,11 +127,20 @@ def _communicator(ranks: int):
     return MPI.COMM_WORLD
 
 
+def _check_builds() -> None:
+    """Of a rank that was given builds: has it these, and no other? The rest need not wait for the import."""
+    if "LABKIT_HOROVOD" in os.environ or "LABKIT_MPI_BUILD" in os.environ:
+        from labkit import builds
+
+        builds.check()
+
+
 def _run(folder: Folder, settings: dict) -> None:
     from labkit.launch import diagnosis
 
     phase = "load"
     try:
+        _check_builds()
         with open(folder.file("task"), "rb") as file:
             fn, args, kwargs = pickle.load(file)
         if settings["comm"]:
@@ -139,6 +148,7 @@ def _run(folder: Folder, settings: dict) -> None:
         folder.tell("begin")
         phase = "run"
         result = fn(*args, **kwargs)
+        _check_builds()  # now that its libraries are loaded
         phase = "result"
         import cloudpickle
 

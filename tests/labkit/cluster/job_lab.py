@@ -43,6 +43,43 @@ if fail:
 for ranks in range(1, world.size() + 1):
     record.add("strong", seconds=8.0 / ranks, ranks=ranks, note=note)
 """
+# What its ranks have of Horovod and MPI, and of their variables.
+BUILDS_STEM = "93_builds"
+BUILDS = """\
+# %% [markdown]
+# # 93 Builds
+#
+# Which Horovod, which MPI?
+#
+# **You will be able to** (1) see, (2) say.
+#
+# Needs: horovod, torch · Ranks: 2 · Minutes: 5 · Before: -
+
+# %%
+import os
+
+import horovod
+import horovod.torch as hvd
+import torch
+from labkit import builds, lab, launch, record
+
+lab.start("93_builds")
+
+# %% tags=["parameters"]
+name = "NCCL_DEBUG"  # a variable
+wish = ""  # a build of Horovod that launch.run asks for
+
+
+# %%
+def add_up():
+    hvd.init()
+    total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+    return total, horovod.__file__, builds.loaded_mpi()
+
+
+results = launch.run(add_up, ranks=2, horovod=wish or None)
+record.add("builds", by_rank=[list(result) for result in results], variable=os.environ.get(name))
+"""
 ALONE = LAB.replace("91 Job lab", "92 Alone").replace("91_job", "92_alone").replace("Ranks: 2", "Ranks: 1")
 
 
@@ -51,6 +88,7 @@ def build_in(checkout) -> None:
     root: Path = checkout.root
     (root / "solutions" / f"{STEM}.py").write_text(LAB, encoding="utf-8")
     (root / "solutions" / "92_alone.py").write_text(ALONE, encoding="utf-8")
+    (root / "solutions" / f"{BUILDS_STEM}.py").write_text(BUILDS, encoding="utf-8")
     (root / "slurm" / "sites").mkdir(parents=True)
     real = labkit_root()
     for name in ("__init__.py", "launch.sh"):

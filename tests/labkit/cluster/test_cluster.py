@@ -173,16 +173,60 @@ def test_a_jobs_environment(checkout, monkeypatch):
         "PMI_RANK": "0", "MPLBACKEND": "module://matplotlib_inline.backend_inline", "SET": "old=1",
         "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this",
     }  # fmt: skip
-    env = request.environment(own, sites.load("beta", own), "beta", "pause=1", solved=True)
+    solved = request.Choices({}, True, {"A": "two words", "B": "2"}, horovod="nccl")
+    env = request.environment(own, sites.load("beta", own), "beta", "pause=1", solved)
     assert env == {
         "PATH": own["PATH"], "SBATCH_QOS": "mine", "SLURM_CONF": "/etc/x", "KEEP": "this", "SITE": "beta",
         "LABKIT_HOME": str(paths.home()), "SET": "pause=1", "SOLVED": "1",
+        "LABKIT_ENV": "'A=two words' B=2", "LABKIT_HOROVOD": "nccl",
     }  # fmt: skip
     with_account = {**own, "SITE": "beta", "SBATCH_ACCOUNT": "me"}
-    env = request.environment(with_account, sites.load("beta", with_account), "beta", "", solved=False)
+    unsolved = request.Choices({}, False, {})
+    env = request.environment(with_account, sites.load("beta", with_account), "beta", "", unsolved)
     assert env["SBATCH_ACCOUNT"] == "me"
     assert "SOLVED" not in env
     assert "SET" not in env
+    assert not {"LABKIT_ENV", "LABKIT_HOROVOD", "LABKIT_MPI_BUILD"} & set(env)
+
+
+@pytest.mark.parametrize(
+    "line", ["export LABKIT_HOROVOD=mpi", 'export LABKIT_HOROVOD="${LABKIT_HOROVOD:-mpi}"']
+)
+def test_whose_build_wins(checkout, line):
+    job_lab.build_in(checkout)
+    (checkout.root / "slurm" / "sites" / "alpha.sh").write_text(f"export SITE=alpha {line}\n")
+
+    def build(wish: str | None, **own: str) -> str:
+        own |= {"PATH": os.environ["PATH"]}
+        choices = request.Choices({}, False, {}, horovod=wish)
+        return request.environment(own, sites.load("alpha", own), "alpha", "", choices)["LABKIT_HOROVOD"]
+
+    assert build(None) == "mpi"
+    assert build(None, LABKIT_HOROVOD="nccl") == "nccl"
+    assert build("host", LABKIT_HOROVOD="nccl") == "host"
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"1A": "x"}, "'1A' is no name of a variable"),
+        ({"": "x"}, "'' is no name of a variable"),
+        ({"A": "two\nlines"}, "text in one line"),
+        ({"A": 1}, "text in one line, which A=1 is not"),
+        ({"LABKIT_MPI_BUILD": "x"}, "MPI=… chooses the build of MPI"),
+        ({"LABKIT_HOME": "x"}, "LABKIT_HOME is not for ENV: the kit itself sets it"),
+        ({"SBATCH_QOS": "x"}, "set it in your shell"),
+        ({"SLURM_NTASKS": "8"}, "Slurm itself sets it"),
+    ],
+)
+def test_variables_that_cannot_be(built, env, says):
+    with pytest.raises(LabError, match=says):
+        cluster.submit("91", solved=True, env=env)
+
+
+def test_a_variable_is_typed_with_its_value(built, capsys):
+    assert cli.main(["submit", "91", "--solved", "--env", "NCCL_DEBUG"]) == 1
+    assert "A variable is set as NAME=VALUE" in capsys.readouterr().err
 
 
 def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, monkeypatch):
@@ -198,7 +242,7 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         monkeypatch.setenv("LABKIT_SOLVED", variable)
         solved = variable == "1"
         cluster.submit(job_lab.STEM, site="tabletop")
-        assert sent[-1].solved is solved
+        assert sent[-1].choices.solved is solved
         assert ("SOLVED" in sent[-1].client.env) is solved
         assert sent[-1].client.env["LABKIT_HOME"] == str(learners)
     holder = learners / "tabletop" / "table" / "holder"
@@ -218,6 +262,36 @@ def job(number="1", **more):
     home = str(paths.home())
     known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2, "submitted": cluster_job.now()}
     return Job(number, **{**known, "file": f"{home}/jobs/91_job-{number}-t-t.out", "home": home, **more})
+
+
+def test_a_job_of_an_earlier_release_is_remembered():
+    cluster_job.remember(job("1"))
+    text = cluster_job.ledger().read_text()
+    line = json.loads(text)
+    for name in ("env", "horovod", "mpi"):
+        del line[name]
+    cluster_job.ledger().write_text(json.dumps(line) + "\n")
+    [known] = cluster.jobs()
+    assert (known.env, known.horovod, known.mpi) == ({}, None, None)
+
+
+def test_results_show_what_a_job_was_submitted_with_and_what_carried_its_tensors(monkeypatch, capsys):
+    done = {"final": {"state": "completed", "seconds": 3, "exit": 0}}
+    cluster_job.remember(job("1"))
+    cluster_job.remember(job("2", env={"A": "1"}, horovod="nccl"))
+    monkeypatch.setattr(Job, "status", lambda self: cluster_status.Status(**done["final"]))
+    monkeypatch.setattr(Job, "entries", lambda self: [])
+    assert cli.main(["results"]) == 0
+    shown = capsys.readouterr().out
+    assert "HOROVOD=nccl A=1" in shown
+    assert "Tensors" not in shown
+    host = {"library": "MPI", "device": "cuda:0", "staged": "through the host"}
+    lines = [host, host, {"library": "NCCL", "device": "cuda:0", "staged": "no"}, {"device": "cpu"}]
+    monkeypatch.setattr(Job, "entries", lambda self: lines if self.number == "2" else [])
+    assert cli.main(["results"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("MPI on cuda:0, staged through the host") == 1
+    assert shown.count("NCCL on cuda:0") == 1
 
 
 def test_a_spoiled_line_among_the_jobs_is_named_and_skipped():

@@ -18,6 +18,7 @@ from labkit.cluster import slurm
 from labkit.errors import LabError
 
 from slurm import tabletop
+from tests import environments
 from tests.labkit.cluster import job_lab
 from tests.labkit.cluster.job_lab import STEM
 
@@ -150,10 +151,14 @@ def test_a_study_gives_one_table(capsys):
         ({"nodes": 3}, "A job in partition tabletop can have 2 nodes, so NODES=3 will not start"),
         ({"nodes": 0}, "1 node or more"),
         ({"ranks_per_node": 0}, "1 rank or more"),
-        ({"lab": "93"}, "There is no lab '93'"),
+        ({"lab": "94"}, "There is no lab '94'"),
         ({"lab": "92"}, "Lab 92_alone runs on one rank and has no batch job: make run LAB=92"),
         ({"site": "mars"}, "These are known: perlmutter, tabletop"),
         ({"settings": {"paus": 1}}, "The parameters are pause, note, fail"),
+        ({"env": {"A-B": "1"}}, "'A-B' is no name of a variable"),
+        ({"env": {"LABKIT_HOROVOD": "nccl"}}, "is not for ENV: HOROVOD=… chooses the build of Horovod"),
+        ({"horovod": "rccl"}, "Horovod has no build 'rccl'; its builds are host, nccl, mpi"),
+        ({"mpi": "lam"}, "There is no build 'lam' of MPI"),
         ({"site": "perlmutter"}, "`sbatch` says: .*[Ii]nvalid"),  # its constraint is no node's here
     ],
 )
@@ -162,6 +167,55 @@ def test_what_cannot_be_is_refused_in_one_sentence(arguments, says):
         cluster.submit(**{"lab": "91", "solved": True, **arguments})
     assert "\n" not in str(refused.value)
     assert cluster.jobs() == []
+
+
+@pytest.fixture
+def two_of_each(tmp_path, checkout, monkeypatch):
+    """The checkout's environment has a second build of Horovod, and a second MPI; its folder."""
+    environment = environments.linked(tmp_path / "venv")
+    environments.add_horovod(environment, "nccl")
+    environments.add_mpi(environment)
+    environments.use(environment, monkeypatch)
+    (checkout.root / ".venv").unlink()
+    (checkout.root / ".venv").symlink_to(environment)
+    return environment
+
+
+@pytest.mark.timeout(300)
+def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
+    site = paths.root() / "slurm" / "sites" / "tabletop.sh"
+    site.write_text(f"{site.read_text()}export NCCL_DEBUG=site LABKIT_HOROVOD=host\n")
+    chosen = ["--horovod", "nccl", "--mpi", "mvapich2", "--env", "NCCL_DEBUG=two words", "B=2"]
+    status = cli.main(["submit", "93", "--nodes", "2", "--solved", "--wait", *chosen])
+    printed = capsys.readouterr()
+    assert status == 0, printed
+    job = cluster.jobs()[-1]
+    assert (job.horovod, job.mpi, job.env) == ("nccl", "mvapich2", {"NCCL_DEBUG": "two words", "B": "2"})
+    for line in ("Horovod: build nccl (", "Set: NCCL_DEBUG=two words B=2"):
+        assert line in printed.out
+    [entry] = job.entries()
+    assert entry["variable"] == "two words", "not the site file's"
+    assert (entry["horovod_build"], entry["mpi"][:5]) == ("nccl", "MPICH"), "what really carried it"
+    for total, file, libraries in entry["by_rank"]:
+        assert total == 2.0
+        assert Path(file).samefile(two_of_each / file.partition(".venv/")[2])
+        assert "/horovod-nccl/" in file
+        assert [Path(library).samefile(two_of_each / "mvapich2/lib/libmpi.so.12") for library in libraries]
+    assert cli.main(["results"]) == 0
+    [row] = [line for line in capsys.readouterr().out.splitlines() if "93 solved" in line]
+    assert "HOROVOD=nccl MPI=mvapich2 NCCL_DEBUG=two words B=2" in row
+    # A rank keeps the build with which the job was started.
+    job = cluster.submit("93", nodes=2, settings={"wish": "nccl"}, solved=True, horovod="host")
+    with pytest.raises(LabError, match="was started with the build 'host' of Horovod"):
+        job.wait(120)
+
+
+def test_a_site_that_asks_for_a_build_that_is_not_here():
+    site = paths.root() / "slurm" / "sites" / "tabletop.sh"
+    site.write_text(f'{site.read_text()}export LABKIT_HOROVOD="${{LABKIT_HOROVOD:-nccl}}"\n')
+    with pytest.raises(LabError, match="The build 'nccl' of Horovod is not here"):
+        cluster.submit("91", solved=True)
+    assert cluster.submit("91", solved=True, horovod="host").wait(60) == "completed"
 
 
 def test_a_controller_that_does_not_answer(table, monkeypatch):

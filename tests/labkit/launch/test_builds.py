@@ -1,0 +1,159 @@
+"""launch.run and `mpiexec` with builds of Horovod and MPI: real ranks say what they have loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from labkit import builds, launch, world
+from labkit.errors import LabError, NotHere, RankFailed
+
+from tests import environments
+from tests.labkit.launch.builds_job import of_this_rank
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
+JOB = str(Path(__file__).with_name("builds_job.py"))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> Path:
+    """This environment with a second build of Horovod, and a second MPI."""
+    folder = environments.linked(tmp_path_factory.mktemp("builds") / "venv")
+    environments.add_horovod(folder, "nccl")
+    environments.add_mpi(folder)
+    return folder
+
+
+@pytest.fixture
+def here(environment, monkeypatch) -> Path:
+    environments.use(environment, monkeypatch)
+    return environment
+
+
+def on_two_ranks(results: list[dict], horovod: Path, libmpi: Path) -> bool:
+    """Did both ranks add up over MPI, with this build of Horovod and this one libmpi?"""
+    for result in results:
+        assert result["sum"] == [2.0, 2.0], result
+        assert result["size"] == 2, result
+        assert Path(result["horovod"]).samefile(horovod / "horovod" / "__init__.py"), result
+        assert [Path(file).samefile(libmpi) for file in result["libraries"]] == [True], result
+    return len(results) == 2
+
+
+def test_without_a_wish_nothing_is_other_than_before(here):
+    libmpi = Path(sys.prefix, "lib", "libmpi.so.12")
+    results = launch.run(of_this_rank, ranks=2)
+    assert on_two_ranks(results, builds.horovod_builds()["host"], libmpi)
+    assert {result["horovod_build"] for result in results} == {"host"}
+    names = ("LABKIT_HOROVOD", "LABKIT_MPI_BUILD", "MPI4PY_MPIABI")
+    assert launch.run(lambda: [name for name in names if name in os.environ], ranks=1) == [[]]
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_a_second_build_of_horovod(here, controller):
+    def of_horovod():
+        import horovod
+        import horovod.torch as hvd
+        import torch
+
+        hvd.init()
+        total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+        child = [sys.executable, "-c", "import horovod; print(horovod.__file__)"]
+        said = subprocess.run(child, capture_output=True, text=True, check=True).stdout.strip()
+        return total, horovod.__file__, said, builds.in_use()["horovod_build"]
+
+    file = str(builds.horovod_builds()["nccl"] / "horovod" / "__init__.py")
+    expected = (2.0, file, file, "nccl")  # and what a rank starts has the same
+    assert launch.run(of_horovod, ranks=2, horovod="nccl", controller=controller) == [expected] * 2
+
+
+def test_a_second_mpi_for_mpi4py_and_horovod_alike(here):
+    libmpi = here / "mvapich2" / "lib" / "libmpi.so.12"
+    results = launch.run(of_this_rank, ranks=2, mpi="mvapich2", horovod="nccl")
+    assert on_two_ranks(results, builds.horovod_builds()["nccl"], libmpi)
+    assert {result["mpi"] for result in results} == {f"MPICH {metadata.version('mpich')}"}, "a copy of it"
+
+
+def test_a_variable_chooses_where_no_wish_is_said(here, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
+    monkeypatch.setenv("LABKIT_MPI_BUILD", "mvapich2")
+    results = launch.run(of_this_rank, ranks=2)
+    libmpi = here / "mvapich2" / "lib" / "libmpi.so.12"
+    assert on_two_ranks(results, builds.horovod_builds()["nccl"], libmpi)
+    results = launch.run(of_this_rank, ranks=2, horovod="host", mpi="mpich")
+    libmpi = here / "lib" / "libmpi.so.12"
+    assert on_two_ranks(results, builds.horovod_builds()["host"], libmpi)
+
+
+def test_builds_that_are_not_here_or_that_nobody_knows(here):
+    with pytest.raises(NotHere, match=r"The build 'mpi' of Horovod is not here \(here: host, nccl\)"):
+        launch.run(of_this_rank, horovod="mpi")
+    with pytest.raises(LabError, match="no build 'rccl'"):
+        launch.run(of_this_rank, horovod="rccl")
+    with pytest.raises(LabError, match=r"no build 'openmpi' of MPI \(here: mpich, mvapich2\)"):
+        launch.run(of_this_rank, mpi="openmpi")
+
+
+def test_what_a_rank_loads_in_spite_of_its_wish_is_named(here):
+    def spoil():
+        sys.path.insert(0, str(builds.horovod_builds()["nccl"]))
+        import horovod  # noqa: F401 - of another build than this rank was given
+
+    with pytest.raises(RankFailed, match="given the build 'host' of Horovod .*, but would import nccl"):
+        launch.run(spoil, ranks=2, horovod="host")
+    with pytest.raises(
+        RankFailed, match="given the build 'mvapich2' of MPI .*, but has loaded .*/libmpi.so.12"
+    ):
+        launch.run(
+            of_this_rank, ranks=1, mpi="mvapich2", env={"LD_LIBRARY_PATH": "", "MPI4PY_MPIABI": "mpich"}
+        )
+
+
+# --- under a launcher that is there already
+
+
+def under_mpiexec(*words: str, **wishes: str) -> subprocess.CompletedProcess:
+    """Two ranks of the script, which mpiexec starts with these builds."""
+    env = world.clean_env() | {"OMP_NUM_THREADS": "1"}
+    env |= builds.variables(environ=env, **wishes)
+    mpiexec = launch.mpiexec(env.get("LABKIT_MPI_BUILD"))
+    command = [mpiexec, "-n", "2", sys.executable, JOB, *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, check=False)
+
+
+def test_in_place_the_wish_is_what_the_job_was_started_with(here):
+    done = under_mpiexec("horovod=nccl", "mpi=mvapich2", horovod="nccl", mpi="mvapich2")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout.partition("RESULT ")[2])
+    libmpi = here / "mvapich2" / "lib" / "libmpi.so.12"
+    assert on_two_ranks(results, builds.horovod_builds()["nccl"], libmpi)
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        ("horovod=nccl", "with the build 'host' of Horovod, and a process keeps its build"),
+        ("mpi=mvapich2", "Start it so: make run LAB=… NP=… MPI=mvapich2, or make submit LAB=… MPI=mvapich2."),
+    ],
+)
+def test_in_place_another_wish_is_refused_once(here, wish, says):
+    done = under_mpiexec(wish)
+    assert done.returncode != 0
+    assert done.stderr.count(says) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_rank_that_was_given_a_build_in_name_only(here, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
+    env = world.clean_env()
+    command = [launch.mpiexec(), "-n", "2", sys.executable, JOB]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode != 0
+    assert "given the build 'nccl' of Horovod (LABKIT_HOROVOD), but would import host" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,658 @@
+# %% [markdown]
+# # 46 One job, three libraries
+#
+# The same training script, the same batch job, and each time another library carries the gradients: host MPI,
+# a CUDA-aware MPI, NCCL. Which is faster, by how much, and how do you know that it was the one you asked for?
+#
+# **You will be able to** (1) say what each library needs, (2) prove from Horovod's timeline which one carried
+# the gradients, (3) measure images per second, efficiency, and what communication adds to a step, (4) predict
+# a step from two measurements of the link.
+#
+# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40, 42, 50
+
+# %%
+import math
+from collections import Counter
+from functools import partial
+
+import numpy as np
+from labkit import check, expect, hint, home, lab, launch, plots, predict, record, scaling, timing, world
+from support import lab46
+
+lab.start("46_three_libraries")
+ranks = launch.ranks_here(2)
+
+# %% tags=["parameters"]
+framework = "pytorch"  # or "keras"
+net = "auto"  # "small", or "resnet50"; "auto" is ResNet-50 on GPUs, and the small one elsewhere
+images = 32  # per step: of each rank (weak scaling), of the whole job (strong scaling)
+repeat = 12  # timed steps of each kind
+watched_steps = 6  # steps under Horovod's timeline
+rate = 0.01  # SGD's learning rate
+limit = 300  # seconds for one run, and for a cluster job
+
+# %% [markdown]
+# ## 1. Who talks, who carries?
+# Between your gradients and the network Horovod does two things:
+#
+# 1. It **negotiates**: the ranks tell each other which gradients are ready. Who does this is called the
+#    *controller*. Here it is MPI, which also starts the ranks.
+# 2. It **carries**: the gradients of all ranks are summed. This can be another library.
+#
+# | library | reads GPU memory itself | Horovod's build |
+# |---|---|---|
+# | host MPI | no | `host` |
+# | Gloo | no | `host` |
+# | CUDA-aware MPI, as MVAPICH2-GDR | yes | `mpi` |
+# | NCCL | yes, and nothing else | `nccl` |
+#
+# A library that cannot read GPU memory gets a copy in the host's memory, and its sum is copied back. That is
+# called *staging*.
+#
+# Gloo is the one exception to "MPI negotiates": where Gloo carries, it also has to negotiate. (Horovod 0.28.1
+# crashes when MPI negotiates and Gloo carries: tried here.)
+#
+# This lab runs every line of the table that your machine can run. On a laptop these are host MPI and Gloo; on
+# a GPU cluster, all. What cannot run is named with its reason, and never gets a number.
+#
+# ### Predict
+# (a) NCCL carries the gradients. Which library negotiates: "MPI", "NCCL" or "Gloo"? (b) How many of the four
+# libraries can the machine before you use? (`make doctor` says whether it has GPUs.)
+
+# %%
+predict("46.1", who_negotiates=..., usable_here=...)
+
+# %% [markdown]
+# ### Exercise 46.1 · What does each library need?
+# Write `needs(library, machine)`. It returns a pair `(build, variables)`; or, as text, what is missing.
+# *(12 lines)*
+#
+# `machine` is described by five fields: `.builds` (Horovod's builds that are there), `.mpi` (the name of its
+# MPI), `.mpi_takes_gpu_memory`, and on each node `.gpus` and `.ranks`.
+#
+# **What may be missing**, asked in this order:
+#
+# 1. CUDA-aware MPI and NCCL move GPU memory. Without a GPU: `"no GPU"`.
+# 2. The library's build (table above) is not among `.builds`: `"no build"`.
+# 3. CUDA-aware MPI, but this MPI is not: `"MPI takes no GPU memory"`.
+# 4. NCCL wants a GPU for each rank. More ranks than GPUs: `"ranks share a GPU"`.
+#
+# **Variables**, a dict of texts, `{}` if there are none:
+#
+# - Gloo: `HOROVOD_CONTROLLER=gloo` and `HOROVOD_CPU_OPERATIONS=gloo`, to negotiate and to carry.
+# - An MPI whose name begins with MVAPICH2, in all cases in which MPI negotiates: `MV2_ENABLE_AFFINITY=0`.
+#   Horovod negotiates from a thread of its own, and MVAPICH2 gives a rank bound to one core none (42.2).
+# - CUDA-aware MPI: the switches of its MPI, if it has some. They stand in `SWITCHES` below, by its name.
+#
+# <details><summary>Hint 1: the order</summary>
+#
+# `build = BUILDS[library]` first; then four times `if …: return "…"`. The libraries on GPUs are those whose
+# build is not `"host"`. The variables come last.
+# </details>
+# <details><summary>Hint 2: the variables</summary>
+#
+# Begin with `variables = {}`. For MVAPICH2: `if machine.mpi.startswith("MVAPICH2"):`. A dict takes another
+# one in by `variables |= other`, and `SWITCHES.get(machine.mpi, {})` is `{}` for an MPI without switches.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `if build != "host" and not machine.gpus: return "no GPU"`, `if build not in machine.builds: …`,
+# `if library == "CUDA-aware MPI" and not machine.mpi_takes_gpu_memory: …`,
+# `if library == "NCCL" and machine.ranks > machine.gpus: …`. At the end `return build, variables`.
+# </details>
+
+# %%
+BUILDS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}
+SWITCHES = {
+    "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
+    "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
+}
+
+
+def needs(library, machine):
+    """What Horovod needs so that `library` carries the gradients: (build, variables), or what is missing."""
+    raise NotImplementedError("exercise 46.1: What does each library need?")
+
+
+# %%
+# What is asked: for each library on each of these machines a build and its variables, or what is missing.
+with check("46.1"):
+    for library, told, machine, want in lab46.NEEDS:
+        got = needs(library, machine)
+        case = f"{library} on {told}"
+        if isinstance(want, str):
+            expect(got == want, f"{case}: expected {want!r}, as text; needs returns {got!r}.")
+            continue
+        pair = isinstance(got, tuple) and len(got) == 2
+        expect(pair, f"{case}: it can run, so a pair (build, variables) is expected; needs returns {got!r}.")
+        expect.equal(got[0], want[0], f"{case}: Horovod's build")
+        expect.equal(got[1], want[1], f"{case}: variables")
+
+# %% [markdown]
+# What does your function say of this machine? Every line that can run will be started with what you return.
+
+# %%
+plans = {}  # way -> (build, variables), of those that can run
+shut = {}  # name of a way -> the sentence that says why not
+for way in lab46.ways():
+    answer = lab46.closed(way) or needs(way.library, lab46.machine(way, ranks))
+    if isinstance(answer, str):
+        shut[way.name] = lab46.why_not(way, answer)
+        print(f"{way.name:15} cannot run here: {shut[way.name]}")
+    else:
+        plans[way] = answer
+        print(f"{way.name:15} Horovod's build {answer[0]!r}, variables {answer[1]}")
+predict.compare("46.1", who_negotiates="MPI", usable_here=len({way.library for way in plans}))
+
+
+# %% [markdown]
+# ## 2. The training script
+# Two training steps: one whose gradients Horovod averages, and its **control**, the same step on a net of its
+# own with a plain optimizer, so without communication. Both run on all ranks at once and take turns: what
+# slows the machine slows both. Their difference is what communication adds.
+#
+# Once in PyTorch (lab 40), once in Keras (lab 41); the parameter `framework` chooses. `where` says where the
+# tensors are and whether they must be staged by hand (lab 27; on most machines it does nothing).
+
+# %%
+def torch_steps(where, pictures, labels):
+    """The step with Horovod, its control, and the bytes of the gradients: in PyTorch."""
+    import horovod.torch as hvd
+    import torch
+
+    own, twin = (lab46.in_torch(kind_of_net).to(where.device) for _ in range(2))
+    # Across ranks: begin equal; step() waits for the mean of each gradient.
+    where.broadcast_parameters(hvd, own.state_dict())
+    together = hvd.DistributedOptimizer(
+        torch.optim.SGD(own.parameters(), lr=rate),
+        named_parameters=own.named_parameters(),
+        compression=where.compression(hvd),
+    )
+    alone = torch.optim.SGD(twin.parameters(), lr=rate)
+
+    def step(net, optimizer):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(pictures), labels).backward()
+        optimizer.step()
+
+    nbytes = sum(4 * weights.numel() for weights in own.parameters())
+    return lab46.Steps(partial(step, own, together), partial(step, twin, alone), nbytes)
+
+
+# %%
+def keras_steps(where, pictures, labels):
+    """The step with Horovod, its control, and the bytes of the gradients: in Keras on TensorFlow."""
+    import horovod.tensorflow as hvd
+    import keras
+    import tensorflow as tf
+
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def make_step(net, wrap):
+        optimizer = keras.optimizers.SGD(rate)
+        optimizer.build(net.trainable_variables)
+
+        @tf.function(autograph=False)
+        def step():
+            with tf.GradientTape() as tape:
+                value = loss(labels, net(pictures, training=True))
+            gradients = wrap(tape).gradient(value, net.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+            return value
+
+        return lambda: step().numpy()  # a number is there when the step is over
+
+    own, twin = (lab46.in_keras(kind_of_net) for _ in range(2))
+    # Across ranks: begin equal; this tape's gradient waits for the mean over the ranks.
+    hvd.broadcast_variables(own.variables, root_rank=0)
+    nbytes = sum(4 * math.prod(weights.shape) for weights in own.trainable_variables)
+    together = make_step(own, hvd.DistributedGradientTape)
+    alone = make_step(twin, lambda tape: tape)
+    return lab46.Steps(together, alone, nbytes)
+
+
+# %%
+kind_of_net = lab46.chosen(net)
+make_steps = {"pytorch": torch_steps, "keras": keras_steps}[framework]
+
+
+def steps_of(comm, kind, where):
+    """The step and its control, on this rank's images of "weak" or "strong" scaling."""
+    # Across ranks: weak, each has `images` of its own; strong, they share `images`.
+    own = lab46.images_of(kind, images, comm.rank, comm.size)
+    return make_steps(where, *lab46.made_up_images(framework, kind_of_net, own, where.device))
+
+
+def train(comm, file):
+    """On every rank of a run: the training, weak and strong; the link alone; a timeline, written to file."""
+    times = {}
+    with lab46.started(comm, framework) as where:  # hvd.init(), and this rank's own GPU
+        device = where.device if framework == "pytorch" else None  # Keras' steps end when all is done
+        for kind in ("weak", "strong"):
+            steps = steps_of(comm, kind, where)
+            turns = {"step": steps.together, "alone": steps.alone}
+            # Across ranks: each run begins at a barrier and ends with the slowest rank.
+            times[kind] = timing.in_turns(turns, repeat=repeat, comm=comm, device=device)
+        link = lab46.time_link(comm, framework, where)
+    # A few steps more, under Horovod's timeline: apart, since writing it takes time.
+    make = partial(steps_of, comm, kind)
+    watched = lab46.watch(comm, framework, make, watched_steps, file)
+    return lab46.Run(times, link, watched, steps.nbytes, *lab46.place(comm, where))
+
+
+# %% [markdown]
+# ### Measure
+# Each way starts ranks of its own, with the build and the variables that you chose. One rank alone comes
+# first: it needs no library, and is what the efficiency will be measured by. Half a minute to a minute; the
+# times come out later.
+
+# %%
+runs = {}  # (name of the way, ranks) -> what rank 0 brought home
+for way, (build, variables) in plans.items():
+    sizes = [ranks] if world.launcher() or runs else [1, ranks]
+    for size in sizes:
+        by_rank = launch.run(
+            train,
+            home() / f"timeline_46_{way.file_name}.json",
+            ranks=size,
+            threads=1,  # on one rank, too: else it would have more cores than each of several
+            horovod=build,
+            mpi=way.mpi,
+            env=variables,
+            timeout=limit,
+        )
+        runs[way.name, size] = by_rank[0]
+        print(f"{way.name}, {size} rank(s): done, on {by_rank[0].place['mpi']}")
+ran = {name: run for (name, size), run in runs.items() if size == ranks}
+
+# %% [markdown]
+# ## 3. The proof
+# Asking for a library is not getting it. A net that was never moved to the GPU, a build that fell back, a
+# forgotten variable: the job still runs, and its numbers are those of another library.
+#
+# Horovod's **timeline** is the proof (lab 42). labkit's reader makes of it the calls of libraries, in order.
+# A `call` has `.backend` ("MPI", "GLOO" or "NCCL"), `.tensors` (the names of those that it carried together)
+# and `.seconds`. For example, two gradients, packed together:
+#
+#     call.backend   "NCCL"
+#     call.tensors   ["fc2", "fc1"]
+#     call.seconds   0.003
+#
+# There are two traps. A timeline holds more than gradients: ranks also average their loss, and at the start
+# rank 0 sends its weights. And the 3 ms above are those of **one** call, not of each tensor in it.
+#
+# ### Predict
+# Our small net has 8 gradients. Into how many calls a step will Horovod fuse them, if it looks every
+# millisecond for what is ready? And in the way named Gloo, which library carries: "MPI" or "GLOO"?
+
+# %%
+predict("46.2", calls_a_step=..., carries_in_gloos_way=...)
+
+
+# %% [markdown]
+# ### Exercise 46.2 · Which library carried the gradients?
+# `carriers(calls, gradients, steps)`: `gradients` is the set of the gradients' names, `steps` the number of
+# training steps in the timeline. Return `{library: (calls a step, seconds a step)}`. Only calls that carried
+# **a gradient**, alone or with other tensors, count. *(6 lines)*
+#
+# `as_asked(library, carried, staged)`: did the job do what was asked? `library` is a name of our table,
+# `carried` the set of libraries that carried gradients, `staged` True or False. *(3 lines)*
+#
+# - NCCL, CUDA-aware MPI: that library **alone** carried, and nothing was staged.
+# - host MPI, Gloo: that library alone carried. On GPUs they always stage.
+#
+# The timeline says MPI for host MPI and for CUDA-aware MPI, and GLOO for Gloo.
+#
+# <details><summary>Hint 1: is there a gradient in it?</summary>
+#
+# `gradients & set(call.tensors)` is what both have in common: an empty set, if there is none.
+# </details>
+# <details><summary>Hint 2: adding up by library</summary>
+#
+# A `Counter()` begins at 0 for every name. With two of them: `count[call.backend] += 1` and
+# `seconds[call.backend] += call.seconds`. In the end both are divided by `steps`.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `{name: (count[name] / steps, seconds[name] / steps) for name in count}`. And with
+# `wanted = {"NCCL": "NCCL", "Gloo": "GLOO"}.get(library, "MPI")`: is `carried == {wanted}`? If the library is
+# NCCL or CUDA-aware MPI, also `not staged`.
+# </details>
+
+# %%
+def carriers(calls, gradients, steps):
+    """calls: of a timeline. Returns {library: (calls a step, seconds a step)}, of calls with gradients."""
+    raise NotImplementedError("exercise 46.2: Which library carried the gradients?")
+
+
+def as_asked(library, carried, staged):
+    """library: as in our table. carried: a set of "MPI", "GLOO", "NCCL". Is this what was asked for?"""
+    raise NotImplementedError("exercise 46.2: Which library carried the gradients?")
+
+
+# %%
+# What is asked: calls with a gradient in them, by library, divided by the steps; then the verdict.
+with check("46.2"):
+    for story, (calls, steps, proof) in lab46.TIMELINES.items():
+        got = carriers(calls, lab46.GRADIENTS, steps)
+        expect.equal(sorted(got), sorted(proof), f"{story}: libraries that carried gradients")
+        for library, (count, milliseconds) in proof.items():
+            case = f"{story}: {library}"
+            expect.close(got[library][0], count, f"{case}, calls a step")
+            slips = {"a call takes its time once, however many tensors it carries": 2 * milliseconds / 1e3}
+            expect.close(got[library][1], milliseconds / 1e3, f"{case}, seconds a step", slips=slips)
+    for library, carried, staged, want in lab46.VERDICTS:
+        job = f"{library} asked for, carried by {' and '.join(sorted(carried)) or 'none'}, staged: {staged}"
+        expect.equal(as_asked(library, set(carried), staged), want, f"{job}: as asked?")
+
+# %%
+proofs = {}  # name of a way -> what carriers says of its timeline
+rows = {}
+for way in plans:
+    run = ran[way.name]
+    proof = carriers(run.watched.calls, run.watched.gradients, run.watched.steps)
+    staged = run.place["staged"]
+    verdict = as_asked(way.library, set(proof), staged != "no")
+    proofs[way.name] = proof
+    rows[way.name] = lab46.proof_cells(proof, staged, verdict, ranks)
+lab46.print_table(lab46.PROOF_COLUMNS, rows | shut)
+
+# %%
+if ranks > 1:  # one rank has nothing to carry
+    first = next(iter(proofs))
+    calls = sum(count for count, _ in proofs[first].values())
+    of_gloo = ", ".join(proofs.get("Gloo", ["not run"]))
+    predict.compare("46.2", calls_a_step=calls, carries_in_gloos_way=of_gloo)
+
+# %% [markdown]
+# **Explain.** Each line is a proof: this library carried, and no other. The line of NCCL, on a cluster that
+# has it, is read in the same way; there MPI negotiates. So a job with NCCL still needs an MPI that works.
+#
+# Calls a step are no whole number: what is ready when Horovod looks goes together, and that is a matter of
+# chance. The last gradients of the backward pass often miss a look. Lab 44 turns that knob.
+#
+# On a GPU cluster the column *staged* is what to read first: "through the host" in the line of host MPI, "no"
+# in those of CUDA-aware MPI and NCCL. On a laptop there is nothing to stage.
+#
+# ## 4. Images per second
+# The step is measured; now the three numbers that a report wants.
+#
+# - **Images per second**: images of *all* ranks in a step, over the seconds of the step.
+# - **Efficiency**: what the job does, over what the same ranks would do if each were as fast as the smallest
+#   job's. In images per second it is one formula for strong and for weak scaling.
+# - **Share of communication**: the part of a step that is gone when the gradients are not summed.
+#
+# For the last, Horovod's timeline is no help. What it shows as *ms in them* runs, in part, *behind* the
+# backward pass, which goes on; and waiting for a late rank is in it, too. So the lab measured the control.
+# Each step was timed beside its control, the two right after each other, and so a neighbour that slows the
+# machine for a second slows both.
+#
+# ### Predict
+# Two ranks here, weak scaling. (a) The efficiency? (b) The share of communication with host MPI, (c) with
+# Gloo? Think of the cores: does each rank have one for itself, and who else wants to compute?
+
+# %%
+predict("46.3", efficiency_weak=..., share_host_mpi=..., share_gloo=...)
+
+
+# %% [markdown]
+# ### Exercise 46.3 · The three numbers of a report
+# **Must do** in the 90-minute track. One to three lines each:
+#
+# - `images_per_second(images_by_rank, seconds)`: `images_by_rank` lists how many images each rank has in a
+#   step, `seconds` is an array, a value for each timed step. Use the median.
+# - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return `{ranks: efficiency}`; the
+#   fewest ranks have 1.0.
+# - `share(step, alone)`: arrays of seconds, `step[i]` and `alone[i]` measured one right after the other. The
+#   share of communication **of each pair**, and then the median of these.
+#
+# <details><summary>Hint 1: images per second</summary>
+#
+# The job has `sum(images_by_rank)` images a step, and a step takes `np.median(seconds)`.
+# </details>
+# <details><summary>Hint 2: efficiency</summary>
+#
+# With `fewest = min(rates)`, one rank of the smallest job does `rates[fewest] / fewest` images per second. On
+# p ranks, p times that would be perfect.
+# </details>
+# <details><summary>Hint 3: the share</summary>
+#
+# Of a pair: what communication adds, `step - alone`, over the whole, `step`. NumPy does it for all pairs at
+# once: `1 - alone / step`. Then `np.median` of that.
+# </details>
+
+# %%
+def images_per_second(images_by_rank, seconds):
+    """images_by_rank: images in a step, of each rank. seconds: array, of each step. Returns a float."""
+    raise NotImplementedError("exercise 46.3: The three numbers of a report")
+
+
+def efficiency(rates):
+    """rates: {ranks: images per second of the whole job}. Returns {ranks: efficiency}."""
+    raise NotImplementedError("exercise 46.3: The three numbers of a report")
+
+
+def share(step, alone):
+    """step, alone: arrays of seconds, in pairs. Returns the share of communication in a step."""
+    raise NotImplementedError("exercise 46.3: The three numbers of a report")
+
+
+# %%
+# What is asked: images of all ranks, by the median; any fewest ranks; the median of the pairs' shares.
+with check("46.3"):
+    seconds = np.array([0.5, 0.4, 0.5, 8.0, 0.5])  # one step was held up
+    slips = {
+        "these are the images of one rank": 32 / 0.5,
+        "by the mean, the one step of 8 s decides": 127 / np.mean(seconds),
+    }
+    got = images_per_second([32, 32, 32, 31], seconds)
+    expect.close(got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips)
+    vgg = {1: 130.9, 16: 1787.4}  # VGG-16 with NCCL over RDMA, as published: see below
+    slips = {"this is the speed-up": {1: 1.0, 16: 1787.4 / 130.9}}
+    expect.close(efficiency(vgg), {1: 1.0, 16: 0.8534}, f"efficiency of {vgg}", rtol=1e-3, slips=slips)
+    large = {8: 450.0, 2: 150.0, 4: 300.0}  # a net too large for one GPU
+    slips = {"compared with the rate of the whole smallest job": {8: 0.375, 2: 0.5, 4: 0.5}}
+    expect.close(efficiency(large), {8: 0.75, 2: 1.0, 4: 1.0}, f"efficiency of {large}", slips=slips)
+    step, alone = lab46.drifting_runs()
+    slips = {
+        "the two medians are of different moments: first the pairs": 1 - np.median(alone) / np.median(step),
+        "by the mean, the one step that was held up counts": np.mean(1 - alone / step),
+        "this is the share of computing": 0.8,
+        "this is over the control; the share is over the whole step": 0.25,
+    }
+    expect.close(share(step, alone), 0.2, "share of communication, of 25 pairs", slips=slips)
+    longer = share(np.array([0.9]), np.array([1.0]))
+    expect.close(longer, -1 / 9, "share where the control took longer: negative, leave it so")
+
+
+# %%
+def numbers(run, kind):
+    """(images per second, share of communication) of a run, "weak" or "strong"."""
+    by_rank = [lab46.images_of(kind, images, rank, ranks) for rank in range(ranks)]
+    step = run.times[kind]["step"].samples
+    alone = run.times[kind]["alone"].samples
+    return images_per_second(by_rank, step), share(step, alone)
+
+
+# %%
+results = {}  # way -> {"weak": (images per second, share), "strong": …}
+for name, run in ran.items():
+    results[name] = {kind: numbers(run, kind) for kind in ("weak", "strong")}
+    lab46.keep(name, run, results[name], proofs[name], images, framework=framework, net=kind_of_net)
+lab46.print_results(results, shut)
+
+# %%
+first = next(iter(ran))  # the first way that ran: host MPI, where it can run at all
+parts = {f"{name}\n{ranks} ranks": lab46.parts(run.times["weak"]) for name, run in ran.items()}
+rates = {ranks: results[first]["weak"][0]}
+if (first, 1) in runs:
+    one = runs[first, 1].times["weak"]
+    rates[1] = images_per_second([images], one["step"].samples)
+    parts = {"1 rank": lab46.parts(one)} | parts
+plots.bars(parts, ylabel="time of a step (ms)", title="Weak scaling: where a step goes")
+shares = {name: result["weak"][1] for name, result in results.items()}
+of_gloo = {"share_gloo": shares["Gloo"]} if "Gloo" in shares else {}
+predict.compare("46.3", efficiency_weak=efficiency(rates)[ranks], share_host_mpi=shares[first], **of_gloo)
+
+# %% [markdown]
+# **Explain.** TO BE WRITTEN
+
+# %%
+for line in lab46.published(gpus=16):
+    share_of_ideal = efficiency({1: line.one_gpu, line.gpus: line.images})[line.gpus]
+    print(f"{line!s:45} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
+
+# %% [markdown]
+# ## 5. Predict a step
+# Two measurements of the link tell what any step will cost. Horovod's allreduce was timed alone, once for a
+# short vector (1 KiB) and once for a long one (8 MiB).
+#
+# MPI sums long vectors by halving and doubling (lab 24). On p ranks, n bytes then take
+#
+# **T(n) = 2 lg p · α + 2 (p - 1)/p · n · β**
+#
+# α is what a message costs whatever its size; with Horovod, the wait for its next look is in it. β is what a
+# byte costs. Two times make two equations: their difference gives β, and the rest α.
+#
+# A step sends its gradients in some calls. So its communication takes, with all their bytes together,
+#
+# **C = calls · 2 lg p · α + 2 (p - 1)/p · bytes · β**
+#
+# How much of C you *see* depends on how much of it the backward pass hides. There are two bounds. **All
+# hidden**: a step takes the longer of computing and C. **Nothing hidden**: it takes their sum.
+#
+# ### Predict
+# VGG-16 has 553 MB of gradients. 16 GPUs sum them over links of 25 Gb/s, so a byte takes β = 0.32 ns; leave α
+# out. A step of one GPU takes 489 ms. How many ms is a step of 16 GPUs, (a) with all hidden, (b) with nothing
+# hidden? (c) And how many would you measure with NCCL over RDMA?
+
+# %%
+predict("46.4", all_hidden=..., nothing_hidden=..., nccl_rdma=...)
+
+
+# %% [markdown]
+# ### Exercise 46.4 · From the link to the step
+# - `alpha_beta(times, p)`: `times` is `{bytes: seconds}` of two sizes, on p ranks. Return `(α, β)`, so that T
+#   gives both times back. *(3 lines)*
+# - `bounds(alone, calls, nbytes, p, alpha, beta)`: `alone` is the step without communication. Return the
+#   seconds of a step, `(all hidden, nothing hidden)`. *(2 lines)*
+#
+# <details><summary>Hint 1: β</summary>
+#
+# `(short, soon), (long, late) = sorted(times.items())`. Between the two times only the bytes differ:
+# `late - soon` is `2 (p - 1)/p · (long - short) · β`.
+# </details>
+# <details><summary>Hint 2: α</summary>
+#
+# What is left of the short one's time without its bytes is `2 lg p · α`. `math.log2(p)` is lg p.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `beta = (late - soon) / (long - short) * p / (2 * (p - 1))`, and
+# `alpha = (soon - 2 * (p - 1) / p * short * beta) / (2 * math.log2(p))`. The bounds are
+# `max(alone, communication)` and `alone + communication`.
+# </details>
+
+# %%
+def alpha_beta(times, p):
+    """times: {bytes: seconds} of an allreduce of two sizes, on p ranks. Returns α and β, both in seconds."""
+    raise NotImplementedError("exercise 46.4: From the link to the step")
+
+
+def bounds(alone, calls, nbytes, p, alpha, beta):
+    """Seconds of a step on p ranks that sends nbytes in so many calls: (all hidden, nothing hidden)."""
+    raise NotImplementedError("exercise 46.4: From the link to the step")
+
+
+# %%
+def expect_link(p, alpha, beta):
+    """α and β give both times back."""
+    case = f"{p} ranks, a link with α = {timing.human(alpha)} and β = {1e9 * beta} ns"
+    cost = partial(scaling.costs.rabenseifner_allreduce_time, p=p, alpha=alpha, beta=beta)
+    got = alpha_beta({10**7: cost(10**7), 1000: cost(1000)}, p)
+    whole = {"this is the time of the short vector, its rounds and all": 2 * math.log2(p) * alpha}
+    expect.close(got[0], alpha, f"{case}: α", rtol=1e-2, slips=whole)
+    of_vector = {"this is a byte of the vector; each rank sends 2(p - 1)/p of it": 2 * (p - 1) / p * beta}
+    expect.close(got[1], beta, f"{case}: β", rtol=1e-3, slips=of_vector)
+
+
+def expect_bounds(p, alone, calls, nbytes, alpha, beta):
+    """The longer one of computing and communication, and their sum."""
+    case = f"{p} ranks, {alone} s alone, {nbytes // 10**6} MB in {calls} calls"
+    communication = calls * 2 * math.log2(p) * alpha + 2 * (p - 1) / p * nbytes * beta
+    got = bounds(alone, calls, nbytes, p, alpha, beta)
+    once = alone + 2 * math.log2(p) * alpha + 2 * (p - 1) / p * nbytes * beta
+    slips = {"α was counted once, not for each call": once}
+    expect.close(got[1], alone + communication, f"{case}: a step with nothing hidden", slips=slips)
+    slips = {"a step is never shorter than its communication": min(alone, communication)}
+    expect.close(got[0], max(alone, communication), f"{case}: a step with all hidden", slips=slips)
+
+
+# %%
+# What is asked: α and β that give both times back; the longer one, and the sum.
+with check("46.4"):
+    for p in (2, 4, 16):
+        expect_link(p, alpha=3e-4, beta=2e-10)
+        expect_bounds(p, alone=0.5, calls=4, nbytes=10**8, alpha=3e-4, beta=2e-10)
+        expect_bounds(p, alone=0.01, calls=50, nbytes=10**8, alpha=3e-4, beta=2e-10)
+
+# %% [markdown]
+# ### Measure
+# First your prediction of this machine's steps, from the link alone, beside the steps of section 4. Then the
+# same of published runs: there β is that of the servers' network, and α is left out.
+
+# %%
+here = {}
+for name, run in ran.items():
+    if not run.link:  # one rank has none
+        continue
+    alpha, beta = alpha_beta({nbytes: took.median for nbytes, took in run.link.items()}, ranks)
+    calls = sum(count for count, _ in proofs[name].values())
+    alone = run.times["weak"]["alone"].median
+    low, high = bounds(alone, calls, run.nbytes, ranks, alpha, beta)
+    step = run.times["weak"]["step"].median
+    print(f"{name}: α {timing.human(alpha)}, 1/β {1e-9 / beta:.2f} GB/s. A step: predicted", end=" ")
+    print(f"{timing.human(low)} to {timing.human(high)}, measured {timing.human(step)}")
+    record.add("link", way=name, ranks=ranks, alpha=alpha, beta=beta, unit="s", **run.place)
+    here[f"here: {name}"] = lab46.Bounds(low / alone, high / alone, step / alone)
+
+# %%
+there = {}
+for line in lab46.published():
+    low, high = bounds(line.alone, 0, line.nbytes, line.gpus, 0, line.beta)
+    there[str(line)] = lab46.Bounds(low / line.alone, high / line.alone, line.step / line.alone)
+    if str(line) == "VGG-16, 16 GPUs, NCCL, RDMA":
+        milliseconds = [1e3 * seconds for seconds in (low, high, line.step)]
+        names = ("all_hidden", "nothing_hidden", "nccl_rdma")
+        predict.compare("46.4", **dict(zip(names, milliseconds, strict=True)))
+lab46.show_bounds(here | there, title="A step, between all hidden and nothing hidden")
+
+# %% [markdown]
+# **Explain.** TO BE WRITTEN
+#
+# ## 6. The same script as a batch job
+# A process holds one build, so each library gets a job of its own. The batch script is the same:
+#
+#     make submit LAB=46 NODES=2 HOROVOD=host
+#     make submit LAB=46 NODES=2 HOROVOD=mpi       # the site's CUDA-aware MPI, as MVAPICH2-GDR
+#     make submit LAB=46 NODES=2 HOROVOD=nccl      # MPI starts the ranks and negotiates
+#     make scaling LAB=46 NODES=1,2,4 HOROVOD=nccl
+#
+# In a job, `MV2_` variables must be there *before* MPI starts, and that is before your function runs. A site
+# file with `LABKIT_MPI=mvapich2-gdr` sets them; by hand, `ENV="MV2_USE_CUDA=1 MV2_SUPPORT_DL=1"`.
+#
+# If a Slurm cluster is at hand, this notebook submits them for you. `make tabletop BANDWIDTH=1gbit` makes one
+# on this machine. Else the kit's reference stands in.
+
+# %%
+lab46.elsewhere(limit, images=images, repeat=repeat, framework=framework, net=net)
+
+# %% [markdown]
+# **Explain.** TO BE WRITTEN
+#
+# ### What you take away
+# - Who negotiates is one question, who carries another. Build, variables and the tensor's place decide.
+# - A number without its proof is the number of an unknown library.
+# - Images per second, efficiency, share: each has a baseline, and the share needs its control.
+# - α, β, calls and bytes bound a step from both sides. Between the bounds lies what the backward pass hides.
+# - Next: why a step on many nodes is late (50), and which library for which size (51).

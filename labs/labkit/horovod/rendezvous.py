@@ -1,0 +1,70 @@
+"""Gloo as Horovod's controller on the ranks of an MPI job: what `horovodrun --gloo` would do, without it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from labkit import launch
+
+
+@contextmanager
+def meet_by_gloo(comm) -> Iterator[None]:
+    """While this is open, hvd.init() has Gloo negotiate and carry, on the ranks of comm (mpi4py's).
+
+    All of them enter and leave it together; call hvd.shutdown() before the end. A process in which Horovod
+    has begun with MPI cannot change to Gloo, and the other way round (0.28.1 ends it: seen here). Nor can MPI
+    negotiate while Gloo carries CPU tensors: HOROVOD_CPU_OPERATIONS=gloo alone ends in a crash.
+    """
+    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+    with ExitStack() as stack:
+        host = comm.bcast(_address(comm))
+        address = None
+        if comm.rank == 0:
+            # Bound to this one address: Horovod's own start would listen on every interface.
+            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0))
+            server.init([])
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            stack.callback(server.shutdown)
+            address = server.server_address[:2]
+        where, port = comm.bcast(address)
+        values = {
+            "CONTROLLER": "gloo",
+            "CPU_OPERATIONS": "gloo",
+            "GLOO_RENDEZVOUS_ADDR": where,
+            "GLOO_RENDEZVOUS_PORT": port,
+            **_seats(comm),
+        }
+        if where == "127.0.0.1":
+            values["GLOO_IFACE"] = "lo"
+        variables = {f"HOROVOD_{name}": str(value) for name, value in values.items()}
+        with launch.environment(variables):
+            yield
+        comm.Barrier()  # rank 0's server stays until all have left
+
+
+def _address(comm) -> str:
+    """This host as the other ranks reach it."""
+    alone = len(set(comm.allgather(socket.gethostname()))) == 1
+    return "127.0.0.1" if alone else socket.gethostname()
+
+
+def _seats(comm) -> dict[str, object]:
+    """This rank's numbers as Horovod counts: in the job, on its host, among hosts that have such a rank."""
+    hosts = comm.allgather(socket.gethostname())
+    own = hosts[comm.rank]
+    local = [rank for rank, host in enumerate(hosts) if host == own]
+    place = local.index(comm.rank)
+    across = [host for host in dict.fromkeys(hosts) if hosts.count(host) > place]
+    return {
+        "HOSTNAME": own,
+        "RANK": comm.rank,
+        "SIZE": comm.size,
+        "LOCAL_RANK": place,
+        "LOCAL_SIZE": len(local),
+        "CROSS_RANK": across.index(own),
+        "CROSS_SIZE": len(across),
+    }

@@ -1,0 +1,220 @@
+"""What the answers of lab 46 are tried on: machines, calls of a timeline, and published benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from labkit import nets
+from labkit.horovod import timeline
+
+# ------------------------------------------------------------------------------------------ machines (46.1)
+
+
+class Machine(NamedTuple):
+    """What decides which libraries can carry gradients.
+
+    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
+    doctor.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
+    """
+
+    builds: tuple[str, ...]
+    mpi: str
+    mpi_takes_gpu_memory: bool
+    gpus: int
+    ranks: int
+
+
+ALL = ("host", "mpi", "nccl")
+LAPTOP = Machine(("host",), "MPICH", False, 0, 2)
+LAPTOP_MVAPICH2 = Machine(("host",), "MVAPICH2", False, 0, 2)
+MVAPICH2_GDR = Machine(ALL, "MVAPICH2-GDR", True, 4, 4)
+MVAPICH_PLUS = Machine(ALL, "MVAPICH-Plus", True, 8, 8)
+MPICH_ON_GPUS = Machine(ALL, "MPICH", False, 4, 4)
+OPEN_MPI = Machine(ALL, "Open MPI", True, 4, 4)
+NO_NCCL_BUILD = Machine(("host", "mpi"), "MVAPICH2-GDR", True, 4, 4)
+CROWDED = Machine(ALL, "MVAPICH2-GDR", True, 4, 8)
+
+_UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
+_GDR = {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}
+_GLOO = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
+
+# (library, what kind of machine in words, the machine, what it needs): a build and variables, or what is
+# missing. MVAPICH2-GDR's variables: its user guide 2.3.7, section 7.3; affinity: lab 42's 42.2.
+# MVP_ENABLE_GPU: MVAPICH's list of variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
+NEEDS = (
+    ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {})),
+    ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND)),
+    ("host MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("host", _UNBOUND)),
+    ("Gloo", "a laptop with MPICH", LAPTOP, ("host", _GLOO)),
+    ("Gloo", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _GLOO)),
+    ("CUDA-aware MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("mpi", _GDR)),
+    ("CUDA-aware MPI", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("mpi", {"MVP_ENABLE_GPU": "1"})),
+    ("CUDA-aware MPI", "4 GPUs a node, an Open MPI built for CUDA", OPEN_MPI, ("mpi", {})),
+    ("CUDA-aware MPI", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, ("mpi", _GDR)),
+    ("NCCL", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("nccl", _UNBOUND)),
+    ("NCCL", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, ("nccl", {})),
+    ("NCCL", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("nccl", {})),
+    ("CUDA-aware MPI", "a laptop with MPICH", LAPTOP, "no GPU"),
+    ("NCCL", "a laptop with MPICH", LAPTOP, "no GPU"),
+    ("NCCL", "4 GPUs a node, no build with NCCL", NO_NCCL_BUILD, "no build"),
+    ("CUDA-aware MPI", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, "MPI takes no GPU memory"),
+    ("NCCL", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, "ranks share a GPU"),
+)
+
+# ------------------------------------------------------------------------------------------ timelines (46.2)
+
+GRADIENTS = frozenset({"conv1", "conv2", "fc1", "fc2"})
+
+
+def call(name: str, tensors: str, milliseconds: float) -> timeline.Collective:
+    """One call: call("MPI_ALLREDUCE", "conv1 conv2", 3.0)."""
+    parts = [timeline.Activity(tensor, name, 0.0, milliseconds / 1e3) for tensor in tensors.split()]
+    return timeline.Collective(name, parts)
+
+
+# story: (calls, steps that they are of, {library: (calls a step, milliseconds a step)}). Made up, but the
+# names, and which tensors meet in a call, are as Horovod 0.28.1 writes them: nccl_operations.cc (for the
+# hierarchical one) and mpi_operations.cc. A tensor that lies on the host goes by MPI in every build.
+TIMELINES = {
+    "a step of MPI, fused to two calls": (
+        [call("MPI_ALLREDUCE", "fc2 fc1", 4.0), call("MPI_ALLREDUCE", "conv2 conv1", 1.0)],
+        1,
+        {"MPI": (2.0, 5.0)},
+    ),
+    "two steps of Gloo, fused to three calls": (
+        [
+            call("GLOO_ALLREDUCE", "fc2 fc1 conv2 conv1", 6.0),
+            call("GLOO_ALLREDUCE", "fc2 fc1 conv2", 5.0),
+            call("GLOO_ALLREDUCE", "conv1", 1.0),
+        ],
+        2,
+        {"GLOO": (1.5, 6.0)},
+    ),
+    "NCCL; the start, and each step's loss, which lies on the host, by MPI": (
+        [
+            call("MPI_BCAST", "optimizer_state", 2.0),
+            call("NCCL_ALLREDUCE", "fc2 fc1 conv2 conv1", 3.0),
+            call("MPI_ALLREDUCE", "loss", 0.5),
+            call("NCCL_ALLREDUCE", "fc2 fc1 conv2 conv1", 3.0),
+            call("MPI_ALLREDUCE", "loss", 0.5),
+        ],
+        2,
+        {"NCCL": (1.0, 3.0)},
+    ),
+    "HOROVOD_HIERARCHICAL_ALLREDUCE=1: NCCL in the node, MPI between nodes": (
+        [
+            call("NCCL_REDUCESCATTER", "fc2 fc1 conv2 conv1", 1.0),
+            call("MPI_ALLREDUCE", "fc2 fc1 conv2 conv1", 7.0),
+            call("NCCL_ALLGATHER", "fc2 fc1 conv2 conv1", 1.0),
+        ],
+        1,
+        {"NCCL": (2.0, 2.0), "MPI": (1.0, 7.0)},
+    ),
+    "MPI that fuses a gradient and the loss": (
+        [call("MPI_ALLREDUCE", "fc2 fc1 conv2", 4.0), call("MPI_ALLREDUCE", "conv1 loss", 1.0)],
+        1,
+        {"MPI": (2.0, 5.0)},
+    ),
+}
+
+# What was asked for, the libraries that carried gradients, staged: was the wish fulfilled?
+VERDICTS = (
+    ("host MPI", {"MPI"}, False, True),  # gradients on CPUs
+    ("host MPI", {"MPI"}, True, True),
+    ("host MPI", {"GLOO"}, False, False),
+    ("Gloo", {"GLOO"}, True, True),
+    ("Gloo", {"MPI"}, False, False),
+    ("CUDA-aware MPI", {"MPI"}, False, True),
+    ("CUDA-aware MPI", {"MPI"}, True, False),  # the build was another, or MV2_USE_CUDA was forgotten
+    ("CUDA-aware MPI", {"NCCL"}, False, False),
+    ("NCCL", {"NCCL"}, False, True),
+    ("NCCL", {"MPI"}, True, False),
+    ("NCCL", {"MPI"}, False, False),  # the net was never moved to the GPU
+    ("NCCL", {"NCCL", "MPI"}, True, False),  # hierarchical
+    ("NCCL", set(), False, False),  # nothing was carried: one rank, or a plain optimizer
+)
+
+# ---------------------------------------------------------------------------------------- made-up runs (46.3)
+
+
+def drifting_runs(communication: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+    """(seconds of a step, of the same without communication), 25 pairs, each one right after the other.
+
+    Communication is this share of every step but the first, which something else held up. A neighbour makes
+    12 pairs three times as long: so the medians of the two columns are of different moments.
+    """
+    slowed = np.where(np.arange(25) % 2 == 0, 1.0, 3.0)
+    alone = 0.08 * slowed
+    step = alone / (1 - communication)
+    step[0] *= 20
+    return step, alone
+
+
+# ------------------------------------------------------------------------------------------ published (46.4)
+
+
+class Published(NamedTuple):
+    """A line of a published table, and what the ring says of it.
+
+    images: per second, of all GPUs. one_gpu: of a single one. gbit: of a server's link, in 10^9 bits/s.
+    """
+
+    setup: str
+    net: str
+    gpus: int
+    gbit: float
+    images: float
+    one_gpu: float
+    batch: int = 64  # images of each GPU in a step
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step."""
+        return self.batch * self.gpus / self.images
+
+    @property
+    def alone(self) -> float:
+        """Seconds of a step of a single GPU."""
+        return self.batch / self.one_gpu
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the gradients, in float32."""
+        return 4 * int(nets.layer_table(self.net)["parameters"].sum())
+
+    @property
+    def beta(self) -> float:
+        """Seconds that a byte takes on the link."""
+        return 8 / (self.gbit * 1e9)
+
+    def __str__(self) -> str:
+        names = {"vgg16": "VGG-16", "resnet101": "ResNet-101", "inception_v3": "Inception V3"}
+        return f"{names[self.net]}, {self.gpus} GPUs, {self.gbit} Gb/s, {self.setup}"
+
+
+SOURCE = "Horovod's README of September 2017 (github.com/horovod/horovod, blob/d54e3a88/README.md)"
+# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": allreduce on the CPUs.
+_ONE_GPU = {
+    16: {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9},
+    64: {"inception_v3": 148.8, "resnet101": 136.0, "vgg16": 149.6},
+}
+_TABLE = (
+    ("host, TCP", 16, 25, {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8}),
+    ("host, RDMA", 16, 25, {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0}),
+    ("NCCL, TCP", 16, 25, {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7}),
+    ("NCCL, RDMA", 16, 25, {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}),
+    ("host, TCP", 64, 40, {"inception_v3": 6549.6, "resnet101": 3761.6, "vgg16": 1462.6}),
+    ("NCCL, TCP", 64, 40, {"inception_v3": 7932.1, "resnet101": 7741.6, "vgg16": 6084.2}),
+)
+
+
+def published(net: str | None = None, gpus: int | None = None) -> list[Published]:
+    """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many GPUs."""
+    lines: Sequence[Published] = [
+        Published(setup, name, count, gbit, images, _ONE_GPU[count][name])
+        for setup, count, gbit, row in _TABLE
+        for name, images in row.items()
+    ]
+    return [line for line in lines if net in (None, line.net) and gpus in (None, line.gpus)]

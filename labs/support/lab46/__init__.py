@@ -28,6 +28,7 @@ from support.lab46.cases import (
     published,
 )
 from support.lab46.jobs import elsewhere
+from support.lab46.machines import closed, machine, ways, why_not
 from support.lab46.nets import chosen, in_keras, in_torch
 from support.lab46.ranks import (
     Run,
@@ -50,7 +51,6 @@ from support.lab46.show import (
     proof_cells,
     show_bounds,
 )
-from support.lab46.ways import closed, machine, ways, why_not
 
 __all__ = [
     "GRADIENTS",

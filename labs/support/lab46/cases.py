@@ -156,12 +156,13 @@ def drifting_runs(communication: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Published(NamedTuple):
-    """A line of a published table, and what the ring says of it.
+    """A line of a published table.
 
-    images: per second, of all GPUs. one_gpu: of a single one. gbit: of a server's link, in 10^9 bits/s.
+    carrier: of the gradients. images: per second, of all GPUs; one_gpu: of a single one. gbit: of a server's
+    link, in 10^9 bits/s.
     """
 
-    setup: str
+    carrier: str
     net: str
     gpus: int
     gbit: float
@@ -191,30 +192,30 @@ class Published(NamedTuple):
 
     def __str__(self) -> str:
         names = {"vgg16": "VGG-16", "resnet101": "ResNet-101", "inception_v3": "Inception V3"}
-        return f"{names[self.net]}, {self.gpus} GPUs, {self.gbit} Gb/s, {self.setup}"
+        return f"{names[self.net]}, {self.gpus} GPUs, {self.carrier}"
 
 
 SOURCE = "Horovod's README of September 2017 (github.com/horovod/horovod, blob/d54e3a88/README.md)"
-# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": allreduce on the CPUs.
+# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": "allreduce on CPU", by MPI.
 _ONE_GPU = {
     16: {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9},
     64: {"inception_v3": 148.8, "resnet101": 136.0, "vgg16": 149.6},
 }
 _TABLE = (
-    ("host, TCP", 16, 25, {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8}),
-    ("host, RDMA", 16, 25, {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0}),
-    ("NCCL, TCP", 16, 25, {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7}),
-    ("NCCL, RDMA", 16, 25, {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}),
-    ("host, TCP", 64, 40, {"inception_v3": 6549.6, "resnet101": 3761.6, "vgg16": 1462.6}),
-    ("NCCL, TCP", 64, 40, {"inception_v3": 7932.1, "resnet101": 7741.6, "vgg16": 6084.2}),
+    ("host over TCP", 16, 25, {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8}),
+    ("host over RDMA", 16, 25, {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0}),
+    ("NCCL over TCP", 16, 25, {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7}),
+    ("NCCL over RDMA", 16, 25, {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}),
+    ("host over TCP", 64, 40, {"inception_v3": 6549.6, "resnet101": 3761.6, "vgg16": 1462.6}),
+    ("NCCL over TCP", 64, 40, {"inception_v3": 7932.1, "resnet101": 7741.6, "vgg16": 6084.2}),
 )
 
 
 def published(net: str | None = None, gpus: int | None = None) -> list[Published]:
     """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many GPUs."""
     lines: Sequence[Published] = [
-        Published(setup, name, count, gbit, images, _ONE_GPU[count][name])
-        for setup, count, gbit, row in _TABLE
+        Published(carrier, name, count, gbit, images, _ONE_GPU[count][name])
+        for carrier, count, gbit, row in _TABLE
         for name, images in row.items()
     ]
     return [line for line in lines if net in (None, line.net) and gpus in (None, line.gpus)]

@@ -9,7 +9,7 @@ from labkit import builds, cluster, lab, record, world
 from labkit.errors import LabError
 
 from support.lab46 import show
-from support.lab46.ways import BESIDE, GLOO
+from support.lab46.machines import BESIDE, GLOO
 
 STEM = "46_three_libraries"
 

@@ -62,10 +62,22 @@ def result_cells(results: Results) -> list[str]:
     return cells
 
 
-def print_results(results: Mapping[str, Results], shut: Mapping[str, str]) -> None:
-    """Print images per second and shares by way; of a way that could not run, its sentence."""
-    rows = {name: result_cells(result) for name, result in results.items()}
+def print_results(results: Mapping[str, Results], ran: Mapping[str, Run], shut: Mapping[str, str]) -> None:
+    """Print images per second and shares by way; of a way that could not run (shut), its sentence.
+
+    A line is marked where its runs differ too much for their median to be quoted.
+    """
+    rows = {}
+    doubts = {}
+    for name, result in results.items():
+        steps = [times["step"] for times in ran[name].times.values()]
+        unsteady = [step.verdict for step in steps if not step.steady]
+        rows[f"{name} *" if unsteady else name] = result_cells(result)
+        if unsteady:
+            doubts[name] = unsteady[0]
     print_table(RESULT_COLUMNS, rows | {name: f"cannot run here: {why}" for name, why in shut.items()})
+    for name, verdict in doubts.items():
+        print(f"* {name}: {verdict}")
 
 
 def keep(
@@ -135,7 +147,7 @@ def show_bounds(rows: Mapping[str, Bounds], title: str):
     axes.grid(axis="y", visible=False)
     longest = max(max(bound.added, bound.step) for bound in rows.values())
     axes.set_xlim(0, 1.12 * longest)
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.22 if len(rows) > 4 else -0.4), ncols=2)
+    figure.legend(loc="outside lower center", ncols=2)
     return plots.done(figure, title)
 
 

@@ -1,0 +1,345 @@
+"""Lab 46: its nets, its cases, the ways that are open, real ranks by each controller, and its tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from labkit import launch, nets, record, world
+from labkit.errors import LabError
+from labkit.timing import Measurement
+from support import lab46
+from support.lab46 import cases, jobs, machines
+from support.lab46 import nets as lab46_nets
+from support.lab46.ranks import METRIC, Run
+
+SMALL_NET = 1_070_794  # parameters
+
+
+def parameters(net) -> int:
+    return sum(weights.numel() for weights in net.parameters())
+
+
+# --------------------------------------------------------------------------------------------------- nets
+
+
+def test_the_small_net_in_pytorch():
+    import torch
+
+    net = lab46.in_torch("small")
+    assert parameters(net) == SMALL_NET
+    assert net(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    again = lab46.in_torch("small")
+    assert all(
+        torch.equal(one, other) for one, other in zip(net.parameters(), again.parameters(), strict=True)
+    )
+
+
+def test_resnet50_in_pytorch_has_the_layers_of_the_paper():
+    import torch
+
+    net = lab46.in_torch("resnet50")
+    assert parameters(net) == nets.layer_table("resnet50")["parameters"].sum() == 25_557_032
+    with torch.no_grad():
+        assert net.eval()(torch.rand(1, 3, 64, 64)).shape == (1, 1000)
+
+
+@pytest.mark.slow
+def test_the_small_net_in_keras_is_as_large():
+    net = lab46.in_keras("small")
+    assert net.count_params() == SMALL_NET
+    assert net.compute_output_shape((2, 32, 32, 3)) == (2, 10)
+
+
+def test_auto_is_the_small_net_without_a_gpu(monkeypatch):
+    monkeypatch.setattr(world, "device", lambda: "cpu")
+    assert lab46.chosen("auto") == "small"
+    monkeypatch.setattr(world, "device", lambda: "cuda:1")
+    assert lab46.chosen("auto") == "resnet50"
+    assert lab46.chosen("small") == "small"
+    with pytest.raises(LabError, match="no net 'vgg'; there are auto, small, resnet50"):
+        lab46.chosen("vgg")
+
+
+@pytest.mark.parametrize("net", lab46_nets.NAMES)
+def test_images_fit_the_net(net):
+    pictures, labels = lab46.made_up_images("pytorch", net, 3, "cpu")
+    pixels = lab46_nets.PIXELS[net]
+    assert pictures.shape == (3, 3, pixels, pixels)
+    assert int(labels.max()) < lab46_nets.CLASSES[net]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_images_of_a_rank(ranks):
+    by_rank = [lab46.images_of("strong", 8, rank, ranks) for rank in range(ranks)]
+    assert sum(by_rank) == 8
+    assert max(by_rank) - min(by_rank) < 2
+    assert lab46.images_of("weak", 8, 0, ranks) == 8
+
+
+def test_fewer_images_than_ranks_are_refused():
+    with pytest.raises(LabError, match='3 images are too few for 4 ranks: SET="images=8"'):
+        lab46.images_of("strong", 3, 0, 4)
+
+
+def test_another_framework_is_refused():
+    with pytest.raises(LabError, match='"pytorch" or "keras", not \'jax\''):
+        launch.run(_start_jax, ranks=1)
+
+
+def _start_jax(comm):
+    with lab46.started(comm, "jax"):
+        pass
+
+
+# -------------------------------------------------------------------------------------------------- cases
+
+
+def test_stories_of_timelines_hold_what_their_proofs_say():
+    for calls, steps, proof in lab46.TIMELINES.values():
+        for library, (count, milliseconds) in proof.items():
+            own = [call for call in calls if call.backend == library and set(call.tensors) & lab46.GRADIENTS]
+            assert len(own) == count * steps
+            assert sum(call.seconds for call in own) == pytest.approx(milliseconds * steps / 1e3)
+
+
+def test_every_library_can_run_somewhere_and_not_everywhere():
+    libraries = {library for library, *_ in lab46.NEEDS}
+    assert libraries == set(machines.OPTIONS)
+    assert {want[0] for *_, want in lab46.NEEDS if isinstance(want, tuple)} == set(cases.ALL)
+    missing = {want for *_, want in lab46.NEEDS if isinstance(want, str)}
+    for name in missing:
+        assert lab46.why_not(machines.Way("x", "NCCL"), name) != name
+
+
+def test_in_drifting_runs_the_columns_medians_are_of_different_moments():
+    step, alone = lab46.drifting_runs(0.2)
+    shares = 1 - alone / step
+    assert np.median(shares) == pytest.approx(0.2)
+    assert abs(1 - np.median(alone) / np.median(step) - 0.2) > 0.3
+    assert abs(np.mean(shares) - 0.2) > 0.02
+
+
+def test_published_lines_give_the_published_speed_ups():
+    """The tables print how many times as fast as one GPU; here it is computed from images per second."""
+    speedups = {str(line): round(line.alone * line.gpus / line.step, 1) for line in lab46.published("vgg16")}
+    assert speedups == {
+        "VGG-16, 16 GPUs, host over TCP": 4.7,
+        "VGG-16, 16 GPUs, host over RDMA": 4.7,
+        "VGG-16, 16 GPUs, NCCL over TCP": 10.0,
+        "VGG-16, 16 GPUs, NCCL over RDMA": 13.7,
+        "VGG-16, 64 GPUs, host over TCP": 9.8,
+        "VGG-16, 64 GPUs, NCCL over TCP": 40.7,
+    }
+    assert len(lab46.published()) == 18
+    assert len(lab46.published("resnet101", gpus=16)) == 4
+    first = lab46.published("vgg16")[0]
+    assert first.nbytes == 553_430_176
+    assert first.beta == pytest.approx(0.32e-9)
+
+
+# --------------------------------------------------------------------------------------------------- ways
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """A laptop with MPICH, and MVAPICH2 beside it."""
+    monkeypatch.setattr(machines, "_own_family", lambda: "MPICH")
+    monkeypatch.setattr(machines.builds, "mpi_builds", lambda: {"mpich": "/a", "mvapich2": "/b"})
+    monkeypatch.setattr(machines.builds, "current_mpi", lambda: "mpich")
+    monkeypatch.setattr(machines.builds, "horovod_builds", lambda: {"host": "/c"})
+    monkeypatch.setattr(world, "launcher", lambda: None)
+    monkeypatch.delenv("HOROVOD_CONTROLLER", raising=False)
+    return monkeypatch
+
+
+def names() -> dict[str, str]:
+    return {way.name: lab46.closed(way) for way in lab46.ways()}
+
+
+def test_alone_all_that_is_here_is_open(alone):
+    assert names() == dict.fromkeys(["host, MPICH", "host, MVAPICH2", "CUDA-aware MPI", "NCCL", "Gloo"], "")
+
+
+def test_an_mpi_that_is_not_built_is_named_with_its_cure(alone):
+    alone.setattr(machines.builds, "mpi_builds", lambda: {"mpich": "/a"})
+    assert names()["host, MVAPICH2"] == "not here: `make mvapich2` builds it"
+
+
+def test_a_job_keeps_its_mpi_and_its_controller(alone):
+    alone.setattr(world, "launcher", lambda: "srun")
+    assert "MPI=mvapich2" in names()["host, MVAPICH2"]
+    assert "controller is MPI" in names()["Gloo"]
+    assert names()["host, MPICH"] == ""
+    alone.setenv("HOROVOD_CONTROLLER", "gloo")
+    assert "controller is Gloo" in names()["host, MPICH"]
+    assert "controller is Gloo" in names()["NCCL"]
+    assert names()["Gloo"] == ""
+
+
+def test_on_mvapich2_there_is_one_line_of_host_mpi(alone):
+    alone.setattr(machines, "_own_family", lambda: "MVAPICH2")
+    alone.setattr(machines.builds, "current_mpi", lambda: "mvapich2")
+    assert [way.name for way in lab46.ways() if way.library == "host MPI"] == ["host, MVAPICH2"]
+
+
+def test_a_machine_without_gpus(alone):
+    alone.setattr(world, "device", lambda: "cpu")
+    alone.setattr(machines.builds, "current_horovod", lambda: "host")
+    mpich, mvapich2, *_ = lab46.ways()
+    assert lab46.machine(mpich, 2) == lab46.Machine(("host",), "MPICH", False, 0, 2)
+    assert lab46.machine(mvapich2, 4).mpi == "MVAPICH2"
+
+
+def test_file_names_hold_no_blanks():
+    assert machines.Way("host, MPICH", "host MPI").file_name == "host_MPICH"
+
+
+# -------------------------------------------------------------------------------------------------- ranks
+
+
+def _train_a_little(comm, folder):
+    """On every rank: the link, and some watched steps of the small net. As lab 46's own script does."""
+    import torch
+
+    with lab46.started(comm, "pytorch") as where:
+        link = lab46.time_link(comm, "pytorch", where)
+        place, nodes, ranks = lab46.place(comm, where)
+
+    def make(where):
+        import horovod.torch as hvd
+
+        torch.manual_seed(comm.rank)
+        net = lab46.in_torch("small")
+        pictures, labels = lab46.made_up_images("pytorch", "small", 2, where.device)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(net.parameters(), lr=0.01), named_parameters=net.named_parameters()
+        )
+
+        def step():
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(pictures), labels).backward()
+            optimizer.step()
+
+        return lab46.Steps(step, step, 4 * SMALL_NET)
+
+    watched = lab46.watch(comm, "pytorch", make, 3, folder / "timeline.json")
+    return Run({}, link, watched, 4 * SMALL_NET, place, nodes, ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["MPI", "Gloo"])
+def test_a_timeline_of_real_ranks_holds_every_gradient_in_every_step(library, tmp_path):
+    env = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"} if library == "Gloo" else {}
+    by_rank = launch.run(_train_a_little, tmp_path, ranks=2, env=env)
+    run = by_rank[0]
+    assert by_rank[1].watched is None
+    assert run.watched.steps == 3
+    assert len(run.watched.gradients) == 8
+    carried = [call for call in run.watched.calls if set(call.tensors) & run.watched.gradients]
+    assert {call.backend for call in carried} == {library.upper()}
+    for gradient in run.watched.gradients:
+        assert sum(gradient in call.tensors for call in carried) == 3
+    assert any(METRIC in tensor for call in run.watched.calls for tensor in call.tensors)
+    assert run.place["library"] == library
+    assert run.place["staged"] == "no" or run.place["device"] != "cpu"
+    assert (run.nodes, run.ranks) == (1, 2)
+    short, long = run.link.values()
+    assert long.median > short.median > 0
+
+
+@pytest.mark.slow
+def test_one_rank_carries_nothing(tmp_path):
+    (run,) = launch.run(_train_a_little, tmp_path, ranks=1)
+    assert run.link == {}
+    assert run.watched.gradients == frozenset()
+
+
+# ------------------------------------------------------------------------------------- tables and records
+
+
+def measured(*seconds: float) -> Measurement:
+    return Measurement(np.array(seconds))
+
+
+def test_a_table_gives_a_sentence_the_whole_line(capsys):
+    lab46.print_table(["a", "long name"], {"first": ["1", "2"], "second way": "cannot run."})
+    assert capsys.readouterr().out.splitlines() == [
+        "            a  long name",
+        "first       1          2",
+        "second way  cannot run.",
+    ]
+
+
+def test_results_that_are_not_steady_are_marked(capsys):
+    quiet = {
+        kind: {"step": measured(*[0.1] * 6), "alone": measured(*[0.1] * 6)} for kind in ("weak", "strong")
+    }
+    noisy = {kind: {"step": measured(1, 2, 3, 1, 2, 3), "alone": measured(1)} for kind in ("weak", "strong")}
+    ran = {name: Run(times, {}, None, 0, {}, 1, 2) for name, times in (("a", quiet), ("b", noisy))}
+    results = dict.fromkeys(ran, {"weak": (100.0, 0.25), "strong": (50.0, 0.5)})
+    lab46.print_results(results, ran, {"c": "no GPU here"})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["a", "100", "25%", "50", "50%"]
+    assert lines[2].split() == ["b", "*", "100", "25%", "50", "50%"]
+    assert lines[3] == "c    cannot run here: no GPU here"
+    assert lines[4].startswith("* b: do not quote: ")
+
+
+def test_parts_of_a_step_are_by_pairs_and_never_below_nothing():
+    parts = lab46.parts({"step": measured(0.3, 0.1), "alone": measured(0.2, 0.15)})
+    np.testing.assert_allclose(parts["computing"], [200, 150])
+    np.testing.assert_allclose(parts["communication"], [100, 0])
+
+
+def test_the_picture_of_bounds_holds_a_mark_for_each_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    rows = {"one": lab46.Bounds(1.0, 1.5, 1.2), "two": lab46.Bounds(2.0, 3.0, 6.5)}
+    figure = lab46.show_bounds(rows, title="Bounds")
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
+    assert len(list(tmp_path.rglob("*.png"))) == 1
+
+
+def entry(result: str, nodes: int = 2, rate: float = 100.0) -> dict:
+    place = {"nodes": nodes, "ranks": 2 * nodes, "carried_by": ["MPI"], "staged": "no"}
+    return {"result": result, "images_per_second": rate, "share": 0.5, **place}
+
+
+def test_rows_of_several_nodes_from_records():
+    entries = [
+        entry("weak host, MPICH"),
+        entry("strong host, MPICH"),
+        entry("weak host, MPICH", rate=120.0),  # measured again: the latest counts
+        entry("weak host, MPICH", nodes=1),
+        entry("strong host, MPICH", nodes=1),
+        entry("weak Gloo"),  # its other half was never measured
+        {"result": "link", "nodes": 2},
+    ]
+    rows = jobs.by_way(entries)
+    assert rows == {"host, MPICH, 2 nodes, 4 ranks": ["120", "50%", "100", "50%", "MPI", "no"]}
+
+
+def test_a_job_for_each_build_and_for_gloo(monkeypatch):
+    monkeypatch.setattr(jobs.builds, "horovod_builds", lambda: {"host": 1, "nccl": 2})
+    monkeypatch.setattr(jobs.builds, "mpi_builds", lambda: {"mpich": 1, "mvapich2": 2})
+    monkeypatch.setattr(jobs.builds, "current_mpi", lambda: "mpich")
+    host, nccl, mvapich2, gloo = jobs.choices()
+    assert (host.horovod, nccl.horovod, mvapich2.mpi) == ("host", "nccl", "mvapich2")
+    assert gloo.env == {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
+
+
+def test_without_a_cluster_the_reference_is_named_as_such(monkeypatch, capsys):
+    monkeypatch.setattr(world, "launcher", lambda: None)
+    monkeypatch.setattr(jobs.cluster, "here", lambda: None)
+    lab46.elsewhere(1)
+    said = capsys.readouterr().out
+    assert "No Slurm cluster is at hand." in said
+    if not record.reference(jobs.STEM).empty:
+        assert "the kit's reference, not yours" in said
+
+
+def test_inside_of_a_job_nothing_is_submitted(monkeypatch, capsys):
+    monkeypatch.setattr(world, "launcher", lambda: "srun")
+    monkeypatch.setattr(jobs, "choices", lambda: pytest.fail("a job submits jobs"))
+    lab46.elsewhere(1)
+    assert capsys.readouterr().out == ""

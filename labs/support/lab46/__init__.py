@@ -12,7 +12,7 @@
 | | `images_of`, `made_up_images` | images of a rank; as many random ones |
 | | `time_link`, `watch`, `place` | Horovod's allreduce alone; steps under its timeline; where, on what |
 | | `Steps`, `Run`, `Watched` | what is handed about |
-| shown and kept | `print_table`, `PROOF_COLUMNS`, `proof_cells` | tables; the one of proofs |
+| shown and kept | `print_table`, `PROOF_COLUMNS`, `proof_cells`, `listed` | tables; the one of proofs |
 | | `print_results`, `keep` | the table of results, and their records |
 | | `parts`, `Bounds`, `show_bounds` | parts of a step; a step between its bounds |
 | elsewhere | `published`, `elsewhere` | Horovod's own benchmarks; this lab as batch jobs |
@@ -45,6 +45,7 @@ from support.lab46.show import (
     PROOF_COLUMNS,
     Bounds,
     keep,
+    listed,
     parts,
     print_results,
     print_table,
@@ -71,6 +72,7 @@ __all__ = [
     "in_keras",
     "in_torch",
     "keep",
+    "listed",
     "machine",
     "made_up_images",
     "parts",

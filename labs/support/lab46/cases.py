@@ -40,28 +40,41 @@ _UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
 _GDR = {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}
 _GLOO = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
 
-# (library, what kind of machine in words, the machine, what it needs): a build and variables, or what is
-# missing. MVAPICH2-GDR's variables: its user guide 2.3.7, section 7.3; affinity: lab 42's 42.2.
+_NEGOTIATES = "MPI negotiates, whoever carries, and MVAPICH2 has to leave its thread a core"
+_NO_GPU = "without GPU memory there is nothing for it to move"
+
+# (library, what kind of machine in words, the machine, what it needs: a build and variables, or what is
+# missing; why). MVAPICH2-GDR's variables: its user guide 2.3.7, section 7.3; affinity: lab 42's 42.2.
 # MVP_ENABLE_GPU: MVAPICH's list of variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
 NEEDS = (
-    ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {})),
-    ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND)),
-    ("host MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("host", _UNBOUND)),
-    ("Gloo", "a laptop with MPICH", LAPTOP, ("host", _GLOO)),
-    ("Gloo", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _GLOO)),
-    ("CUDA-aware MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("mpi", _GDR)),
-    ("CUDA-aware MPI", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("mpi", {"MVP_ENABLE_GPU": "1"})),
-    ("CUDA-aware MPI", "4 GPUs a node, an Open MPI built for CUDA", OPEN_MPI, ("mpi", {})),
-    ("CUDA-aware MPI", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, ("mpi", _GDR)),
-    ("NCCL", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("nccl", _UNBOUND)),
-    ("NCCL", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, ("nccl", {})),
-    ("NCCL", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("nccl", {})),
-    ("CUDA-aware MPI", "a laptop with MPICH", LAPTOP, "no GPU"),
-    ("NCCL", "a laptop with MPICH", LAPTOP, "no GPU"),
-    ("NCCL", "4 GPUs a node, no build with NCCL", NO_NCCL_BUILD, "no build"),
-    ("CUDA-aware MPI", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, "MPI takes no GPU memory"),
-    ("NCCL", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, "ranks share a GPU"),
-)
+    ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {}), "it needs no GPU, and MPICH no variable"),
+    ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND), _NEGOTIATES),
+    ("host MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("host", _UNBOUND),
+     "GPU memory is staged before MPI sees it, so MPI's switches for GPUs do nothing here"),
+    ("Gloo", "a laptop with MPICH", LAPTOP, ("host", _GLOO), "Gloo carries only where it also negotiates"),
+    ("Gloo", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _GLOO),
+     "here Gloo negotiates, and MPI only starts the ranks"),
+    ("CUDA-aware MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("mpi", _GDR),
+     "GDR looks at GPU memory only when told, and its thread needs a core"),
+    ("CUDA-aware MPI", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("mpi", {"MVP_ENABLE_GPU": "1"}),
+     "MVAPICH-Plus reads no MV2_ variable: its name does not begin with MVAPICH2"),
+    ("CUDA-aware MPI", "4 GPUs a node, an Open MPI built for CUDA", OPEN_MPI, ("mpi", {}),
+     "Open MPI has no switch that must be set"),
+    ("CUDA-aware MPI", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, ("mpi", _GDR),
+     "only NCCL refuses two ranks on one GPU"),
+    ("NCCL", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("nccl", _UNBOUND), _NEGOTIATES),
+    ("NCCL", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, ("nccl", {}),
+     "MPI only negotiates, in host memory: it need not know of GPUs"),
+    ("NCCL", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("nccl", {}),
+     "MPI only negotiates, in host memory: its switches for GPUs are not needed"),
+    ("CUDA-aware MPI", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
+    ("NCCL", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
+    ("NCCL", "4 GPUs a node, no build with NCCL", NO_NCCL_BUILD, "no build",
+     "a build of Horovod holds the operations of one library for GPUs"),
+    ("CUDA-aware MPI", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, "MPI takes no GPU memory",
+     "it would read a GPU's address as one of the host, and crash"),
+    ("NCCL", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, "ranks share a GPU", "NCCL refuses such a job"),
+)  # fmt: skip
 
 # ------------------------------------------------------------------------------------------ timelines (46.2)
 
@@ -119,21 +132,27 @@ TIMELINES = {
     ),
 }
 
-# What was asked for, the libraries that carried gradients, staged: was the wish fulfilled?
+_ALONE = "another library carried gradients"
+_STAGED = "gradients went through host memory"
+
+# What was asked for, the libraries that carried gradients, staged: was the wish fulfilled, and why?
 VERDICTS = (
-    ("host MPI", {"MPI"}, False, True),  # gradients on CPUs
-    ("host MPI", {"MPI"}, True, True),
-    ("host MPI", {"GLOO"}, False, False),
-    ("Gloo", {"GLOO"}, True, True),
-    ("Gloo", {"MPI"}, False, False),
-    ("CUDA-aware MPI", {"MPI"}, False, True),
-    ("CUDA-aware MPI", {"MPI"}, True, False),  # the build was another, or MV2_USE_CUDA was forgotten
-    ("CUDA-aware MPI", {"NCCL"}, False, False),
-    ("NCCL", {"NCCL"}, False, True),
-    ("NCCL", {"MPI"}, True, False),
-    ("NCCL", {"MPI"}, False, False),  # the net was never moved to the GPU
-    ("NCCL", {"NCCL", "MPI"}, True, False),  # hierarchical
-    ("NCCL", set(), False, False),  # nothing was carried: one rank, or a plain optimizer
+    ("host MPI", {"MPI"}, False, True, "MPI carried, in host memory as it should"),
+    ("host MPI", {"MPI"}, True, True, "host MPI always stages what lies on a GPU"),
+    ("host MPI", {"GLOO"}, False, False, _ALONE),
+    ("Gloo", {"GLOO"}, True, True, "the timeline calls Gloo GLOO, and Gloo always stages what lies on a GPU"),
+    ("Gloo", {"MPI"}, False, False, _ALONE),
+    ("CUDA-aware MPI", {"MPI"}, False, True, "MPI carried, from GPU memory"),
+    # The build was another one, or MV2_USE_CUDA was forgotten.
+    ("CUDA-aware MPI", {"MPI"}, True, False, _STAGED),
+    ("CUDA-aware MPI", {"NCCL"}, False, False, _ALONE),
+    ("NCCL", {"NCCL"}, False, True, "NCCL carried, from GPU memory"),
+    ("NCCL", {"MPI"}, True, False, _ALONE),
+    ("NCCL", {"MPI"}, False, False, f"{_ALONE}: was the net ever moved to the GPU?"),
+    # HOROVOD_HIERARCHICAL_ALLREDUCE=1.
+    ("NCCL", {"NCCL", "MPI"}, True, False, "MPI carried a part, through host memory"),
+    ("NCCL", {"NCCL", "MPI"}, False, False, "MPI carried some: did one layer stay on the CPU?"),
+    ("NCCL", set(), False, False, "no gradient was carried: is the optimizer Horovod's?"),
 )
 
 # ---------------------------------------------------------------------------------------- made-up runs (46.3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,11 @@ def print_table(columns: list[str], rows: Mapping[str, list[str] | str]) -> None
             print(f"{name:{first}}  {line}")
 
 
+def listed(libraries: Iterable[str]) -> str:
+    """ "MPI and NCCL"; "none"."""
+    return " and ".join(sorted(libraries)) or "none"
+
+
 def proof_cells(
     proof: Mapping[str, tuple[float, float]], staged: str, as_asked: bool, ranks: int
 ) -> list[str]:
@@ -50,7 +55,7 @@ def proof_cells(
     said = "yes" if as_asked else "NO"
     if ranks == 1:
         said = "one rank: nothing to carry"
-    return [" and ".join(proof) or "-", f"{calls:.1f}", f"{milliseconds:.1f}", staged, said]
+    return [listed(proof), f"{calls:.1f}", f"{milliseconds:.1f}", staged, said]
 
 
 def result_cells(results: Results) -> list[str]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
-from env.horovod import build, gpu
+from env.horovod import build, cuda, flavours, gpu
+from env.horovod.cuda import Toolkit
 from env.install import debian, environment, mpi, pythons, verify
 from env.install.steps import PACKAGES, Step, StepFailed
 
@@ -36,14 +40,21 @@ def already(key: str, python: str | None) -> dict | None:
     stamp = json.loads(STAMP.read_text(encoding="utf-8"))
     same = stamp.get("key") == key and stamp.get("root") == str(environment.ROOT)
     same = same and python in (None, stamp.get("settings", {}).get("PYTHON"))
-    return stamp if same and any(VENV.glob("lib/python3.*/site-packages/horovod/metadata.json")) else None
+    return stamp if same and flavours.all_there(VENV) else None
 
 
 class Setup:
     """Runs the steps; `step(name)` numbers them and names their logs."""
 
     def __init__(self, chosen: dict[str, str]):
-        self.chosen, self.number = chosen, 0
+        self.chosen = chosen
+        self.steps: list[Step] = []
+        self.toolkit: Toolkit | None = None  # on a GPU machine, once it is found
+
+    @property
+    def number(self) -> int:
+        """Which step is under way, from 1; 0 before the first."""
+        return len(self.steps)
 
     @property
     def title(self) -> str:
@@ -52,25 +63,35 @@ class Setup:
 
     def step(self, name: str) -> Step:
         """Begin the next step; its log is called after `name`."""
-        self.number += 1
-        return Step(self.number, len(TITLES), self.title, LOGS / f"{self.number:02d}-{name}.log")
+        number = self.number + 1
+        step = Step(number, len(TITLES), TITLES[number - 1], LOGS / f"{number:02d}-{name}.log")
+        self.steps.append(step)
+        return step
 
     def run(self) -> dict:
         """All steps; returns the stamp's contents. Raises StepFailed."""
-        chosen, start = self.chosen, time.monotonic()
-        operations = gpu.check_operations(chosen.get("GPU_OPERATIONS", ""))
+        chosen = self.chosen
+        start = time.monotonic()
+        builds = flavours.wanted(chosen.get("GPU_OPERATIONS", ""))
 
         step = self.step("look")
         python = self._look(step)
-        step.done(f"{python}, {build.compiler()}")
+        if self.toolkit:
+            step.done(f"{python}, {build.compiler()}, {self.toolkit}")
+        else:
+            step.done(f"{python}, {build.compiler()}")
 
         STAMP.unlink(missing_ok=True)  # from here on the environment changes
         step = self.step("venv")
         environment.create(step, python, VENV)
+        environment.keep(VENV, chosen)
         step.done(str(VENV.relative_to(environment.ROOT)))
 
         step = self.step("packages")
         environment.install(step, VENV, chosen)
+        versions = build.read_versions(VENV / "bin" / "python")
+        if self.toolkit:
+            gpu.check_torch(versions["cuda"], versions["torch"], self.toolkit)
         step.done()
 
         step = self.step("mpi")
@@ -81,34 +102,45 @@ class Setup:
         step.done(library.identity)
 
         step = self.step("horovod")
-        wheel, compiled = build.provide_wheel(
-            step, VENV, library, operations, chosen.get("CUDA_HOME"), chosen.get("NCCL_HOME")
-        )
-        if not build.is_installed(VENV, wheel):
-            pip = [VENV / "bin" / "python", "-m", "pip", "install", "--no-deps", "--force-reinstall"]
-            step.run([*pip, "--no-input", wheel])
-        step.done("compiled" if compiled else f"wheel from the cache, {wheel.parent.name}")
+        wheels = {}
+        compiled = []
+        seconds = {}
+        for flavour in builds:
+            begun = time.monotonic()
+            wheel, fresh = self._build(step, library, flavour)
+            seconds[flavour] = round(time.monotonic() - begun, 1)
+            wheels[flavour] = str(wheel)
+            compiled += [flavour] if fresh else []
+        flavours.keep_only(VENV, builds)
+        step.done(built_in_words(wheels, compiled))
 
         step = self.step("labkit")
         environment.install_labkit(step, VENV)
         step.done()
 
         step = self.step("verify")
-        answers = verify.two_ranks(step, VENV)
-        step.done("MPI and Gloo, PyTorch and TensorFlow: all sums right, one MPI library per process")
+        answers = verify.two_ranks(step, VENV, {name: flavours.folder(VENV, name) for name in builds})
+        for warning in verify.warnings(answers):
+            step.warn(warning)
+        step.done(verify.in_words(answers))
         return {
             "root": str(environment.ROOT),
             "seconds": round(time.monotonic() - start, 1),
+            "seconds_by_step": {
+                title: round(step.seconds, 1) for title, step in zip(TITLES, self.steps, strict=True)
+            },
+            "seconds_by_build": seconds,
             "compiled": compiled,
-            "wheel": str(wheel),
+            "wheels": wheels,
             "mpi": library.identity,
+            "cuda": str(self.toolkit) if self.toolkit else None,
             "settings": chosen,
-            "versions": build.read_versions(VENV / "bin" / "python"),
+            "versions": versions,
             "verified": answers,
         }
 
     def _look(self, step: Step) -> str:
-        environment.check_room(environment.ROOT)
+        environment.check_room(environment.ROOT, VENV, self.chosen)
         python = pythons.find(self.chosen.get("PYTHON"), VENV)
         missing = debian.missing_tools()
         if missing and debian.may_install():
@@ -120,7 +152,60 @@ class Setup:
                 f"Install: {PACKAGES['compiler']} All that Debian needs: "
                 + debian.command(debian.packages("setup")),
             )
+        if self.chosen.get("GPU_OPERATIONS"):
+            self.toolkit = self._look_for_cuda(step)
         return python
+
+    def _look_for_cuda(self, step: Step) -> Toolkit:
+        """What can be known before gigabytes are fetched: nvcc, driver, a site's NCCL."""
+        major = environment.cuda_major()
+        toolkit = cuda.find(self.chosen.get("CUDA_HOME"), major)
+        with tempfile.TemporaryDirectory() as work:
+            cuda.try_out(step, toolkit, build.compiler_path(), Path(work))
+        cuda.check_driver(major)
+        if self.chosen.get("NCCL_HOME"):
+            gpu.nccl_home(self.chosen["NCCL_HOME"], VENV)
+        mixed = cuda.warning_of_foreign_libraries(os.environ.get("LD_LIBRARY_PATH", ""))
+        if mixed:
+            step.warn(mixed)
+        return toolkit
+
+    def _build(self, step: Step, library: mpi.Mpi, flavour: str) -> tuple[Path, bool]:
+        """See that this flavour of Horovod is in its folder; its wheel, and whether it was compiled."""
+        if self.toolkit:
+            step.say(f"build '{flavour}'")
+        wheel, fresh = build.provide_wheel(
+            step, VENV, library, flavour, self.toolkit, self.chosen.get("NCCL_HOME")
+        )
+        flavours.install(step, VENV, flavour, wheel)
+        return wheel, fresh
+
+
+def built_in_words(wheels: dict[str, str], compiled: list[str]) -> str:
+    """What came of each flavour: "compiled", or the wheel from the cache."""
+    stories = {
+        flavour: "compiled" if flavour in compiled else f"wheel from the cache, {Path(wheel).parent.name}"
+        for flavour, wheel in wheels.items()
+    }
+    if len(stories) == 1:
+        return stories[flavours.DEFAULT]
+    return "; ".join(f"{flavour}: {story}" for flavour, story in stories.items())
+
+
+def in_use(stamp: dict) -> str:
+    """The environment in a line: its MPI, its builds of Horovod, the settings that are kept."""
+    builds = ", ".join(stamp["wheels"])
+    words = environment.in_words(stamp["settings"])
+    return "; ".join([stamp["mpi"], f"Horovod {build.VERSION} ({builds})", *([words] if words else [])])
+
+
+def way_back(chosen: dict[str, str]) -> str:
+    """That the settings are kept, and how to take them back; empty when there are none."""
+    words = environment.in_words(chosen)
+    if not words:
+        return ""
+    name = "GPU_OPERATIONS" if "GPU_OPERATIONS" in chosen else words.split("=")[0]
+    return f"kept for every later `make`: {words}; `make setup {name}={environment.NONE}` takes {name} back"
 
 
 def for_tests() -> None:
@@ -146,6 +231,8 @@ def report(error: StepFailed, setup: Setup) -> None:
         print(f"  log:  {error.log}", file=sys.stderr)
     if error.cure:
         print(f"  cure: {error.cure}", file=sys.stderr)
+    if environment.in_words(setup.chosen):
+        print(f"  with: {environment.in_words(setup.chosen)}", file=sys.stderr)
 
 
 def main(arguments: list[str]) -> int:
@@ -158,20 +245,23 @@ def main(arguments: list[str]) -> int:
         "--again", action="store_true", help="run every step even if the stamp says they are done"
     )
     options = parser.parse_args(arguments)
-    chosen = environment.settings()
-    setup = Setup(chosen)
+    setup = Setup({})
     try:
-        key = environment.fingerprint(chosen)
         VENV.mkdir(exist_ok=True)
         with (VENV / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first
+            chosen = environment.settings(VENV)
+            setup = Setup(chosen)
+            key = environment.fingerprint(chosen)
             stamp = None if options.again else already(key, chosen.get("PYTHON"))
             if stamp:
-                print(f"already set up ({stamp['mpi']}; Horovod {build.VERSION})")
+                print(f"already set up ({in_use(stamp)})")
             else:
                 result = setup.run() | {"key": key}
                 STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
                 print(f"ready in {result['seconds']:.0f} s")
+                if way_back(chosen):
+                    print(way_back(chosen))
             if options.tests:
                 for_tests()
     except StepFailed as error:

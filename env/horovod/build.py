@@ -20,7 +20,9 @@ import tempfile
 from pathlib import Path
 
 from env.horovod import edits, gpu
+from env.horovod.cuda import Toolkit
 from env.horovod.edit import EditError
+from env.horovod.flavours import OPERATIONS
 from env.install.mpi import Mpi
 from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress
 
@@ -57,15 +59,21 @@ def arch_flags() -> str:
     return " ".join(f"-m{flag}" for flag in CPU_FLAGS if flag in flags_here)
 
 
-def compiler() -> str:
-    """The C++ compiler's first line of --version. Raises StepFailed when there is none."""
+def compiler_path() -> str:
+    """The C++ compiler that CMake will take. Raises StepFailed when there is none, or no make."""
     program = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
     if program is None or shutil.which("make") is None:
         missing = "C++ compiler" if program is None else "make"
         raise StepFailed(
             f"no {missing} in PATH, and Horovod must be compiled", f"Install it: {PACKAGES['compiler']}"
         )
-    return subprocess.run([program, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    return program
+
+
+def compiler() -> str:
+    """The C++ compiler's first line of --version. Raises StepFailed when there is none."""
+    answer = subprocess.run([compiler_path(), "--version"], capture_output=True, text=True)
+    return answer.stdout.splitlines()[0]
 
 
 def inputs(versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, str]) -> dict[str, str]:
@@ -95,12 +103,6 @@ def cached_wheel(folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob("horovod-*.whl"))), None)
 
 
-def is_installed(venv: Path, wheel: Path) -> bool:
-    """True when the environment's Horovod comes from this very file (pip notes where a package came from)."""
-    notes = venv.glob(f"lib/python3.*/site-packages/horovod-{VERSION}.dist-info/direct_url.json")
-    return any(json.loads(note.read_text(encoding="utf-8"))["url"] == wheel.as_uri() for note in notes)
-
-
 def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath: list[str]) -> dict[str, str]:
     """The environment of the compilation: ours alone, no HOROVOD_ variable of the user's."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
@@ -108,9 +110,8 @@ def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath:
     env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env = mpi.environment(env) | SWITCHES
     env["HOROVOD_BUILD_ARCH_FLAGS"] = arch_flags()
-    env["HOROVOD_RPATH"] = ";".join(
-        [*mpi.rpath(), *more_rpath, "$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow"]
-    )
+    frameworks = [f"{gpu.SITE}/torch/lib", f"{gpu.SITE}/tensorflow"]
+    env["HOROVOD_RPATH"] = ";".join([*mpi.rpath(), *more_rpath, *frameworks])
     env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
     # `make setup` hands down flags of its own; of these only a number of jobs is meant for the compilation.
@@ -142,17 +143,27 @@ def fetch(step: Step, python: Path, folder: Path) -> Path:
 
 
 def provide_wheel(
-    step: Step, venv: Path, mpi: Mpi, operations: str = "", cuda: str | None = None, nccl: str | None = None
+    step: Step,
+    venv: Path,
+    mpi: Mpi,
+    flavour: str = "host",
+    toolkit: Toolkit | None = None,
+    nccl: str | None = None,
 ) -> tuple[Path, bool]:
-    """The wheel for this environment, and whether it had to be compiled."""
+    """The wheel of this flavour for this environment, and whether it had to be compiled.
+
+    toolkit: the site's CUDA on a GPU machine. nccl: NCCL_HOME, if it is not the wheel's NCCL that is wanted.
+    """
     python = venv / "bin" / "python"
     versions = read_versions(python)
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
         work = Path(scratch)
-        gpu_env, more_rpath = gpu.environment(operations, Path(versions["site"]), work / "nccl", cuda, nccl)
-        parts = inputs(versions, mpi, gpu.lasting(gpu_env, nccl))
+        gpu_env, more_rpath = gpu.environment(
+            OPERATIONS[flavour], toolkit, Path(versions["site"]), work / "nccl", nccl
+        )
+        parts = inputs(versions, mpi, gpu.lasting(gpu_env, more_rpath, toolkit, nccl))
         place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
             wait_for(lock, step)

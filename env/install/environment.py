@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
@@ -15,17 +16,57 @@ from env.install.steps import PACKAGES, Step, StepFailed, pip_progress
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / "env"
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
-ASIDE = ("lock.py", "horovod/own_tests")  # below env/, but no part of the set-up
+WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules set them for other purposes
+KEPT = "settings.json"  # in the environment's folder, and gone with it
+NONE = "none"  # as a value: this setting, if it is kept, no longer holds
+ASIDE = ("lock.py", "horovod/own_tests", "mvapich2")  # below env/, but no part of the set-up
 NEEDED_BYTES = 6e9
+NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
+# PyTorch, TensorFlow, and the packages of CUDA that they bring.
+FRAMEWORKS = re.compile(
+    r"torch|triton|tensorflow(-cpu)?|nvidia-(?!ml-py).+|cuda-(bindings|pathfinder|toolkit)"
+)
 
 
-def settings() -> dict[str, str]:
-    """The Makefile's settings that are set; CUDA_HOME and NCCL_HOME count only on a GPU build."""
-    chosen = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+def settings(venv: Path) -> dict[str, str]:
+    """What the set-up is to go by: the settings of this call, and for all others those that were kept.
+
+    The value `none` takes a kept setting back. CUDA_HOME and NCCL_HOME count where GPU_OPERATIONS is given
+    beside them, or is kept and they are not.
+    """
+    given = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+    if "GPU_OPERATIONS" not in given:
+        given = {name: value for name, value in given.items() if name not in WITH_GPU}
+    chosen = kept(venv) | given
+    chosen = {name: value for name, value in chosen.items() if value.lower() != NONE}
     if "GPU_OPERATIONS" not in chosen:
-        chosen.pop("NCCL_HOME", None)
-        chosen.pop("CUDA_HOME", None)
+        chosen = {name: value for name, value in chosen.items() if name not in WITH_GPU}
     return chosen
+
+
+def kept(venv: Path) -> dict[str, str]:
+    """The settings of an earlier set-up. Raises StepFailed when their file cannot be read."""
+    try:
+        values = json.loads((venv / KEPT).read_text(encoding="utf-8"))
+        return {name: str(value) for name, value in values.items() if name in SETTINGS}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError):
+        raise StepFailed(
+            f"{venv / KEPT} cannot be read", "Remove that file, and give the settings again."
+        ) from None
+
+
+def keep(venv: Path, chosen: dict[str, str]) -> None:
+    """Keep the settings for later calls, PYTHON aside: the environment itself keeps that."""
+    lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
+    (venv / KEPT).write_text(json.dumps(lasting, indent=1) + "\n", encoding="utf-8")
+
+
+def in_words(chosen: dict[str, str]) -> str:
+    """The settings as one would type them."""
+    values = ((name, value) for name, value in chosen.items() if name != "PYTHON")
+    return " ".join(f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in values)
 
 
 def fingerprint(chosen: dict[str, str]) -> str:
@@ -44,14 +85,17 @@ def fingerprint(chosen: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def check_room(folder: Path) -> None:
+def check_room(folder: Path, venv: Path, chosen: dict[str, str]) -> None:
     """Raise StepFailed when the disk has too little room or the folder cannot be written."""
     if not os.access(folder, os.W_OK):
         raise StepFailed(f"{folder} cannot be written", "Work in a checkout of your own.")
     free = shutil.disk_usage(folder).free
-    if free < NEEDED_BYTES and not (folder / ".venv" / "bin" / "python").exists():
+    needed = NEEDED_BYTES_GPU if chosen.get("GPU_OPERATIONS") else NEEDED_BYTES
+    version = locked(chosen)["torch"]
+    installed = any(venv.glob(f"lib/python3.*/site-packages/torch-{version}[.+-]*dist-info"))
+    if free < needed and not installed:
         raise StepFailed(
-            f"{free / 1e9:.1f} GB are free, {NEEDED_BYTES / 1e9:.0f} GB are needed", "Free some space."
+            f"{free / 1e9:.1f} GB are free, {needed / 1e9:.0f} GB are needed", "Free some space."
         )
 
 
@@ -69,25 +113,56 @@ def create(step: Step, python: str, venv: Path) -> None:
 
 
 def requirements(chosen: dict[str, str]) -> str:
-    """The lock as this environment needs it: TensorFlow with CUDA on a GPU machine, no MPI beside a site's.
+    """The lock as this environment needs it: another one on a GPU machine, no MPI beside a site's.
 
     A site's MPI also gets an mpi4py of its own, see install_mpi4py.
     """
-    lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    name = "requirements-gpu.txt" if chosen.get("GPU_OPERATIONS") else "requirements.txt"
+    lines = (ENV / name).read_text(encoding="utf-8").splitlines()
     if chosen.get("MPI_HOME"):
         lines = [line for line in lines if not re.match(r"(mpich|mpi4py)==", line)]
-    if chosen.get("GPU_OPERATIONS"):
-        lines = [re.sub(r"^tensorflow-cpu==", "tensorflow==", line) for line in lines]
     return "\n".join(lines) + "\n"
+
+
+def locked(chosen: dict[str, str]) -> dict[str, str]:
+    """Package -> version in the lock; of several for several Pythons the last."""
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", requirements(chosen), re.MULTILINE))
+
+
+def cuda_major() -> int:
+    """The major version of CUDA that the GPU machines' lock is made of."""
+    text = (ENV / "requirements-gpu.txt").read_text(encoding="utf-8")
+    return int(re.search(r"^nvidia-cuda-nvcc-cu(\d+)==", text, re.MULTILINE)[1])
 
 
 def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     """Install the pinned packages."""
+    remove_other_kind(step, venv, chosen)
     lock = venv / "setup-requirements.txt"
     lock.write_text(requirements(chosen), encoding="utf-8")
     index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
     pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
     step.run([*pip, "install", "-r", lock, *index], progress=pip_progress)
+
+
+def remove_other_kind(step: Step, venv: Path, chosen: dict[str, str]) -> None:
+    """Uninstall the frameworks of the other kind of machine, and the CUDA packages that came with them.
+
+    tensorflow and tensorflow-cpu are the same files, and so are NVIDIA's packages for CUDA 12 and 13: with
+    both installed, the removal of either breaks the other.
+    """
+    site = [str(place) for place in venv.glob("lib/python3.*/site-packages")]
+    versions = {
+        package.metadata["Name"].lower().replace("_", "-"): package.version.split("+")[0]
+        for package in importlib.metadata.distributions(path=site)
+    }
+    wanted = locked(chosen)
+    foreign = {"tensorflow", "tensorflow-cpu"} & versions.keys() - wanted.keys()
+    if not foreign and versions.get("torch", wanted["torch"]) == wanted["torch"]:
+        return
+    names = [name for name in versions if FRAMEWORKS.fullmatch(name)]
+    step.say("removing the frameworks of another kind of machine")
+    step.run([venv / "bin" / "python", "-m", "pip", "uninstall", "--yes", "--quiet", *names])
 
 
 def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:

@@ -18,7 +18,8 @@ CURES = (
     (
         r"No space left on device",
         "The disk is full: free some space, then run it again. About 6 GB are needed; 12 GB where PyTorch "
-        "comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of PyTorch's CPU builds).",
+        "comes with CUDA, as PyPI's for x86-64 does (TORCH_INDEX=URL adds an index of PyTorch's CPU builds); "
+        "16 GB with GPU_OPERATIONS.",
     ),
     (
         r"Temporary failure in name resolution|Name or service not known|NewConnectionError|ProxyError"
@@ -32,7 +33,7 @@ CURES = (
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
-        "env/requirements.txt contradicts itself: run env/lock.py anew.",
+        "The lock contradicts itself: run env/lock.py anew (pip was given .venv/setup-requirements.txt).",
     ),
     (r"ensurepip is not available|No module named '?ensurepip", "Python lacks its venv module: {venv}"),
     (
@@ -96,6 +97,7 @@ class Step:
         self.start = time.monotonic()
         self.live = sys.stdout.isatty()
         self.shown = self.start
+        self.seconds = 0.0
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         print(self.label + " …", end="" if self.live else "\n", flush=True)
@@ -109,10 +111,17 @@ class Step:
             self.shown = now
             print(f"      {text[:60]} ({now - self.start:.0f} s)", flush=True)
 
+    def warn(self, text: str) -> None:
+        """Say what may go wrong later, here and in the log."""
+        print(f"{chr(10) if self.live else ''}      warning: {text}", flush=True)
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"warning: {text}\n")
+
     def done(self, result: str = "") -> None:
-        seconds = time.monotonic() - self.start
+        """End the step: say what came of it and how long it took, which `seconds` then holds."""
+        self.seconds = time.monotonic() - self.start
         head = f"\r\033[K{self.label}" if self.live else "     "
-        print(f"{head} {result or 'done'} ({seconds:.1f} s)", flush=True)
+        print(f"{head} {result or 'done'} ({self.seconds:.1f} s)", flush=True)
 
     def run(
         self,
@@ -158,6 +167,7 @@ class Step:
             if process.poll() is None:  # interrupted: no process of the step may outlive it
                 os.killpg(process.pid, 15)
                 process.wait()
+            process.stdout.close()
         return lines
 
 

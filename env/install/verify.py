@@ -1,4 +1,4 @@
-"""Run two real ranks: mpi4py, then Horovod in both frameworks under its MPI and its Gloo controller."""
+"""Run two real ranks: mpi4py, then each build of Horovod in both frameworks under MPI and under Gloo."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from pathlib import Path
 from env.install.steps import Step, StepFailed
 
 RANKS = Path(__file__).resolve().parent / "verify_ranks.py"
-LIMIT = 120  # seconds for two ranks to start, import a framework and add two numbers
+LIMIT = 120  # seconds for the ranks to start, import a framework and add two numbers
+FRAMEWORKS = ("torch", "tensorflow")
 
 
 def clean_environment(venv: Path) -> dict[str, str]:
     """The user's environment without another launcher's variables, the virtual environment first in PATH."""
-    alien = ("HOROVOD_", "OMPI_", "PMI", "PMIX", "SLURM_", "MV2_COMM_", "HYDRA_")
+    alien = ("HOROVOD_", "OMPI_", "PMI", "PMIX", "SLURM_", "MV2_COMM_", "HYDRA_", "PYTHONPATH", "LABKIT_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(alien)}
     env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env.update(OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="3", HOROVOD_RENDEZVOUS_BIND="127.0.0.1")
+    env.setdefault("MV2_ENABLE_AFFINITY", "0")  # or MVAPICH2 refuses Horovod's threads
     env.update(
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -26,31 +28,99 @@ def clean_environment(venv: Path) -> dict[str, str]:
     return env
 
 
-def _answer(output: str) -> dict:
+def answer_of(output: str) -> dict:
     """The JSON line of rank 0 in a launcher's output (horovodrun puts a prefix before it)."""
     lines = [line[line.index("{") :] for line in output.splitlines() if '{"what"' in line]
     if not lines:
-        raise StepFailed("two ranks ended without an answer")
+        raise StepFailed("the ranks ended without an answer")
     return json.loads(lines[0])
 
 
-def two_ranks(step: Step, venv: Path) -> list[dict]:
-    """Run all five checks; return their answers. Raises StepFailed with what a rank said."""
-    python, env = venv / "bin" / "python", clean_environment(venv)
-    mpi = [venv / "bin" / "mpiexec", "-n", "2", python, RANKS]
-    horovodrun = [python, "-m", "horovod.runner.launch", "--network-interfaces", "lo"]
-    gloo = [*horovodrun, "--gloo", "-np", "2", python, RANKS]
-    plan = [(mpi, "mpi4py"), (mpi, "torch"), (mpi, "tensorflow"), (gloo, "torch"), (gloo, "tensorflow")]
-    answers = []
-    for launcher, what in plan:
-        name = "Gloo" if launcher is gloo else "MPI"
-        step.say(f"{what} over {name}")
+class Check:
+    """Starts ranks in one environment and judges their answers."""
+
+    def __init__(self, step: Step, venv: Path):
+        self.step = step
+        self.venv = venv
+        self.answers: list[dict] = []
+
+    def run(self, what: str, controller: str, flavour: str, folder: Path, ranks: int = 2) -> dict:
+        """Start the ranks, note and return the answer. Raises StepFailed with what a rank said."""
+        subject = f"{ranks} rank{'s' if ranks > 1 else ''} with {what} over {controller}"
+        if flavour != "host":
+            subject += f", build '{flavour}'"
+        self.step.say(subject)
+        env = clean_environment(self.venv)
+        if flavour != "host":
+            env["PYTHONPATH"] = str(folder)
+        if flavour == "mpi" and Path("/dev/nvidia0").exists():
+            env["MV2_USE_CUDA"] = "1"  # without it MVAPICH2 takes no GPU memory, with it it wants a GPU
+        command = [*self._launcher(controller, ranks), self.venv / "bin" / "python", RANKS, what, flavour]
         try:
-            answer = _answer(step.run([*launcher, what], env=env, timeout=LIMIT))
+            answer = answer_of(self.step.run(command, env=env, timeout=LIMIT))
         except StepFailed as error:
-            error.message = f"2 ranks with {what} over {name}: {error.message}"
+            error.message = f"{subject}: {error.message}"
             raise
-        if what != "mpi4py" and answer["by"] != name:
-            raise StepFailed(f"{what} was to use {name} and used {answer['by']}", log=step.log)
-        answers.append(answer)
-    return answers
+        problem = wrong(answer, what, controller, flavour, folder)
+        if problem:
+            raise StepFailed(f"{subject}: {problem}", "", self.step.log)
+        self.answers.append(answer)
+        return answer
+
+    def _launcher(self, controller: str, ranks: int) -> list[str | Path]:
+        if controller == "MPI":
+            return [self.venv / "bin" / "mpiexec", "-n", str(ranks)]
+        horovodrun = [self.venv / "bin" / "python", "-m", "horovod.runner.launch"]
+        return [*horovodrun, "--network-interfaces", "lo", "--gloo", "-np", str(ranks)]
+
+
+def wrong(answer: dict, what: str, controller: str, flavour: str, folder: Path) -> str:
+    """What is wrong with an answer; empty when nothing is."""
+    if what == "mpi4py":
+        return ""
+    if answer["by"] != controller:
+        return f"Horovod used {answer['by']}"
+    if answer["horovod"] != str(folder):
+        return f"Horovod came from {answer['horovod']}, not from {folder}"
+    if bool(answer["nccl_built"]) != (flavour == "nccl"):
+        return f"nccl_built() says {answer['nccl_built']}"
+    return ""
+
+
+def two_ranks(step: Step, venv: Path, folders: dict[str, Path]) -> list[dict]:
+    """Run all checks of the builds in these folders; return their answers. Raises StepFailed.
+
+    NCCL wants a GPU for each rank: where there is a single one, a single rank sums a tensor on it.
+    """
+    check = Check(step, venv)
+    check.run("mpi4py", "MPI", "host", folders["host"])
+    for flavour, folder in folders.items():
+        for controller in ("MPI", "Gloo"):
+            for what in FRAMEWORKS:
+                answer = check.run(what, controller, flavour, folder)
+                if flavour == "nccl" and controller == "MPI" and "NCCL wants one each" in answer["gpu"]:
+                    check.run(what, controller, flavour, folder, ranks=1)
+    return check.answers
+
+
+def warnings(answers: list[dict]) -> list[str]:
+    """Sentences on what these builds must not be used for."""
+    takes = next(answer["takes_gpu_memory"] for answer in answers if answer["what"] == "mpi4py")
+    if takes or not any(answer["flavour"] == "mpi" for answer in answers):
+        return []
+    says = "says that it does not take" if takes is False else "does not say whether it takes"
+    return [
+        f"this MPI {says} GPU memory. Horovod's build 'mpi' is ready, but hand it no tensor on a GPU: it "
+        "would crash. Use 'nccl' or 'host' for these, or set up with a CUDA-aware MPI: MPI_HOME=/path/to/it"
+    ]
+
+
+def in_words(answers: list[dict]) -> str:
+    """What was seen, in a line."""
+    builds = list(dict.fromkeys(answer["flavour"] for answer in answers))
+    head = "MPI and Gloo, PyTorch and TensorFlow: all sums right"
+    if builds == ["host"]:
+        return f"{head}, one MPI library per process"
+    on_gpu = sorted({answer["flavour"] for answer in answers if "gpu_sum" in answer}, key=builds.index)
+    gpus = f"GPU tensors with {', '.join(on_gpu)}" if on_gpu else "no GPU tensor tried"
+    return f"{head} with {', '.join(builds)}; one MPI, one CUDA runtime, one NCCL per process; {gpus}"

@@ -1,64 +1,133 @@
-"""What each of the two ranks of the set-up's verification does: `verify_ranks.py mpi4py|torch|tensorflow`.
+"""What each rank of the set-up's verification does: `verify_ranks.py mpi4py|torch|tensorflow [BUILD]`.
 
-Rank 0 prints one JSON line: the sum over the ranks, the controller, and the MPI libraries in the process.
+Rank 0 prints one JSON line: the sum over the ranks, the controller, the libraries of MPI, CUDA and NCCL in
+the process, and what came of a tensor on a GPU. BUILD is the build of Horovod that is meant: host, nccl, mpi.
 """
 
+import ctypes
 import json
 import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-EXPECTED = 3.0  # ranks 0 and 1 give 1 and 2
+SINGLE = {"MPI": "/libmpi", "CUDA runtime": "/libcudart", "NCCL": "/libnccl.so"}
 
 
-def mpi_libraries() -> list:
-    """Files of MPI libraries mapped into this process; there may be only one."""
+def libraries() -> dict:
+    """Files of these libraries that are mapped into this process; there may be only one of each."""
     with open("/proc/self/maps") as maps:
-        paths = {line.split()[-1] for line in maps if "/libmpi" in line}
-    return sorted(os.path.realpath(path) for path in paths)
+        paths = {line.split()[-1] for line in maps if "/lib" in line}
+    return {
+        name: sorted({os.path.realpath(path) for path in paths if part in path})
+        for name, part in SINGLE.items()
+    }
 
 
-def with_mpi4py() -> tuple:
+def takes_gpu_memory():
+    """What the MPI of this process says of CUDA memory: True, False, or None where it has no such function.
+
+    MPIX_GPU_query_support first: in some old MPICHs the other function ends the program.
+    """
+    library = ctypes.CDLL(libraries()["MPI"][0])
+    if hasattr(library, "MPIX_GPU_query_support"):
+        answer = ctypes.c_int(0)
+        library.MPIX_GPU_query_support(0, ctypes.byref(answer))
+        return bool(answer.value)
+    if hasattr(library, "MPIX_Query_cuda_support"):
+        return bool(library.MPIX_Query_cuda_support())
+    return None
+
+
+def reason_against_gpu(hvd, flavour, gpus) -> str:
+    """Why this build is not handed a GPU's tensor here; empty where it is."""
+    if not gpus:
+        return "no GPU is visible"
+    if flavour == "nccl" and gpus < hvd.local_size():
+        return f"{hvd.local_size()} ranks, and {gpus} GPU: NCCL wants one each"
+    if flavour == "mpi" and not (hvd.mpi_enabled() and takes_gpu_memory()):
+        return "this MPI does not take GPU memory"
+    return ""
+
+
+def with_mpi4py(flavour) -> dict:
     """Sum over the ranks with mpi4py."""
     from mpi4py import MPI
 
-    total = MPI.COMM_WORLD.allreduce(float(MPI.COMM_WORLD.rank + 1))
-    return total, MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, MPI.Get_library_version().splitlines()[0]
+    world = MPI.COMM_WORLD
+    facts = {"by": MPI.Get_library_version().splitlines()[0], "takes_gpu_memory": takes_gpu_memory()}
+    return facts | {"sum": world.allreduce(float(world.rank + 1)), "rank": world.rank, "size": world.size}
 
 
-def with_torch() -> tuple:
-    """Sum over the ranks with Horovod in PyTorch."""
+def with_torch(flavour) -> dict:
+    """Sum over the ranks with Horovod in PyTorch; also on the GPU, where this build may be handed that."""
     import horovod.torch as hvd
     import torch
 
     hvd.init()
-    total = hvd.allreduce(torch.tensor([float(hvd.rank() + 1)]), op=hvd.Sum).item()
-    return total, hvd.rank(), hvd.size(), "MPI" if hvd.mpi_enabled() else "Gloo"
+    facts = horovods_own(hvd)
+    facts["sum"] = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum).item()
+    reason = reason_against_gpu(hvd, flavour, torch.cuda.device_count())
+    if not reason and not hvd.cuda_built():
+        reason = "Horovod is compiled without CUDA"
+    if reason:
+        return facts | {"gpu": reason}
+    device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    total = hvd.allreduce(torch.tensor([hvd.rank() + 1.0], device=device), op=hvd.Sum)
+    return facts | {"gpu": str(total.device), "gpu_sum": total.item()}
 
 
-def with_tensorflow() -> tuple:
-    """Sum over the ranks with Horovod in TensorFlow."""
+def with_tensorflow(flavour) -> dict:
+    """The same with Horovod in TensorFlow."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
     hvd.init()
-    total = float(hvd.allreduce(tf.constant([float(hvd.rank() + 1)]), op=hvd.Sum)[0])
-    return total, hvd.rank(), hvd.size(), "MPI" if hvd.mpi_enabled() else "Gloo"
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)  # or the first rank takes all of a shared GPU
+    facts = horovods_own(hvd)
+    with tf.device("/CPU:0"):
+        facts["sum"] = float(hvd.allreduce(tf.constant([hvd.rank() + 1.0]), op=hvd.Sum)[0])
+    reason = reason_against_gpu(hvd, flavour, len(gpus))
+    if reason:
+        return facts | {"gpu": reason}
+    with tf.device(f"/GPU:{hvd.local_rank() % len(gpus)}"):
+        total = hvd.allreduce(tf.constant([hvd.rank() + 1.0]), op=hvd.Sum)
+    return facts | {"gpu": total.device, "gpu_sum": float(total[0])}
+
+
+def horovods_own(hvd) -> dict:
+    """What Horovod says of itself."""
+    import horovod
+
+    return {
+        "by": "MPI" if hvd.mpi_enabled() else "Gloo",
+        "rank": hvd.rank(),
+        "size": hvd.size(),
+        "nccl_built": int(hvd.nccl_built()),
+        "horovod": os.path.dirname(os.path.dirname(os.path.abspath(horovod.__file__))),
+    }
+
+
+def main(what, flavour="host") -> None:
+    """Run one check; ends with a sentence when its sum is wrong or a library is there twice."""
+    check = {"mpi4py": with_mpi4py, "torch": with_torch, "tensorflow": with_tensorflow}[what]
+    facts = check(flavour)
+    facts["libraries"] = libraries()
+    subject = f"error: {what} on rank {facts['rank']}"
+    size = facts["size"]
+    expected = size * (size + 1) / 2  # rank r gives r + 1
+    if facts["sum"] != expected:
+        sys.exit(f"{subject}: {size} ranks and a sum of {facts['sum']}, expected {expected}")
+    if facts.get("gpu_sum", expected) != expected:
+        sys.exit(f"{subject}: on {facts['gpu']} a sum of {facts['gpu_sum']}, expected {expected}")
+    for name, files in facts["libraries"].items():
+        if len(files) > 1:
+            sys.exit(f"{subject} holds {len(files)} libraries of {name}: {', '.join(files)}")
+    if facts["rank"] == 0:
+        print(json.dumps({"what": what, "flavour": flavour, **facts}), flush=True)
 
 
 if __name__ == "__main__":
-    what = sys.argv[1]
-    total, rank, size, controller = {
-        "mpi4py": with_mpi4py,
-        "torch": with_torch,
-        "tensorflow": with_tensorflow,
-    }[what]()
-    libraries = mpi_libraries()
-    if size != 2 or total != EXPECTED:
-        sys.exit(
-            f"error: {what} on rank {rank}: {size} ranks and a sum of {total}, expected 2 and {EXPECTED}"
-        )
-    if len(libraries) > 1:
-        sys.exit(f"error: {what} on rank {rank} holds {len(libraries)} MPI libraries: {', '.join(libraries)}")
-    if rank == 0:
-        print(json.dumps({"what": what, "sum": total, "by": controller, "mpi": libraries}), flush=True)
+    main(*sys.argv[1:])

@@ -33,6 +33,6 @@ def set_up(checkout) -> Callable[..., subprocess.CompletedProcess]:
         clean = {name: value for name, value in os.environ.items() if name not in environment.SETTINGS}
         clean["XDG_CACHE_HOME"] = str(checkout / "cache")
         command = [sys.executable, str(checkout / "env" / "setup.py")]
-        return subprocess.run(command, env=clean | settings, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, env=clean | settings, capture_output=True, text=True, timeout=300)
 
     return run

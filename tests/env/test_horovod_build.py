@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 from env.horovod import build, edits, gpu
+from env.horovod.cuda import Toolkit
 from env.horovod.edit import Edit, EditError
 from env.horovod.own_tests.edits import MODERN
 from env.install.mpi import Mpi
+from env.install.steps import StepFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 EDIT = Edit("colour", "a/b.txt", "a test", "red", "blue", times=2)
@@ -24,6 +27,8 @@ VERSIONS = {
     "numpy": "2.4.6",
 }
 WHEEL_MPI = Mpi(Path("/venv"), False, "mpich wheel 5")
+TOOLKIT = Toolkit(Path("/opt/cuda"), "12.4.131")
+RUNTIME = "$ORIGIN/../../../site-packages/nvidia/cuda_runtime/lib"
 
 
 def source(root: Path, text: str) -> Path:
@@ -75,9 +80,9 @@ def test_a_changed_edit_changes_the_digest(monkeypatch):
     assert edits.digest(cuda_torch=False) != before
 
 
-def test_the_edit_for_a_pytorch_with_cuda_leaves_other_wheels_as_they_were():
+def test_the_edits_for_a_pytorch_with_cuda_leave_other_wheels_as_they_were():
     names = {cuda_torch: [edit.name for edit in edits.all_edits(cuda_torch)] for cuda_torch in (False, True)}
-    assert names[True] == [*names[False], "cuda-when-asked"]
+    assert names[True] == [*names[False], "cuda-when-asked", "one-cuda-runtime", "gpu-stream"]
     assert edits.digest(cuda_torch=True) != edits.digest(cuda_torch=False)
 
 
@@ -112,53 +117,109 @@ def test_versions_mpi_and_gpu_reach_the_key(monkeypatch):
     assert len({plain, *map(build.cache_key, other)}) == 4
 
 
-def cuda(tmp_path: Path) -> Path:
-    """A folder that looks like a CUDA toolkit."""
-    (tmp_path / "cuda" / "bin").mkdir(parents=True)
-    (tmp_path / "cuda" / "bin" / "nvcc").touch()
-    return tmp_path / "cuda"
-
-
-def nccl(home: Path, library: str) -> Path:
+def nccl(home: Path, library: str, version: tuple[int, int, int] = (2, 27, 5)) -> Path:
     """A folder that looks like NCCL."""
     for name in ("include/nccl.h", f"lib/{library}"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
+    defines = zip(("MAJOR", "MINOR", "PATCH"), version, strict=True)
+    header = "".join(f"#define NCCL_{part} {number}\n" for part, number in defines)
+    (home / "include" / "nccl.h").write_text(header + '#define NCCL_SUFFIX ""\n', encoding="utf-8")
     return home
 
 
-def test_gpu_environment_with_the_nccl_wheel(tmp_path):
-    site, home = tmp_path / "site-packages", cuda(tmp_path)
+def test_nccl_build_with_the_wheel(tmp_path):
+    site = tmp_path / "site-packages"
     wheel = nccl(site / "nvidia" / "nccl", "libnccl.so.2")
-    env, rpath = gpu.environment("NCCL", site, tmp_path / "work", str(home))
+    env, rpath = gpu.environment("NCCL", TOOLKIT, site, tmp_path / "work")
     assert env["HOROVOD_GPU_OPERATIONS"] == "NCCL"
-    assert env["HOROVOD_CUDA_HOME"] == env["CUDA_HOME"] == str(home)
-    assert env["PATH"].startswith(f"{home}/bin:")
+    assert env["HOROVOD_CUDA_HOME"] == env["CUDA_HOME"] == "/opt/cuda"
+    assert env["PATH"].startswith("/opt/cuda/bin:")
     assert env["HOROVOD_NCCL_INCLUDE"] == str(wheel / "include")
     # the wheel has no libnccl.so to link to, so the build gets one
     assert (Path(env["HOROVOD_NCCL_LIB"]) / "libnccl.so").resolve() == wheel / "lib" / "libnccl.so.2"
-    assert rpath == ["$ORIGIN/../../nvidia/nccl/lib"]
+    assert rpath == [RUNTIME, "$ORIGIN/../../../site-packages/nvidia/nccl/lib"]
 
 
-def test_gpu_environment_with_the_sites_nccl(tmp_path):
+def test_nccl_build_with_the_sites_nccl(tmp_path):
     home = nccl(tmp_path / "nccl", "libnccl.so")
-    env, rpath = gpu.environment("NCCL", tmp_path, tmp_path / "work", str(cuda(tmp_path)), str(home))
+    env, rpath = gpu.environment("NCCL", TOOLKIT, tmp_path, tmp_path / "work", str(home))
     assert env["HOROVOD_NCCL_LIB"] == str(home / "lib")
-    assert rpath == [str(home / "lib")]
-    assert gpu.lasting(env, str(home))["nccl"] == str(home)
-    assert not {"PATH", "HOROVOD_NCCL_LIB"} & set(gpu.lasting(env, str(home)))
+    assert rpath == [RUNTIME, str(home / "lib")]
 
 
-def test_gpu_environment_with_mpi_needs_no_nccl(tmp_path):
-    env, rpath = gpu.environment("MPI", tmp_path, tmp_path / "work", str(cuda(tmp_path)))
+def test_mpi_build_needs_no_nccl(tmp_path):
+    env, rpath = gpu.environment("MPI", TOOLKIT, tmp_path, tmp_path / "work")
     assert env["HOROVOD_GPU_OPERATIONS"] == "MPI"
     assert not [name for name in env if "NCCL" in name]
-    assert rpath == []
+    assert rpath == [RUNTIME]
 
 
-def test_no_gpu_operations_no_gpu_environment(tmp_path):
-    assert gpu.environment("", tmp_path, tmp_path) == ({}, [])
-    assert gpu.lasting({}, None) == {}
+def test_host_build_on_a_gpu_machine_knows_cuda_and_has_no_gpu_operations(tmp_path):
+    env, rpath = gpu.environment("", TOOLKIT, tmp_path, tmp_path / "work")
+    assert env["HOROVOD_CUDA_HOME"] == "/opt/cuda"
+    assert not [name for name in env if name.startswith("HOROVOD_GPU")]
+    assert rpath == [RUNTIME]
+
+
+def test_no_toolkit_no_gpu_environment(tmp_path):
+    assert gpu.environment("", None, tmp_path, tmp_path) == ({}, [])
+    assert gpu.lasting({}, [], None, None) == {}
+
+
+def test_no_nccl_headers(tmp_path):
+    with pytest.raises(
+        StepFailed, match="no NCCL: .*site-packages/nvidia/nccl has no include/nccl.h"
+    ) as failure:
+        gpu.environment("NCCL", TOOLKIT, tmp_path / "site-packages", tmp_path / "work")
+    assert "nvidia-nccl-cu12" in failure.value.cure
+    given = str(tmp_path / "given")
+    with pytest.raises(StepFailed, match=f"no NCCL: {given} has no include/nccl.h") as failure:
+        gpu.environment("NCCL", TOOLKIT, tmp_path, tmp_path / "work", given)
+    assert "Set NCCL_HOME" in failure.value.cure
+
+
+def test_nccl_without_a_library(tmp_path):
+    home = nccl(tmp_path / "nccl", "libother.so")
+    with pytest.raises(StepFailed, match=r"holds no libnccl\.so"):
+        gpu.environment("NCCL", TOOLKIT, tmp_path, tmp_path / "work", str(home))
+
+
+def gpu_key(folder: Path, toolkit: Toolkit, operations: str = "NCCL", given: str | None = None) -> str:
+    """The part of the cache's key that GPUs decide; `folder` holds an NCCL wheel."""
+    env, rpath = gpu.environment(operations, toolkit, folder, folder / "work", given)
+    return json.dumps(gpu.lasting(env, rpath, toolkit, given), sort_keys=True)
+
+
+def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tmp_path):
+    nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2")
+    given = str(nccl(tmp_path / "given", "libnccl.so"))
+    newer = Toolkit(TOOLKIT.home, "12.6.77")
+    keys = [gpu_key(tmp_path, TOOLKIT), gpu_key(tmp_path, newer), gpu_key(tmp_path, TOOLKIT, "MPI")]
+    keys += [gpu_key(tmp_path, TOOLKIT, ""), gpu_key(tmp_path, TOOLKIT, "NCCL", given)]
+    nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2", (2, 29, 7))
+    keys.append(gpu_key(tmp_path, TOOLKIT))
+    assert len(set(keys)) == len(keys)
+    assert "2.29.7 wheel" in keys[-1]
+    # what lies in this build's temporary folders is no part of it
+    assert "work" not in keys[0]
+    assert "PATH" not in json.loads(keys[0])
+
+
+@pytest.mark.parametrize("version", ["2.10.0", "2.10.0+cpu"])
+def test_a_pytorch_without_cuda_is_told(version):
+    with pytest.raises(StepFailed, match=re.escape(f"PyTorch {version}, a build without CUDA")) as failure:
+        gpu.check_torch(None, version, TOOLKIT)
+    assert "pip config list" in failure.value.cure
+    assert "PIP_CONFIG_FILE=/dev/null" in failure.value.cure
+
+
+def test_a_pytorch_for_another_cuda_is_told():
+    gpu.check_torch("12.8", "2.10.0", TOOLKIT)
+    with pytest.raises(
+        StepFailed, match="PyTorch 2.13.0 for CUDA 13.0, and there is CUDA 12.4.131 at /opt/cuda"
+    ):
+        gpu.check_torch("13.0", "2.13.0", TOOLKIT)
 
 
 def test_the_build_environment_is_ours_alone(tmp_path, monkeypatch):
@@ -177,11 +238,17 @@ def test_makes_own_flags_do_not_set_the_number_of_compilations(tmp_path, monkeyp
     assert env["MAKEFLAGS"] == f"-j{jobs or build.jobs()}"
 
 
-def test_an_installed_wheel_is_not_installed_again(tmp_path):
-    note = tmp_path / "lib/python3.11/site-packages/horovod-0.28.1.dist-info/direct_url.json"
-    wheel = tmp_path / "horovod.whl"
-    assert not build.is_installed(tmp_path, wheel)
-    note.parent.mkdir(parents=True)
-    note.write_text(json.dumps({"url": wheel.as_uri()}), encoding="utf-8")
-    assert build.is_installed(tmp_path, wheel)
-    assert not build.is_installed(tmp_path, tmp_path / "other.whl")
+def test_run_paths_lead_to_site_packages_from_every_folder_beside_it(tmp_path):
+    env = build.build_environment(WHEEL_MPI, tmp_path, {}, [RUNTIME])
+    paths = env["HOROVOD_RPATH"].split(";")
+    lib = tmp_path / "lib"
+    ends = {
+        "": lib,
+        "/torch/lib": lib / "python3.11/site-packages/torch/lib",
+        "/tensorflow": lib / "python3.11/site-packages/tensorflow",
+        "/nvidia/cuda_runtime/lib": lib / "python3.11/site-packages/nvidia/cuda_runtime/lib",
+    }
+    for folder in ("site-packages", "horovod-nccl"):
+        origin = lib / "python3.11" / folder / "horovod" / "torch"
+        places = {Path(os.path.normpath(path.replace("$ORIGIN", str(origin)))) for path in paths}
+        assert places == set(ends.values())

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from env.horovod import gpu
 from env.install import debian, environment, mpi, pythons, steps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,9 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda here: gpu.check_operations("RCCL"), "GPU_OPERATIONS=RCCL is unknown"),
-        (lambda here: gpu.cuda_home(str(here)), "no CUDA toolkit"),
-        (lambda here: gpu.nccl_home(str(here), here), "no NCCL"),
         (lambda here: mpi.find(here, str(here)), "holds no bin/mpicc"),
         (lambda here: pythons.find("python1.0", here), "PYTHON=python1.0 was not found"),
     ],
@@ -53,21 +49,124 @@ def test_requirements_follow_the_settings():
     plain = environment.requirements({})
     assert re.search(r"^tensorflow-cpu==", plain, re.M)
     assert re.search(r"^mpich==", plain, re.M)
-    assert re.search(r"^tensorflow==", environment.requirements({"GPU_OPERATIONS": "NCCL"}), re.M)
     assert not re.search(r"^(mpich|mpi4py)==", environment.requirements({"MPI_HOME": "/opt/mpi"}), re.M)
 
 
-def test_every_direct_requirement_is_locked_and_has_a_reason():
-    locked = environment.requirements({})
-    for line in (environment.ENV / "requirements.in").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            name = re.match(r"[\w.-]+", line)[0]
-            assert re.search(rf"^{re.escape(name)}==", locked, re.M), name
-            assert "#" in line, name
+def direct(name: str) -> dict[str, str]:
+    """Package -> its line, of a requirements.in."""
+    lines = (environment.ENV / name).read_text(encoding="utf-8").splitlines()
+    return {re.match(r"[\w.-]+", line)[0]: line for line in lines if line and not line.startswith("#")}
+
+
+@pytest.mark.parametrize("settings", [{}, {"GPU_OPERATIONS": "NCCL"}])
+def test_every_direct_requirement_is_locked_and_has_a_reason(settings):
+    asked = direct("requirements.in")
+    if settings:
+        del asked["tensorflow-cpu"]
+        asked |= direct("requirements-gpu.in")
+    locked = environment.requirements(settings)
+    for name, line in asked.items():
+        assert re.search(rf"^{re.escape(name)}==", locked, re.M), name
+        assert "#" in line, name
+        if pin := re.match(r"[\w.-]+==\S+", line):
+            assert re.search(rf"^{re.escape(pin[0])}$", locked, re.M), name
+
+
+def test_gpu_machines_differ_in_little():
+    plain = set(environment.requirements({}).splitlines())
+    gpu = set(environment.requirements({"GPU_OPERATIONS": "NCCL"}).splitlines())
+    packages = {re.match(r"[\w.-]+", line)[0] for line in plain ^ gpu if not line.startswith("#")}
+    assert packages >= {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"}
+    assert len(packages) < 15, packages
+    assert environment.cuda_major() == 12
 
 
 def test_settings_change_the_fingerprint():
     assert environment.fingerprint({}) != environment.fingerprint({"GPU_OPERATIONS": "NCCL"})
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """Settings as of a call with these variables, after a set-up that kept what was given to `keep`."""
+    for name in environment.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+
+    def read(**variables: str) -> dict[str, str]:
+        with monkeypatch.context() as context:
+            for name, value in variables.items():
+                context.setenv(name, value)
+            return environment.settings(tmp_path)
+
+    return read
+
+
+GPU = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/opt/cuda"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "chosen"),
+    [
+        ({}, {}, {}),
+        ({}, GPU, GPU),
+        # a module's CUDA_HOME alone says nothing
+        ({}, {"CUDA_HOME": "/opt/cuda", "NCCL_HOME": "/opt/nccl"}, {}),
+        # kept, whatever a module says
+        (GPU, {}, GPU),
+        (GPU, {"CUDA_HOME": "/opt/cuda-13"}, GPU),
+        (GPU, {"GPU_OPERATIONS": ""}, GPU),
+        # changed in what is said
+        (GPU, {"GPU_OPERATIONS": "NCCL MPI"}, GPU | {"GPU_OPERATIONS": "NCCL MPI"}),
+        (GPU, {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/new"}, GPU | {"CUDA_HOME": "/new"}),
+        (GPU, {"MPI_HOME": "/opt/mpi"}, GPU | {"MPI_HOME": "/opt/mpi"}),
+        # and the way back
+        (GPU, {"GPU_OPERATIONS": "none"}, {}),
+        (GPU, {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "none"}, {"GPU_OPERATIONS": "NCCL"}),
+        ({"MPI_HOME": "/opt/mpi"}, {"MPI_HOME": "NONE"}, {}),
+        ({"TORCH_INDEX": "https://host/cpu"}, {}, {"TORCH_INDEX": "https://host/cpu"}),
+    ],
+)
+def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
+    environment.keep(tmp_path, kept)
+    assert settings(**given) == chosen
+
+
+def test_python_is_not_kept(tmp_path, settings):
+    environment.keep(tmp_path, {"PYTHON": "python3.12", **GPU})
+    assert settings() == GPU
+    assert settings(PYTHON="python3.13") == GPU | {"PYTHON": "python3.13"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_kept_settings_that_cannot_be_read(tmp_path, settings, text):
+    (tmp_path / "settings.json").write_text(text, encoding="utf-8")
+    with pytest.raises(steps.StepFailed, match=r"settings\.json cannot be read") as failure:
+        settings()
+    assert "Remove that file" in failure.value.cure
+
+
+def test_settings_in_words():
+    words = environment.in_words(
+        {"PYTHON": "python3.12", "GPU_OPERATIONS": "NCCL MPI", "CUDA_HOME": "/opt/cuda"}
+    )
+    assert words == 'GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda'
+
+
+@pytest.mark.parametrize(
+    ("free", "chosen", "needed"), [(5e9, {}, "6 GB"), (15e9, {"GPU_OPERATIONS": "NCCL"}, "16 GB")]
+)
+def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
+    monkeypatch.setattr(environment.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": free}))
+    with pytest.raises(steps.StepFailed, match=f"{free / 1e9:.1f} GB are free, {needed} are needed"):
+        environment.check_room(tmp_path, tmp_path / ".venv", chosen)
+    # where this PyTorch is installed nothing much is fetched any more; with another one all is
+    version = environment.locked(chosen)["torch"]
+    other = environment.locked({} if chosen else {"GPU_OPERATIONS": "NCCL"})["torch"]
+    site = tmp_path / ".venv/lib/python3.11/site-packages"
+    (site / f"torch-{other}.dist-info").mkdir(parents=True)
+    with pytest.raises(steps.StepFailed, match="are needed"):
+        environment.check_room(tmp_path, tmp_path / ".venv", chosen)
+    (site / f"torch-{version}+cpu.dist-info").mkdir()
+    environment.check_room(tmp_path, tmp_path / ".venv", chosen)
 
 
 def test_debian_packages_have_reasons():
@@ -132,9 +231,9 @@ def test_a_bad_requirement(checkout, set_up):
     assert "Traceback" not in done.stderr
 
 
-def fingerprint(root: Path) -> str:
-    """The fingerprint of that checkout."""
-    ask = "from env.install import environment; print(environment.fingerprint({}))"
+def fingerprint(root: Path, settings: dict[str, str] | None = None) -> str:
+    """The fingerprint of that checkout with these settings."""
+    ask = f"from env.install import environment; print(environment.fingerprint({settings or {}}))"
     done = subprocess.run([sys.executable, "-c", ask], cwd=root, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -149,10 +248,24 @@ def already_set_up(checkout):
     metadata = checkout / ".venv/lib/python3.11/site-packages/horovod/metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}", encoding="utf-8")
-    settings = {"PYTHON": "python3.11"}
-    stamp = {"key": fingerprint(checkout), "root": str(checkout), "mpi": "mpich wheel", "settings": settings}
-    (checkout / ".venv" / "setup-stamp.json").write_text(json.dumps(stamp), encoding="utf-8")
+    stamp(checkout, {})
     return checkout
+
+
+def stamp(root: Path, settings: dict[str, str]) -> None:
+    """The stamp, the list of builds and the settings that a set-up of that checkout would leave."""
+    venv = root / ".venv"
+    builds = {"default": "host", "folders": {"host": "lib/python3.11/site-packages"}}
+    contents = {
+        "key": fingerprint(root, settings),
+        "root": str(root),
+        "mpi": "mpich wheel",
+        "settings": {"PYTHON": "python3.11", **settings},
+        "wheels": {"host": "horovod.whl"},
+    }
+    (venv / "horovod-builds.json").write_text(json.dumps(builds), encoding="utf-8")
+    (venv / "setup-stamp.json").write_text(json.dumps(contents), encoding="utf-8")
+    environment.keep(venv, settings)
 
 
 @pytest.mark.parametrize("settings", [{}, {"PYTHON": "python3.11"}])
@@ -172,9 +285,41 @@ def test_a_second_call_with_another_python_sets_up_again(already_set_up, set_up)
     assert "already set up" in set_up().stdout
 
 
+@pytest.mark.parametrize("variables", [{}, {"CUDA_HOME": "/a/module/of/another/cuda"}])
+def test_after_a_gpu_set_up_nothing_need_be_said_again(already_set_up, set_up, variables):
+    stamp(already_set_up, GPU)
+    done = set_up(**variables)
+    assert done.returncode == 0, done.stderr
+    assert "already set up" in done.stdout
+    assert "GPU_OPERATIONS=NCCL CUDA_HOME=/opt/cuda" in done.stdout
+
+
+def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up, tmp_path):
+    stamp(already_set_up, GPU)
+    done = set_up(GPU_OPERATIONS="NCCL MPI")  # there is no such toolkit: it ends in the first step
+    assert done.returncode == 1
+    assert "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc" in done.stderr
+    assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "already set up" in set_up().stdout  # nothing was changed
+
+
+def test_the_way_back_sets_up_again(already_set_up, set_up):
+    stamp(already_set_up, GPU)
+    done = set_up(GPU_OPERATIONS="none", PYTHON="python1.0")
+    assert "PYTHON=python1.0 was not found" in done.stderr
+    assert "with:" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "file",
-    ["pyproject.toml", "env/requirements.txt", "env/install/steps.py", "env/horovod/edits/keras.py"],
+    [
+        "pyproject.toml",
+        "env/requirements.txt",
+        "env/requirements-gpu.txt",
+        "env/install/steps.py",
+        "env/horovod/edits/keras.py",
+    ],
 )
 def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
     before = fingerprint(checkout)
@@ -183,7 +328,9 @@ def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
     assert fingerprint(checkout) != before
 
 
-@pytest.mark.parametrize("file", ["env/lock.py", "env/HOROVOD.md", "env/horovod/own_tests/edits.py"])
+@pytest.mark.parametrize(
+    "file", ["env/lock.py", "env/HOROVOD.md", "env/horovod/own_tests/edits.py", "env/mvapich2/__init__.py"]
+)
 def test_a_file_that_the_set_up_does_not_read_leaves_the_stamp_valid(checkout, file):
     before = fingerprint(checkout)
     with (checkout / file).open("a", encoding="utf-8") as text:

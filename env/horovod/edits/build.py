@@ -9,6 +9,29 @@ TORCH = "horovod/torch/CMakeLists.txt"
 TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
 FIND_TORCH = "cmake/Modules/FindPytorch.cmake"
 
+STREAM_OLD = """// Forward declaration of AsGpuStreamValue
+namespace stream_executor {
+namespace gpu {
+GpuStreamHandle AsGpuStreamValue(Stream* stream);
+} // namespace stream_executor
+} // namespace gpu
+#if TENSORFLOW_VERSION >= 2011000000
+#include "tensorflow/compiler/xla/stream_executor/stream.h"
+#else
+#include "tensorflow/stream_executor/stream.h"
+#endif // TENSORFLOW_VERSION >= 2011000000
+"""
+
+STREAM_NEW = """#include "xla/stream_executor/stream.h"
+namespace stream_executor {
+namespace gpu {
+inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {
+  return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);
+}
+} // namespace gpu
+} // namespace stream_executor
+"""
+
 BUILD = (
     Edit(
         "cxx20",
@@ -70,9 +93,24 @@ CUDA_TORCH = (
         "cuda-when-asked",
         FIND_TORCH,
         "Beside PyTorch's CUDA build any `nvcc` in the path made the extension ask for a whole CUDA toolkit, "
-        "on a machine without GPUs, too; now GPU_OPERATIONS decides.",
+        "on a machine without GPUs, too; now the set-up's HOROVOD_CUDA_HOME decides.",
         '"import torch; from torch.utils.cpp_extension import CUDA_HOME; '
         'print(True if ((torch.version.cuda is not None) and (CUDA_HOME is not None)) else False)"',
-        "\"import os; print('HOROVOD_GPU_OPERATIONS' in os.environ)\"",
+        "\"import os; print('HOROVOD_CUDA_HOME' in os.environ)\"",
+    ),
+    Edit(
+        "one-cuda-runtime",
+        TOP,
+        "With CUDA's runtime linked in, what an extension keeps for itself would be a second one beside the "
+        "frameworks' libcudart; the shared one is theirs.",
+        'set(CMAKE_CUDA_RUNTIME_LIBRARY "Static")',
+        'set(CMAKE_CUDA_RUNTIME_LIBRARY "Shared")',
+    ),
+    Edit(
+        "gpu-stream",
+        "horovod/tensorflow/mpi_ops.cc",
+        "TensorFlow 2.21 exports no AsGpuStreamValue any more; a stream gives its handle itself.",
+        STREAM_OLD,
+        STREAM_NEW,
     ),
 )

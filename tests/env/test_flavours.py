@@ -1,0 +1,197 @@
+"""Builds of Horovod side by side: which are asked for, where they lie, and what the set-up says of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from env.horovod import flavours
+from env.install import steps, verify
+from tests.env import wheels
+
+ROOT = Path(__file__).resolve().parents[2]
+VERIFY = ROOT / "env" / "install" / "verify_ranks.py"
+BIN = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize(
+    ("operations", "names"),
+    [
+        ("", ["host"]),
+        ("NCCL", ["host", "nccl"]),
+        ("mpi", ["host", "mpi"]),
+        ("NCCL MPI", ["host", "nccl", "mpi"]),
+        ("mpi,nccl", ["host", "nccl", "mpi"]),
+    ],
+)
+def test_which_builds_are_wanted(operations, names):
+    assert flavours.wanted(operations) == names
+
+
+def test_an_unknown_operation_is_told():
+    with pytest.raises(steps.StepFailed, match="GPU_OPERATIONS=NCCL RCCL: RCCL is unknown") as failure:
+        flavours.wanted("NCCL RCCL")
+    assert 'GPU_OPERATIONS="NCCL MPI"' in failure.value.cure
+    assert "GPU_OPERATIONS=none" in failure.value.cure
+
+
+@pytest.fixture
+def venv(tmp_path) -> Path:
+    """A real virtual environment's folder, with this Python's pip in it."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    return venv
+
+
+def horovod_wheel(folder: Path, text: str) -> Path:
+    """A wheel of a package `horovod` that says `text`."""
+    files = {"horovod/__init__.py": f"says = {text!r}\n", flavours.METADATA: "{}"}
+    return wheels.make(folder, "horovod", "0.28.1", files)
+
+
+def say(venv: Path, python_path: Path | None = None) -> str:
+    """What a process says that imports Horovod in that environment."""
+    ask = "import horovod, importlib.metadata; print(horovod.says, importlib.metadata.version('horovod'))"
+    env = {"PYTHONPATH": str(python_path)} if python_path else {}
+    return subprocess.run(
+        [venv / "bin" / "python", "-c", ask], env=env, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.mark.slow
+def test_builds_lie_side_by_side_and_pythonpath_chooses(tmp_path, venv):
+    step = steps.Step(1, 1, "Horovod", tmp_path / "log")
+    names = ["host", "nccl", "mpi"]
+    for name in names:
+        wheel = horovod_wheel(tmp_path / name, name)
+        flavours.install(step, venv, name, wheel)
+        assert flavours.is_installed(flavours.folder(venv, name), wheel)
+    flavours.keep_only(venv, names)
+
+    listed = json.loads((venv / "horovod-builds.json").read_text(encoding="utf-8"))
+    python = f"lib/python3.{sys.version_info.minor}"
+    assert listed["default"] == "host"
+    assert listed["folders"] == {
+        "host": f"{python}/site-packages",
+        "nccl": f"{python}/horovod-nccl",
+        "mpi": f"{python}/horovod-mpi",
+    }
+    assert say(venv) == "host 0.28.1"
+    for name, folder in listed["folders"].items():
+        assert say(venv, venv / folder) == f"{name} 0.28.1"
+    assert flavours.all_there(venv)
+
+    # the same file is not installed again, another one is
+    before = (tmp_path / "log").read_text(encoding="utf-8")
+    flavours.install(step, venv, "nccl", tmp_path / "nccl" / wheel.name)
+    assert (tmp_path / "log").read_text(encoding="utf-8") == before
+    flavours.install(step, venv, "nccl", horovod_wheel(tmp_path / "newer", "newer"))
+    assert say(venv, venv / listed["folders"]["nccl"]) == "newer 0.28.1"
+
+    # what is no longer asked for goes
+    flavours.keep_only(venv, ["host", "mpi"])
+    assert not flavours.folder(venv, "nccl").exists()
+    assert flavours.all_there(venv)
+    (flavours.folder(venv, "mpi") / flavours.METADATA).unlink()
+    assert not flavours.all_there(venv)
+
+
+def test_without_a_list_nothing_is_there(tmp_path):
+    assert not flavours.all_there(tmp_path)
+    (tmp_path / flavours.LIST).write_text("{", encoding="utf-8")
+    assert not flavours.all_there(tmp_path)
+
+
+def answer(**more) -> dict:
+    """What rank 0 says of a build that is as it should be."""
+    facts = {"what": "torch", "flavour": "nccl", "by": "MPI", "horovod": "/place", "nccl_built": 22705}
+    return facts | {"gpu": "no GPU is visible"} | more
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        ({"by": "Gloo"}, "Horovod used Gloo"),
+        ({"horovod": "/other"}, "Horovod came from /other, not from /place"),
+        ({"nccl_built": 0}, "nccl_built() says 0"),
+    ],
+)
+def test_answers_are_judged(more, said):
+    assert verify.wrong(answer(**more), "torch", "MPI", "nccl", Path("/place")) == said
+
+
+def test_a_host_build_with_nccl_is_told():
+    said = verify.wrong(answer(flavour="host"), "torch", "MPI", "host", Path("/place"))
+    assert said == "nccl_built() says 22705"
+
+
+@pytest.mark.parametrize(
+    ("takes", "said"), [(True, None), (False, "says that it does not take"), (None, "does not say whether")]
+)
+def test_an_mpi_that_is_not_cuda_aware_is_told_beside_the_mpi_build(takes, said):
+    mpi4py = {"what": "mpi4py", "flavour": "host", "takes_gpu_memory": takes}
+    assert verify.warnings([mpi4py, answer()]) == []
+    warnings = verify.warnings([mpi4py, answer(flavour="mpi")])
+    assert len(warnings) == (said is not None)
+    for warning in warnings:
+        assert said in warning
+        assert "hand it no tensor on a GPU" in warning
+        assert "MPI_HOME=" in warning
+
+
+def test_the_line_at_the_end_says_whether_a_gpu_was_tried():
+    host = answer(flavour="host")
+    assert verify.in_words([host]).endswith("all sums right, one MPI library per process")
+    assert verify.in_words([host, answer()]).endswith("no GPU tensor tried")
+    on_gpu = answer(gpu="cuda:0", gpu_sum=3.0)
+    assert verify.in_words([host, on_gpu]).endswith("GPU tensors with nccl")
+
+
+def library(folder: Path, name: str) -> Path:
+    """A real shared library of that name."""
+    source = folder / f"{name}.c"
+    source.write_text("int nothing;\n", encoding="utf-8")
+    file = folder / name
+    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", "-o", file, source], check=True)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("names", "subject"),
+    [
+        (["libcudart.so.12", "libcudart.so.13"], "CUDA runtime"),
+        (["libnccl.so.2", "libnccl.so"], "NCCL"),
+    ],
+)
+def test_two_libraries_in_one_process_end_the_verification(tmp_path, names, subject):
+    files = [str(library(tmp_path, name)) for name in names]
+    script = (
+        "import ctypes, runpy, sys\n"
+        f"handles = [ctypes.CDLL(file) for file in {files!r}]\n"
+        "sys.argv = ['verify_ranks.py', 'mpi4py']\n"
+        f"runpy.run_path({str(VERIFY)!r}, run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert re.search(rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: ", done.stderr), done.stderr
+    assert all(file in done.stderr for file in files)
+
+
+def test_mpi4py_answers_with_one_mpi_and_what_it_says_of_gpus():
+    done = subprocess.run(
+        [BIN / "mpiexec", "-n", "2", sys.executable, VERIFY, "mpi4py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    facts = verify.answer_of(done.stdout)
+    assert facts["sum"] == 3.0
+    assert len(facts["libraries"]["MPI"]) == 1
+    assert facts["libraries"]["CUDA runtime"] == facts["libraries"]["NCCL"] == []
+    assert facts["takes_gpu_memory"] in (True, False, None)

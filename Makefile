@@ -6,7 +6,7 @@ SHELL := /bin/bash
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
 	submit results scaling trace
 
-# The set-up reads these from the environment (make setup MPI_HOME=…).
+# The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
 
 VENV := .venv
@@ -35,7 +35,7 @@ help: ## this list
 	@echo "High-Performance Distributed Deep Learning Labs"; echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks
+setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…]
 	@$(BOOT) env/setup.py
 
 setup-tests: # what only the tests need on top: a browser

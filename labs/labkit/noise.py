@@ -1,7 +1,11 @@
-"""The one place where the start-up noise of TensorFlow and oneDNN is turned off. Errors stay visible."""
+"""What has to be seen to before TensorFlow starts: its noise and oneDNN's, and Triton, which must come first.
+
+Errors stay visible.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -25,7 +29,10 @@ _NOISE = re.compile(
 
 
 def silence() -> None:
-    """Turn the noise off before the first import. A variable that is already set stays."""
+    """Turn the noise off before the first import, and have TensorFlow's import load Triton first.
+
+    A variable that is already set stays.
+    """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # TensorFlow's Python side imports code that Python itself has deprecated; learners cannot act on it.
@@ -43,11 +50,22 @@ class _Finder:
         if name != "tensorflow":
             return None
         sys.meta_path.remove(self)
+        _load_triton()
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
             spec.loader.exec_module = lambda module: _without_noise(load, module)
         return spec
+
+
+def _load_triton() -> None:
+    """Load the library of PyTorch's compiler, which PyTorch has where it was built with CUDA.
+
+    It and TensorFlow both bring LLVM. Loaded after TensorFlow, as torch.compile and torch.optim would do, it
+    ends the process with a segmentation fault: seen with Triton 3.7.1, TensorFlow 2.21 and Python 3.13.
+    """
+    if importlib.util.find_spec("triton") is not None:
+        importlib.import_module("triton._C.libtriton")
 
 
 def _without_noise(load, module) -> None:

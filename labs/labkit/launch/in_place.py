@@ -22,8 +22,11 @@ MEET_LIMIT = 300.0  # seconds until every rank must have called launch.run
 _warned_of: set[int] = set()  # numbers of ranks that were asked for and are not there
 
 
-def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo) -> list:
-    """Run the task here; everyone's results, the same on every rank. Parameters as in `launch.run`."""
+def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo, wishes) -> list:
+    """Run the task here; everyone's results, the same on every rank.
+
+    Parameters as in `launch.run`; wishes: its horovod and mpi.
+    """
     comm = task.wants_comm
     if comm and world.launcher() in ("torchrun", "horovodrun"):
         raise LabError(
@@ -31,8 +34,9 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
             f"Start this file with mpiexec -n {world.size()} instead."
         )
     job = meeting.join(controller)
-    builds.check()
     excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
+    builds.check()
+    builds.refuse_another(**wishes)
     taking_part = min(ranks, job.size) if comm else job.size
     if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:
         _warned_of.add(ranks)

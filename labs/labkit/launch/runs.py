@@ -59,11 +59,11 @@ def run(
         raise LabError(
             "launch.run was called by a function that already runs on ranks. Call it from outside of it."
         )
-    if launcher is not None:
-        builds.refuse_another(horovod, mpi)
-        return _in_place(task, ranks, controller, timeout, threads=threads, env=env or {}, echo=echo)
-    threads = threads or max(1, world.cores() // ranks)
     env = env or {}
+    if launcher is not None:
+        wishes = {"horovod": horovod, "mpi": mpi}
+        return _in_place(task, ranks, controller, timeout, threads=threads, env=env, echo=echo, wishes=wishes)
+    threads = threads or max(1, world.cores() // ranks)
     env = builds.variables(horovod, mpi, os.environ | env) | env
     return _on_local_ranks(task, ranks, controller, timeout, threads=threads, env=env, echo=echo)
 

@@ -35,7 +35,7 @@ class Notebook:
         self.manager, self.client = start_new_kernel(kernel_name="python3", startup_timeout=120)
 
     def send(self, code: str) -> str:
-        """Begin a cell. If it fails, the kernel does not drop what comes right after it, as it does by default."""
+        """Begin a cell. If it fails, the kernel does not drop what comes next, as it does by default."""
         return self.client.execute(code, stop_on_error=False)
 
     def run(self, code: str) -> dict:

@@ -8,13 +8,14 @@
 # (2) give each rank its GPU, and see a wrong map before NCCL refuses it, (3) say what a set of build switches
 # builds, (4) say when hierarchical or torus allreduce pays.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 50 · Before: 26, 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 26, 40
 
 # %%
 import re
 
 import horovod.torch as hvd
-from labkit import check, expect, hint, home, lab, launch, plots, predict, world
+import pandas as pd
+from labkit import builds, check, expect, hint, home, lab, launch, plots, predict, record, virtual, world
 from labkit.horovod import timeline, train
 from support import lab43
 
@@ -42,16 +43,17 @@ for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
 
 # %% [markdown]
 # `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA`: in ring or tree 00 **rank** 3 sends to
-# rank 4. Brackets hold the GPU: its PCI bus until NCCL 2.17, its number since then. Behind `via`:
+# rank 4. Brackets hold the GPU: its PCI bus up to NCCL 2.18.1, its number from 2.18.3 on. Behind `via`:
 #
 # - `P2P/…`: GPU to GPU, by NVLink or PCIe (`nvidia-smi topo -m` says which)
-# - `SHM/…`, before 2.14 `direct shared memory`: two copies through the host's memory
+# - `SHM/…`, before 2.13 `direct shared memory`: two copies through the host's memory
 # - `NET/IB/0`: network card 0. With `GDRDMA` it reads the GPU's memory itself; without, all bytes are copied
 #   to the host first. `NET/Socket`: TCP, on a cluster with InfiniBand a mistake
 #
 # ### Predict
 # We plot these three, `nvls_64_ranks` (8 hosts of 8 GPUs, InfiniBand) and `a100_nvlink_shm` (4 A100 of a
-# host, NVLink). In how many do cards read GPUs, in how many do GPUs of a host go through its memory?
+# host, NVLink between 0 and 1 and between 2 and 3 only). In how many do cards read GPUs, in how many do GPUs
+# of a host go through its memory?
 
 # %%
 predict("43.1", cards_read_gpus=3, host_memory_between=1)
@@ -118,14 +120,29 @@ shm = sum(row["SHM"] > 0 for row in counts.values())
 predict.compare("43.1", cards_read_gpus=gdrdma, host_memory_between=shm)
 
 # %% [markdown]
-# **Explain.** In which two logs is there a network, but GPUDirect RDMA is off? In which two do GPUs of a host
-# not reach each other? (`lab43.read(file).summary()` reads the rest too: versions, missing ranks, errors.)
+# **Explain.** In which two logs is there a network, but GPUDirect RDMA is off? (`nvls` and `2.18.3`: `NET`
+# alone.) In which two do GPUs of a host not reach each other? (`2.18.3` and `a100`: `SHM`. The first had no
+# way between them; the ring of the second has to leave the pairs that NVLink joins.)
 #
+# What goes wrong when ranks and GPUs do not fit? Two more logs, read by `summary()` of `lab43.read`:
+
+# %%
+for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
+    print(name, lab43.read(lab43.example(name)).summary(), "", sep="\n")
+
+# %% [markdown]
 # ### Exercise 43.2 · One GPU for each rank
-# NCCL refuses **two ranks on one GPU** (`Duplicate GPU detected`). And a rank opens a neighbour's GPU memory
-# (CUDA IPC) only if it **sees** that GPU: `--gpus-per-task=1`, or `CUDA_VISIBLE_DEVICES` of one, hides peers,
-# and MPI libraries and older NCCL fail. So `srun --gpus-per-node=4 --gpu-bind=none`, and each rank takes its
-# GPU by its local rank. 1 + 6 lines.
+# NCCL refuses **two ranks on one GPU**: the first log.
+#
+# And a rank should **see** all GPUs of its node. Slurm's `--gpus-per-task=1` shows each rank one. On most
+# clusters Linux then keeps the other GPUs from it, by a *cgroup*, and NCCL no longer finds the NVLinks to
+# them: the second log. Such a job goes on, through host memory
+# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). `CUDA_VISIBLE_DEVICES` of one GPU hides the
+# others from CUDA alone. NCCL reaches them all the same since CUDA 10.1, and went through host memory before
+# (`p2p.cc`).
+#
+# So one starts `srun --gpus-per-node=4 --gpu-bind=none`: every rank sees four GPUs, and takes its own by its
+# local rank. 1 + 6 lines.
 #
 # <details><summary>Hint 1: choosing and comparing</summary>
 #
@@ -143,7 +160,7 @@ predict.compare("43.1", cards_read_gpus=gdrdma, host_memory_between=shm)
 def my_gpu(local_rank, visible):
     """visible: the GPUs that a rank sees, by their numbers in the node, as [0, 1, 2, 3]. Returns its own."""
     ### BEGIN SOLUTION
-    # Across ranks: every rank of a node takes another of its GPUs.
+    # Across ranks: every rank of a node takes a different one of its GPUs.
     return visible[local_rank % len(visible)]
     ### END SOLUTION
 
@@ -194,7 +211,7 @@ with check("43.2"):
 # Variables of the environment, set while pip builds Horovod, say who moves tensors of GPUs. 7 lines:
 #
 # 1. `HOROVOD_GPU_OPERATIONS`, `NCCL` or `MPI`, is for all five operations, `HOROVOD_GPU_ALLREDUCE`,
-#    `…_ALLGATHER` and so on for one each. Both kinds together: raise `ValueError("both")`.
+#    `…_ALLGATHER` and so on for one each. The one for all beside any for one: raise `ValueError("both")`.
 # 2. What nobody names goes through the host's memory, without an error.
 # 3. Allreduce by NCCL with another operation by MPI may deadlock: raise `ValueError("mixed")`, unless
 #    `HOROVOD_ALLOW_MIXED_GPU_IMPL` is exactly `1`. The other way round is not refused.
@@ -264,50 +281,88 @@ with check("43.3"):
 
 # %% [markdown]
 # ### Measure: what is this Horovod built for, and which library carried some training steps?
+# A GPU machine may have several builds of Horovod: `host` (no operations for GPUs), `nccl`, `mpi`. Each
+# trains here, on this machine's device. Which operation do you expect in its timeline?
 
 # %%
 print({by: bool(getattr(hvd, f"{by}_built")()) for by in ("mpi", "gloo", "nccl")})  # horovodrun --check-build
 print(lab43.report(my_gpu, lengths))
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
-_, events = launch.run(train, 4, 64, 4, ranks=launch.ranks_here(2), env=env)[0]
-if world.is_root():
-    print("calls by library:", timeline.backends(events))
+for build in [builds.current_horovod()] if world.launcher() else builds.horovod_builds():
+    ranks = launch.ranks_here(lab43.most_ranks(build, 2))
+    training = launch.run(train, 4, 64, 4, ranks=ranks, env=env, horovod=build)[0]
+    if world.is_root():
+        calls = timeline.backends(training.events)
+        print(f"build {build}, {ranks} rank(s). {training.where.describe()} Calls: {calls}")
+        carried = {"build": build, "ranks_used": ranks, "calls": calls}
+        record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# So tensors on CPUs go, with any build. With tensors on GPUs you want to read `NCCL_ALLREDUCE`.
+# Tensors in host memory never go by NCCL, whatever the build: the controller's library, MPI or Gloo, carries
+# them. With tensors on GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies them to the host's
+# memory first, and its timeline does not show that.
+#
+# ### Four allreduces
+# Four ways to sum a vector over m nodes of g GPUs each:
+#
+# - **ring**: NCCL's, flat, in the order of the nodes.
+# - **tree**: NCCL's. A node's GPUs are a chain. The first ones of all nodes are a binary tree: sums go up the
+#   chain and the tree, and the result comes down. There are *two* such trees, each for half of the vector.
+# - **torus**, `HOROVOD_TORUS_ALLREDUCE=1`: reduce-scatter in the node, each share summed by a ring across
+#   nodes, allgather; all by NCCL.
+# - **hierarchical**, `HOROVOD_HIERARCHICAL_ALLREDUCE=1`: the same, but the middle is MPI on the hosts: every
+#   GPU's share goes down over PCIe and up again.
+#
+# `lab43.trees(m)` returns both trees as NCCL builds them (`src/graph/trees.cc`), each {node: (parent,
+# children)}. The root's parent is None.
+
+# %%
+for tree in lab43.trees(8):
+    print({node: (parent, children) for node, (parent, children) in tree.items()})
+
+# %% [markdown]
+# Node 4 has two children in the first tree, and none in the second. Is it so with every node that has two?
 #
 # ### Exercise 43.4 · What leaves a node?
-# - **ring**: NCCL's flat ring in the order of the nodes.
-# - **tree**: NCCL's; the GPUs of a node are a chain, its first ones a binary tree; up, and down again.
-# - **torus**, `HOROVOD_TORUS_ALLREDUCE=1`: reduce-scatter in the node, each share summed across, allgather;
-#   all by NCCL. **hierarchical**, `HOROVOD_HIERARCHICAL_ALLREDUCE=1`: the same, but the middle is MPI on the
-#   hosts: every GPU's share goes down over PCIe and up again.
+# Each message is now sent whole (NCCL cuts it in slices). How many vectors and how many messages leave the
+# busiest node, in both directions of the trees together? And how many *latencies* pass, inside the nodes too:
+# messages of which each waits for the one before? 9 lines.
 #
-# With m nodes of g ranks: how many vectors and messages leave the busiest node, in how many rounds? 5 lines.
+# <details><summary>Hint 1: ring and torus</summary>
 #
-# <details><summary>Hint 1: ring</summary>
-#
-# Each of p = mg ranks sends 2(p - 1) chunks of 1/p; one rank of a node sends them to the next node. With one
-# node nothing leaves, but rounds remain. The busiest node of the tree is its root, which sends down.
+# Each of p = mg ranks sends 2(p - 1) chunks of 1/p, one after the other; one rank of a node sends its to the
+# next node. With one node nothing leaves, but the latencies remain. The torus has g rings of m ranks, each
+# with 1/g of the vector, between the two halves of a ring of g.
 # </details>
-# <details><summary>Hint 2: nearly the answer</summary>
+# <details><summary>Hint 2: tree</summary>
 #
-# tree: lg vectors, as many messages, 2(g - 1) + 2 lg rounds, with lg = ⌈log₂ m⌉, which is
-# `(m - 1).bit_length()`. torus: g rings of m ranks, each with 1/g: 2(m - 1)/m vectors, 2(m - 1)g messages.
+# In each of both trees a node sends a message to its parent, if it has one, and one to each child: half a
+# vector each. Latencies: up the chain g - 1, up the tree ⌈log₂ m⌉, which is `(m - 1).bit_length()`, and down.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# ring: 2(p - 1)/p vectors, 2(p - 1) messages and latencies. torus: 2(m - 1)/m vectors, 2(m - 1)g messages,
+# 2(g - 1) + 2(m - 1) latencies.
+#
+# tree: `sent = [0] * m`. In `for tree in lab43.trees(m):` and `for node, (parent, children) in tree.items():`
+# add `len(children) + (parent is not None)` to `sent[node]`. `max(sent)` messages are half as many vectors.
 # </details>
 
 
 # %%
 def leaves_node(way, m, g):
-    """way: "ring", "tree" or "torus". Returns (vectors, messages, rounds)."""
+    """way: "ring", "tree" or "torus". Returns (vectors, messages, latencies)."""
     ### BEGIN SOLUTION
     p = m * g
-    lg = (m - 1).bit_length()
     if way == "ring":
         return (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if m > 1 else (0, 0, 2 * (p - 1))
-    if way == "tree":
-        return lg, lg, 2 * (g - 1) + 2 * lg
-    return 2 * (m - 1) / m, 2 * (m - 1) * g, 2 * (g - 1) + 2 * (m - 1)
+    if way == "torus":
+        return 2 * (m - 1) / m, 2 * (m - 1) * g, 2 * (g - 1) + 2 * (m - 1)
+    sent = [0] * m
+    for tree in lab43.trees(m):
+        for node, (parent, children) in tree.items():
+            sent[node] += len(children) + (parent is not None)
+    return max(sent) / 2, max(sent), 2 * (g - 1) + 2 * (m - 1).bit_length()
     ### END SOLUTION
 
 
@@ -315,19 +370,29 @@ def leaves_node(way, m, g):
 # What is asked: what was counted on the virtual cluster.
 with check("43.4"):
     for way in ("ring", "tree", "torus"):
-        for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2)]:
+        for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2), (16, 1)]:
             counted = lab43.leaving(way, m, g)
             got = leaves_node(way, m, g)
-            subject = f"{way}, {m} node(s) of {g}: you say (vectors, messages, rounds) = {got}"
+            subject = f"{way}, {m} node(s) of {g}: you say (vectors, messages, latencies) = {got}"
             expect.close(got, counted, subject)
 
 # %% [markdown]
-# ### Predict
-# 16 nodes of 4 GPUs behind one card of 25 Gb/s, as in Horovod's published benchmarks. How many times as fast
-# as the flat ring are tree and torus for 10 kB, and tree, torus and hierarchical for 100 MB?
+# However many nodes there are, none sends more than two vectors. For contrast we also run the tree of lab 21,
+# a *binomial* one, with whole vectors: its root has log₂ m children. Vectors from the busiest node, by nodes:
 
 # %%
-predict("43.4", tree_short=3.0, torus_short=2.0, tree_long=0.3, torus_long=1.0, hierarchical_long=1.0)
+sizes = (2, 3, 4, 8, 16, 64)
+ways = ("ring", "tree", "binomial")
+print(pd.DataFrame({way: {m: lab43.leaving(way, m, 4)[0] for m in sizes} for way in ways}).round(2))
+
+# %% [markdown]
+# ### Predict
+# 16 nodes of 4 P100 behind one card of 25 Gb/s: servers as in Horovod's published benchmarks, which had 128
+# of them (`docs/benchmarks.rst`). How many times as fast as the flat ring are tree and torus for 10 kB, and
+# tree, torus and hierarchical for 100 MB?
+
+# %%
+predict("43.4", tree_short=9.0, torus_short=3.5, tree_long=1.0, torus_long=1.05, hierarchical_long=0.9)
 
 # %%
 gain = lab43.gains(nodes, machine, lengths, copy * 1e9)
@@ -336,22 +401,34 @@ plots.lines(curves, xlabel="kB", ylabel="times a ring's speed", title=f"{nodes} 
 short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
 long = {f"{way}_long": gain[way][lengths[-1]] for way in ("tree", "torus", "hierarchical")}
 predict.compare("43.4", **short, **long)
+record.add("gains", machine=machine, nodes=nodes, gains=gain)
+# NCCL's src/graph/tuning.cc, 2.8 to 2.30: a tree gets 0.92 of the bandwidth, × 1/2; a ring all, × p/(2p - 2).
+p = nodes * virtual.machine(machine).ranks_per_node
+print(f"For long vectors NCCL itself reckons with a tree {0.92 * (p - 1) / p:.2f} times as fast as its ring.")
 
 # %% [markdown]
-# **Explain.** Short tensors: rounds count. Long ones: vectors on the card, where the torus gains nothing.
-# Hierarchical never beats it here: its copies pay only where MPI crosses the network better than NCCL. (Real
-# NCCL cuts vectors in slices: its tree loses less. With several cards it makes a ring for each.) Since 2.20
-# NCCL tells its choice (`TUNING`): here three hosts of 8 H100, with its own estimate of the time.
+# **Explain.** Short tensors: latencies count, 126 in the ring, 36 in the torus, 14 in the tree. Long ones:
+# vectors on the card, close to two in each way. NCCL's tree is then nearly as fast as its ring: it loses the
+# time until its slices fill it. So NCCL has it since 2.4. And so it has two: the binomial tree needs as few
+# latencies, but its root sends four vectors.
+#
+# In between, at 100 kB to 1 MB, the torus is ahead: few latencies, and shares in place of whole vectors.
+# Hierarchical never beats the torus here: its copies pay only where MPI crosses the network better than NCCL.
+# (With several cards in a node NCCL makes a ring for each; ours is one ring.)
+#
+# Which way NCCL took it tells since 2.20 (`TUNING`). Here are lines of three hosts of 8 H100. LL, LL128 and
+# Simple are *protocols*: the first two send a flag with every few bytes, which saves latency and costs
+# bandwidth. In `NVLSTree` the NVLink switch adds within the node.
 
 # %%
-times = {}
-for call in lab43.read(lab43.example("tuning_h100_allreduce")).choices:
-    times.setdefault(f"{call.algorithm}, {call.protocol}", {})[call.bytes] = call.seconds
-plots.bandwidth(times, title="What NCCL chose, and its estimates")
+choices = lab43.read(lab43.example("tuning_h100_allreduce")).choices
+rows = {(call.bytes, call.algorithm, call.protocol): call.seconds * 1e6 for call in choices}
+print(pd.Series(rows, name="NCCL's own estimate in µs").round(1))
 
 # %% [markdown]
 # ### What you take away
 # - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes, all ranks complete.
 # - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
 # - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed; by `HOROVOD_WITH_MPI=1` MPI may control it.
+# - Two trees with half a vector each: few latencies, and no node sends more than two vectors.
 # - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with `SITE=…`.

@@ -12,7 +12,7 @@ import pytest
 import torch
 from labkit import virtual
 from labkit.errors import LabError
-from support.lab43 import allreduces, nccl_lines, nccl_log, ranks
+from support.lab43 import allreduces, nccl_lines, nccl_log, ranks, trees
 
 READ = {name: nccl_log.read(nccl_log.example(name)) for name in nccl_log.examples()}
 
@@ -164,10 +164,10 @@ def test_summary_says_it_in_a_few_lines():
     ("text", "kind", "gdrdma"),
     [
         ("Channel 00 : 0[1a000] -> 1[1b000] via P2P/IPC/read", "P2P/IPC", False),  # v2.10.3-1
-        ("Channel 00 : 0[1a000] -> 1[1b000] via direct shared memory", "SHM", False),  # to v2.13.4-1
+        ("Channel 00 : 0[1a000] -> 1[1b000] via direct shared memory", "SHM", False),  # to v2.12.12-1
         ("Channel 00 : 1[b2] -> 6[b1] [send] via NET/IB/0/GDRDMA/Shared", "NET/IB", True),  # v2.10.3-1
         ("Channel 01/0 : 7[b2] -> 6[b1] [send] via NET/IB/0(3)/GDRDMA", "NET/IB", True),  # PXN, v2.12.12-1
-        ("Channel 02 : 0[1a000] -> 1[1b000] via SHM/CE/direct", "SHM", False),  # v2.14.3-1
+        ("Channel 02 : 0[1a000] -> 1[1b000] via SHM/CE/direct", "SHM", False),  # v2.13.4-1, v2.14.3-1
         ("Channel 00/0 : 0[0] -> 2[2] via P2P/indirect/1[1]", "P2P/indirect", False),  # v2.18.3-1
         ("Channel 00/1 : 0[0] -> 2[2] [receive] via NET/IB/1/GDRDMA(PCI)", "NET/IB", True),  # v2.26.2-1
         ("Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read/CE", "P2P/CUMEM", False),  # v2.30.7-1
@@ -275,6 +275,55 @@ def test_without_gpus_it_says_why_nothing_runs(monkeypatch):
     assert "make submit LAB=43" in text
 
 
+# NCCL's trees, held against the drawings in its src/graph/trees.cc, and what they promise.
+
+
+def edges(tree) -> set[tuple[int, int]]:
+    """(parent, child) of each edge."""
+    return {(parent, child) for parent, node in tree.items() for child in node.children}
+
+
+def test_the_trees_are_those_that_nccl_draws():
+    first, second = trees.trees(14)
+    fourteen = {(0, 8), (8, 4), (8, 12), (4, 2), (4, 6), (12, 10), (12, 13)}
+    leaves = {(2, 1), (2, 3), (6, 5), (6, 7), (10, 9), (10, 11)}
+    assert edges(first) == fourteen | leaves
+    assert edges(second) == {(13 - parent, 13 - child) for parent, child in edges(first)}
+    first, second = trees.trees(13)  # an odd number: moved on by one
+    assert first[12] == trees.Node(8, (10,))
+    assert second[1] == trees.Node(None, (9,))
+    assert second[0] == trees.Node(9, (11,))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 31, 32, 33, 100])
+def test_a_node_with_two_children_is_a_leaf_of_the_other_tree(nodes):
+    both = trees.trees(nodes)
+    for tree in both:
+        assert sorted(tree) == list(range(nodes))
+        assert trees.depth(tree) == (nodes - 1).bit_length()
+        for node, place in tree.items():
+            assert all(tree[child].parent == node for child in place.children)
+    for one, other in (both, both[::-1]):
+        for node, place in one.items():
+            assert len(place.children) < 2 or not other[node].children
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 8, 13, 16, 33, 64])
+@pytest.mark.parametrize("g", [1, 3])
+def test_in_a_turn_a_card_carries_one_message_each_way(nodes, g):
+    messages = trees.plan(nodes, g)
+    for turn in range(trees.TURNS):
+        of_turn = [message for message in messages if message.turn == turn]
+        for ends in ([message.source for message in of_turn], [message.dest for message in of_turn]):
+            assert len(set(ends)) == len(ends)
+    assert all(message.turn is None or {message.source % g, message.dest % g} == {0} for message in messages)
+
+
+def test_no_tree_of_no_nodes():
+    with pytest.raises(LabError, match="A tree of 0 nodes"):
+        trees.trees(0)
+
+
 # Allreduces that know nodes: the sum is right for every way, and its counts are those of the lab's formulas.
 
 
@@ -283,22 +332,40 @@ def test_without_gpus_it_says_why_nothing_runs(monkeypatch):
 def test_every_rank_holds_the_sum(way, nodes, g):
     for length in (1, nodes * g - 1, 5 * nodes * g + 3):
         vectors = [np.arange(length, dtype=float) + 10 * rank for rank in range(nodes * g)]
-        buffers = [vector.copy() for vector in vectors]
+        for slices in (1, 3) if way == "tree" else (1,):
+            buffers = [vector.copy() for vector in vectors]
 
-        def program(comm, vector):
-            allreduces.allreduce(comm, vector, way, g)
-            return vector
+            def program(comm, vector, slices=slices):
+                allreduces.allreduce(comm, vector, way, g, slices)
+                return vector
 
-        cluster = virtual.Cluster(nodes, ranks_per_node=g)
-        cluster.run(program, virtual.by_rank(buffers)).expect_results(sum(vectors))
+            cluster = virtual.Cluster(nodes, ranks_per_node=g)
+            cluster.run(program, virtual.by_rank(buffers)).expect_results(sum(vectors))
 
 
 def test_what_leaves_a_node():
     assert allreduces.leaving("ring", 4, 4) == (pytest.approx(1.875), 30, 30)
-    assert allreduces.leaving("tree", 4, 4) == (2, 2, 10)
+    assert allreduces.leaving("tree", 2, 4) == (1, 2, 8)
+    assert allreduces.leaving("tree", 3, 4) == (1.5, 3, 10)
+    assert allreduces.leaving("tree", 4, 4) == (2, 4, 10)
+    assert allreduces.leaving("tree", 64, 1) == (2, 4, 12)
+    assert allreduces.leaving("binomial", 4, 4) == (2, 2, 10)
+    assert allreduces.leaving("binomial", 64, 1) == (6, 6, 12)
     assert allreduces.leaving("torus", 4, 4) == (pytest.approx(1.5), 24, 12)
     assert allreduces.leaving("hierarchical", 4, 4) == allreduces.leaving("torus", 4, 4)
     assert allreduces.leaving("ring", 1, 4)[:2] == (0, 0)
+
+
+def test_slices_are_as_long_as_nccl_makes_them():
+    assert [allreduces.slices_of(n, 16, 4) for n in (1e4, 1e5, 1e6, 1e8)] == [1, 2, 8, 96]
+    assert allreduces.slices_of(1 << 30, 1, 1) == 1024
+
+
+def test_nccls_tree_is_as_fast_as_its_ring_for_long_vectors_and_faster_for_short_ones():
+    gains = allreduces.gains(16, "roce25_p100", (1e4, 1e8), 12e9)
+    assert gains["tree"][1e4] > 4
+    assert gains["tree"][1e8] == pytest.approx(0.92 * 63 / 64, abs=0.05)  # NCCL's own estimate
+    assert gains["binomial"][1e8] < 0.3
 
 
 def test_copies_to_the_host_take_their_time():

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from labkit import launch, timing, world
+from labkit import launch, placement, timing, world
 from labkit.errors import LabError
 from labkit.horovod import timeline
+from labkit.placement import Placement
 
 WARMUP = 2  # steps that are not timed
 DEFAULT_FUSION = 128 << 20  # bytes, Horovod's own default
 
 
+@dataclass
+class Training:
+    """What `train` returns. `took, events = training` takes the first two.
+
+    took: the time of a step. events: of the timeline, on rank 0 (else None). where: net and images were, and
+    how the gradients were carried.
+    """
+
+    took: timing.Measurement
+    events: list[dict] | None
+    where: Placement
+
+    def __iter__(self) -> Iterator:
+        return iter((self.took, self.events))
+
+
 def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[str, str]], folder) -> dict:
     """On a rank: `train` in several ways, one after the other. ways: {name: environment variables}.
 
-    Returns {name: what train returns}; the timelines are folder/timeline_NAME.json. One start of the ranks
+    Returns {name: Training}; the timelines are folder/timeline_NAME.json. One start of the ranks
     does for all, as to import Torch takes longer than the steps. With Gloo, Horovod starts once in a process:
     one way.
     """
@@ -36,11 +54,11 @@ def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[s
     return results
 
 
-def train(layers: int, width: int, steps: int):
+def train(layers: int, width: int, steps: int) -> Training:
     """On a rank: `steps` steps of a small net with Horovod, for labs on what its communication costs.
 
-    Its gradients are `layers` matrices of width x width float32. Returns the timing.Measurement of a step
-    and, on rank 0, the events of the file that $HOROVOD_TIMELINE names (else None).
+    Its gradients are `layers` matrices of width x width float32. Net and images are on world.device(), which
+    becomes PyTorch's current one. The timeline is written to the file that $HOROVOD_TIMELINE names.
     """
     import horovod.torch as hvd
     import torch
@@ -49,15 +67,20 @@ def train(layers: int, width: int, steps: int):
     if world.is_root():
         file.unlink(missing_ok=True)  # an older file would prove something else
     hvd.init()
-    net = torch.nn.Sequential(*[torch.nn.Linear(width, width, bias=False) for _ in range(layers)])
-    hvd.broadcast_parameters(net.state_dict(), root_rank=0)
-    images = torch.randn(16, width)
+    where = placement.of_horovod(hvd)
+    refuse_shared_gpus(where, hvd.local_size())
+    matrices = [torch.nn.Linear(width, width, bias=False) for _ in range(layers)]
+    net = torch.nn.Sequential(*matrices).to(where.device)
+    where.broadcast_parameters(hvd, net.state_dict())
+    images = torch.randn(16, width, device=where.device)
     names = {parameter: name for name, parameter in net.named_parameters()}
-    averaging = {}  # parameter -> handle of its allreduce
+    staging = where.compression(hvd)
+    averaging = {}  # parameter -> handle of its allreduce, and what brings the mean back to the device
 
     # As hvd.DistributedOptimizer does, without torch.optim, whose import of torch._dynamo takes a second.
     def begin(parameter):
-        averaging[parameter] = hvd.allreduce_async_(parameter.grad, name=names[parameter])
+        gradient, way_back = staging.compress(parameter.grad)
+        averaging[parameter] = hvd.allreduce_async_(gradient, name=names[parameter]), way_back
 
     for parameter in names:
         parameter.register_post_accumulate_grad_hook(begin)
@@ -66,14 +89,45 @@ def train(layers: int, width: int, steps: int):
         net.zero_grad()
         net(images).square().mean().backward()
         for parameter in names:
-            hvd.synchronize(averaging.pop(parameter))
-            parameter.data -= 0.01 * parameter.grad
+            handle, way_back = averaging.pop(parameter)
+            parameter.data -= 0.01 * staging.decompress(hvd.synchronize(handle), way_back)
 
-    took = timing.measure(step, repeat=steps, warmup=WARMUP)
+    took = timing.measure(step, repeat=steps, warmup=WARMUP, device=where.device)
     if world.is_root():
         _until_written(file, layers * (steps + WARMUP))
     hvd.shutdown()  # and so this process may start Horovod again in another way
-    return took, timeline.read(file) if world.is_root() else None
+    return Training(took, timeline.read(file) if world.is_root() else None, where)
+
+
+def as_it_is() -> Placement:
+    """On a rank, after hvd.init(): where its tensors are, if Horovod is handed each as it is.
+
+    As placement.of_horovod(); but where the lab would have to stage them they are in host memory. For labs
+    whose tensors the learner's own calls hand to Horovod.
+    """
+    import horovod.torch as hvd
+
+    where = placement.of_horovod(hvd)
+    if where.by_lab:
+        return placement.on_host(where.library)
+    refuse_shared_gpus(where, hvd.local_size())
+    return where
+
+
+def refuse_shared_gpus(where: Placement, ranks: int) -> None:
+    """LabError if NCCL would be given more ranks of this host than it has GPUs: it wants one for each."""
+    if where.library != "NCCL":
+        return
+    import torch
+
+    # A rank may see fewer GPUs than the host has; no more ranks than those it has are refused here.
+    gpus = max(torch.cuda.device_count(), len(list(Path("/dev").glob("nvidia[0-9]*"))))
+    if ranks > gpus:
+        raise LabError(
+            f"{ranks} ranks are on this host, GPUs: {gpus}. NCCL refuses two ranks on one GPU. Start no more "
+            "ranks than GPUs, or take the build of Horovod that goes through host memory: "
+            'HOROVOD=host of make run and make submit, horovod="host" of launch.run.'
+        )
 
 
 def _until_written(file: Path, requests: int, quiet: float = 0.2, limit: float = 10.0) -> None:

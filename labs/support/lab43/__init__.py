@@ -4,12 +4,15 @@ read, parse        a Log of NCCL from files, or from text: transports, rings, tr
 examples           names of the real logs that come with the kit
 example            the file of one of them
 report             on GPUs: what NCCL tells of Horovod's allreduces here; elsewhere why nothing runs
-leaving            vectors and messages that leave the busiest node in an allreduce, and its rounds
+most_ranks         ranks that a build of Horovod may have on this machine
+trees              NCCL's two trees of some nodes
+leaving            vectors and messages that leave the busiest node in an allreduce, and its latencies
 gains              how many times as fast as a flat ring other allreduces are, on a virtual machine
 """
 
 from support.lab43.allreduces import gains, leaving
 from support.lab43.nccl_log import example, examples, parse, read
-from support.lab43.ranks import report
+from support.lab43.ranks import most_ranks, report
+from support.lab43.trees import trees
 
-__all__ = ["example", "examples", "gains", "leaving", "parse", "read", "report"]
+__all__ = ["example", "examples", "gains", "leaving", "most_ranks", "parse", "read", "report", "trees"]

@@ -5,8 +5,8 @@ transport/{p2p,shm,net,net_ib}.cc. What changed on the way:
 
 - `Channel 00 :` of a connection became `Channel 00/0 :` (2.12 for the network, 2.14 for P2P; shared memory
   keeps the old form).
-- The bracket behind a rank held the PCI bus in hexadecimal until 2.17, since 2.18 the number of the GPU.
-- `via direct shared memory` became `via SHM/direct/direct` (2.14), and `via SHM/direct` (2.30).
+- The bracket behind a rank held the PCI bus in hexadecimal until 2.18.1, since 2.18.3 the GPU's number.
+- `via direct shared memory` became `via SHM/direct/direct` (2.13), and `via SHM/direct` (2.30).
 - `Init COMPLETE` names a communicator by `commId` since 2.16; there is `Init START` from 2.18 on.
 - The chosen algorithm is printed since 2.20, as numbers; with the function's name since 2.23; since 2.24
   with names and channels.

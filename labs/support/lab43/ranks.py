@@ -7,34 +7,44 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from labkit import cluster, launch, record
+from labkit import builds, cluster, launch, record, world
 
 from support.lab43 import nccl_log
 
 Chooser = Callable[[int, Sequence[int]], int]
 
 
-def report(choose: Chooser, sizes: Sequence[float], timeout: float = 120) -> str:
-    """Run `allreduces` on as many ranks as fit (under a launcher: all); record and sum up what NCCL tells.
-
-    Without GPUs, or without NCCL in Horovod's build, nothing runs, and the text says so, and where it would.
-    """
-    import horovod.torch as hvd
+def most_ranks(build: str | None, wanted: int) -> int:
+    """How many ranks may run with this build of Horovod on this machine: with NCCL one for each GPU."""
     import torch
 
     gpus = torch.cuda.device_count()
-    if not (gpus and hvd.nccl_built()):
-        built = bool(hvd.nccl_built())
+    return min(wanted, gpus) if build == "nccl" and gpus else wanted
+
+
+def report(choose: Chooser, sizes: Sequence[float], timeout: float = 120) -> str:
+    """Run `allreduces` on as many ranks as fit (under a launcher: all); record and sum up what NCCL tells.
+
+    Without GPUs, or without a build of Horovod for NCCL, nothing runs, and the text says so, and where it
+    would.
+    """
+    import torch
+
+    gpus = torch.cuda.device_count()
+    names = [builds.current_horovod()] if world.launcher() else builds.horovod_builds()
+    if not (gpus and "nccl" in names):
         site = cluster.here() or "…"
         return (
-            f"GPUs here: {gpus}. Horovod built with NCCL: {built}. It does not run. On a cluster with "
-            f"both, a job does it: make submit LAB=43 NODES=2 SITE={site}"
+            f"GPUs here: {gpus}. Horovod built with NCCL: {'nccl' in names}. NCCL does not run here. On a "
+            f"cluster with both, a job lets it run: make submit LAB=43 NODES=2 HOROVOD=nccl SITE={site}"
         )
-    ranks = launch.ranks_here(min(gpus, 4))
-    texts = launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout)
+    ranks = launch.ranks_here(most_ranks("nccl", 4))
+    texts = launch.run(allreduces, choose, sizes, ranks=ranks, timeout=timeout, horovod="nccl")
     log = nccl_log.parse("\n".join(texts))
     chosen = str(log.chosen("AllReduce"))
-    record.add("nccl", ranks_used=ranks, version=log.version, gdrdma=log.gdrdma, chosen=chosen)
+    record.add(
+        "nccl", ranks_used=ranks, version=log.version, gdrdma=log.gdrdma, chosen=chosen, library="NCCL"
+    )
     return f"NCCL with {ranks} rank(s):\n{log.summary()}"
 
 

@@ -1,9 +1,10 @@
 """Training steps with Horovod on real ranks: each leaves a whole timeline of its own."""
 
 import pytest
-from labkit import launch
-from labkit.errors import RankFailed
-from labkit.horovod import timeline, train, train_ways
+from labkit import builds, launch, placement, world
+from labkit.errors import LabError, RankFailed
+from labkit.horovod import as_it_is, steps, timeline, train, train_ways
+from labkit.placement import Placement
 
 UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}  # or MVAPICH2 would not bear Horovod's thread
 
@@ -14,8 +15,9 @@ def test_training_steps_leave_a_whole_timeline_of_this_run_alone(tmp_path):
     file.write_text("[of an earlier run")
     results = launch.run(train, 3, 8, 4, ranks=2, env={"HOROVOD_TIMELINE": str(file), **UNBOUND})
     took, events = results[0]
-    assert results[1][1] is None
+    assert results[1].events is None
     assert took.median > 0
+    assert results[1].where.device == ("cpu" if world.device() == "cpu" else "cuda:1")
     names = [activity.name for activity in timeline.activities(events)]
     assert names.count("MPI_ALLREDUCE") == 3 * (4 + 2)  # two steps are not timed
     assert names.count("MPI_BCAST") == 3
@@ -36,3 +38,79 @@ def test_two_ways_in_one_start_have_a_timeline_each(tmp_path):
 def test_a_timeline_that_horovod_cannot_write_is_missed_in_a_sentence(tmp_path):
     with pytest.raises(RankFailed, match="in a folder that is there and that rank 0 may write to"):
         launch.run(train_ways, 1, 8, 1, {"here": {}}, tmp_path / "none", ranks=2, env=UNBOUND)
+
+
+def train_staged(folder) -> tuple:
+    """On a rank: two ways of the same steps, as they are and staged, though nothing here makes the lab."""
+    # All that staging does but the GPU: the copies are of the host's memory.
+    staged = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
+    placement.of_horovod = lambda hvd=None: staged
+    return train_ways(3, 8, 2, {"staged": {}}, folder)["staged"]
+
+
+@pytest.mark.slow
+def test_gradients_that_the_lab_stages_are_carried_like_others(tmp_path):
+    training = launch.run(train_staged, tmp_path, ranks=2, env=UNBOUND)[0]
+    calls = timeline.backends(training.events)
+    assert calls["MPI_BCAST"] == 3
+    assert calls["MPI_ALLREDUCE"] >= 2 + 2  # steps, two of them not timed
+    assert training.where.staged
+
+
+def trained_weights(staged: bool) -> float:
+    """On a rank: one step from equal weights; the sum of what they became."""
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    where = Placement("cpu", staged, "MPI", by_lab=staged)
+    net = torch.nn.Linear(4, 4, bias=False)
+    where.broadcast_parameters(hvd, net.state_dict())
+    net.weight.data[:] = 1.0
+    staging = where.compression(hvd)
+    net(torch.ones(1, 4) * (1 + hvd.rank())).sum().backward()
+    gradient, way_back = staging.compress(net.weight.grad)
+    mean = staging.decompress(hvd.synchronize(hvd.allreduce_async_(gradient, name="w")), way_back)
+    return (net.weight.data - mean).sum().item()
+
+
+@pytest.mark.slow
+def test_staged_gradients_are_the_same_gradients():
+    assert (
+        launch.run(trained_weights, True, ranks=2) == launch.run(trained_weights, False, ranks=2) == [-8, -8]
+    )
+
+
+def ask_as_it_is(by_lab: bool) -> Placement:
+    import horovod.torch as hvd
+
+    hvd.init()
+    placement.of_horovod = lambda hvd=None: Placement("cuda:0", True, "MPI", by_lab=by_lab, reason="a test")
+    return as_it_is()
+
+
+@pytest.mark.slow
+def test_what_horovod_cannot_take_stays_in_host_memory():
+    assert launch.run(ask_as_it_is, True, ranks=1) == [placement.on_host("MPI")]
+    assert launch.run(ask_as_it_is, False, ranks=1)[0].device == "cuda:0"
+
+
+def test_more_ranks_than_gpus_are_refused_to_nccl_alone():
+    steps.refuse_shared_gpus(Placement("cuda:0", True, "MPI"), 10_000)
+    steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), 0)
+    with pytest.raises(LabError, match="NCCL refuses two ranks on one GPU. Start no more ranks than GPUs"):
+        steps.refuse_shared_gpus(Placement("cuda:0", False, "NCCL"), 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+@pytest.mark.parametrize("build", ["host", "nccl"])
+def test_gradients_on_a_gpu_are_carried_by_the_library_of_the_build(tmp_path, build):
+    if build not in builds.horovod_builds():
+        pytest.skip(f"Horovod's build {build!r} is not here")
+    env = {"HOROVOD_TIMELINE": str(tmp_path / "timeline.json")}
+    training = launch.run(train, 3, 64, 4, ranks=1 if build == "nccl" else 2, env=env, horovod=build)[0]
+    assert training.where.device == "cuda:0"
+    assert training.where.staged == (build == "host")
+    calls = timeline.backends(training.events)
+    assert ("NCCL_ALLREDUCE" in calls) == (build == "nccl")

@@ -11,6 +11,7 @@ DUPLICATE = """    if len(set(taken)) < len(taken):
 """
 MIXED = 'mixed = chosen["ALLREDUCE"] == "NCCL" and "MPI" in chosen.values()'
 TORUS = "return 2 * (m - 1) / m, 2 * (m - 1) * g, 2 * (g - 1) + 2 * (m - 1)"
+LATENCIES = ", 2 * (g - 1) + 2 * (m - 1).bit_length()"
 SEEN = "{gpu for other, gpu, _ in job if other == host} <= set(visible)"
 
 # fmt: off
@@ -95,8 +96,7 @@ WRONG = [
     Wrong("43.4", "nothing is returned for the ring",
           "        return (2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if m > 1 else (0, 0, 2 * (p - 1))",
           "        return None", "Does the function return its result?"),
-    Wrong("43.4", "the rounds are missing",
-          "return lg, lg, 2 * (g - 1) + 2 * lg", "return lg, lg", "expected shape (3,), got (2,)"),
+    Wrong("43.4", "the latencies are missing", LATENCIES, "", "expected shape (3,), got (2,)"),
     Wrong("43.4", "every rank of the node sends over the card, as in a ring that does not know nodes",
           "2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if",
           "2 * g * (p - 1) / p, 2 * g * (p - 1), 2 * (p - 1)) if", "ring, 2 node(s) of 3"),
@@ -105,12 +105,27 @@ WRONG = [
     Wrong("43.4", "only the reduce-scatter is counted",
           "2 * (p - 1) / p, 2 * (p - 1), 2 * (p - 1)) if", "(p - 1) / p, p - 1, p - 1) if",
           "ring, 2 node(s) of 1"),
-    Wrong("43.4", "the tree's vectors counted up and down: the first node only sends down",
-          "return lg, lg, 2 * (g - 1)", "return 2 * lg, 2 * lg, 2 * (g - 1)", "tree, 2 node(s) of 1"),
-    Wrong("43.4", "the chain of the node forgotten",
-          "2 * (g - 1) + 2 * lg", "2 * lg", "tree, 1 node(s) of 4"),
+    Wrong("43.4", "NCCL's tree is taken for a binomial one, whose root sends whole vectors",
+          "    return max(sent) / 2, max(sent),",
+          "    return (m - 1).bit_length(), (m - 1).bit_length(),", "tree, 2 node(s) of 1"),
+    Wrong("43.4", "one binary tree with whole vectors",
+          ["in lab43.trees(m):", "max(sent) / 2"], ["in lab43.trees(m)[:1]:", "max(sent)"],
+          "tree, 2 node(s) of 1"),
+    Wrong("43.4", "every message is a whole vector", "max(sent) / 2", "max(sent)", "tree, 2 node(s) of 1"),
+    Wrong("43.4", "only sums, up, are counted", "len(children) + (parent", "(parent", "tree, 2 node(s) of 1"),
+    Wrong("43.4", "only results, down, are counted",
+          "len(children) + (parent is not None)", "len(children)", "tree, 2 node(s) of 1"),
+    Wrong("43.4", "the root, not the busiest node", "return max(sent) / 2, max(sent),",
+          "return sent[0] / 2, sent[0],", "tree, 4 node(s) of 4"),
+    Wrong("43.4", "all nodes together", "return max(sent) / 2, max(sent),",
+          "return sum(sent) / 2, sum(sent),", "tree, 2 node(s) of 1"),
+    Wrong("43.4", "2 vectors for any number of nodes", "return max(sent) / 2, max(sent),",
+          "return 2, 4,", "tree, 1 node(s) of 4"),
+    Wrong("43.4", "the chain of the node forgotten", LATENCIES, ", 2 * (m - 1).bit_length()",
+          "tree, 1 node(s) of 4"),
+    Wrong("43.4", "up only", LATENCIES, ", g - 1 + (m - 1).bit_length()", "tree, 1 node(s) of 4"),
     Wrong("43.4", "a logarithm that is right for powers of two only",
-          "(m - 1).bit_length()", "m.bit_length() - 1", "tree, 3 node(s) of 2"),
+          LATENCIES, ", 2 * (g - 1) + 2 * (m.bit_length() - 1)", "tree, 3 node(s) of 2"),
     Wrong("43.4", "the torus sends g times the bytes: whole vectors in each of its rings",
           TORUS, TORUS.replace("return 2 * ", "return 2 * g * "), "torus, 2 node(s) of 3"),
     Wrong("43.4", "one ring between the nodes, not g",

@@ -29,7 +29,7 @@ class Edit:
         """Change the file under `root`. Raises EditError when the text is not as expected."""
         file = root / self.path
         if not file.is_file():
-            raise EditError(f"edit '{self.name}': {self.path} is not among Horovod's sources")
+            raise EditError(f"edit '{self.name}': {self.path} is not among the sources")
         text = file.read_text(encoding="utf-8")
         count = text.count(self.old)
         if count != self.times:

@@ -31,16 +31,19 @@ FRAMEWORKS = re.compile(
 def settings(venv: Path) -> dict[str, str]:
     """What the set-up is to go by: the settings of this call, and for all others those that were kept.
 
-    The value `none` takes a kept setting back. CUDA_HOME and NCCL_HOME count where GPU_OPERATIONS is given
-    beside them, or is kept and they are not.
+    The value `none` takes a kept setting back. GPU_OPERATIONS adds to those that are kept. CUDA_HOME and
+    NCCL_HOME count where GPU_OPERATIONS is given beside them, or as they are kept.
     """
     given = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
     if "GPU_OPERATIONS" not in given:
         given = {name: value for name, value in given.items() if name not in WITH_GPU}
-    chosen = kept(venv) | given
+    before = kept(venv)
+    chosen = before | given
     chosen = {name: value for name, value in chosen.items() if value.lower() != NONE}
     if "GPU_OPERATIONS" not in chosen:
-        chosen = {name: value for name, value in chosen.items() if name not in WITH_GPU}
+        return {name: value for name, value in chosen.items() if name not in WITH_GPU}
+    asked = f"{before.get('GPU_OPERATIONS', '')} {chosen['GPU_OPERATIONS']}".upper()
+    chosen["GPU_OPERATIONS"] = " ".join(dict.fromkeys(re.findall(r"[^\s,;+]+", asked)))
     return chosen
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -150,7 +152,17 @@ class Step:
         return text
 
     def _follow(self, process, log, progress, timeout) -> list[str]:
-        lines, end = [], None if timeout is None else time.monotonic() + timeout
+        """Read what the process says until it ends. Raises StepFailed when it takes too long."""
+        lines = []
+        too_late = threading.Event()
+
+        def end() -> None:
+            too_late.set()
+            os.killpg(process.pid, signal.SIGTERM)
+
+        clock = threading.Timer(timeout or threading.TIMEOUT_MAX, end)  # it may hang without a word
+        clock.daemon = True
+        clock.start()
         try:
             for line in process.stdout:
                 lines.append(line)
@@ -158,16 +170,15 @@ class Step:
                 news = progress(line) if progress else None
                 if news:
                     self.say(news)
-                if end and time.monotonic() > end:
-                    raise StepFailed(
-                        f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log
-                    )
             process.wait()
         finally:
+            clock.cancel()
             if process.poll() is None:  # interrupted: no process of the step may outlive it
-                os.killpg(process.pid, 15)
+                os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
             process.stdout.close()
+        if too_late.is_set():
+            raise StepFailed(f"no end after {timeout:.0f} s: {telling_line(''.join(lines))}", log=self.log)
         return lines
 
 

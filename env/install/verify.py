@@ -9,7 +9,7 @@ from pathlib import Path
 from env.install.steps import Step, StepFailed
 
 RANKS = Path(__file__).resolve().parent / "verify_ranks.py"
-LIMIT = 120  # seconds for the ranks to start, import a framework and add two numbers
+LIMIT = 300  # seconds for the ranks to start, import a framework and add two numbers
 FRAMEWORKS = ("torch", "tensorflow")
 
 

@@ -24,9 +24,9 @@ BIN = Path(sys.executable).parent
     [
         ("", ["host"]),
         ("NCCL", ["host", "nccl"]),
-        ("mpi", ["host", "mpi"]),
+        ("MPI", ["host", "mpi"]),
         ("NCCL MPI", ["host", "nccl", "mpi"]),
-        ("mpi,nccl", ["host", "nccl", "mpi"]),
+        ("MPI NCCL", ["host", "nccl", "mpi"]),
     ],
 )
 def test_which_builds_are_wanted(operations, names):

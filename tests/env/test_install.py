@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,9 @@ GPU = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/opt/cuda"}
         (GPU, {"CUDA_HOME": "/opt/cuda-13"}, GPU),
         (GPU, {"GPU_OPERATIONS": ""}, GPU),
         # changed in what is said
-        (GPU, {"GPU_OPERATIONS": "NCCL MPI"}, GPU | {"GPU_OPERATIONS": "NCCL MPI"}),
+        (GPU, {"GPU_OPERATIONS": "MPI"}, GPU | {"GPU_OPERATIONS": "NCCL MPI"}),
+        (GPU, {"GPU_OPERATIONS": "nccl"}, GPU),
+        ({}, {"GPU_OPERATIONS": "nccl,mpi"}, {"GPU_OPERATIONS": "NCCL MPI"}),
         (GPU, {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/new"}, GPU | {"CUDA_HOME": "/new"}),
         (GPU, {"MPI_HOME": "/opt/mpi"}, GPU | {"MPI_HOME": "/opt/mpi"}),
         # and the way back
@@ -196,6 +199,21 @@ def test_cures(output, cure):
 def test_the_telling_line():
     output = "Collecting x\nERROR: No matching distribution found for x\n[notice] a new pip is there\n\n"
     assert steps.telling_line(output) == "ERROR: No matching distribution found for x"
+
+
+def test_a_command_that_hangs_without_a_word_is_ended(tmp_path):
+    step = steps.Step(1, 1, "Two ranks", tmp_path / "log")
+    began = time.monotonic()
+    with pytest.raises(steps.StepFailed, match="no end after 1 s: I wait") as failure:
+        step.run(["sh", "-c", "echo I wait; sleep 100"], timeout=1)
+    assert failure.value.log == tmp_path / "log"
+    assert time.monotonic() - began < 90
+
+
+def test_a_warning_is_shown_and_noted(tmp_path, capsys):
+    steps.Step(1, 1, "Two ranks", tmp_path / "log").warn("mind the gap")
+    assert "warning: mind the gap" in capsys.readouterr().out
+    assert "warning: mind the gap" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
 def test_without_a_compiler(checkout, set_up):
@@ -296,7 +314,7 @@ def test_after_a_gpu_set_up_nothing_need_be_said_again(already_set_up, set_up, v
 
 def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up, tmp_path):
     stamp(already_set_up, GPU)
-    done = set_up(GPU_OPERATIONS="NCCL MPI")  # there is no such toolkit: it ends in the first step
+    done = set_up(GPU_OPERATIONS="MPI")  # there is no such toolkit: it ends in the first step
     assert done.returncode == 1
     assert "step 1 (Look round) failed: no CUDA toolkit: CUDA_HOME=/opt/cuda has no bin/nvcc" in done.stderr
     assert 'with: GPU_OPERATIONS="NCCL MPI" CUDA_HOME=/opt/cuda' in done.stderr

@@ -10,9 +10,10 @@
 | `Placement` | device, staged or not, library; the calls that hand tensors over accordingly |
 | `of_mpi` | of tensors that MPI carries, after MPI was asked what it takes |
 | `of_horovod` | of tensors that Horovod carries: the build in use decides |
+| `through_numpy` | of tensors that the lab copies to NumPy's arrays for MPI |
 | `on_host` | of tensors that stay in host memory, whatever else is here |
 | `take_device` | this rank's device, made PyTorch's current one |
-| `summary` | where the tensors of some records were, in a few words |
+| `pinned_like`, `for_mpi` | host memory for a copy of a tensor; a tensor as mpi4py takes it |
 
 *Staged* means: a GPU's tensors go through host memory on their way. Some libraries do so by themselves; for
 others the lab has to, since a library that takes no GPU memory reads it as if it were the host's.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -76,10 +77,11 @@ class Placement:
             self._settle(tensor)
             yield tensor
             return
-        copy = _pinned_like(tensor)
-        copy.copy_(tensor)  # returns when the copy is there
+        values = tensor.detach()  # a net's weights, too, are only numbers here
+        copy = pinned_like(values)
+        copy.copy_(values)  # returns when the copy is there
         yield copy
-        tensor.copy_(copy)
+        values.copy_(copy)
 
     def allreduce(self, comm, tensor) -> None:
         """Sum a tensor over all ranks of comm (mpi4py's), in place; the sum is there when this returns."""
@@ -127,7 +129,7 @@ class Staging:
     @staticmethod
     def compress(tensor):
         """(copy on the host, where the tensor was)."""
-        copy = _pinned_like(tensor)
+        copy = pinned_like(tensor)
         copy.copy_(tensor)
         return copy, tensor.device
 
@@ -148,6 +150,17 @@ def of_mpi() -> Placement:
         return on_host("MPI")
     reason = mpi_reason()
     return Placement(device, bool(reason), "MPI", by_lab=bool(reason), reason=reason)
+
+
+def through_numpy() -> Placement:
+    """Of tensors that the lab copies to NumPy's arrays, which MPI carries: staged, whatever MPI takes.
+
+    This rank's device becomes PyTorch's current one.
+    """
+    device = take_device()
+    if device == "cpu":
+        return on_host("MPI")
+    return Placement(device, True, "MPI", by_lab=True, reason="it gets NumPy's arrays")
 
 
 def mpi_reason() -> str:
@@ -207,23 +220,20 @@ def take_device() -> str:
 
 
 def for_mpi(tensor):
-    """A tensor as mpi4py reads it soonest: a NumPy view of the host's memory, a GPU's tensor as it is."""
-    return tensor if tensor.is_cuda else tensor.detach().numpy()
+    """A tensor as mpi4py reads it soonest: a NumPy view of the host's memory, a GPU's tensor as it is.
+
+    mpi4py asks PyTorch for the address (DLPack), which tells it of tensors of the current device alone that
+    want no gradient.
+    """
+    values = tensor.detach()
+    return values if values.is_cuda else values.numpy()
 
 
-def summary(records: Iterable[Mapping[str, object]]) -> str:
-    """Where the tensors of these records were: "GPU, NCCL; GPU through the host, MPI; host, Gloo"; "" if none
-    of them says."""
-    places = []
-    for entry in records:
-        library = entry.get("library")
-        if not isinstance(library, str):
-            continue
-        memory = "GPU" if str(entry.get("device")).startswith("cuda") else "host"
-        if entry.get("staged") == THROUGH_HOST:
-            memory += f" {THROUGH_HOST}"
-        places.append(f"{memory}, {library}")
-    return "; ".join(dict.fromkeys(places))
+def pinned_like(tensor):
+    """Host memory for a copy of a tensor, pinned where it is a GPU's: only such copies run at full speed."""
+    import torch
+
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
 
 
 def _imported_horovod():
@@ -233,10 +243,3 @@ def _imported_horovod():
     import horovod.torch
 
     return horovod.torch
-
-
-def _pinned_like(tensor):
-    """Host memory for a copy of a tensor, pinned where it is a GPU's: only such copies run at full speed."""
-    import torch
-
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)

@@ -101,10 +101,11 @@ def main(repeat: int) -> dict:
     training = [torch.tensor(part) for part in data.digits()[:2]]
     make = partial(lab32.linear_net, WIDTH, DEPTH)
     fused = partial(lab["in_buckets"], size=BUCKET)
-    ways = {"arithmetic": lab32.nothing, "(a)": lab["at_the_end"], "(b)": lab["one_by_one"]}
+    ways = {"(a)": lab["at_the_end"], "(b)": lab["one_by_one"]}
     ways |= {"(c)": fused, "(c) + thread": fused, "(d)": lab["two_sides"]}
     pairs = {name: lab32.torch_step(comm, way, make(), lab["watch"], 0.01) for name, way in ways.items()}
-    steps = {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
+    steps = {"arithmetic": lab32.arithmetic_step(make(), 0.01)}
+    steps |= {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
     own = np.concatenate([weight.detach().numpy().ravel() for weight in make().parameters()])
     total = np.empty_like(own)
     moving = lab32.Progress(comm)

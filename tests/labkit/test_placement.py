@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 
 import pytest
-from labkit import builds, launch, placement, world
+from labkit import builds, launch, placement, record, world
 from labkit.placement import Placement
 
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
@@ -14,12 +14,18 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 HAS_GPU = world.device() != "cpu"
 on_cpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
 
+WAIT = 500  # seconds; where others are at work, importing PyTorch alone can take a minute
+
 # All that staging does but the GPU: the copies are of the host's memory.
 STAGED = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
 AS_IT_IS = placement.on_host("MPI")
 
 
 # --- what is said
+
+
+def test_records_of_arrays_by_mpi_say_the_same():
+    assert placement.on_host("MPI").fields() == record.BY_MPI
 
 
 @pytest.mark.parametrize(
@@ -47,25 +53,12 @@ def test_a_placement_says_where_tensors_are(where, fields, line):
     assert where.describe() == line
 
 
-def test_the_summary_of_records_names_each_place_once():
-    records = [
-        Placement("cuda:0", False, "NCCL").fields(),
-        Placement("cuda:1", False, "NCCL").fields(),
-        Placement("cuda:0", True, "MPI").fields(),
-        placement.on_host("Gloo").fields(),
-        {"device": "cuda:0"},  # of a time when records did not say
-        {"device": "cpu", "staged": None, "library": None},
-    ]
-    assert placement.summary(records) == "GPU, NCCL; GPU through the host, MPI; host, Gloo"
-    assert placement.summary([]) == ""
-
-
 # --- what is decided
 
 
 @on_cpu
 def test_without_a_gpu_mpi_carries_host_memory():
-    (where,) = launch.run(lambda comm: placement.of_mpi(), ranks=1)
+    (where,) = launch.run(lambda comm: placement.of_mpi(), ranks=1, timeout=WAIT)
     assert where == placement.on_host("MPI")
 
 
@@ -79,6 +72,13 @@ def on_a_gpu(monkeypatch):
         monkeypatch.setattr(placement, "mpi_reason", lambda: reason)
 
     return pretend
+
+
+def test_a_lab_of_numpys_arrays_stages_whatever_mpi_takes(on_a_gpu):
+    assert HAS_GPU or placement.through_numpy() == placement.on_host("MPI")
+    on_a_gpu("")
+    where = placement.through_numpy()
+    assert (where.device, where.staged, where.by_lab, where.library) == ("cuda:1", True, True, "MPI")
 
 
 @pytest.mark.parametrize("reason", ["", "this MPICH does not take GPU memory"])
@@ -134,24 +134,28 @@ def through_mpi(comm, where):
     import torch
 
     own = torch.arange(1000, dtype=torch.float32, device=where.device).reshape(10, 100) * (comm.rank + 1)
-    wide = own.to(torch.float64)
+    wide = torch.nn.Parameter(own.to(torch.float64))  # as the weights of a net
     places = (own.data_ptr(), wide.data_ptr())
     where.allreduce(comm, own)
     where.broadcast(comm, wide, root=1)
     same = places == (own.data_ptr(), wide.data_ptr())
-    return own.cpu().numpy(), wide.cpu().numpy(), same
+    return own.cpu().numpy(), wide.detach().cpu().numpy(), same
+
+
+def through_mpi_both_ways(comm):
+    return [through_mpi(comm, where) for where in (AS_IT_IS, STAGED)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [AS_IT_IS, STAGED], ids=["as it is", "staged"])
-def test_sums_and_broadcasts_by_mpi_are_in_place(where):
+def test_sums_and_broadcasts_by_mpi_are_in_place():
     import numpy as np
 
     want = np.arange(1000, dtype=np.float32).reshape(10, 100)
-    for total, of_rank_1, in_place in launch.run(through_mpi, where, ranks=3):
-        np.testing.assert_array_equal(total, 6 * want)
-        np.testing.assert_array_equal(of_rank_1, 2 * want)
-        assert in_place
+    for results in launch.run(through_mpi_both_ways, ranks=3, timeout=WAIT):
+        for total, of_rank_1, in_place in results:
+            np.testing.assert_array_equal(total, 6 * want)
+            np.testing.assert_array_equal(of_rank_1, 2 * want)
+            assert in_place
 
 
 def test_what_is_lent_is_the_tensor_or_a_copy_of_it():
@@ -183,12 +187,18 @@ def test_what_breaks_off_is_not_copied_back():
     assert tensor.tolist() == [1, 1, 1]
 
 
-def train_with_horovod(where):
-    """(weights after two steps of a net that began differently on each rank, where Horovod's tensors are)."""
+def train_with_horovod(*places):
+    """(for each place the weights after two steps, of nets that began apart; what of_horovod says)."""
     import horovod.torch as hvd
-    import torch
 
     hvd.init()
+    found = placement.of_horovod()
+    return [weights_trained(hvd, where) for where in places or (found, AS_IT_IS)], found
+
+
+def weights_trained(hvd, where):
+    import torch
+
     torch.manual_seed(hvd.rank())
     net = torch.nn.Linear(4, 3).to(where.device)
     where.broadcast_parameters(hvd, net.state_dict())
@@ -200,8 +210,7 @@ def train_with_horovod(where):
         images = torch.full((5, 4), hvd.rank() + 1.0, device=where.device)
         net(images).square().mean().backward()
         optimizer.step()
-    weights = [weight.detach().cpu().numpy() for weight in net.parameters()]
-    return weights, placement.of_horovod()
+    return [weight.detach().cpu().numpy() for weight in net.parameters()]
 
 
 @pytest.mark.slow
@@ -210,16 +219,13 @@ def test_horovod_trains_alike_staged_or_not(controller, library):
     import numpy as np
 
     pytest.importorskip("horovod.torch")
-    trained = {}
-    for name, where in (("as it is", AS_IT_IS), ("staged", STAGED)):
-        trained[name] = launch.run(train_with_horovod, where, ranks=2, controller=controller)
-    expected, _ = trained["as it is"][0]
-    for results in trained.values():
-        for weights, where in results:
-            for got, want in zip(weights, expected, strict=True):
-                np.testing.assert_allclose(got, want, rtol=1e-6)
-            if not HAS_GPU:
-                assert where == placement.on_host(library)
+    trained = launch.run(train_with_horovod, AS_IT_IS, STAGED, ranks=2, controller=controller, timeout=WAIT)
+    expected = trained[0][0][0]
+    for by_place, where in trained:
+        for got, want in zip(sum(by_place, []), expected * 2, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+        if not HAS_GPU:
+            assert where == placement.on_host(library)
 
 
 # --- on a GPU
@@ -238,21 +244,12 @@ def test_mpi_sums_a_gpus_tensors():
     import numpy as np
 
     want = np.arange(1000, dtype=np.float32).reshape(10, 100)
-    for where, current, (total, of_rank_1, in_place) in launch.run(on_device, ranks=2):
+    for where, current, (total, of_rank_1, in_place) in launch.run(on_device, ranks=2, timeout=WAIT):
         assert where.device == f"cuda:{current}"
         assert where.by_lab == where.staged == bool(where.reason)
         np.testing.assert_array_equal(total, 3 * want)
         np.testing.assert_array_equal(of_rank_1, 2 * want)
         assert in_place
-
-
-def horovod_on_device():
-    import horovod.torch as hvd
-
-    hvd.init()
-    where = placement.of_horovod()
-    weights, _ = train_with_horovod(where)
-    return weights, where
 
 
 @pytest.mark.slow
@@ -261,8 +258,7 @@ def test_horovod_trains_on_a_gpu_as_on_the_host():
     import numpy as np
 
     # One rank: two on one GPU are too many for NCCL.
-    ((weights, where),) = launch.run(horovod_on_device, ranks=1)
-    ((expected, _),) = launch.run(train_with_horovod, AS_IT_IS, ranks=1)
+    (((on_gpu, on_host), where),) = launch.run(train_with_horovod, ranks=1, timeout=WAIT)
     assert where.device == "cuda:0"
-    for got, want in zip(weights, expected, strict=True):
+    for got, want in zip(on_gpu, on_host, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4)

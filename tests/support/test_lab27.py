@@ -150,8 +150,11 @@ def test_here_says_what_it_is():
 
 
 def test_ask_mpi():
-    text, built = launch.run(lab27.ask_mpi, ranks=1)[0]
+    env = {"MV2_USE_CUDA": "1", "SOMETHING_ELSE": "1"}
+    text, built, settings = launch.run(lab27.ask_mpi, ranks=1, env=env)[0]
     assert "\n" in text.strip() or "MPI" in text
+    assert settings["MV2_USE_CUDA"] == "1"
+    assert "SOMETHING_ELSE" not in settings
     assert built in (True, False, None)
     if not HAS_GPU and text.startswith("MPICH"):
         assert built is False

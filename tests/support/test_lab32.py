@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from labkit import nets, virtual
+from labkit import launch, nets, virtual
 from labkit.errors import LabError
 from support import lab32
 
@@ -163,11 +163,77 @@ def test_what_hooks_tell():
     assert called == [(3, True, False)]
 
 
-def test_pytorch_trains_as_without_us():
-    train = partial(lab32.train_digits, way=summed, watch=hooked, steps=3, batch=32)
-    trained = virtual.Cluster(1).run(train).results[0]
-    for weight, alone in zip(trained, lab32.train_digits_alone(steps=3, batch=32), strict=True):
-        np.testing.assert_allclose(weight, alone, atol=1e-5)
+def reduced_and_sent(comm, net):
+    """Sums on rank 0 alone, whose parameters the others get while they begin the next forward pass."""
+    sent = {}
+
+    def finish():
+        for i in net.numbers:
+            total = np.empty_like(net.gradients[i])
+            comm.Reduce(net.gradients[i], total, root=0)
+            if comm.rank == 0:
+                net.update(i, total / comm.size)
+            sent[i] = comm.Ibcast(net.parameters[i], root=0)
+
+    def before(i):
+        if i in sent:
+            sent.pop(i).Wait()
+
+    return (lambda i: None), finish, before
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("way", [summed, started, reduced_and_sent])
+def test_pytorch_trains_as_without_us(way, staged):
+    """staged: as on a GPU, but that the copies are of the host's memory."""
+    train = partial(lab32.train_digits, way=way, watch=hooked, steps=3, batch=32, staged=staged)
+    for trained in virtual.Cluster(2).run(train).results:
+        for weight, alone in zip(trained, lab32.train_digits_alone(steps=3, batch=32), strict=True):
+            np.testing.assert_allclose(weight, alone, atol=1e-5)
+
+
+def test_arrays_are_a_modules_memory_or_copies_of_it():
+    module = nets.torch_digits()
+    first = next(module.parameters())
+    arrays = lab32.Arrays(module)
+    arrays.parameters[0][0] = 5.0
+    assert first.detach().reshape(-1)[0] == 5.0
+    copies = lab32.Arrays(module, staged=True)
+    copies.parameters[0][0] = 7.0
+    first.grad += 1
+    assert first.detach().reshape(-1)[0] == 5.0
+    assert not copies.gradients[0].any()
+    copies.take(0)
+    copies.bring(0)
+    assert first.detach().reshape(-1)[0] == 7.0
+    assert (copies.gradients[0] == 1).all()
+
+
+def test_arithmetic_alone_is_plain_sgd():
+    import torch
+
+    images = torch.ones(4, 64)
+    labels = torch.tensor([0, 1, 2, 3])
+    own, theirs = (nets.torch_digits(nets.start_weights(seed=0)) for _ in range(2))
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    step = lab32.arithmetic_step(own, 0.1)
+    for _ in range(2):
+        step(images, labels)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(theirs(images), labels).backward()
+        optimizer.step()
+    for got, want in zip(own.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", [summed, started, reduced_and_sent])
+def test_a_net_on_a_gpu_trains_as_one_on_the_host(way):
+    trained = launch.run(lab32.train_digits, way, hooked, 3, 32, ranks=2, timeout=600)
+    for parameters in trained:
+        for weight, alone in zip(parameters, lab32.train_digits_alone(steps=3, batch=32), strict=True):
+            np.testing.assert_allclose(weight, alone, atol=1e-4)
 
 
 def test_the_progress_thread_calls_mpi_and_ends():

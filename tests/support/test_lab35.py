@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from labkit import virtual
+from labkit import launch, placement, virtual
 from labkit.timing import Measurement
 from support import lab35
 
@@ -87,6 +87,33 @@ def test_messages_alone_take_what_the_formulas_say():
     assert lab35.traffic(p, "ring", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
     assert lab35.traffic(p, "there and back", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)
     assert lab35.traffic(p, "allgather", n, machine) == pytest.approx(p - 1, rel=1e-3)
+
+
+def half(comm, gradient):
+    total = np.empty_like(gradient)
+    comm.Allreduce(gradient, total)
+    return total / comm.size
+
+
+STAGED = placement.Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "where", [placement.on_host("MPI"), STAGED, pytest.param(None, marks=pytest.mark.gpu)]
+)
+def test_exchanges_on_real_ranks(where):
+    """STAGED: as on a GPU, but that the copies are of the host's memory. None: on a GPU."""
+    ways = {"whole": SIMPLE}
+    times, places = launch.run(lab35.exchange_times, half, feedback, ways, 1000, where, ranks=2, timeout=600)[
+        0
+    ]
+    assert list(times) == list(places) == ["float32", "float16", "whole"]
+    assert [len(row) for row in times.values()] == [2, 2, 3]
+    assert all(time.median > 0 for row in times.values() for time in row)
+    on_host = where == placement.on_host("MPI")
+    assert places["whole"].staged is not on_host
+    assert places["whole"].by_lab is not on_host
 
 
 def test_links_below_which_a_way_wins():

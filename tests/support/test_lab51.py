@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import socket
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
-from labkit import lab, launch, record, virtual, world
+from labkit import builds, lab, launch, placement, record, virtual, world
 from labkit.errors import LabError, RankFailed
 from support import lab51
 from support.lab51 import backends, places, starting
@@ -19,6 +19,7 @@ from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 ON_HOST = ("mpi", "torch-gloo", "horovod-mpi", "horovod-gloo")
+ON_GPU = ("mpi-gpu", "torch-gloo-gpu", "torch-nccl", "horovod-mpi-gpu", "horovod-nccl")
 
 
 def sums(link):
@@ -60,11 +61,10 @@ def test_horovod_uses_the_library_of_the_name(carrier, tmp_path, monkeypatch):
 def test_no_gpu_no_nccl():
     if world.device() != "cpu":
         pytest.skip("this machine has a GPU")
-    names = ("mpi-gpu", "torch-nccl", "horovod-nccl")
-    results, why_not = backends.each(names, sums, ranks=2)
+    results, why_not = backends.each(ON_GPU, sums, ranks=2)
     assert results == {}
     assert all(reason.startswith("no GPU here") for reason in why_not.values())
-    assert list(why_not) == list(names)
+    assert list(why_not) == list(ON_GPU)
 
 
 def opens(comm, name):
@@ -84,13 +84,75 @@ def test_an_unknown_name_lists_those_there_are():
         backends.missing("gloo")
 
 
-def test_two_ranks_on_one_gpu_are_too_many_for_nccl(monkeypatch):
+def test_two_ranks_on_one_gpu_are_too_many_for_nccl():
+    first = "node1 GPU-a"
+    # Also where each rank is shown one GPU and calls it cuda:0.
+    assert backends.gpus_lack([first, "node1 GPU-b", "node2 GPU-c"], first) == ""
+    assert (
+        backends.gpus_lack([first, first], first) == "NCCL takes one rank a GPU, and 2 ranks share this one"
+    )
+    assert backends.gpus_lack([], first) == "", "outside of a job nobody can tell"
+
+
+def test_where_vectors_are_is_told_by_the_name(monkeypatch):
+    assert all(lab51.place(name).device == "cpu" for name in ON_HOST)
+    assert lab51.place("horovod-gloo") == placement.on_host("Gloo")
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    assert all(lab51.place(name).device == "cuda:0" for name in ON_GPU)
+    carriers = [lab51.place(name).library for name in ON_GPU]
+    assert carriers == ["MPI", "Gloo", "NCCL", "MPI", "NCCL"]
+    assert [name for name in backends.NAMES if lab51.place(name).staged] == ["torch-gloo-gpu"]
+
+
+@pytest.mark.parametrize(("name", "build"), [("horovod-nccl", "NCCL"), ("horovod-mpi-gpu", "MPI")])
+def test_a_build_of_horovod_that_is_not_here_comes_with_its_cure(monkeypatch, name, build):
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(backends, "own_gpu", lambda: "this host's first")
+    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None})
+    reason = f"Horovod's build {build.lower()} is not here; `make setup GPU_OPERATIONS={build}` builds it"
+    assert backends.missing(name) == reason
+    monkeypatch.setattr(builds, "horovod_builds", lambda: {"host": None, build.lower(): None})
+    assert backends.missing(name) == "", "its ranks get that build, whatever this process has"
+
+
+def test_a_job_with_another_build_says_how_to_start_it(monkeypatch):
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(backends, "own_gpu", lambda: "this host's first")
+    monkeypatch.setattr(builds, "current_horovod", lambda: "host")
+    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
+    reason = backends.missing("horovod-nccl", comm)
+    assert reason == (
+        "this job has Horovod's build host; start this file once more with HOROVOD=nccl and backends "
+        "'horovod-nccl' alone"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_GPU)
+def test_what_a_gpus_vectors_become(name):
+    """On all GPUs that are here, one rank each; what cannot run says why."""
     import torch
 
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    own = socket.gethostname()
-    assert backends.gpus_lack([own, "another"]) == ""
-    assert backends.gpus_lack([own, own]) == "NCCL takes one rank a GPU, and 2 ranks share 1 here"
+    ranks = torch.cuda.device_count()
+    results, why_not = backends.each([name], sums, ranks=ranks, timeout=60)
+    total = ranks * (ranks + 1) / 2
+    want = [(name, rank, [total] * 5, True, {ranks * (ranks - 1) / 2}) for rank in range(ranks)]
+    assert results.get(name, want) == want
+    assert (name in results) != (name in why_not)
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+def test_horovods_timeline_names_nccl(tmp_path, monkeypatch):
+    timeline = tmp_path / "timeline.json"
+    monkeypatch.setenv("HOROVOD_TIMELINE", str(timeline))
+    _, why_not = backends.each(["horovod-nccl"], sums, ranks=1, timeout=60)
+    if why_not:
+        pytest.skip(why_not["horovod-nccl"])
+    text = timeline.read_text(encoding="utf-8")
+    assert "NCCL_ALLREDUCE" in text
+    assert "MPI_ALLREDUCE" not in text
 
 
 JOB = """
@@ -202,6 +264,8 @@ def test_tables_go_through_records_and_back(capsys):
     lab51.keep({"mpi": {4: [9e-6]}}, ranks=4, nodes=2)
     lab51.keep(later, ranks=4, nodes=2)
     frame = record.load("51_mpi_against_nccl", "allreduce")
+    assert list(frame.library) == ["MPI", "Gloo", "MPI", "MPI"]
+    assert set(frame.staged) == {"no"}
     assert places.between_nodes(frame) == {"mpi": {4: pytest.approx((7e-6,) * 3)}}
     capsys.readouterr()
     lab51.print_table(here, lambda nbytes, table: f"{nbytes} in {len(table)}", "a title")

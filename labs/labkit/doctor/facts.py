@@ -66,6 +66,8 @@ FACTS = (
     Fact("mpi.threads", "threads it allows", "Horovod, which wants MPI_THREAD_MULTIPLE"),
     Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),  # bool
     Fact("mpi.cuda_switch", "CUDA-aware by switch", "handing GPU memory to MPI"),  # str
+    Fact("mpi.builds", "to choose from (MPI=…)", "several ranks"),  # list of str
+    Fact("mpi.gpu_tensors", "tensors on a GPU", "training on a GPU; here all tensors are in host memory"),
     Fact("network.infiniband", "InfiniBand, RoCE", "fast messages between nodes"),  # list of str
     Fact("network.gpudirect_rdma", "GPUDirect RDMA module", "a network card that reads GPU memory itself"),
     Fact("network.gdrcopy", "GDRCopy", "small messages to and from GPU memory with low latency"),
@@ -76,6 +78,8 @@ FACTS = (
     Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow"),  # list of str
     Fact("horovod.controllers", "controllers", "starting Horovod's ranks"),  # list of str
     Fact("horovod.operations", "operations", "Horovod's collectives"),  # list of str
+    Fact("horovod.builds", "to choose from (HOROVOD=…)", "labs that need horovod"),  # list of str
+    Fact("horovod.gpu_tensors", "tensors on a GPU", "training on a GPU; here all tensors are in host memory"),
     Fact("versions.python", "Python", ""),
     Fact("versions.torch", "PyTorch", "labs that need torch"),
     Fact("versions.tensorflow", "TensorFlow", "labs that need tensorflow"),

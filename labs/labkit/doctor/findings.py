@@ -10,8 +10,8 @@ import os
 import platform
 import time
 
-from labkit import labfile, launch, paths
-from labkit.doctor import facts, fitness, machine, nvidia
+from labkit import builds, labfile, launch, paths
+from labkit.doctor import facts, fitness, machine, nvidia, tensors
 from labkit.doctor import mpi as doctor_mpi
 from labkit.errors import LabError, NotHere
 
@@ -65,6 +65,7 @@ def _examine(limit: float) -> dict:
         machine.slurm(report)
         facts.put(report, "libraries.cuda_toolkit", machine.toolkit())
         _versions(report)
+        _builds(report)
     finally:
         answers, reasons = machine.collect(started, limit)
     _fill(report, answers)
@@ -88,6 +89,20 @@ def _versions(report: dict) -> None:
     facts.put(report, "horovod.version", machine.version("horovod"))
     set_here = {name: os.environ[name] for name in launch.THREAD_VARIABLES if os.environ.get(name)}
     facts.put(report, "threads.variables", set_here)
+
+
+def _builds(report: dict) -> None:
+    """The builds of Horovod and of MPI that stand side by side: "host (default): .venv/lib/…"."""
+    sides = (
+        ("mpi.builds", builds.mpi_builds(), builds.own_mpi()),
+        ("horovod.builds", builds.horovod_builds(), builds.default_horovod()),
+    )
+    for key, folders, default in sides:
+        lines = [
+            f"{name}{' (default)' if name == default else ''}: {paths.shown(folder)}"
+            for name, folder in folders.items()
+        ]
+        facts.put(report, key, lines or None)
 
 
 def _fill(report: dict, answers: dict) -> None:
@@ -114,6 +129,12 @@ def _fill(report: dict, answers: dict) -> None:
         horovod["frameworks"] = [*(horovod["frameworks"] or []), name]
         horovod["controllers"] = [library for library in ("mpi", "gloo") if library in built]
         horovod["operations"] = [library for library in built if library not in ("cuda", "rocm")]
+    if report["gpu"]["devices"] and report["mpi"]["family"]:
+        report["mpi"]["gpu_tensors"] = tensors.by_mpi(report["mpi"], os.environ)
+        built = answers.get("horovod.torch")
+        if built is not None:
+            words = tensors.by_horovod(built, builds.current_horovod(), report["mpi"]["gpu_tensors"])
+            report["horovod"]["gpu_tensors"] = words
 
 
 def _fill_mpi(mpi: dict, answers: dict) -> None:
@@ -122,7 +143,8 @@ def _fill_mpi(mpi: dict, answers: dict) -> None:
     mpi["banner"] = doctor_mpi.banner(text) or None
     seen = [answers.get("mpi.files") or [], answers.get("mpi.together") or [], doctor_mpi.loaded_mpi()]
     mpi["files"] = max(seen, key=len) or None
-    state = doctor_mpi.switch(mpi["family"], os.environ)
+    settings = doctor_mpi.parameters(os.environ, mpi["files"] or [])
+    state = doctor_mpi.switch(mpi["family"], settings, mpi["version"])
     if state:
         cannot = ", which this build cannot follow" if mpi["cuda_built"] is False else ""
         mpi["cuda_switch"] = state[1] + cannot
@@ -133,7 +155,7 @@ def _fill_mpi(mpi: dict, answers: dict) -> None:
 
 
 def _missing(report: dict, reasons: dict[str, str]) -> dict[str, str]:
-    """Key -> "not report (for what it would enable): why the probe failed" for every fact that is None."""
+    """Key -> "not found (for what it would enable): why the probe failed" for every fact that is None."""
     sentences = {}
     for fact in facts.FACTS:
         if facts.get(report, fact.key) is not None:
@@ -141,7 +163,7 @@ def _missing(report: dict, reasons: dict[str, str]) -> dict[str, str]:
         reason = reasons.get(_PROBE_OF.get(fact.key, ""), "")
         if "NVMLError_LibraryNotFound" in reason:  # no driver: nothing to add
             reason = ""
-        sentences[fact.key] = f"not report (for {fact.enables})" + (f": {reason}" if reason else "")
+        sentences[fact.key] = f"not found (for {fact.enables})" + (f": {reason}" if reason else "")
     return sentences
 
 
@@ -153,9 +175,11 @@ def _advice(report: dict, reasons: dict[str, str]) -> list[str]:
     if gpus and report["versions"]["torch"] and not report["libraries"]["cuda_torch"]:
         sentences.append("There is a GPU, but PyTorch was built for the processor: install its CUDA build.")
     if gpus and operations and "nccl" not in operations:
-        sentences.append(
-            "Horovod was built without NCCL: `make setup GPU_OPERATIONS=NCCL` builds it for the GPUs here."
-        )
+        if "nccl" in builds.horovod_builds():
+            cure = "HOROVOD=nccl (make run, make submit, launch.run) chooses the build that has it"
+        else:
+            cure = "`make setup GPU_OPERATIONS=NCCL` makes a build that has it"
+        sentences.append(f"The build of Horovod in use has no NCCL for the GPUs here: {cure}.")
     if report["slurm"]["version"] and not (report["slurm"]["controller"] or report["slurm"]["job"]):
         sentences.append(
             "srun is installed, but no Slurm controller answers: this machine is not part of a cluster."

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for C++ and
-# Fortran (libmpicxx, libmpi_mpifh) do not count.
-_LIBRARY = re.compile(r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*")
+from labkit.builds import loaded_mpi
+
 _SUPPORT_CUDA = 0  # MPIX_GPU_SUPPORT_CUDA
 
 # (family, pattern in the text). Order matters: MVAPICH2 contains MVAPICH, Cray's text contains MPICH.
@@ -59,9 +58,15 @@ def banner(text: str) -> str:
     return " ".join(text.strip().splitlines()[0].split()) if text.strip() else ""
 
 
-def switch(family: str | None, environment: Mapping[str, str]) -> tuple[bool, str] | None:
-    """(on?, "MV2_USE_CUDA is not set: off") for the run-time switch of this family; None if it has none."""
-    if family not in SWITCHES:
+def switch(
+    family: str | None, environment: Mapping[str, str], version: str | None = None
+) -> tuple[bool, str] | None:
+    """(on?, "MV2_USE_CUDA is not set: off") for the run-time switch of this family; None if it has none.
+
+    environment: for Open MPI what `parameters` gives. From version 5 on it has no switch: what it says of
+    itself is then true of this run.
+    """
+    if family not in SWITCHES or (family == "Open MPI" and _major(version) >= 5):
         return None
     names, default = SWITCHES[family]
     for name in names:
@@ -72,14 +77,44 @@ def switch(family: str | None, environment: Mapping[str, str]) -> tuple[bool, st
     return default, f"{names[0]} is not set: {'on' if default else 'off'}"
 
 
-def loaded_mpi(maps: str | Path = "/proc/self/maps") -> list[str]:
-    """The MPI libraries that this process has loaded, by their real paths; [] where no system tells."""
+def parameters(environment: Mapping[str, str], libraries: Sequence[str] | None = None) -> dict[str, str]:
+    """The environment and, under Open MPI, what its parameter files say, in the words of variables.
+
+    `opal_cuda_support = 0` in a file, as in that of conda-forge's package, is OMPI_MCA_opal_cuda_support=0
+    here, unless the environment sets that. (`mpiexec --mca` sets the variables of its ranks.) libraries:
+    paths of the MPI; default: those that this process has loaded. Files and their order: Open MPI 4.1.6,
+    opal/mca/base/mca_base_var.c.
+    """
+    paths = loaded_mpi() if libraries is None else libraries
+    open_mpi = [path for path in paths if os.path.basename(path).startswith("libmpi.so.40")]
+    if not open_mpi:
+        return dict(environment)
+    folder = _parameter_folder(open_mpi[0])
+    values = _read_parameters(folder / "openmpi-mca-params.conf")
+    values |= _read_parameters(Path.home() / ".openmpi" / "mca-params.conf")
+    values |= environment
+    return values | _read_parameters(folder / "openmpi-mca-params-override.conf")
+
+
+def _parameter_folder(library: str) -> Path:
+    """PREFIX/etc of PREFIX/lib/libmpi.so.40; Debian's packages have theirs in /etc."""
+    own = Path(library).parents[1] / "etc"
+    return own if own.is_dir() else Path("/etc/openmpi")
+
+
+def _read_parameters(file: Path) -> dict[str, str]:
+    """The lines `name = value` of one of Open MPI's files, as variables; {} where there is no such file."""
     try:
-        lines = Path(maps).read_text(encoding="utf-8").splitlines()
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return []
-    files = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    return sorted({os.path.realpath(file) for file in files if _LIBRARY.fullmatch(os.path.basename(file))})
+        return {}
+    lines = re.findall(r"^[ \t]*(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+    return {f"OMPI_MCA_{name}": value for name, value in lines}
+
+
+def _major(version: str | None) -> int:
+    number = re.match(r"\d+", version or "")
+    return int(number[0]) if number else 0
 
 
 def takes_gpu_memory(library=None) -> bool | None:
@@ -103,6 +138,25 @@ def takes_gpu_memory(library=None) -> bool | None:
     return None
 
 
+def staging_reason(
+    family: str | None, version: str | None, built: bool | None, environment: Mapping[str, str]
+) -> str:
+    """Why this MPI must not be handed GPU memory, in words; "" if it may be.
+
+    built: what takes_gpu_memory says. environment: see `parameters`. What is not known for certain is a
+    reason: an MPI that does not take GPU memory reads it as if it were the host's, and crashes, or worse.
+    """
+    if family not in SWITCHES:
+        return f"it is not known whether {family or 'this MPI'} takes GPU memory"
+    state = switch(family, environment, version)
+    if state and not state[0]:
+        return f"{family} takes GPU memory only when told to: {state[1]}"
+    # Cray MPICH need not offer the query; its switch alone is documented.
+    if built or (built is None and family == "Cray MPICH"):
+        return ""
+    return f"this {family} does not take GPU memory"
+
+
 def advice(report: dict, environment: Mapping[str, str]) -> list[str]:
     """Sentences on what will go wrong with this MPI, most important first."""
     mpi = report["mpi"]
@@ -116,7 +170,7 @@ def advice(report: dict, environment: Mapping[str, str]) -> list[str]:
         )
     if mpi["threads"] not in (None, "MPI_THREAD_MULTIPLE"):
         sentences.append(thread_advice(mpi["family"], mpi["threads"]))
-    state = switch(mpi["family"], environment)
+    state = switch(mpi["family"], parameters(environment, files), mpi["version"])
     if mpi["cuda_built"] and report["gpu"]["devices"] and state and not state[0]:
         name = SWITCHES[mpi["family"]][0][0]
         sentences.append(f"This MPI was built for GPU memory, but that is switched off: set {name}=1.")

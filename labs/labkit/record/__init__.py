@@ -7,15 +7,17 @@
 | `reference` | the kit's own records of a lab, to compare with |
 | `of_kind` | the records of one kind of result from all labs, as dicts: the learner's or the kit's |
 | `path`, `entries` | the file of a lab's records; the records in a file, as dicts |
+| `BY_MPI` | fields of results of arrays in host memory that travel by MPI, on a GPU machine, too |
 | `batch_job`, `cpu_model` | of what a record says on its own: the batch job, the processor |
 | `jsonl` | `append` and `read` of any file with one JSON object per line |
 """
 
 from labkit.record import jsonl
-from labkit.record.provenance import batch_job, cpu_model
+from labkit.record.provenance import BY_MPI, batch_job, cpu_model
 from labkit.record.records import add, entries, load, of_kind, path, reference
 
 __all__ = [
+    "BY_MPI",
     "add",
     "batch_job",
     "cpu_model",

@@ -13,6 +13,10 @@ from importlib import metadata
 
 from labkit import builds, paths, world
 
+# For results of NumPy's arrays, or of other tensors in host memory, that travel by MPI; as
+# placement.on_host("MPI").fields().
+BY_MPI = {"device": "cpu", "staged": "no", "library": "MPI"}
+
 # Name in the record: distributions that may bring it; the first one that is there counts.
 _DISTRIBUTIONS = {
     "torch": ("torch",),

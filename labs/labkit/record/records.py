@@ -25,7 +25,8 @@ def add(result: str, *, unit: str | None = None, **fields) -> dict:
     what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really did the work.
     A field `seconds=Measurement` becomes `seconds` (its median), `seconds_q1`, `seconds_q3`, `seconds_runs`
     and `seconds_steady`. Where it ran, versions and the git revision are added (see
-    labkit.record.provenance); a field of the same name (`ranks=8`, `device="cuda:0"`) takes their place.
+    labkit.record.provenance); a field of the same name (`ranks=8`) takes their place. Where the tensors were
+    and what carried them, `**placement.of_mpi().fields()` says: `device`, `staged`, `library`.
     """
     stem = current()
     if not stem:

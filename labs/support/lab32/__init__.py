@@ -17,7 +17,9 @@ Tensors are numbered in forward order; gradients come from the last to the first
 | | `planned`, `EACH_ALONE`, `ALL_TOGETHER` | the buckets of the toy net's sums |
 | | `begun`, `backward_ms`, `AFTER_FIRST_MS` | when sums began; how long backward took, and takes alone |
 | real ranks | `train_digits`, `train_digits_alone` | PyTorch's net trained in a way, and in one process |
-| | `torch_step`, `linear_net`, `nothing`, `balanced` | a step in PyTorch, its net, a way without messages |
+| | `torch_step`, `arithmetic_step` | a step in PyTorch in a way, and without messages |
+| | `linear_net`, `balanced` | its net, and its images |
+| | `Arrays` | a net's tensors as arrays for MPI |
 | | `Progress` | a thread that calls MPI |
 | | `measure`, `show`, `over_slow_link` | ways timed, shown and recorded; over a slow link |
 | virtual GPUs | `Table`, `table`, `on_gpus`, `unhidden` | a known net, its steps, a way without overlap |
@@ -38,10 +40,10 @@ from support.lab32.checks import (
 from support.lab32.gpus import Table, on_gpus, table, unhidden
 from support.lab32.ranks import (
     Progress,
+    arithmetic_step,
     balanced,
     linear_net,
     measure,
-    nothing,
     torch_step,
     train_digits,
     train_digits_alone,
@@ -54,6 +56,7 @@ from support.lab32.show import (
     plot_efficiency,
     show,
 )
+from support.lab32.staging import Arrays
 from support.lab32.training import Net, Steps, swapped, train, trained_alone
 
 __all__ = [
@@ -61,10 +64,12 @@ __all__ = [
     "ALL_TOGETHER",
     "EACH_ALONE",
     "SIZES",
+    "Arrays",
     "Net",
     "Progress",
     "Steps",
     "Table",
+    "arithmetic_step",
     "backward_ms",
     "balanced",
     "begun",
@@ -72,7 +77,6 @@ __all__ = [
     "lanes",
     "linear_net",
     "measure",
-    "nothing",
     "on_gpus",
     "one_step",
     "over_slow_link",

@@ -66,12 +66,13 @@ def bucket_sweep(way, others: dict, table: Table, ranks: int, machine, sizes) ->
     return swept, times
 
 
-def show(times: dict, profiles: dict, what: dict, ranks: int) -> None:
+def show(times: dict, profiles: dict, what: dict, where, ranks: int) -> None:
     """Plots and records of what `measure` found: one record `step` for each way."""
     from labkit import plots, record
 
+    print(where.describe())
     for name, time in times.items():
-        record.add("step", way=name, ranks=ranks, seconds=time, **what)
+        record.add("step", way=name, ranks=ranks, seconds=time, **what, **where.fields())
     for name, profile in profiles.items():
         profile.show(title=f"{name}: {what['images']} images, {what['bytes'] / 1e6:.1f} MB")
     plots.spread(times, title=f"A step on {ranks} real ranks")

@@ -3,6 +3,7 @@
 Backends:
 
     NAMES, missing       the libraries there are, and why one of them cannot be used here
+    place                where the vectors of one of them are, and what carries them
     each                 a function on real ranks, by each of some backends
 
 What answers are tried on:
@@ -26,7 +27,7 @@ Measurements:
     sizes_of             the sizes in a table
 """
 
-from support.lab51.backends import NAMES, each, missing
+from support.lab51.backends import NAMES, each, missing, place
 from support.lab51.checks import (
     GRADIENTS,
     averaged,
@@ -62,6 +63,7 @@ __all__ = [
     "made_up_calls",
     "missing",
     "nodes",
+    "place",
     "print_table",
     "punctual_seconds",
     "ranks",

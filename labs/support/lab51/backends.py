@@ -9,39 +9,59 @@ The ranks are those of an MPI job, whatever carries the vector: so one file runs
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from labkit import doctor, launch, world
+from labkit import builds, launch, placement, timing, world
 from labkit.collectives import ring_allreduce
 from labkit.errors import LabError, NotHere
 
 from support.lab51 import starting
 
-NAMES = (
-    "mpi",  # MPI's own allreduce, by mpi4py, on host memory
-    "mpi-gpu",  # the same on GPU memory: a CUDA-aware MPI such as MVAPICH2-GDR (lab 27)
-    "torch-gloo",
-    "torch-mpi",
-    "torch-nccl",
-    "horovod-mpi",
-    "horovod-gloo",
-    "horovod-nccl",
-)
-ON_GPU = ("mpi-gpu", "torch-nccl", "horovod-nccl")
+
+class Backend(NamedTuple):
+    """Who calls ("mpi4py", "torch", "horovod"), who carries ("mpi", "gloo", "nccl"), from where.
+
+    build: the build of Horovod that it takes; None: any.
+    """
+
+    caller: str
+    carrier: str
+    on_gpu: bool = False
+    build: str | None = None
+
+
+# A carrier's own name: of vectors in host memory. "-gpu": of vectors in a GPU's memory.
+BACKENDS = {
+    "mpi": Backend("mpi4py", "mpi"),
+    "mpi-gpu": Backend("mpi4py", "mpi", on_gpu=True),  # a CUDA-aware MPI such as MVAPICH2-GDR (lab 27)
+    "torch-gloo": Backend("torch", "gloo"),
+    "torch-gloo-gpu": Backend("torch", "gloo", on_gpu=True),
+    "torch-mpi": Backend("torch", "mpi"),
+    "torch-nccl": Backend("torch", "nccl", on_gpu=True),
+    "horovod-mpi": Backend("horovod", "mpi"),
+    "horovod-mpi-gpu": Backend("horovod", "mpi", on_gpu=True, build="mpi"),
+    "horovod-gloo": Backend("horovod", "gloo"),
+    "horovod-nccl": Backend("horovod", "nccl", on_gpu=True, build="nccl"),
+}
+NAMES = tuple(BACKENDS)
+_LIBRARIES = {"mpi": "MPI", "gloo": "Gloo", "nccl": "NCCL"}
 
 
 @dataclass(frozen=True)
 class Link:
-    """An open backend. sum(tensor): in place over all ranks. barrier(): all ranks wait for each other."""
+    """An open backend. sum(tensor): in place over all ranks. barrier(): all ranks wait for each other.
+
+    where: the placement of its vectors.
+    """
 
     name: str
     rank: int
     size: int
-    device: str
+    where: placement.Placement
     sum: Callable
     barrier: Callable
 
@@ -49,27 +69,56 @@ class Link:
         """A torch tensor of zeros (float32 if dtype is None) on this backend's device."""
         import torch
 
-        return torch.zeros(values, dtype=dtype or torch.float32, device=self.device)
+        return torch.zeros(values, dtype=dtype or torch.float32, device=self.where.device)
+
+    def finish(self, call: Callable[[], object]) -> Callable[[], None]:
+        """A call of `call` that returns when the device has done all that was asked of it."""
+
+        def call_and_wait() -> None:
+            call()
+            timing.device_sync(self.where.device)
+
+        return call_and_wait
+
+
+def place(name: str) -> placement.Placement:
+    """Where the backend's vectors are, and what carries them."""
+    backend = _backend(name)
+    library = _LIBRARIES[backend.carrier]
+    if not backend.on_gpu:
+        return placement.on_host(library)
+    # ProcessGroupGloo copies CUDA tensors to pinned memory and back; MPI and NCCL are opened for GPU memory
+    # only where they take it.
+    staged = backend.carrier == "gloo"
+    reason = "PyTorch copies them to host memory and back" if staged else ""
+    return placement.Placement(world.device(), staged, library, reason=reason)
+
+
+def _backend(name: str) -> Backend:
+    if name not in BACKENDS:
+        raise LabError(f"There is no backend {name!r}; there are {', '.join(NAMES)}.")
+    return BACKENDS[name]
 
 
 def missing(name: str, comm=None) -> str:
     """Why this process cannot use the backend `name`, in words; "" if it can.
 
-    comm: the MPI job's communicator, to see how many ranks share a node's GPUs; all its ranks call this.
-    Raises LabError for a name that is none.
+    comm: the MPI job's communicator, without which MPI is not asked, nor who shares a GPU; all its ranks call
+    this. Raises LabError for a name that is none.
     """
-    if name not in NAMES:
-        raise LabError(f"There is no backend {name!r}; there are {', '.join(NAMES)}.")
-    hosts = comm.allgather(socket.gethostname()) if comm else []
-    library, _, carrier = name.partition("-")
-    if name == "mpi-gpu" and comm is None and world.device() != "cpu":
-        return ""  # only MPI can tell, and it is not started outside of a job
-    if name in ON_GPU and world.device() == "cpu":
-        return "no GPU here" + (", and NCCL moves GPU memory only" if carrier == "nccl" else "")
-    lacks = {"torch": _torch_lacks, "horovod": _horovod_lacks, "mpi": _mpi_lacks}[library]
-    reason = lacks(carrier)
-    if not reason and carrier == "nccl":
-        reason = gpus_lack(hosts)
+    backend = _backend(name)
+    gpus = comm.allgather(own_gpu()) if comm else []
+    if backend.on_gpu and world.device() == "cpu":
+        return "no GPU here" + (", and NCCL moves GPU memory only" if backend.carrier == "nccl" else "")
+    reason = ""
+    if backend.caller == "torch":
+        reason = _torch_lacks(backend.carrier)
+    elif backend.caller == "horovod":
+        reason = _horovod_lacks(name, backend, comm is not None)
+    if not reason and backend.carrier == "nccl":
+        reason = gpus_lack(gpus, own_gpu())
+    if not reason and backend.carrier == "mpi" and backend.on_gpu and comm is not None:
+        reason = placement.mpi_reason()
     return reason
 
 
@@ -90,24 +139,28 @@ def opened(name: str, comm, meeting: Callable | None = None) -> Iterator[Link]:
     reason = missing(name, comm)
     if reason:
         raise NotHere(f"{name} cannot run: {reason}.")
-    device = world.device() if name in ON_GPU else "cpu"
-    with starting.started(name, comm, device, meeting or starting.meet_at_rank_0) as call:
-        yield Link(name, comm.rank, comm.size, device, call, comm.Barrier)
+    where = place(name)
+    with starting.started(BACKENDS[name], comm, where.device, meeting or starting.meet_at_rank_0) as call:
+        yield Link(name, comm.rank, comm.size, where, call, comm.Barrier)
 
 
 def each(names: Sequence[str], fn: Callable, *args, ranks: int, timeout: float = 120, meeting=None):
     """fn(link, *args) on `ranks` ranks by each backend: ({name: results by rank}, {name: why it cannot}).
 
-    Alone, each backend gets processes of its own; under a launcher all use the job's. meeting: see `opened`.
+    Alone, each backend gets processes of its own, with the build of Horovod that it takes; under a launcher
+    all use the job's. meeting: see `opened`.
     """
     results: dict[str, list] = {}
     why_not: dict[str, str] = {}
     for name in names:
-        reason = "" if world.launcher() else missing(name)  # on a job's nodes the ranks decide together
+        alone = world.launcher() is None  # on a job's nodes the ranks decide together, and have their build
+        reason = missing(name) if alone else ""
         if reason:
             why_not[name] = reason
             continue
-        by_rank = launch.run(_on_link, name, fn, args, meeting, ranks=ranks, timeout=timeout)
+        build = BACKENDS[name].build if alone else None
+        arguments = (name, fn, args, meeting)
+        by_rank = launch.run(_on_link, *arguments, ranks=ranks, timeout=timeout, horovod=build)
         if isinstance(by_rank[0], str):
             why_not[name] = by_rank[0]
         else:
@@ -130,21 +183,7 @@ def over(comm) -> Link:
     def by_ring(tensor) -> None:
         ring_allreduce(comm, tensor.numpy())
 
-    return Link("ring", comm.rank, comm.size, "cpu", by_ring, comm.Barrier)
-
-
-def _mpi_lacks(carrier: str) -> str:
-    if carrier != "gpu":
-        return ""
-    from mpi4py import MPI
-
-    family, _ = doctor.identify(MPI.Get_library_version())
-    state = doctor.switch(family, os.environ)
-    if state:
-        on, sentence = state
-        if not on:
-            return f"{family} takes GPU memory only when told to: {sentence}"
-    return "" if doctor.takes_gpu_memory() else f"this {family or 'MPI'} does not take GPU memory"
+    return Link("ring", comm.rank, comm.size, placement.on_host("MPI"), by_ring, comm.Barrier)
 
 
 def _torch_lacks(carrier: str) -> str:
@@ -157,27 +196,48 @@ def _torch_lacks(carrier: str) -> str:
     return f"this PyTorch was built without {carrier.upper()}{cure}"
 
 
-def _horovod_lacks(carrier: str) -> str:
+def _horovod_lacks(name: str, backend: Backend, on_ranks: bool) -> str:
+    if backend.build and not on_ranks:
+        # Its ranks will have that build; this process may have another.
+        cure = f"`make setup GPU_OPERATIONS={backend.build.upper()}` builds it"
+        return (
+            ""
+            if backend.build in builds.horovod_builds()
+            else f"Horovod's build {backend.build} is not here; {cure}"
+        )
     try:
         import horovod.torch as hvd
     except ImportError as error:
         return f"horovod.torch cannot be imported ({error}); `make setup` builds it"
+    current = builds.current_horovod()
+    if backend.build and current != backend.build:
+        return (
+            f"this job has Horovod's build {current}; start this file once more with "
+            f"HOROVOD={backend.build} and backends {name!r} alone"
+        )
     built = {"mpi": hvd.mpi_built, "gloo": hvd.gloo_built, "nccl": hvd.nccl_built}
-    if not built[carrier]():
-        return f"this Horovod was built without {carrier.upper()}"
+    if not built[backend.carrier]():
+        return f"this Horovod was built without {backend.carrier.upper()}"
     began = starting.horovod_began
-    if began and began != starting.controller_of(carrier):
+    if began and began != starting.controller_of(backend.carrier):
         return (
             f"Horovod began with {began.upper()} in this process and cannot change; "
-            f"start this file once more with backends {'horovod-' + carrier!r} alone"
+            f"start this file once more with backends {name!r} alone"
         )
     return ""
 
 
-def gpus_lack(hosts: Sequence[str]) -> str:
-    """Why NCCL cannot run where a job's ranks are on these hosts; "" if each has a GPU for itself."""
+def own_gpu() -> str | None:
+    """This rank's GPU, in the same words on every rank that has it; None where there is none."""
+    device = world.device()
+    if device == "cpu":
+        return None
     import torch
 
-    gpus = torch.cuda.device_count()
-    ranks = hosts.count(socket.gethostname())
-    return f"NCCL takes one rank a GPU, and {ranks} ranks share {gpus} here" if ranks > gpus else ""
+    return f"{socket.gethostname()} {torch.cuda.get_device_properties(device).uuid}"
+
+
+def gpus_lack(gpus: Sequence[str | None], own: str | None) -> str:
+    """Why NCCL cannot run on this rank's GPU `own`, where a job's ranks have these; "" if it is its alone."""
+    ranks = gpus.count(own)
+    return f"NCCL takes one rank a GPU, and {ranks} ranks share this one" if ranks > 1 else ""

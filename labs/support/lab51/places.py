@@ -13,8 +13,19 @@ STEM = "51_mpi_against_nccl"
 
 
 def ranks() -> int:
-    """How many ranks compete: those of the launcher; else one a core, 2 to 4 (more would wait for a core)."""
-    return launch.ranks_here(max(2, min(4, world.cores())))
+    """How many ranks compete: those of the launcher; else one a GPU, or one a core but at most 4; at least 2.
+
+    More would share a GPU, which NCCL refuses, or wait for a core.
+    """
+    return launch.ranks_here(max(2, _gpus() or min(4, world.cores())))
+
+
+def _gpus() -> int:
+    if world.device() == "cpu":
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def nodes(ranks: int) -> int:

@@ -11,6 +11,8 @@ import numpy as np
 from labkit import nets, record
 from labkit.timing import Measurement, benchmarks, human
 
+from support.lab51 import backends
+
 Table = dict[str, dict[int, tuple[float, float, float]]]
 
 
@@ -63,6 +65,7 @@ def keep(times: Mapping[str, Mapping[int, Sequence[float]]], **where) -> Table:
             q3=q3,
             calls=calls,
             unit="s",
+            **backends.place(name).fields(),
             **where,
         )
     return table
@@ -77,7 +80,8 @@ def keep_steps(by_backend: Mapping[str, Sequence[Mapping]], **where) -> dict[str
     for name, by_rank in by_backend.items():
         for (net, way), seconds in by_call(by_rank).items():
             took = Measurement(seconds.max(axis=0))
-            record.add("step", backend=name, net=net, way=way, seconds=took, **where)
+            placed = backends.place(name).fields()
+            record.add("step", backend=name, net=net, way=way, seconds=took, **placed, **where)
             label = f"{name}-{way}".replace("-", "\n")  # eight names stand side by side
             bars.setdefault(net, {})[label] = {"": took.samples * 1e3}
     return bars

@@ -13,18 +13,20 @@ horovod_began: str | None = None  # Horovod's controller in this process, which 
 
 
 @contextmanager
-def started(name: str, comm, device: str, meeting: Callable) -> Iterator[Callable]:
-    """Start backend `name` on all ranks of comm; yields sum(tensor), in place, done when it returns."""
-    library, _, carrier = name.partition("-")
+def started(backend, comm, device: str, meeting: Callable) -> Iterator[Callable]:
+    """Start a backend on all ranks of comm; yields sum(tensor), in place, done when it returns.
+
+    backend: one of backends.BACKENDS. device: of its tensors.
+    """
     with ExitStack() as stack:
         if device != "cpu":
             import torch
 
             torch.cuda.set_device(device)
-        if library == "torch":
-            call = stack.enter_context(_torch(comm, carrier, meeting))
-        elif library == "horovod":
-            call = stack.enter_context(_horovod(comm, carrier))
+        if backend.caller == "torch":
+            call = stack.enter_context(_torch(comm, backend.carrier, meeting))
+        elif backend.caller == "horovod":
+            call = stack.enter_context(_horovod(comm, backend.carrier))
         else:
             call = _mpi(comm)
         yield call if device == "cpu" else _finished(call, device)
@@ -69,11 +71,11 @@ def _finished(call: Callable, device: str) -> Callable:
 def _mpi(comm) -> Callable:
     from mpi4py import MPI
 
-    def on_host(tensor) -> None:
+    def call(tensor) -> None:
         # A numpy view of the tensor's memory costs less than the protocol by which mpi4py reads tensors.
         comm.Allreduce(MPI.IN_PLACE, tensor if tensor.is_cuda else tensor.numpy())
 
-    return on_host
+    return call
 
 
 @contextmanager

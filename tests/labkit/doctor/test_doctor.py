@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from labkit import cli, doctor, labfile
+from labkit import builds, cli, doctor, labfile
 from labkit.doctor import facts as doctor_facts
 from labkit.doctor import findings
 from labkit.errors import LabError, NotHere
@@ -110,6 +110,18 @@ def test_the_mpi_of_this_machine(report):
     assert (rank.family, rank.version, rank.files) == tuple(
         report["mpi"][name] for name in ("family", "version", "files")
     )
+
+
+@pytest.mark.slow
+def test_the_builds_to_choose_from(report):
+    pytest.importorskip("horovod")
+    for group, here, default in (
+        ("horovod", builds.horovod_builds(), builds.default_horovod()),
+        ("mpi", builds.mpi_builds(), builds.own_mpi()),
+    ):
+        lines = report[group]["builds"]
+        assert [line.partition(":")[0].removesuffix(" (default)") for line in lines] == list(here)
+        assert [line.startswith(f"{default} (default): ") for line in lines].count(True) == 1
 
 
 @pytest.mark.slow

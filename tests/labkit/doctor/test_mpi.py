@@ -3,7 +3,7 @@
 import types
 
 import pytest
-from labkit.doctor import mpi
+from labkit.doctor import mpi, tensors
 from support.lab51 import backends
 
 from tests.labkit.doctor.made_up import report_with
@@ -58,6 +58,91 @@ def test_the_switch_for_gpu_memory(family, environment, on):
     state, sentence = mpi.switch(family, environment)
     assert state is on
     assert sentence.endswith("on" if on else "off")
+
+
+@pytest.fixture
+def open_mpi(tmp_path, monkeypatch):
+    """Write Open MPI's files of parameters: put(name, text). Returns put and the library's path."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folders = {"openmpi-mca-params.conf": "prefix/etc", "mca-params.conf": "home/.openmpi"}
+    (tmp_path / "prefix/etc").mkdir(parents=True)
+
+    def put(name, text):
+        file = tmp_path / folders.get(name, "prefix/etc") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    return put, [str(tmp_path / "prefix/lib/libmpi.so.40.30.6")]
+
+
+SWITCH = "OMPI_MCA_opal_cuda_support"
+
+
+def test_open_mpis_files_speak_where_no_variable_does(open_mpi):
+    put, library = open_mpi
+    assert mpi.parameters({"A": "1"}, library) == {"A": "1"}
+    # The last lines of conda-forge's file.
+    put(
+        "openmpi-mca-params.conf",
+        "# opal_cuda_support = 1\nrmaps_base_oversubscribe = true\nopal_cuda_support = 0\n",
+    )
+    settings = mpi.parameters({}, library)
+    assert settings[SWITCH] == "0"
+    assert mpi.switch("Open MPI", settings, "4.1.6") == (False, f"{SWITCH}=0: off")
+    put("mca-params.conf", "opal_cuda_support=1")
+    assert mpi.parameters({}, library)[SWITCH] == "1", "the user's own file comes before the site's"
+    assert mpi.parameters({SWITCH: "0"}, library)[SWITCH] == "0", "a variable comes before both"
+    put("openmpi-mca-params-override.conf", "opal_cuda_support = true")
+    assert mpi.parameters({SWITCH: "0"}, library)[SWITCH] == "true", "and this file before that"
+    assert mpi.parameters({}, ["/opt/lib/libmpi.so.12"]) == {}, "other MPIs do not read these files"
+
+
+def test_open_mpi_5_has_no_switch():
+    assert mpi.switch("Open MPI", {SWITCH: "0"}, "5.0.3") is None
+    assert mpi.switch("Open MPI", {}, "4.1.6") == (True, f"{SWITCH} is not set: on")
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "built", "environment", "reason"),
+    [
+        ("MVAPICH2-GDR", "2.3.7", True, {"MV2_USE_CUDA": "1"}, ""),
+        ("MVAPICH2-GDR", "2.3.7", True, {}, "only when told to: MV2_USE_CUDA is not set: off"),
+        ("MVAPICH2", "2.3.7", False, {"MV2_USE_CUDA": "1"}, "this MVAPICH2 does not take GPU memory"),
+        ("MPICH", "5.0.2", False, {}, "this MPICH does not take GPU memory"),
+        ("MPICH", "5.0.2", True, {}, ""),
+        ("Cray MPICH", "8.1", None, {"MPICH_GPU_SUPPORT_ENABLED": "1"}, ""),
+        ("Cray MPICH", "8.1", None, {}, "MPICH_GPU_SUPPORT_ENABLED is not set: off"),
+        ("Cray MPICH", "8.1", False, {"MPICH_GPU_SUPPORT_ENABLED": "1"}, "does not take GPU memory"),
+        ("Open MPI", "4.1.6", True, {SWITCH: "0"}, "OMPI_MCA_opal_cuda_support=0: off"),
+        ("Open MPI", "5.0.3", True, {SWITCH: "0"}, ""),
+        ("Intel MPI", "2021.19", None, {"I_MPI_OFFLOAD": "1"}, "this Intel MPI does not take GPU memory"),
+        (None, None, True, {}, "it is not known whether this MPI takes GPU memory"),
+    ],
+)
+def test_an_mpi_gets_gpu_memory_only_where_that_is_certain(family, version, built, environment, reason):
+    said = mpi.staging_reason(family, version, built, environment)
+    assert said.endswith(reason)
+    assert bool(said) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("built", "build", "to_mpi", "said"),
+    [
+        (["mpi", "gloo", "nccl", "cuda"], "nccl", "staged …", "taken as they are, by NCCL"),
+        (["mpi", "cuda"], "mpi", tensors.AS_THEY_ARE, "taken as they are, by MPI"),
+        (["mpi", "cuda"], "mpi", "staged through the host: …", "staged through the host: …"),
+        (["mpi", "gloo", "cuda"], "host", tensors.AS_THEY_ARE, "by Horovod itself"),
+        (["mpi", "gloo"], "host", tensors.AS_THEY_ARE, "by the labs"),
+    ],
+)
+def test_where_horovod_sends_a_gpus_tensors(built, build, to_mpi, said):
+    assert said in tensors.by_horovod(built, build, to_mpi)
+
+
+def test_where_mpi_sends_a_gpus_tensors():
+    report = report_with(mpi_family="MVAPICH2-GDR", mpi_version="2.3.7", mpi_cuda_built=True)
+    assert tensors.by_mpi(report["mpi"], {"MV2_USE_CUDA": "1"}) == tensors.AS_THEY_ARE
+    assert tensors.by_mpi(report["mpi"], {}).startswith("staged through the host: MVAPICH2-GDR takes")
 
 
 def test_two_mpi_libraries_in_one_process_are_seen(tmp_path):
@@ -139,7 +224,7 @@ def test_lab_51_asks_in_the_same_way(monkeypatch):
     comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
     library = Library(MPIX_GPU_query_support=True, MPIX_Query_cuda_support=False)
     monkeypatch.setattr(backends.world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(backends.doctor, "switch", lambda *_: None)
+    monkeypatch.setattr(backends, "own_gpu", lambda: "this host's first")
     monkeypatch.setattr(mpi, "loaded_mpi", lambda: ["libmpi.so"])
     monkeypatch.setattr(mpi.ctypes, "CDLL", lambda path: library)
     assert backends.missing("mpi-gpu", comm) == ""

@@ -274,7 +274,7 @@ def ping_pong(comm):
 
 trips = launch.run(ping_pong, ranks=2)[0]
 for nbytes, trip in trips.items():
-    record.add("ping-pong", bytes=nbytes, round_trip=trip)
+    record.add("ping-pong", bytes=nbytes, round_trip=trip, **record.BY_MPI)
 plots.bandwidth({nbytes: trip.samples / 2 for nbytes, trip in trips.items()}, title="One message")
 short = trips[sizes[0]].median / 2
 long = trips[sizes[-1]].median / 2

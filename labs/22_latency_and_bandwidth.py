@@ -111,7 +111,8 @@ theirs = launch.run(benchmarks.mpi4py_pingpong, longest, trip_rounds[0][0], rank
 for where, trips in all_trips.items():
     typical = {n: median * 1e6 for n, (median, _) in trips.items()}
     benchmarks.show(f"{where}: half a round trip, median", "Latency (us)", typical)
-    record.add("latency", where=where, bytes=sizes, us=list(typical.values()), ranks=2, unit="us")
+    row = {"bytes": sizes, "us": list(typical.values())}
+    record.add("latency", where=where, ranks=2, unit="us", **row, **record.BY_MPI)
     curves = {"yours (median)": {n: seconds for n, (_, seconds) in trips.items()}}
     plots.bandwidth(curves | {"mpi4py.bench (mean)": theirs[where]}, title=f"Ping-pong {where}")
 predict.compare("22.1", empty_message_us=typical[0])
@@ -186,7 +187,8 @@ all_rates = launch.run(benchmarks.sweep, bandwidth, some, *window_rounds, window
 for where, rates in all_rates.items():
     typical = {n: float(np.median(rates[n])) for n in some}
     benchmarks.show(f"{where}: {window} messages in flight, median", "Bandwidth (MB/s)", typical)
-    record.add("bandwidth", where=where, bytes=some, MB_per_s=list(typical.values()), ranks=2, unit="MB/s")
+    row = {"bytes": some, "MB_per_s": list(typical.values())}
+    record.add("bandwidth", where=where, ranks=2, unit="MB/s", **row, **record.BY_MPI)
     curves = {"ping-pong, n / latency": {n: all_trips[where][n][1] for n in some}}
     curves[f"{window} in flight, per message"] = {n: n / 1e6 / np.array(rates[n]) for n in some}
     plots.bandwidth(curves, title=f"One message under way, or {window}, {where}")
@@ -247,7 +249,7 @@ for where, trips in all_trips.items():
     plots.bandwidth(times, model={"one line": one_line, "two lines": two_lines}, title=f"α + nβ, {where}")
     busy = 1e-6 / np.median(all_rates[where][1])  # seconds per 1-byte message of a window
     numbers = two_lines.numbers(medians, busy, step=steps[where][1024])
-    record.add("link", where=where, ranks=2, **numbers)
+    record.add("link", where=where, ranks=2, **numbers, **record.BY_MPI)
 predict.compare("22.3", half_at_bytes=one_line.half)
 
 
@@ -295,7 +297,8 @@ p = len(per_rank)
 seconds = {n: np.array([row[n] for row in per_rank]) for n in sizes[4:]}  # [rank, call] by size
 rows = {n: columns(seconds[n], n) for n in seconds}
 benchmarks.show(f"MPI's allreduce, {p} ranks", ("Avg Latency(us)", "algbw (GB/s)", "busbw (GB/s)"), rows)
-record.add("allreduce", ranks=p, bytes=list(rows), us=[us for us, _, _ in rows.values()], unit="us")
+row = {"bytes": list(rows), "us": [us for us, _, _ in rows.values()]}
+record.add("allreduce", ranks=p, unit="us", **row, **record.BY_MPI)
 slowest = {"slowest rank": {n: seconds[n].max(axis=0) for n in seconds}}
 plots.bandwidth(slowest, factor=2 * (p - 1) / p, what="busbw", title=f"MPI's allreduce on {p} ranks")
 

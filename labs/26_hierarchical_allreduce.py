@@ -337,7 +337,7 @@ times = {way: {nbytes: row[way] for nbytes, row in rows.items()} for way in rows
 plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"{p} real ranks")
 for way, row in times.items():
     for nbytes, seconds in row.items():
-        record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds)
+        record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
 
 # %% [markdown]
 # ### What you take away

@@ -11,7 +11,6 @@
 
 # %%
 import itertools
-import os
 from math import sqrt
 
 import numpy as np
@@ -181,12 +180,18 @@ predict.compare("27.2", times_as_fast=whole.time / cut.time)
 # %% [markdown]
 # ### Exercise 27.3 · May this MPI have device memory?
 # A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. Any other MPI
-# would read there as if it were the host's, and crash, or worse. So prove it, by two answers. **Was it built
-# so?** `MPIX_Query_cuda_support()` says `True` or `False`; some have no such function: `None`. (That Open
-# MPI's `ompi_info` lists an extension `cuda` proves nothing.) **Is it switched on?** The first of `switches`
-# whose name is in the *first line* of the library's version (paths stand below) has the variable; `0` and
-# `false` are off. Only both make it safe; but Cray MPICH need not answer the first (`None` will do, `False`
-# will not). What is not in the list is not safe. About 5 lines.
+# would read there as if it were the host's, and crash, or worse. So prove it, by two answers.
+#
+# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`; some have no such function: `None`.
+# (Open MPI 5 says whether this very run can. That its `ompi_info` lists an extension `cuda` proves nothing.)
+#
+# **Is it switched on?** The first of `switches` whose name is in the *first line* of the library's version
+# (paths stand below) has the variable; `0` and `false` are off. Open MPI 4 reads such settings from files,
+# too: conda-forge's is built for CUDA, and a file of it says off. So `environment` holds what this rank's
+# variables *and* these files say.
+#
+# Only both make it safe; but Cray MPICH need not answer the first (`None` will do, `False` will not). What is
+# not in the list is not safe. About 5 lines.
 #
 # <details><summary>Hint 1: which library?</summary>
 #
@@ -230,7 +235,7 @@ cases = {  # (version, variable) -> {(built, its value): safe?}
     (mvapich, "MVP_ENABLE_GPU"): every | {(True, None): True},
     ("CRAY MPICH version 8.1", "MPICH_GPU_SUPPORT_ENABLED"): every | {(True, None): False, (None, "1"): True},
     (mpich, "MPIR_CVAR_ENABLE_GPU"): every | {(True, None): True},
-    ("Open MPI v5.0.11", "OMPI_MCA_opal_cuda_support"): every | {(True, None): True, (True, "false"): False},
+    ("Open MPI v4.1.6", "OMPI_MCA_opal_cuda_support"): every | {(True, None): True, (True, "false"): False},
     ("Intel(R) MPI Library 2021.13", "MV2_USE_CUDA"): {(True, "1"): False},
 }
 
@@ -244,8 +249,8 @@ with check("27.3"):
             expect(got is safe, f"{case}; it {'takes device memory' if safe else 'would crash'}: {safe}.")
 
 # %%
-version, built = launch.run(lab27.ask_mpi, ranks=ranks)[0]
-safe = takes_device_memory(version, built, os.environ)
+version, built, environment = launch.run(lab27.ask_mpi, ranks=ranks)[0]
+safe = takes_device_memory(version, built, environment)
 print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device memory? {safe}")
 
 # %% [markdown]
@@ -260,7 +265,9 @@ races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ra
 for where, times in races.items():
     plots.bandwidth({way: times[way] for way in [*ways, "message"]}, title=f"{name}, {where}")
     for way, n in itertools.product(times, sizes):
-        record.add("exchange", way=way, where=where, device=name, bytes=n, seconds=times[way][n], ranks=2)
+        staged = "no" if way == "device buffers" else "through the host"
+        place = {"device": name, "staged": staged, "library": "MPI"}
+        record.add("exchange", way=way, where=where, bytes=n, seconds=times[way][n], ranks=2, **place)
 over_host = times["staged"][longest].median / times["message"][longest].median
 predict.compare("27.1", staged_over_host=over_host)
 
@@ -327,10 +334,14 @@ for where, times in races.items():
 
 # %% [markdown]
 # With **GPUDirect RDMA** the card itself reads and writes the GPU's memory: one step. NVIDIA measured 6.39
-# GB/s so over FDR InfiniBand. But some servers let a card read a GPU slowly: say, at `slow_read`. **GDRCopy**
-# maps the GPU's memory, so that the CPU copies: it starts at once, an engine in 6 to 7 µs, but each read goes
-# to the GPU and back. Below, times **computed** from published ones (GDRCopy: P100, engine: K40) on that link
-# (5 µs, an estimate). Up to which power of two is the CPU faster to the host, and slow RDMA than chunks?
+# GB/s so (manual of GPUDirect RDMA 1.8; it names no card, we take FDR InfiniBand, which carries 6.8). But
+# some servers let a card read a GPU slowly: say, at `slow_read`.
+#
+# **GDRCopy** maps the GPU's memory, so that the CPU copies: it starts at once, an engine in 6 to 7 µs, but
+# each read goes to the GPU and back. Below, times **computed** from published ones (GDRCopy: P100, engine:
+# K40) on that link (5 µs, an estimate).
+#
+# Up to which power of two is the CPU faster to the host, and slow RDMA than chunks?
 
 # %%
 predict("27.4", cpu_to_host_bytes=..., slow_rdma_bytes=...)
@@ -359,8 +370,12 @@ predict.compare("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rd
 
 # %% [markdown]
 # Such limits ship with the libraries. MVAPICH-Plus: `MVP_GDRCOPY_MAX_SIZE_D2H` 2048, `…_H2D` 32768.
-# MVAPICH2-GDR: `MV2_GDRCOPY_LIMIT` 8192 (if `MV2_GPUDIRECT_GDRCOPY_LIB` names the library), RDMA up to
-# `MV2_GPUDIRECT_LIMIT` 8192, above it chunks of `MV2_CUDA_BLOCK_SIZE` 262144: the best for which n = c²r/a?
+#
+# MVAPICH2-GDR's guide (2.3.7) lists `MV2_GDRCOPY_LIMIT` 8192, for a library that `MV2_GPUDIRECT_GDRCOPY_LIB`
+# names or `LD_LIBRARY_PATH` finds; RDMA up to `MV2_GPUDIRECT_LIMIT` 8192, into the receiver's memory up to
+# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` 131072; above them chunks of `MV2_CUDA_BLOCK_SIZE` 262144. These are its
+# lists: each machine gets values of its own, by what the library finds there. For which n is that block the
+# best, n = c²r/a?
 #
 # ### What you take away
 # - Pipelined staging takes hardly more than its slowest step. Best chunk: sqrt(na/r), twice as long for 4n.

@@ -328,7 +328,7 @@ def real_times(comm):
 real = launch.run(real_times, ranks=ranks)[0]
 plots.spread(real, title=f"{4 * values_real / 1e6:.1f} MB on {ranks} real ranks")
 for way, time in real.items():
-    record.add("exchange", way=way, ranks=ranks, bytes=4 * values_real, seconds=time)
+    record.add("exchange", way=way, ranks=ranks, bytes=4 * values_real, seconds=time, **record.BY_MPI)
 
 # %% [markdown]
 # ### What you take away

@@ -298,7 +298,7 @@ right |= {f"{top}, kept": trained(few), f"{top}, lost": trained(few, keep=False)
 bars = {name.replace(", ", ",\n"): {"": row} for name, row in right.items()}
 plots.bars(bars, ylabel="test images right (%), median", title="The digits, 4 ranks", name="accuracy")
 for name, row in right.items():
-    record.add("accuracy", unit="%", way=name, right=row, ranks=4, **settings)
+    record.add("accuracy", unit="%", way=name, right=row, ranks=4, device="cpu", **settings)
 
 
 # %% [markdown]
@@ -355,17 +355,20 @@ with check("35.5"):
 # ### Measure
 # A group of one rank packs, sends nothing, expands one message; p ranks expand p - 1 more. How slow must a
 # link be, with these times? (From 64 ranks on no link is: bits in an allgather are as many as the ring's.)
+# Where the gradient lies on a GPU, its way to NumPy on the host, and back, is part of the packing.
 
 # %%
 n, k = values_real, round(values_real * share)
-times = launch.run(lab35.exchange_times, half_average, feedback_average, ways(k), n, ranks=ranks)[0]
+averages = (half_average, feedback_average, ways(k), n)
+times, places = launch.run(lab35.exchange_times, *averages, ranks=ranks)[0]
+print(places["1 bit"].describe())
 axes = {"xlabel": "ranks", "logx": True, "logy": True}
 sent = bytes_sent(n, ranks, k)
 below = lab35.links(times, bytes_sent, break_even, n, k)
 plots.lines(below, ylabel="link (Gb/s)", title="It pays over links slower than", **axes)
 for way, row in times.items():
     costs = {"bytes": sent[way], "packing": lab35.packing(times, way, ranks), "seconds": row[0]}
-    record.add("exchange", way=way, ranks=ranks, values=n, **costs)
+    record.add("exchange", way=way, ranks=ranks, values=n, **costs, **places[way].fields())
 
 # %% [markdown]
 # Over a real slow link: `make tabletop` starts two nodes; without, the kit's reference. "Predicted" takes

@@ -321,8 +321,8 @@ plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"Allreduce o
 share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
 for name, row in times.items():
     for nbytes, seconds in row.items():
-        record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=seconds)
-record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share)
+        record.add("allreduce", way=name, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
+record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=share, **record.BY_MPI)
 predict.compare("23.4", share_of_mpi=share.median)
 
 # %% [markdown]

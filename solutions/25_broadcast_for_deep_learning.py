@@ -367,7 +367,7 @@ curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_he
 plots.bandwidth(curves, title=f"Broadcast on {ranks} real ranks: does cutting pay here?")
 for way, row in curves.items():
     for n, time in row.items():
-        record.add("broadcast", way=way, ranks=ranks, bytes=n, seconds=time)
+        record.add("broadcast", way=way, ranks=ranks, bytes=n, seconds=time, **record.BY_MPI)
 
 # %% [markdown]
 # ### What you take away

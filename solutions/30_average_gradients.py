@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.counting import CallLog, on_every_size
+from labkit.placement import through_numpy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("30_average_gradients")
@@ -311,7 +312,7 @@ plots.lines(drift, xlabel="step", ylabel="distance of the weights to rank 0's", 
 times = launch.run(on_every_size, step_times, ranks=min(ranks, max(2, world.cores())))[0]
 plots.bars({f"p = {size}": times[size] for size in sorted(times)}, title="One step on p ranks")
 most = times[max(times)]
-record.add("step", unit="ms", ranks=max(times), **most)
+record.add("step", unit="ms", ranks=max(times), **most, **through_numpy().fields())
 predict.compare("30.4", percent_for_average=100 * most["average"] / sum(most.values()))
 
 # %% [markdown]

@@ -381,6 +381,9 @@ lab32.plot_beside_s_caffe(more, largest, flops, machine)
 # the same cores: little to hide. Between nodes a card or the kernel does it, if MPI is called often enough:
 # by Test, or ("+ thread", `lab32.Progress`) by a thread, every ms, which wants a share of a core. How many
 # times as fast as (a) is (c) over a slow link? (`make tabletop` starts two nodes with one.)
+#
+# The first line says where the nets are. Your arrays are in host memory: of a net on a GPU they are copies,
+# each gradient's made before `ready(i)`, each parameter's taken back before its layer.
 
 # %%
 predict("32.4", over_slow_link=1.4)

@@ -24,7 +24,17 @@ lab.start("51_mpi_against_nccl")
 ranks = lab51.ranks()
 
 # %% tags=["parameters"]
-asked = ("mpi", "mpi-gpu", "torch-gloo", "torch-nccl", "horovod-mpi", "horovod-gloo", "horovod-nccl")
+asked = (
+    "mpi",
+    "mpi-gpu",
+    "torch-gloo",
+    "torch-gloo-gpu",
+    "torch-nccl",
+    "horovod-mpi",
+    "horovod-mpi-gpu",
+    "horovod-gloo",
+    "horovod-nccl",
+)
 longest = 1 << 28  # bytes of the longest vector (256 MiB)
 rounds = ((8192, 100, 10), (1 << 20, 20, 5), (1 << 24, 8, 2), (1 << 28, 3, 1))  # up to bytes: calls, warm-up
 nets = ("resnet50", "vgg16")  # whose gradients are exchanged
@@ -37,11 +47,12 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 # | library | takes | between nodes | called by |
 # |---|---|---|---|
 # | MPI | host memory; GPU memory if CUDA-aware (MVAPICH2-GDR) | what it was built for | mpi4py, Horovod |
-# | Gloo | host memory | TCP | `torch.distributed`, Horovod |
+# | Gloo | host memory; of a GPU's memory PyTorch gives it a copy | TCP | `torch.distributed`, Horovod |
 # | NCCL | GPU memory alone | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
 # `lab51` puts a name before them, such as `horovod-gloo`: `link.vector(n)` makes n float32 zeros
-# where that library wants them, `link.sum(vector)` sums over all ranks, in place. Which can run here?
+# where that library wants them, `link.sum(vector)` sums over all ranks, in place. Names that end in `-gpu` or
+# `-nccl` are of vectors on a GPU. Which can run here?
 # ### Predict
 # (a) 4 ranks sum 100 MB (10^8 bytes) each, in 50 ms. Which *busbw* (lab 22) is that, in GB/s? (b) How
 # many times as long as MPI does Gloo take here, called by `torch.distributed`, for one number (4 bytes)?
@@ -50,7 +61,7 @@ limit = 900  # seconds for one library's measurements, and for a cluster job
 
 # %%
 for name in lab51.NAMES:
-    print(f"{name:13} {lab51.missing(name) or 'can run here'}")
+    print(f"{name:15} {lab51.missing(name) or lab51.place(name).describe()}")
 predict("51.1", busbw=3.0, gloo_over_mpi=30)
 predict("51.3", times_as_fast=2.0)
 
@@ -341,15 +352,18 @@ def one_by_one(link, gradients):
 
 
 def step(link):
-    """{(net, way): seconds of each exchange on this rank}. What backward could hide is lab 32's question."""
+    """{(net, way): seconds of each exchange on this rank}. What backward could hide is lab 32's question.
+
+    link.finish: an exchange is over when the GPU, too, has made its copies.
+    """
     rows = {}
     for net in nets:
         sizes = lab51.gradient_bytes(net)
         gradients = {layer: link.vector(nbytes // 4) for layer, nbytes in sizes.items()}
         alone = partial(one_by_one, link, gradients)
         fused = partial(exchange, link, gradients, buckets(sizes, bucket))
-        rows[net, "alone"] = time_calls(link, alone, steps, 1, perf_counter)
-        rows[net, "fused"] = time_calls(link, fused, steps, 1, perf_counter)
+        rows[net, "alone"] = time_calls(link, link.finish(alone), steps, 1, perf_counter)
+        rows[net, "fused"] = time_calls(link, link.finish(fused), steps, 1, perf_counter)
     return rows
 
 
@@ -454,3 +468,4 @@ plots.crossover(places, ylabel="nodes", title="Which, and when")
 # - One rank tells all where to meet: then any launcher starts any library.
 # - Few large messages: fuse small gradients, leave large ones. A table says "either" where that is so.
 # - `make submit LAB=51 NODES=2 SITE=…` runs it on your cluster; `mpi-gpu` and `torch-nccl` are its point.
+#   A job has one build of Horovod: `HOROVOD=nccl` brings `horovod-nccl`, `HOROVOD=mpi` `horovod-mpi-gpu`.

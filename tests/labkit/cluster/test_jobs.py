@@ -181,7 +181,7 @@ def two_of_each(tmp_path, checkout, monkeypatch):
     return environment
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
     site = paths.root() / "slurm" / "sites" / "tabletop.sh"
     site.write_text(f"{site.read_text()}export NCCL_DEBUG=site LABKIT_HOROVOD=host\n")
@@ -207,7 +207,7 @@ def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
     # A rank keeps the build with which the job was started.
     job = cluster.submit("93", nodes=2, settings={"wish": "nccl"}, solved=True, horovod="host")
     with pytest.raises(LabError, match="was started with the build 'host' of Horovod"):
-        job.wait(120)
+        job.wait(600)
 
 
 def test_a_site_that_asks_for_a_build_that_is_not_here():

@@ -94,7 +94,7 @@ def check_room(folder: Path, venv: Path, chosen: dict[str, str]) -> None:
         raise StepFailed(f"{folder} cannot be written", "Work in a checkout of your own.")
     free = shutil.disk_usage(folder).free
     needed = NEEDED_BYTES_GPU if chosen.get("GPU_OPERATIONS") else NEEDED_BYTES
-    version = locked(chosen)["torch"]
+    version = locked(chosen).get("torch")
     installed = any(venv.glob(f"lib/python3.*/site-packages/torch-{version}[.+-]*dist-info"))
     if free < needed and not installed:
         raise StepFailed(
@@ -161,7 +161,7 @@ def remove_other_kind(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     }
     wanted = locked(chosen)
     foreign = {"tensorflow", "tensorflow-cpu"} & versions.keys() - wanted.keys()
-    if not foreign and versions.get("torch", wanted["torch"]) == wanted["torch"]:
+    if not foreign and versions.get("torch") in (None, wanted.get("torch")):
         return
     names = [name for name in versions if FRAMEWORKS.fullmatch(name)]
     step.say("removing the frameworks of another kind of machine")

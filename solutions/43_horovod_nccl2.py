@@ -28,6 +28,9 @@ copy = 12.0  # GB/s between each GPU and its host's memory (PCIe 3.0 x16: 15.75 
 lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortest first
 
 # %% [markdown]
+# *In the track "PPoPP hands-on, 90 minutes", exercise 43.3 is the one to do. The measurement after it needs
+# the answer of 43.2: `make solve LAB=43 EX=43.2` puts it into your notebook.*
+#
 # ### Two jobs, two libraries
 # Horovod's **controller** agrees in short messages between hosts which tensors are ready on all ranks: MPI
 # (MVAPICH2-GDR, say) or Gloo. Its **operations** move the tensors: those on GPUs by NCCL, if it was built for

@@ -1,0 +1,49 @@
+"""support.lab40: a rank as if it were on other nodes, with GPUs or without."""
+
+import pytest
+from labkit import launch
+from support import lab40
+
+
+def on_nodes_of(ranks) -> tuple:
+    """On a rank: what is seen inside such a block, and after it."""
+    import horovod.torch as hvd
+    import torch
+
+    own = (hvd.init, hvd.local_rank, hvd.local_size, torch.cuda.set_device)
+    with lab40.nodes_of(ranks) as asked:
+        before = asked.started
+        hvd.init()
+        torch.cuda.set_device(hvd.local_rank())
+        torch.cuda.set_device("cuda:7")
+        torch.cuda.set_device(torch.device("cuda", 3))
+        seen = (hvd.local_rank(), hvd.local_size(), hvd.rank(), hvd.size())
+    restored = own == (hvd.init, hvd.local_rank, hvd.local_size, torch.cuda.set_device)
+    return before, asked.started, asked.current, seen, restored
+
+
+@pytest.mark.slow
+def test_ranks_are_on_nodes_of_so_many_and_cuda_is_only_asked():
+    results = launch.run(on_nodes_of, 2, ranks=3)
+    assert [seen for *_, seen, _ in results] == [(0, 2, 0, 3), (1, 2, 1, 3), (0, 1, 2, 3)]
+    for rank, (before, started, current, _, restored) in enumerate(results):
+        assert not before
+        assert started
+        assert restored
+        assert current == [f"cuda:{rank % 2}", "cuda:7", "cuda:3"]
+
+
+def failing() -> bool:
+    import horovod.torch as hvd
+
+    own = hvd.local_rank
+    try:
+        with lab40.nodes_of(2):
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        return own is hvd.local_rank
+
+
+@pytest.mark.slow
+def test_all_is_as_before_after_an_error():
+    assert launch.run(failing, ranks=1) == [True]

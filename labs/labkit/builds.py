@@ -264,14 +264,11 @@ def switches(flavour: str | None, environ: Mapping[str, str] | None = None) -> d
 
 def refuse_another(horovod: str | None, mpi: str | None) -> None:
     """In a process that a launcher started: LabError for builds other than its own, which it has to keep."""
-    wishes = (
-        ("Horovod", "HOROVOD", horovod, current_horovod()),
-        ("MPI", "MPI", mpi, current_mpi()),
-    )
+    wishes = (("Horovod", "HOROVOD", horovod, current_horovod), ("MPI", "MPI", mpi, current_mpi))
     for what, option, wish, current in wishes:
-        if wish is not None and wish != current:
+        if wish is not None and wish != current():
             raise LabError(
-                f"This job was started with the build {current!r} of {what}, and a process keeps its build: "
+                f"This job was started with the build {current()!r} of {what}, and a process keeps its build: "
                 f"it cannot run with {wish!r}. Start it so: make run LAB=… NP=… {option}={wish}, or "
                 f"make submit LAB=… {option}={wish}."
             )

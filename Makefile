@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling trace
+	submit results scaling trace mvapich2
 
 # The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -33,13 +33,16 @@ endif
 
 help: ## this list
 	@echo "High-Performance Distributed Deep Learning Labs"; echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…]
 	@$(BOOT) env/setup.py
 
 setup-tests: # what only the tests need on top: a browser
 	@$(BOOT) env/setup.py --tests
+
+mvapich2: setup ## MVAPICH2 2.3.7 beside this MPI, from source: make mvapich2 [SOURCE=file] [DEVICE=nemesis, sock or mrail]
+	@$(PY) -m env.mvapich2 $(if $(SOURCE),--source "$(SOURCE)") $(if $(DEVICE),--device "$(DEVICE)")
 
 lab: setup ## JupyterLab, opened at the first lab (PORT=8888)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)

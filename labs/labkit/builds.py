@@ -268,8 +268,8 @@ def refuse_another(horovod: str | None, mpi: str | None) -> None:
     for what, option, wish, current in wishes:
         if wish is not None and wish != current():
             raise LabError(
-                f"This job was started with the build {current()!r} of {what}, and a process keeps its build: "
-                f"it cannot run with {wish!r}. Start it so: make run LAB=… NP=… {option}={wish}, or "
+                f"This job was started with the build {current()!r} of {what}, and a process keeps its "
+                f"build: it cannot run with {wish!r}. Start it so: make run LAB=… NP=… {option}={wish}, or "
                 f"make submit LAB=… {option}={wish}."
             )
 

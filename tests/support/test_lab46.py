@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from labkit import launch, nets, record, world
@@ -245,6 +249,23 @@ def test_a_timeline_of_real_ranks_holds_every_gradient_in_every_step(library, tm
     assert (run.nodes, run.ranks) == (1, 2)
     short, long = run.link.values()
     assert long.median > short.median > 0
+
+
+@pytest.mark.slow
+def test_the_same_script_in_keras(tmp_path):
+    settings = ["framework=keras", "images=4", "repeat=5", "watched_steps=2"]
+    command = [sys.executable, "-m", "labkit", "run", "46", "--solved", "--set", *settings]
+    env = {**os.environ, "LABKIT_HOME": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (weak,) = [entry for entry in records(tmp_path) if entry["result"] == "weak Gloo"]
+    assert (weak["framework"], weak["net"], weak["carried_by"]) == ("keras", "small", ["GLOO"])
+    assert weak["gradient_bytes"] == 4 * SMALL_NET
+
+
+def records(home) -> list[dict]:
+    """The records of a solved run with this home."""
+    return record.entries(home / "solved" / "records" / f"{jobs.STEM}.jsonl")
 
 
 @pytest.mark.slow

@@ -81,8 +81,11 @@ def test_each_launcher(env, variables, expected):
         # mpirun_rsh -launcher srun, and hydra inside a Slurm job: Slurm's step counts their helpers.
         (SRUN | MVAPICH, ("mpirun_rsh", 6, 8, 2, 4)),
         (SRUN | HYDRA, ("mpiexec", 3, 4, 1, 2)),
-        # MVAPICH2's own mpiexec sets both kinds of variables.
+        # MVAPICH2's own mpiexec sets both kinds of variables; 2.3.7's has no MPI_LOCALRANKID.
         (MVAPICH | HYDRA, ("mpiexec", 6, 8, 2, 4)),
+        (SRUN | MVAPICH | {"PMI_RANK": "6", "PMI_SIZE": "8"}, ("mpiexec", 6, 8, 2, 4)),
+        # mpirun_rsh -launcher srun, where srun --mpi=pmi2 numbers its helpers.
+        (SRUN | MVAPICH | {"MPIRUN_ID": "77", "PMI_RANK": "0"}, ("mpirun_rsh", 6, 8, 2, 4)),
         # srun --mpi=pmi2 gives PMI_RANK as well, but the place on the node only in Slurm's variables.
         (SRUN | {"PMI_RANK": "5", "PMI_SIZE": "7", "PMI_JOBID": "7.0"}, ("srun", 5, 7, 1, 3)),
         # horovodrun with MPI goes through mpirun; torchrun inside srun is one step task per node.

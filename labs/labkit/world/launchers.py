@@ -38,6 +38,7 @@ _LAUNCHER_VARIABLES = (
         "MPI_LOCALRANKID",
         "MPI_LOCALNRANKS",
         "MPIR_CVAR_CH4_ROOTS_ONLY_PMI",
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
     ),
     ("SLURM_*", "SLURMD_*", "PALS_*"),
     ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_*", "HOROVOD_CROSS_*", "HOROVOD_GLOO_RENDEZVOUS_*"),
@@ -141,8 +142,10 @@ def launched(env: Mapping[str, str]) -> Place:
     for read in _READERS:
         place = read(env)
         if place:
-            # MVAPICH2's own hydra sets the MV2_ variables as well.
-            hydra = place.launcher == "mpirun_rsh" and "MPI_LOCALRANKID" in env
+            # MVAPICH2's own hydra sets the MV2_ variables as well. PMI_RANK is hydra's, MPIRUN_ID mpirun_rsh's
+            # (mpispawn.c of 2.3.7).
+            by_hydra = "MPI_LOCALRANKID" in env or ("PMI_RANK" in env and "MPIRUN_ID" not in env)
+            hydra = place.launcher == "mpirun_rsh" and by_hydra
             return place._replace(launcher="mpiexec") if hydra else place
     return ALONE
 

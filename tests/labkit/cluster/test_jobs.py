@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from labkit import cli, cluster, paths
+from labkit import builds, cli, cluster, paths
 from labkit.cluster import job as cluster_job
 from labkit.cluster import slurm
 from labkit.errors import LabError
@@ -208,6 +208,23 @@ def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
     job = cluster.submit("93", nodes=2, settings={"wish": "nccl"}, solved=True, horovod="host")
     with pytest.raises(LabError, match="was started with the build 'host' of Horovod"):
         job.wait(600)
+
+
+@pytest.mark.timeout(1200)
+def test_a_job_on_mvapich2_over_two_nodes(capsys):
+    if "mvapich2" not in builds.mpi_builds():
+        pytest.skip("MVAPICH2 is not here: `make mvapich2` builds it")
+    job = cluster.submit("93", nodes=2, ranks_per_node=2, solved=True, mpi="mvapich2")
+    job.wait(1000)
+    [entry] = job.entries()
+    assert (entry["ranks"], entry["mpi"], entry["launcher"]) == (4, "MVAPICH2 2.3.7", "mpiexec")
+    assert [total for total, *_ in entry["by_rank"]] == [4.0] * 4
+    assert {len(libraries) for _, _, libraries in entry["by_rank"]} == {1}
+    assert "4 ranks on node1 and node2 ended well" in job.output()
+    assert "the site file says mpich" not in job.output()
+    failing = cluster.submit("91", nodes=2, settings={"fail": "too wide"}, solved=True, mpi="mvapich2")
+    with pytest.raises(LabError, match="First to fail: rank 1 on node2"):
+        failing.wait(1000)
 
 
 def test_a_site_that_asks_for_a_build_that_is_not_here():

@@ -307,8 +307,10 @@ def test_results_that_are_not_steady_are_marked(capsys):
 
 
 def test_parts_of_a_step_are_by_pairs_and_never_below_nothing():
-    parts = lab46.parts({"step": measured(0.3, 0.1), "alone": measured(0.2, 0.15)})
-    np.testing.assert_allclose(parts["computing"], [200, 150])
+    times = {"step": measured(0.3, 0.1), "alone": measured(0.2, 0.15), "no Horovod": measured(0.17, 0.17)}
+    parts = lab46.parts(times)
+    np.testing.assert_allclose(parts["computing"], [170, 170])
+    np.testing.assert_allclose(parts["Horovod's thread"], [30, 0])
     np.testing.assert_allclose(parts["communication"], [100, 0])
 
 

@@ -96,7 +96,7 @@ def keep(
         record.add(
             f"{kind} {name}",
             seconds=run.times[kind]["step"],
-            alone=run.times[kind]["alone"],
+            **{name.replace(" ", "_"): took for name, took in run.times[kind].items() if name != "step"},
             images_per_second=rate,
             share=share,
             images=images * run.ranks if kind == "weak" else images,
@@ -157,10 +157,15 @@ def show_bounds(rows: Mapping[str, Bounds], title: str):
 
 
 def parts(times: Mapping[str, Measurement]) -> dict[str, np.ndarray]:
-    """The parts of a step for plots.bars, in ms: computing, and what communication adds, by pair of runs.
+    """The parts of a step for plots.bars, in ms: computing, and what Horovod's thread and communication add.
 
-    times: of "step" and of "alone". Where a step was shorter than its control, communication added nothing.
+    times: of "step" and "alone", in pairs, and of "no Horovod". A part that came out below 0 is nothing.
     """
     step = 1e3 * times["step"].samples
     alone = 1e3 * times["alone"].samples
-    return {"computing": alone, "communication": np.maximum(0.0, step - alone)}
+    bare = 1e3 * times["no Horovod"].samples
+    return {
+        "computing": bare,
+        "Horovod's thread": np.maximum(0.0, alone - np.median(bare)),
+        "communication": np.maximum(0.0, step - alone),
+    }

@@ -142,8 +142,8 @@ def launched(env: Mapping[str, str]) -> Place:
     for read in _READERS:
         place = read(env)
         if place:
-            # MVAPICH2's own hydra sets the MV2_ variables as well. PMI_RANK is its own, MPIRUN_ID mpirun_rsh's
-            # (mpispawn.c of 2.3.7).
+            # MVAPICH2's own hydra sets the MV2_ variables, too. With them, PMI_RANK is hydra's and MPIRUN_ID
+            # is mpirun_rsh's (mpispawn.c of 2.3.7).
             by_hydra = "MPI_LOCALRANKID" in env or ("PMI_RANK" in env and "MPIRUN_ID" not in env)
             hydra = place.launcher == "mpirun_rsh" and by_hydra
             return place._replace(launcher="mpiexec") if hydra else place

@@ -187,8 +187,8 @@ predict.compare("27.2", times_as_fast=whole.time / cut.time)
 #
 # **Is it switched on?** The first of `switches` whose name is in the *first line* of the library's version
 # (paths stand below) has the variable; `0` and `false` are off. Open MPI 4 reads such settings from files,
-# too: conda-forge's is built for CUDA, and a file of it says off. So `environment` holds what this rank's
-# variables *and* these files say.
+# too: conda-forge's package is built for CUDA, and its file switches that off. So `environment` holds what
+# this rank's variables *and* such files say.
 #
 # Only both make it safe; but Cray MPICH need not answer the first (`None` will do, `False` will not). What is
 # not in the list is not safe. About 5 lines.
@@ -373,9 +373,8 @@ predict.compare("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rd
 #
 # MVAPICH2-GDR's guide (2.3.7) lists `MV2_GDRCOPY_LIMIT` 8192, for a library that `MV2_GPUDIRECT_GDRCOPY_LIB`
 # names or `LD_LIBRARY_PATH` finds; RDMA up to `MV2_GPUDIRECT_LIMIT` 8192, into the receiver's memory up to
-# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` 131072; above them chunks of `MV2_CUDA_BLOCK_SIZE` 262144. These are its
-# lists: each machine gets values of its own, by what the library finds there. For which n is that block the
-# best, n = c²r/a?
+# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` 131072; above them chunks of `MV2_CUDA_BLOCK_SIZE` 262144. They are
+# nominal: the library sets others by the machine that it finds. For which n is that block best, n = c²r/a?
 #
 # ### What you take away
 # - Pipelined staging takes hardly more than its slowest step. Best chunk: sqrt(na/r), twice as long for 4n.

@@ -43,6 +43,7 @@ start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "e
 events = start(lab44.timelines, lab44.ways(ranks // 2, pause=0.05), home())[0]
 first = lab44.lines(events["late"])
 lab44.show_lines(first, "a")
+print("PHASES:", PHASES)
 
 
 # %% [markdown]
@@ -50,9 +51,10 @@ lab44.show_lines(first, "a")
 # ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
 #
 # ### Exercise 44.1 · Where does the time go, and who was late?
-# - `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` names four by the line that
-#   begins them, as in `PHASES["NEGOTIATE_ALLREDUCE"] == "negotiate"`; other lines count for none. A fifth is
-#   "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first. 11 lines.
+# - `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` (above) names four by the
+#   line that begins them, the sum by each library that may do it; other lines count for none. A fifth is
+#   "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first. An `E` has an empty name.
+#   11 lines.
 # - `late`: somebody is always last. In each negotiation, charge the rank of the tensor's **last** `X` with
 #   the µs since the `X` before it: so much sooner all would have been ready. A lone `X` costs 0. 8 lines.
 #
@@ -82,7 +84,7 @@ def phases(lines):
 
 
 def late(lines):
-    """Returns {rank: µs that all waited for it alone}, for ranks that were last in some negotiation."""
+    """Returns {rank: µs that all waited for it alone, over all tensors}, for ranks that were last in some."""
     waited = {}
     ticks = {}
     raise NotImplementedError("exercise 44.1: Where does the time go, and who was late?")
@@ -110,7 +112,8 @@ with check("44.1"):
 
 # %%
 print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
-print(f"µs waited for one rank: {late(first)}. Rank {ranks // 2} was 50000 late, in 2 steps of 3 tensors.")
+print(f"µs waited for one rank, summed over tensors: {late(first)}.")
+print(f"Rank {ranks // 2} was 50000 late in each of 2 steps, and 3 tensors waited at the same time.")
 print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
 
 # %% [markdown]
@@ -298,23 +301,29 @@ predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_withou
 #
 # ### Measure
 # The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
-# ready at once: known, asked about (no cache), without names. Your model is given MPI's own allreduce here.
+# ready at once: known, asked about (no cache), without names. They are on this machine's device, and your
+# model is given what a message costs the library that carries them: MPI's own allreduce, or NCCL's.
+#
 # If ranks share cores, each waits for turns, and it may err. So next two nodes with a slow link: a job, where
 # there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
-link, times = start(lab44.measure, ways, rounds)[0]
-lab44.show(lab44.keep(ways, times, link, step_time, rounded, ranks, on_node), "Here")
-lab44.keep_activities(events, ranks, on_node)
+measured = start(lab44.measure, ways, rounds)[0]
+print(measured.where.describe())
+lab44.show(lab44.keep(ways, measured, step_time, rounded, ranks, on_node), "Here")
+lab44.keep_activities(events, measured.where, ranks, on_node)
 there = cluster.here() and not world.launcher()
 job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if there else None
 lab44.show_job(job)
 
 # %% [markdown]
 # **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.
-# And the hierarchical ways: a Horovod built without GPUs ignores both variables. No line says `NCCL_…` or
-# `MPI_CROSS_ALLGATHER` (`operations.cc`, 0.28.1). A variable that is set proves nothing, the timeline does.
+#
+# And the hierarchical ways, the two lines in capitals: `HOROVOD_HIERARCHICAL_ALLREDUCE` and `…_ALLGATHER` ask
+# for one way inside a node and another between nodes (lab 43). Did your Horovod follow? One without
+# operations for GPUs ignores both: no line says `NCCL_…` or `MPI_CROSS_ALLGATHER` (`operations.cc`, 0.28.1).
+# A variable that is set proves nothing, the timeline does.
 #
 # ### What you take away
 # - NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.

@@ -650,23 +650,38 @@ with check("46.4"):
 
 # %% [markdown]
 # ### Measure
-# First your prediction of this machine's steps, from the link alone, beside the steps of section 4. Then the
-# same of published runs: there β is that of the servers' network, and α is left out.
+# First your prediction of this machine's steps, from the link alone, beside the steps of section 4.
 
 # %%
 here = {}
+links = {}  # name -> what bounds wants to know: alone, calls, nbytes; alpha, beta
 for name, run in ran.items():
     if not run.link:  # one rank has none
         continue
     alpha, beta = alpha_beta({nbytes: took.median for nbytes, took in run.link.items()}, ranks)
     calls = sum(count for count, _ in proofs[name].values())
     alone = run.times["weak"]["alone"].median
+    links[name] = (alone, calls, run.nbytes), (alpha, beta)
     low, high = bounds(alone, calls, run.nbytes, ranks, alpha, beta)
     step = run.times["weak"]["step"].median
     print(f"{name}: α {timing.human(alpha)}, 1/β {1e-9 / beta:.2f} GB/s. A step: predicted", end=" ")
     print(f"{timing.human(low)} to {timing.human(high)}, measured {timing.human(step)}")
     record.add("link", way=name, ranks=ranks, alpha=alpha, beta=beta, unit="s", **run.place)
     here[f"here: {name}"] = lab46.Bounds(low / alone, high / alone, step / alone)
+
+# %% [markdown]
+# Then more ranks on such links: a prediction, no measurement. On a cluster `make scaling LAB=46 NODES=2,4,8`
+# puts it to the test.
+
+# %%
+for name, (step_alone, link) in links.items():
+    for p in (4, 16, 64):
+        low, high = bounds(*step_alone, p, *link)
+        ideal = step_alone[0]
+        print(f"{name}, {p} ranks, predicted: efficiency {ideal / high:.0%} to {ideal / low:.0%}")
+
+# %% [markdown]
+# And last, published runs, each between its bounds. There β is that of the servers' network; α is left out.
 
 # %%
 there = {}
@@ -693,6 +708,9 @@ lab46.show_bounds(here | there, title="A step, between all hidden and nothing hi
 # Here, α is mostly Horovod's own: it looks once a millisecond for what is ready. You should see the measured
 # step inside its bar, or near it. You may see it beyond: the link was timed while the cores were idle, and in
 # a step the ranks compute on the very cores that should move the bytes. A GPU leaves them free.
+#
+# With more ranks a byte costs at most twice what it costs with two, since 2 (p - 1)/p stays below 2. α is paid
+# in 2 lg p rounds. On many ranks it decides, and fewer, larger calls help.
 #
 # ## 6. The same script as a batch job
 # A process holds one build, so each library gets a job of its own. The batch script is the same:

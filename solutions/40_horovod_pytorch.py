@@ -377,7 +377,7 @@ predict.compare("40.2", different_nets=len({round(weights, 3) for _, _, weights,
 # **Explain.** Equal gradients keep equal nets equal; they do not make unequal nets equal. Nothing complained,
 # and that loss fell too: only equal nets and the curve of one process prove that the ranks work together.
 #
-# Horovod's last release is of 2023; `torch.distributed` has all of it too (lab 60): `init_process_group`,
+# Horovod's last release is of 2023; `torch.distributed` has all of it too: `init_process_group`,
 # `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and `all_reduce`, which sums.
 #
 # ### What you take away

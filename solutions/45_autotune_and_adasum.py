@@ -22,6 +22,7 @@ lab.start("45_autotune_and_adasum")
 ranks_wanted = 4  # processes, where no launcher has started some
 epochs = 4  # passes over the 1,536 training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
+rates = (0.05, 0.125, 0.2)  # learning rates: of one rank, 2.5 and 4 times as large
 values = 1 << 20  # float32 values (4 bytes) in the allreduce that is measured
 layers = 12  # matrices, a step's gradients
 width = 256  # rows and columns of each, float32: 256 KiB
@@ -81,17 +82,18 @@ with check("45.1"):
 # ### Predict
 # Each rank takes 16 images a step, the learning rate (0.05) suits *one* rank, nobody tunes it again. Which
 # share of test images (%) is right with 16 ranks, by sum, mean and Adasum of the gradients? (One rank: 97.)
+# And by Adasum of four nodes, each of which counts as the mean of its four ranks?
 
 # %%
-predict("45.2", by_sum=76, by_mean=65, by_adasum=89)
+predict("45.2", by_sum=76, by_mean=65, by_adasum=89, by_adasum_of_nodes=80)
 
 # %% [markdown]
 # ### Exercise 45.2 · All ranks
 # Adasum of more is Adasum of pairs, then of pairs of pairs. **Recursive doubling**: swap the whole gradient
 # with the rank 1 away, then 2, 4, … (in this order: another gives other pairs); the partner at distance d is
 # `rank ^ d` (one bit flipped), and both compute the same. After log2(p) swaps all have the result, if p is a
-# power of two; else raise `ValueError` that names p, *before* anything is sent (Horovod refuses too). Each
-# layer has its own dot product: one with large gradients must not decide for the others. 9 lines.
+# power of two; else raise `ValueError` that names p, *before* anything is sent (on CPUs Horovod refuses too).
+# Each layer has its own dot product: one with large gradients must not decide for the others. 9 lines.
 #
 # <details><summary>Hint 1: a power of two</summary>
 #
@@ -189,6 +191,7 @@ with check("45.2"):
 def measure_on_ranks(comm):
     """What an allreduce costs, and autotune: after it Horovod cannot start again in this process."""
     measured = lab45.exchange(comm, values, repeat=7)
+    measured["deltas"] = lab45.deltas(comm)
     if watch or not world.launcher():
         measured |= lab45.watch(comm, samples, **work)
     return measured
@@ -198,15 +201,46 @@ measured = launch.run(measure_on_ranks, ranks=ranks, env=quick, timeout=300)[0]
 
 # %%
 axes = {"xlabel": "ranks", "ylabel": "test images right (%)", "logx": True}
-for rate in (0.2, 0.05):
-    right = lab45.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)  # way -> ranks -> % for each seed
-    plots.lines(right, title=f"The digits, learning rate {rate} for any number of ranks", **axes)
-    record.add("accuracy", unit="%", rate=rate, right=right, epochs=epochs)
-predict.compare("45.2", **{f"by_{way.lower()}": np.median(of[16]) for way, of in right.items()})
+learned = {}  # rate -> way -> ranks -> % for each seed
+for rate in rates:
+    learned[rate] = lab45.accuracies(adasum, (1, 4, 16, 32), rate, seeds, epochs)
+    plots.lines(learned[rate], title=f"The digits, learning rate {rate} for any number of ranks", **axes)
+    record.add("accuracy", unit="%", rate=rate, right=learned[rate], epochs=epochs)
+names = {"by_sum": "sum", "by_mean": "mean", "by_adasum": "Adasum", "by_adasum_of_nodes": lab45.OF_NODES}
+at_one_rate = learned[rates[0]]
+predict.compare("45.2", **{name: np.median(at_one_rate[way][16]) for name, way in names.items()})
 
 # %% [markdown]
 # **Explain.** Where gradients agree Adasum is near the mean, which is safe; where they differ, near the sum,
-# which is fast. It saves *some* tuning, not all: see the larger rate. And 32 ranks make 3 steps an epoch.
+# which is fast. It saves *some* tuning, not all: see the larger rates. And 32 ranks make 3 steps an epoch.
+#
+# ### In Horovod, and on GPUs
+# One word switches it on: `hvd.DistributedOptimizer(optimizer, net.named_parameters(), op=hvd.Adasum)`. This
+# optimizer adds no gradients. Each rank first takes the step that its own gradient asks for, and Adasum adds
+# the *changes of the weights* (`_DistributedAdasumOptimizer` in 0.28.1's `torch/optimizer.py`). Is that the
+# same? After five steps with either, the weights differ by this share of the way that they went:
+
+# %%
+print(measured["deltas"] or f"Horovod's Adasum refuses {ranks} ranks: no power of two.")
+
+# %% [markdown]
+# With plain SGD a change is the gradient times the rate, and all is the same up to rounding. With momentum
+# every rank keeps a momentum of its own gradients alone: another training.
+#
+# All that was Adasum of tensors in **host memory**. GPUs of a build with **NCCL** do something else: NCCL
+# adds the gradients inside a node, MPI adds those sums by Adasum *between the nodes*, on the hosts, and the
+# result is divided by the GPUs of a node (`adasum_gpu_operations.cc`, `operations.cc`). That is the fourth
+# curve of the plots. So there
+#
+# - it wants a power of two of **nodes**, with equally many ranks on each;
+# - **on one node no Adasum takes place**, only the mean, without a word: look at 4 ranks;
+# - the rate to begin with is one worker's times the **GPUs of a node**. On CPUs it is 2 to 2.5 times one
+#   worker's. That is Horovod's advice (`docs/adasum_user_guide.rst`).
+#
+# Does the advice help here? Compare 0.05 with 0.2 for nodes of four, and with 0.125 for Adasum of all. It
+# helps the nodes, and Adasum of 4 ranks, but not Adasum of 16. Such a rate is where to begin to search.
+#
+# GPUs of a build without NCCL have their tensors copied to the host, and a warning says so.
 #
 # ### Predict
 # Two nodes add ResNet-50's gradients (102 MB) with `compression=hvd.Compression.fp16`: what share (0 to 1) of
@@ -270,10 +304,10 @@ with check("45.3"):
 # messages go through memory. Does half the bytes take half the time? (Adasum also computes dot products.)
 
 # %%
+print(measured["where"].describe())
+here = {"ranks": ranks, "nodes": measured["nodes"], **measured["where"].fields()}
 for way, (time, vectors) in measured["exchange"].items():
-    record.add(
-        "exchange", way=way, ranks=ranks, nodes=measured["nodes"], seconds=time, float32_vectors=vectors
-    )
+    record.add("exchange", way=way, seconds=time, float32_vectors=vectors, **here)
 plots.spread({way: time for way, (time, _) in measured["exchange"].items()}, title="One allreduce")
 
 # %% [markdown]
@@ -378,7 +412,7 @@ if not (kinds and world.launcher()):  # your search, and autotune's choice once 
     best_found, kinds = launch.run(lab45.sweep, search, (0, 2**20, 2**27), rounds, chosen, **more)[0]
     print(f"Of 0 (each matrix alone), 1, 128 MiB at 1 ms your search chose {best_found[0] / 2**20:g}.")
 for way, taken in kinds.items():
-    record.add("step", way=way, ranks=ranks, nodes=measured["nodes"], seconds=taken)
+    record.add("step", way=way, seconds=taken, **here)
 if "autotune's" in kinds:
     predict.compare("45.4", autotuned_share=kinds["autotune's"].median / kinds["default"].median)
 plots.spread(kinds, title=f"A step of {layers} matrices, {width} x {width}, by setting")
@@ -399,11 +433,16 @@ print("The kit's reference, not yours:", frame.fillna({"site": "one machine"}), 
 
 # %% [markdown]
 # **Explain.** Did autotune beat the default? Short samples on a machine that also does other things decide,
-# and the default is not among what it tries: with little to send it may end behind. By default it takes (3 to
-# warm up + 21) · 5 · 10 = 1,200 steps, and searches four times over unless cache and allgather are set.
+# and the default is not among what it tries: with little to send it may end behind.
+#
+# It also takes its time: a search has 21 settings of 5 scores of 10 steps, 1,050 steps. And it searches anew
+# for either value of each switch that nobody has set. Those are the cache and the hierarchical allgather:
+# four searches. In a build with NCCL hierarchical and torus allreduce (lab 43) are two more: 16 searches,
+# 16,800 steps (`parameter_manager.cc`, `operations.cc`). We set all four.
 #
 # ### What you take away
 # - Adasum: sum of what differs, mean of what agrees, each layer by itself. It saves some tuning, not all.
+# - On GPUs with NCCL it is between nodes: on one node you get the mean.
 # - Horovod's float16: half the bytes on 2 nodes, 0.86 on 8 with MPICH, which cuts no vector for it.
 # - Before you blame an algorithm, count its bytes: here the rest of the step was to blame.
 # - Autotune knows only what it tries. Compare its choice with the default, in one run, by medians.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from labkit import placement
 from labkit.errors import LabError
 from support import lab44
 from support.lab44 import Line, Tensor, timeline
@@ -51,6 +52,14 @@ def test_spent_adds_up_all_steps():
     assert lab44.spent(EVENTS)["a"] == {"negotiate": 20, "queue": 10, "copy in": 0, "sum": 40, "copy out": 0}
 
 
+def test_sums_of_all_libraries_are_one_phase():
+    for name in ("NCCL_ALLREDUCE", "GLOO_ALLREDUCE"):
+        events = [
+            {**event, "name": name} if event.get("name") == "MPI_ALLREDUCE" else event for event in EVENTS
+        ]
+        assert lab44.spent(events) == lab44.spent(EVENTS)
+
+
 def test_sent_and_asked_follow_the_steps():
     assert timeline.sent(EVENTS, 2) == [["a"], ["b"]]
     a, b = lab44.tensors("a:4 b:4")
@@ -86,8 +95,10 @@ def test_a_link_without_a_measurable_rate_still_has_a_bandwidth(monkeypatch):
     monkeypatch.setattr(record, "add", lambda result, **fields: {"result": result} | fields)
     times = {"60 known": Measurement([1e-3])}
     link = {64: Measurement([2e-3]), 1 << 20: Measurement([1e-3])}  # the longer the faster: noise
-    frame = lab44.keep(lab44.knobs([], 5), times, link, lambda *_: (0.1, 1), lambda n, _: n, 4, 4)
+    measured = lab44.Measured(link, times, placement.on_host("MPI"))
+    frame = lab44.keep(lab44.knobs([], 5), measured, lambda *_: (0.1, 1), lambda n, _: n, 4, 4)
     assert frame.result[0] == "step, one node"
+    assert (frame.device[0], frame.staged[0], frame.library[0]) == ("cpu", "no", "MPI")
     assert frame.bandwidth[0] == pytest.approx((1 << 20) / 1e-3)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labkit import virtual
+from labkit import launch, virtual, world
 from labkit.errors import CheckFailed
 from support import lab45
 from support.lab45.cases import adasum_of_two
@@ -91,7 +91,27 @@ def test_variables_are_text():
     assert variables["HOROVOD_AUTOTUNE_LOG"] == "log.csv"
 
 
-def test_training_by_three_ways():
-    right = lab45.accuracies(doubling, (1, 2), 0.05, (0,), epochs=1)
-    assert right["sum"][1] == right["mean"][1] == right["Adasum"][1]
+def test_training_by_four_ways():
+    right = lab45.accuracies(doubling, (1, 2, 8), 0.05, (0,), epochs=1)
+    assert right["sum"][1] == right["mean"][1] == right["Adasum"][1] == right[lab45.OF_NODES][1]
     assert all(60 < ways[2][0] <= 100 for ways in right.values())
+    assert right[lab45.OF_NODES][2] == right["mean"][2], "one node: no Adasum takes place"
+    assert right[lab45.OF_NODES][8] != right["mean"][8]
+
+
+@pytest.mark.slow
+def test_horovods_optimizer_adds_changes_of_weights():
+    apart = launch.run(lab45.deltas, ranks=2)[0]
+    assert apart["plain SGD"] < 1e-5
+    assert apart["SGD with momentum 0.9"] > 1e-3
+    assert launch.run(lab45.deltas, ranks=3) == [None] * 3
+
+
+@pytest.mark.slow
+def test_an_exchange_says_where_its_values_were():
+    measured = launch.run(lab45.exchange, 100, 1, ranks=2)[0]
+    assert measured["where"].device == world.device()
+    assert measured["nodes"] == 1
+    assert {"float32", "float16", "Adasum", "Adasum, float16"} < set(measured["exchange"])
+    sent = [vectors for _, vectors in measured["exchange"].values()]
+    assert max(sent) < 1000, "on one node nothing but chatter leaves"

@@ -16,14 +16,14 @@ did here.
 | real ranks | `timelines`, `ways` | what Horovod writes in several ways of a few steps |
 | | `SEVEN`, `CACHED` | the tensors of those ways; by way the places in the cache and the steps |
 | | `spent`, `travelled`, `asked_about` | time by phase, messages, what rank 0 asked about |
-| | `measure`, `knobs` | steps under several settings, timed |
+| | `measure`, `Measured`, `knobs` | steps under several settings, timed |
 | shown and kept | `show_lines`, `show_travelled`, `show_predicted`, `show`, `show_job` | |
 | | `keep`, `keep_activities` | records |
 """
 
 from support.lab44.cases import ASKED, FUSED, LIMITS, MADE_UP, STEPS, made_up, one_rank_alone
 from support.lab44.checks import asked_about, names, patient, travelled
-from support.lab44.ranks import CACHED, SEVEN, measure, timelines, ways
+from support.lab44.ranks import CACHED, SEVEN, Measured, measure, timelines, ways
 from support.lab44.show import (
     keep,
     keep_activities,
@@ -46,6 +46,7 @@ __all__ = [
     "SEVEN",
     "STEPS",
     "Line",
+    "Measured",
     "Tensor",
     "asked_about",
     "keep",

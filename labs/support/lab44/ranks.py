@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from labkit import launch, timing
 from labkit.errors import LabError
-from labkit.horovod import timeline
+from labkit.horovod import as_it_is, timeline
+from labkit.placement import Placement
 from labkit.timing import Measurement
 
 from support.lab44.timeline import Tensor, tensors
@@ -83,6 +84,7 @@ def _timeline(comm, file: Path, way: Way) -> list[dict] | None:
     # the next one is not begun.
     with launch.environment({**KNOBS, **way.variables, "HOROVOD_TIMELINE": "DYNAMIC"}):
         hvd.init()
+        device = as_it_is().device
         hvd.start_timeline(str(file), mark_cycles=way.late[0] >= 0)
         comm.Barrier()
         for step in way.steps:
@@ -92,10 +94,10 @@ def _timeline(comm, file: Path, way: Way) -> list[dict] | None:
             for group, members in _groups(step).items():
                 for place, tensor in enumerate(members, start=1):
                     names[f"grouped_allreduce.{group}_{place}of{len(members)}"] = tensor.name
-                values = [tensor.zeros() for tensor in members]
+                values = [tensor.zeros(device) for tensor in members]
                 handles.append(hvd.grouped_allreduce_async(values, name=group))
             if way.gather:
-                handles.append(hvd.allgather_async(step[0].zeros(), name="gathered"))
+                handles.append(hvd.allgather_async(step[0].zeros(device), name="gathered"))
             for handle in handles:
                 hvd.synchronize(handle)
         hvd.stop_timeline()  # returns when all is written
@@ -118,9 +120,21 @@ def _renamed(events: list[dict], names: Mapping[str, str]) -> list[dict]:
     return events
 
 
-def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> tuple[dict, dict]:
-    """On a rank: {bytes: time of MPI's allreduce}, and {way: time of a step}, both without a timeline, as the
-    thread that writes one never rests.
+class Measured(NamedTuple):
+    """What `measure` returns.
+
+    link: {bytes: time of a message}. times: {way: time of a step}. where: the tensors, and what carried them.
+    """
+
+    link: dict[int, Measurement]
+    times: dict[str, Measurement]
+    where: Placement
+
+
+def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> Measured:
+    """On a rank: what a message costs the library that carries the tensors, and steps in several ways.
+
+    All without a timeline, as the thread that writes one never rests.
 
     ways: name -> (variables, tensors, named). They take turns, `rounds` times `repeat` steps each. A tensor
     is handed over when it is ready; until then the rank sleeps, so that cores are free. named: False leaves
@@ -130,34 +144,55 @@ def measure(comm, ways: Mapping[str, tuple], rounds: int, repeat: int = 5) -> tu
     cycles = {name: way for name, way in ways.items() if CYCLE in way[0]}
     if len(cycles) > 1:
         raise LabError("lab44.measure: one way may set HOROVOD_CYCLE_TIME. Start the ranks again for more.")
+    import horovod.torch as hvd
+
     os.environ.pop(CYCLE, None)
-    link = {size: _allreduce(comm, size) for size in (64, 1 << 12, 1 << 16, 1 << 20)}
+    with launch.environment(KNOBS):
+        hvd.init()
+        where = as_it_is()
+        hvd.shutdown()
+    message = _by_nccl if where.library == "NCCL" else _by_mpi
+    link = {size: message(comm, where, size) for size in (64, 1 << 12, 1 << 16, 1 << 20)}
     parts: dict[str, list[Measurement]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             if name not in cycles:
-                parts[name].append(_steps(comm, *way, repeat))
+                parts[name].append(_steps(comm, where.device, *way, repeat))
     for name, way in cycles.items():
-        parts[name].append(_steps(comm, *way, rounds * repeat))
-    return link, {
+        parts[name].append(_steps(comm, where.device, *way, rounds * repeat))
+    times = {
         name: Measurement(np.concatenate([turn.samples for turn in turns]), turns[0].resolution)
         for name, turns in parts.items()
     }
+    return Measured(link, times, where)
 
 
-def _allreduce(comm, size: int) -> Measurement:
-    own = np.zeros(size // 4, dtype=np.float32)
-    total = np.empty_like(own)
-    return timing.measure(lambda: comm.Allreduce(own, total), comm=comm)
+def _by_mpi(comm, where: Placement, size: int) -> Measurement:
+    """MPI's own allreduce of so many bytes: of a GPU's memory, or of the host's copy, as Horovod hands it."""
+    memory = where.device if not where.staged else "cpu"
+    tensor = Tensor("link", size).zeros(memory)
+    return timing.measure(lambda: where.allreduce(comm, tensor), comm=comm, device=where.device)
+
+
+def _by_nccl(comm, where: Placement, size: int) -> Measurement:
+    """A message by NCCL of so many bytes, through Horovod: what each tensor more costs in one look."""
+    more = 32
+    single = [Tensor("link 0", size)]
+    many = [Tensor(f"link {number}", size) for number in range(1 + more)]
+    unfused = {"HOROVOD_FUSION_THRESHOLD": "0"}
+    one_message = _steps(comm, where.device, unfused, single, True, 20)
+    messages = _steps(comm, where.device, unfused, many, True, 20)
+    seconds = (messages.samples - one_message.median) / more
+    return Measurement(np.maximum(seconds, 1e-9), messages.resolution)
 
 
 def _steps(
-    comm, variables: Mapping[str, str], tensors: Sequence[Tensor], named: bool, repeat: int
+    comm, device: str, variables: Mapping[str, str], tensors: Sequence[Tensor], named: bool, repeat: int
 ) -> Measurement:
     import horovod.torch as hvd
 
     in_order = sorted(tensors, key=lambda tensor: tensor.ready)
-    pairs = [(tensor, tensor.zeros()) for tensor in in_order]
+    pairs = [(tensor, tensor.zeros(device)) for tensor in in_order]
 
     def step() -> None:
         begun = time.perf_counter()
@@ -171,6 +206,6 @@ def _steps(
 
     with launch.environment({**KNOBS, **variables}):
         hvd.init()
-        seconds = timing.measure(step, repeat=repeat, comm=comm)
+        seconds = timing.measure(step, repeat=repeat, comm=comm, device=device)
         hvd.shutdown()
     return seconds

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from labkit.errors import LabError
+from labkit.placement import Placement
 
 from support.lab44.checks import travelled
-from support.lab44.ranks import CYCLE, HIERARCHICAL
+from support.lab44.ranks import CYCLE, HIERARCHICAL, Measured
 from support.lab44.timeline import Line, Tensor, lines
 
 MOST = 128 << 20  # bytes, Horovod's own threshold
@@ -41,20 +42,21 @@ def _result(name: str, nodes: int) -> str:
     return name if nodes > 1 else f"{name}, one node"
 
 
-def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, ranks_on_node: int):
-    """Records `step` (or `step, one node`), each with the link and what step_time says.
+def keep(ways, measured: Measured, step_time: Callable, rounded: Callable, ranks: int, ranks_on_node: int):
+    """Records `step` (or `step, one node`), each with the link, what step_time says, and where tensors were.
 
     Returns them as a pandas.DataFrame.
     """
     import pandas
     from labkit import record, scaling
 
+    link = measured.link
     fit = scaling.fit_alpha_beta(link)
     rows = []
     # On a machine with other work the fit may leave nothing for the bytes: then what the longest message got.
     longest = max(link)
     bandwidth = float(fit.bandwidth if fit.beta > 0 else longest / link[longest].median)
-    for name, time in times.items():
+    for name, time in measured.times.items():
         variables, gradients, _ = ways[name]
         cycle = float(variables.get(CYCLE, 1)) / 1e3
         limit = rounded(THRESHOLDS.get(name, MOST), ranks_on_node)
@@ -62,6 +64,7 @@ def keep(ways, times, link, step_time: Callable, rounded: Callable, ranks: int, 
         nodes = ranks // ranks_on_node
         what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
         what |= {"nodes": nodes, "alpha": float(fit.alpha), "bandwidth": bandwidth}
+        what |= measured.where.fields()
         rows.append(record.add(_result("step", nodes), **what, seconds=time))
     return pandas.DataFrame(rows)
 
@@ -74,7 +77,9 @@ def show(frame, whose: str) -> None:
         return
     last = frame.groupby("way", sort=False).last()
     first = last.iloc[0]
-    print(f"{whose}: {first.ranks} ranks, nodes: {first.nodes}; MPI's allreduce of n bytes takes", end=" ")
+    library = first.get("library")
+    carrier = library if isinstance(library, str) else "MPI"  # records of old do not say
+    print(f"{whose}: {first.ranks} ranks, nodes: {first.nodes}; {carrier} sums n bytes in", end=" ")
     print(f"{1e6 * first.alpha:.0f} µs + n / {first.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
     print(", ".join(f"{name}: {calls}" for name, calls in last.messages.astype(int).items()))
     parts = [(1e3 * last[column]).to_dict() for column in ("predicted", "seconds")]
@@ -83,14 +88,15 @@ def show(frame, whose: str) -> None:
     plots.compare(*parts, unit="ms", title=f"A step {where}, predicted and measured", name=name)
 
 
-def keep_activities(events, ranks: int, ranks_on_node: int) -> None:
+def keep_activities(events, where: Placement, ranks: int, ranks_on_node: int) -> None:
     """Records `activities`: what a timeline names when a hierarchical way is asked for."""
     from labkit import record
 
     nodes = ranks // ranks_on_node
     for way in HIERARCHICAL:
         names = sorted({line.name for line in lines(events[way]) if line.kind == "B"})
-        record.add(_result("activities", nodes), way=way, ranks=ranks, nodes=nodes, names=" ".join(names))
+        what = {"way": way, "ranks": ranks, "nodes": nodes, "names": " ".join(names)}
+        record.add(_result("activities", nodes), **what, **where.fields())
 
 
 def show_job(job) -> None:

@@ -11,6 +11,8 @@ PHASES = {  # what a line of the timeline begins, and what we call it
     "NEGOTIATE_ALLREDUCE": "negotiate",
     "MEMCPY_IN_FUSION_BUFFER": "copy in",
     "MPI_ALLREDUCE": "sum",
+    "GLOO_ALLREDUCE": "sum",
+    "NCCL_ALLREDUCE": "sum",
     "MEMCPY_OUT_FUSION_BUFFER": "copy out",
 }
 
@@ -23,11 +25,12 @@ class Tensor(NamedTuple):
     dtype: str = "float32"
     ready: float = 0.0
 
-    def zeros(self):
+    def zeros(self, device: str = "cpu"):
+        """A PyTorch tensor of this length and type."""
         import torch
 
         dtype = getattr(torch, self.dtype)
-        return torch.zeros(self.bytes // dtype.itemsize, dtype=dtype)
+        return torch.zeros(self.bytes // dtype.itemsize, dtype=dtype, device=device)
 
 
 def tensors(text: str) -> list[Tensor]:

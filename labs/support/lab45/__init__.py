@@ -6,8 +6,9 @@
 | | `gradients`, `adasum_of_all` | gradients of many ranks, and Adasum of them |
 | | `ONE_LAYER`, `THREE_LAYERS`, `STRICT` | their layers; a virtual machine on which long messages wait |
 | | `refusals` | what ranks say whose number is no power of two |
-| | `accuracies` | what a net learns by sum, mean and Adasum |
+| | `accuracies`, `OF_NODES` | what a net learns by sum, mean, Adasum, and Adasum between nodes |
 | | `LAYERS`, `horovods_adasum` | layers of the digits' net; Horovod's own Adasum of its gradients |
+| | `deltas` | Horovod's optimizer with Adasum beside Adasum of gradients |
 | bytes | `BYTES_A_VALUE`, `shares` | what a node sends; a step with float16 over one with float32 |
 | | `exchange`, `between_nodes` | what Horovod's allreduce costs; results of several nodes |
 | settings | `LOGS`, `machines` | logs with their best settings; machines on which to search |
@@ -27,14 +28,15 @@ from support.lab45.cases import (
     pairs,
     shares,
 )
-from support.lab45.ranks import autotune, exchange, horovods_adasum, sweep, watch
-from support.lab45.runs import accuracies, refusals
+from support.lab45.ranks import autotune, deltas, exchange, horovods_adasum, sweep, watch
+from support.lab45.runs import OF_NODES, accuracies, refusals
 from support.lab45.show import between_nodes
 
 __all__ = [
     "BYTES_A_VALUE",
     "LAYERS",
     "LOGS",
+    "OF_NODES",
     "ONE_LAYER",
     "STRICT",
     "THREE_LAYERS",
@@ -42,6 +44,7 @@ __all__ = [
     "adasum_of_all",
     "autotune",
     "between_nodes",
+    "deltas",
     "exchange",
     "gradients",
     "horovods_adasum",

@@ -1,6 +1,7 @@
 """Horovod with its knobs set, on real ranks: its Adasum, what an allreduce costs, steps under autotune.
 
-Facts about Horovod are those of 0.28.1: parameter_manager.cc (autotune), adasum.h, torch/mpi_ops.py.
+Facts about Horovod are those of 0.28.1: parameter_manager.cc (autotune), adasum.h, adasum_gpu_operations.cc,
+operations.cc, torch/mpi_ops.py, torch/optimizer.py.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ import numpy as np
 from labkit import launch, timing
 from labkit.checks import expect
 from labkit.errors import LabError
-from labkit.horovod import DEFAULT_FUSION
+from labkit.horovod import DEFAULT_FUSION, as_it_is
+from labkit.placement import Placement
 from labkit.timing import Measurement
 
 from support.lab45.cases import LAYERS, gradients
 
-# Fixed, these stay as they are by default: autotune would else search all over again with the others.
-FIXED = {"HOROVOD_CACHE_CAPACITY": "1024", "HOROVOD_HIERARCHICAL_ALLGATHER": "0"}
+# Fixed, these stay as they are by default: autotune would else search all over again with the others. The
+# last two count in a build with NCCL alone.
+FIXED = {
+    "HOROVOD_CACHE_CAPACITY": "1024",
+    "HOROVOD_HIERARCHICAL_ALLGATHER": "0",
+    "HOROVOD_HIERARCHICAL_ALLREDUCE": "0",
+    "HOROVOD_TORUS_ALLREDUCE": "0",
+}
 PACKED = "float32 packed as float16"
 SCORES_PER_SAMPLE = 5  # parameter_manager.h: a setting's score is the median of five
 
@@ -38,13 +46,14 @@ def autotune(samples: int, steps: int, log: Path) -> dict[str, str]:
 def horovods_adasum(comm, gradient: np.ndarray) -> np.ndarray | None:
     """On a rank: hvd.Adasum of all ranks' gradients of the digits' net; None where Horovod refuses.
 
-    It does for a number of ranks that is no power of two.
+    It does for a number of ranks that is no power of two. The gradients are in host memory, where Adasum is
+    between all ranks whatever the build; between GPUs with NCCL it would be between nodes.
     """
     import horovod.torch as hvd
     import torch
 
     hvd.init()
-    if comm.size & (comm.size - 1):
+    if _no_power_of_two(comm.size):
         expect.raises(NotImplementedError, lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum), "Horovod")
         hvd.shutdown()
         return None
@@ -57,27 +66,75 @@ def horovods_adasum(comm, gradient: np.ndarray) -> np.ndarray | None:
     return result
 
 
+def deltas(comm, values: int = 1000, steps: int = 5) -> dict[str, float] | None:
+    """On a rank: what `op=hvd.Adasum` makes of DistributedOptimizer, beside Adasum of gradients.
+
+    Returns {optimizer: largest difference of a weight after so many steps, over the largest step}, both
+    trained on the same gradients; None where Horovod refuses this number of ranks. In host memory, as
+    horovods_adasum.
+    """
+    import horovod.torch as hvd
+    import torch
+
+    if _no_power_of_two(comm.size):
+        return None
+    hvd.init()
+    apart = {}
+    for name, momentum in {"plain SGD": 0.0, "SGD with momentum 0.9": 0.9}.items():
+        ends = []
+        for of_deltas in (False, True):
+            weight = torch.nn.Parameter(torch.ones(values))
+            optimizer = torch.optim.SGD([weight], lr=0.1, momentum=momentum)
+            if of_deltas:
+                optimizer = hvd.DistributedOptimizer(optimizer, [(f"deltas {name}", weight)], op=hvd.Adasum)
+            for step in range(steps):
+                own = torch.from_numpy(gradients(comm.size, values, seed=step)[comm.rank])
+                optimizer.zero_grad()
+                (weight @ own).backward()  # so that the gradient is `own`
+                if not of_deltas:
+                    weight.grad = hvd.allreduce(weight.grad, name=f"gradients {name}", op=hvd.Adasum)
+                optimizer.step()
+            ends.append(weight.detach())
+        by_gradients, by_deltas = ends
+        largest = (by_gradients - 1).abs().max()
+        apart[name] = float((by_deltas - by_gradients).abs().max() / largest)
+    hvd.shutdown()
+    return apart
+
+
 def exchange(comm, values: int, repeat: int) -> dict:
     """On a rank: what Horovod's allreduce of so many float32 values costs, in several ways.
 
-    Returns {"nodes", "exchange": {way: (Measurement, bytes that a node sent, over those of the values)}}.
-    Bytes are counted on a node's network interfaces; ranks on one node use none.
+    Returns {"nodes", "where", "exchange": {way: (Measurement, bytes that a node sent, over those of the
+    values)}}. where: the values, and what carried them. Bytes are counted on a node's network interfaces;
+    ranks on one node use none, and what a card reads from memory itself (RDMA) does not pass there.
     """
     import horovod.torch as hvd
     import torch
 
     _at_least_one(values=values)
     hvd.init()
-    vector = torch.from_numpy(gradients(1, values)[0])
+    where = as_it_is()
+    nodes = len(set(comm.allgather(socket.gethostname())))
+    vector = torch.from_numpy(gradients(1, values)[0]).to(where.device)
     calls = {"float32": (hvd.Sum, vector), "float16": (hvd.Sum, vector.half())}
-    if not comm.size & (comm.size - 1):
+    if not _no_power_of_two(_adasum_of(where, nodes, comm.size)):
         calls |= {"Adasum": (hvd.Adasum, vector), "Adasum, float16": (hvd.Adasum, vector.half())}
     packed = {PACKED: lambda: hvd.allreduce(vector, name="p", compression=hvd.Compression.fp16)}
     calls = {way: _call(hvd, way, *how) for way, how in calls.items()} | packed
-    times = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=1)
+    times = timing.in_turns(calls, comm=comm, device=where.device, repeat=repeat, warmup=1)
     costs = {way: (times[way], _sent(comm, call) / (4 * values)) for way, call in calls.items()}
     hvd.shutdown()
-    return {"nodes": len(set(comm.allgather(socket.gethostname()))), "exchange": costs}
+    return {"nodes": nodes, "where": where, "exchange": costs}
+
+
+def _adasum_of(where: Placement, nodes: int, ranks: int) -> int:
+    """How many gradients Horovod's Adasum adds: one of each node where NCCL adds inside, else all."""
+    return nodes if where.library == "NCCL" else ranks
+
+
+def _no_power_of_two(number: int) -> bool:
+    return bool(number & (number - 1))
 
 
 def _at_least_one(**numbers: int) -> None:
@@ -148,20 +205,23 @@ def sweep(comm, search: Callable, thresholds, rounds: int, last=None, **work) ->
 
 def _steps(comm, settings: Mapping[str, str], layers: int, width: int, steps: int, before: int = 2) -> list:
     """Seconds of each step, by the slowest rank: the mean over all ranks of `layers` matrices of width x
-    width float32. before: steps that do not count."""
+    width float32, on this rank's device. before: steps that do not count."""
     import horovod.torch as hvd
     import torch
 
     with launch.environment({**FIXED, **settings}):
         hvd.init()
-        matrices = [torch.ones(width, width) for _ in range(layers)]
+        device = as_it_is().device
+        matrices = [torch.ones(width, width, device=device) for _ in range(layers)]
         taken = []
         for _ in range(before + steps):
+            timing.device_sync(device)
             comm.Barrier()
             begun = time.perf_counter()
             handles = [hvd.allreduce_async_(matrix, name=str(i)) for i, matrix in enumerate(matrices)]
             for handle in handles:
                 hvd.synchronize(handle)
+            timing.device_sync(device)
             taken.append(time.perf_counter() - begun)
         hvd.shutdown()
     return np.max(comm.allgather(taken[before:]), axis=0).tolist()

@@ -10,11 +10,14 @@ from labkit.errors import CheckFailed, LabError
 
 from support.lab45.cases import LAYERS, gradients
 
+OF_NODES = "Adasum, nodes of 4"
+
 
 def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict[str, dict[int, list[float]]]:
     """Way of adding gradients -> virtual ranks -> % of the digits' test images right, for each seed.
 
-    Each rank takes 16 images a step; rate: of plain SGD, the same for any number of ranks.
+    Each rank takes 16 images a step; rate: of plain SGD, the same for any number of ranks. OF_NODES is what
+    Horovod does with GPUs in a build with NCCL: the mean of each node's four ranks, and Adasum of the nodes.
     """
 
     def add(comm, gradient, kept):
@@ -28,10 +31,16 @@ def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict
     def layer_by_layer(comm, gradient, kept):
         return adasum(comm, gradient, LAYERS)
 
+    def nodes_of_four(comm, gradient, kept):
+        inside = comm.Split(comm.rank // 4, comm.rank)
+        across = comm.Split(inside.rank, comm.rank)
+        return layer_by_layer(across, mean(inside, gradient, kept), kept)
+
     powers = [p for p in sizes if not p & (p - 1)]
     right: dict = {}
     with np.errstate(all="ignore"):  # where training diverges, numbers overflow
-        for way, average in {"sum": add, "mean": mean, "Adasum": layer_by_layer}.items():
+        ways = {"sum": add, "mean": mean, "Adasum": layer_by_layer, OF_NODES: nodes_of_four}
+        for way, average in ways.items():
             right[way] = {
                 p: nets.accuracy(average, seeds=seeds, epochs=epochs, batch=16 * p, rate=rate, ranks=p)
                 for p in powers

@@ -3,7 +3,7 @@
 from tests.labs.wrong_answers import Wrong
 
 SMALL = {"ranks_wanted": 2, "epochs": 1, "seeds": (0,), "values": 4096, "layers": 3, "width": 32}
-SMALL |= {"steps": 3, "samples": 3, "rounds": 1}
+SMALL |= {"steps": 3, "samples": 3, "rounds": 1, "rates": (0.05, 0.125)}
 
 OF_X = "1 - dot / (2 * (x @ x)) if x.any() else 1"
 SWAP = "        comm.Sendrecv(mine, other, recvbuf=theirs, source=other)\n"

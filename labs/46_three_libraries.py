@@ -709,7 +709,7 @@ lab46.show_bounds(here | there, title="A step, between all hidden and nothing hi
 # step inside its bar, or near it. You may see it beyond: the link was timed while the cores were idle, and in
 # a step the ranks compute on the very cores that should move the bytes. A GPU leaves them free.
 #
-# With more ranks a byte costs at most twice what it costs with two, since 2 (p - 1)/p stays below 2. α is paid
+# With more ranks a byte costs at most twice what it costs with two, as 2 (p - 1)/p stays below 2. α is paid
 # in 2 lg p rounds. On many ranks it decides, and fewer, larger calls help.
 #
 # ## 6. The same script as a batch job

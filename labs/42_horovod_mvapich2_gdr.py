@@ -190,9 +190,9 @@ predict.compare("42.2", level=mrail.level.iloc[0])
 
 
 # %% [markdown]
-# **Explain.** Only `ch3:mrail` with affinity on falls into the trap. MPICH binds nobody, and neither does
-# MVAPICH2's device for TCP, `ch3:sock`, which `make mvapich2` builds: it says MULTIPLE with affinity on,
-# which is no proof for a cluster.
+# **Explain.** Only `ch3:mrail` with affinity on falls into the trap. MPICH binds nobody, and neither do
+# MVAPICH2's other devices: if `make mvapich2` built one without InfiniBand for you, it says MULTIPLE with
+# affinity on, and that is no proof for a cluster.
 #
 # `MV2_ENABLE_AFFINITY=0` is the simplest cure, where something else binds the ranks (srun does). It also
 # switches off MVAPICH2-GDR's own choice of cores near GPU and network card (its guide, 9.4 and 13.7);
@@ -524,7 +524,7 @@ for library in libraries.values():
 # %%
 frames = []
 for mpi in mpis if free and cluster.here() else []:
-    submitted = cluster.submit("42", settings={"steps": steps}, mpi=mpi)
+    submitted = cluster.submit("42", settings={"steps": steps, "rounds": rounds}, mpi=mpi)
     submitted.wait()
     frames.append(submitted.records("step"))
 title = "Your jobs" if frames else "The kit's reference, not yours"

@@ -573,7 +573,7 @@ for library in libraries.values():
 # %%
 frames = []
 for mpi in mpis if free and cluster.here() else []:
-    submitted = cluster.submit("42", settings={"steps": steps}, mpi=mpi)
+    submitted = cluster.submit("42", settings={"steps": steps, "rounds": rounds}, mpi=mpi)
     submitted.wait()
     frames.append(submitted.records("step"))
 title = "Your jobs" if frames else "The kit's reference, not yours"

@@ -12,7 +12,7 @@ import pytest
 import torch
 from labkit import virtual
 from labkit.errors import LabError
-from support.lab43 import allreduces, nccl_lines, nccl_log, ranks, trees
+from support.lab43 import allreduces, double_tree, nccl_lines, nccl_log, ranks
 
 READ = {name: nccl_log.read(nccl_log.example(name)) for name in nccl_log.examples()}
 
@@ -284,23 +284,23 @@ def edges(tree) -> set[tuple[int, int]]:
 
 
 def test_the_trees_are_those_that_nccl_draws():
-    first, second = trees.trees(14)
+    first, second = double_tree.trees(14)
     fourteen = {(0, 8), (8, 4), (8, 12), (4, 2), (4, 6), (12, 10), (12, 13)}
     leaves = {(2, 1), (2, 3), (6, 5), (6, 7), (10, 9), (10, 11)}
     assert edges(first) == fourteen | leaves
     assert edges(second) == {(13 - parent, 13 - child) for parent, child in edges(first)}
-    first, second = trees.trees(13)  # an odd number: moved on by one
-    assert first[12] == trees.Node(8, (10,))
-    assert second[1] == trees.Node(None, (9,))
-    assert second[0] == trees.Node(9, (11,))
+    first, second = double_tree.trees(13)  # an odd number: moved on by one
+    assert first[12] == double_tree.Node(8, (10,))
+    assert second[1] == double_tree.Node(None, (9,))
+    assert second[0] == double_tree.Node(9, (11,))
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 31, 32, 33, 100])
 def test_a_node_with_two_children_is_a_leaf_of_the_other_tree(nodes):
-    both = trees.trees(nodes)
+    both = double_tree.trees(nodes)
     for tree in both:
         assert sorted(tree) == list(range(nodes))
-        assert trees.depth(tree) == (nodes - 1).bit_length()
+        assert double_tree.depth(tree) == (nodes - 1).bit_length()
         for node, place in tree.items():
             assert all(tree[child].parent == node for child in place.children)
     for one, other in (both, both[::-1]):
@@ -311,8 +311,8 @@ def test_a_node_with_two_children_is_a_leaf_of_the_other_tree(nodes):
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 8, 13, 16, 33, 64])
 @pytest.mark.parametrize("g", [1, 3])
 def test_in_a_turn_a_card_carries_one_message_each_way(nodes, g):
-    messages = trees.plan(nodes, g)
-    for turn in range(trees.TURNS):
+    messages = double_tree.plan(nodes, g)
+    for turn in range(double_tree.TURNS):
         of_turn = [message for message in messages if message.turn == turn]
         for ends in ([message.source for message in of_turn], [message.dest for message in of_turn]):
             assert len(set(ends)) == len(ends)
@@ -321,7 +321,7 @@ def test_in_a_turn_a_card_carries_one_message_each_way(nodes, g):
 
 def test_no_tree_of_no_nodes():
     with pytest.raises(LabError, match="A tree of 0 nodes"):
-        trees.trees(0)
+        double_tree.trees(0)
 
 
 # Allreduces that know nodes: the sum is right for every way, and its counts are those of the lab's formulas.

@@ -11,8 +11,8 @@ gains              how many times as fast as a flat ring other allreduces are, o
 """
 
 from support.lab43.allreduces import gains, leaving
+from support.lab43.double_tree import trees
 from support.lab43.nccl_log import example, examples, parse, read
 from support.lab43.ranks import most_ranks, report
-from support.lab43.trees import trees
 
 __all__ = ["example", "examples", "gains", "leaving", "most_ranks", "parse", "read", "report", "trees"]

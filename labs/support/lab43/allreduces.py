@@ -2,7 +2,7 @@
 
 - "ring": one flat ring in the order of the nodes (NCCL's Ring).
 - "tree": NCCL's Tree: a chain in each node, two binary trees of the nodes, each with half of the vector, cut
-  in slices (see trees.py).
+  in slices (see double_tree.py).
 - "binomial": a chain in each node, one binomial tree of the nodes' first ranks, whole vectors: for contrast.
 - "torus": reduce-scatter in the node, an allreduce of each share across nodes, allgather in the node
   (Horovod 0.28.1's NCCLTorusAllreduce, for HOROVOD_TORUS_ALLREDUCE=1).
@@ -19,7 +19,7 @@ from labkit import virtual
 from labkit.collectives import ring_allgather, ring_allreduce, ring_reduce_scatter, tree_allreduce
 from labkit.errors import LabError
 
-from support.lab43 import trees
+from support.lab43 import double_tree
 
 WAYS = ("ring", "tree", "binomial", "torus", "hierarchical")
 COUNTED = virtual.ideal(alpha=1.0, bandwidth=float("inf"))  # a message takes one second, however long
@@ -34,7 +34,7 @@ def allreduce(comm, vector, way: str, g: int, slices: int = 1, wait: float = 0.0
         ring_allreduce(comm, vector)
         return
     if way == "tree":
-        trees.allreduce(comm, vector, g, slices)
+        double_tree.allreduce(comm, vector, g, slices)
         return
     inside = comm.Split(comm.rank // g, comm.rank)
     across = comm.Split(inside.rank, comm.rank)
@@ -104,7 +104,7 @@ def leaving(way: str, nodes: int, g: int) -> tuple[float, int, int]:
         vectors[source] += nbytes
     latencies = round(done.time)
     if way == "tree":
-        latencies = 2 * (g - 1 + max(trees.depth(tree) for tree in trees.trees(nodes)))
+        latencies = 2 * (g - 1 + max(double_tree.depth(tree) for tree in double_tree.trees(nodes)))
     return float(vectors.max()), int(messages.max()), latencies
 
 

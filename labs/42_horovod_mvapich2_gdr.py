@@ -32,8 +32,9 @@ steps = 20  # timed training steps in a round
 rounds = 3  # of each way to train; the ways take turns
 
 # %% [markdown]
-# *In the track "PPoPP hands-on, 90 minutes", exercise 42.3 is the one to do. It needs the cells above it, and
-# no other exercise.*
+# *In the track "PPoPP hands-on, 90 minutes" the exercise to do here is 42.3. It needs no other exercise: run
+# the next code cell, and go on at "The line that starts a job".*
+#
 #
 # | library | what it is | takes GPU memory |
 # |---|---|---|
@@ -41,9 +42,9 @@ rounds = 3  # of each way to train; the ways take turns
 # | MVAPICH2-GDR 2.3.7 | closed build of it: GPUDirect RDMA, deep learning | with `MV2_USE_CUDA=1` |
 # | MVAPICH 3, 4 | open source, a new core over UCX or libfabric | if built so; Spack's recipe says no |
 # | MVAPICH-Plus 4, 5 | closed build of that, GDR's successor | yes: `MVP_ENABLE_GPU=1` is the default |
+# This kit brings MPICH, on which they are built. `make mvapich2` puts MVAPICH2 beside it, and this lab then
+# runs on both, side by side. You need neither InfiniBand nor a GPU for it.
 #
-# You have MPICH, on which they are built. `make mvapich2` puts MVAPICH2 beside it, and this lab then runs on
-# both, side by side. You need neither InfiniBand nor a GPU for it.
 #
 # What does a process here hold? It can be asked in two ways. MPI itself says its name in a text, by the
 # function `MPI_Get_library_version`. And Linux lists every file that a process has mapped, in
@@ -198,10 +199,10 @@ predict.compare("42.2", level=mrail.level.iloc[0])
 # switches off MVAPICH2-GDR's own choice of cores near GPU and network card (its guide, 9.4 and 13.7);
 # `hybrid` with a number of threads keeps it. We have measured neither on GPUs. On some processors, as POWER9
 # and EPYC 7742, `hybrid` is the default. MVAPICH 3, 4 and Plus read no `MV2_` variable.
-#
 # ## The line that starts a job
-# A job of 2 nodes, 4 GPUs on each, a rank for each GPU, 14 cores for each rank. With Slurm, and with
-# MVAPICH2's own launcher:
+# A job of 2 nodes, 4 GPUs on each, a rank for each GPU, 14 cores for each rank: one line with Slurm's srun,
+# and one with MVAPICH2's own launcher, mpirun_rsh.
+#
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4
 #         --cpus-per-task=14 --gpus-per-node=4 --gpu-bind=none python train.py
@@ -211,14 +212,15 @@ predict.compare("42.2", level=mrail.level.iloc[0])
 #
 # | words | without them |
 # |---|---|
-# | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes a GPU's address for one of the host, and crashes |
+# | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes an address on the GPU for one of the host, and may crash |
 # | `MV2_SUPPORT_DL=1` | its guide (7.3): needed "to run the jobs properly" with Horovod |
 # | `--cpus-per-task=14` | Slurm gives a rank **one** core, for itself, Horovod's thread and the loaders |
 # | `OMP_NUM_THREADS=14` | mpirun_rsh binds nobody: 4 ranks start a thread each for every core of the node |
 # | the same, with mpiexec | one thread: PyTorch's MKL reads what this launcher says of the ranks beside it |
-# | `--gpu-bind=none` | a site may hide the other GPUs from a rank; then CUDA IPC between them fails |
+# | `--gpu-bind=none` | a site may hide the other GPUs; then CUDA IPC, by which ranks reach them, fails |
 # | `--mpi=pmi2` | 8 programs that do not know of each other: every one is rank 0 |
 # | `-export-all` | ranks on other nodes miss your environment |
+# | `-hostfile hosts` | the next words are taken for hosts. The file has a line `node1:4` for each node |
 #
 # Two remarks on GDR. `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster; the path
 # may also be in `LD_LIBRARY_PATH`. And its guide says of Horovod: "do not use the LD_PRELOAD option".
@@ -231,6 +233,8 @@ predict.compare("42.2", level=mrail.level.iloc[0])
 #     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 4 -bind-to core:14 python train.py
 #
 # ### Exercise 42.3 · Write the line, and start it
+# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
+#
 # `variables` returns what a flavour needs. `mvapich2`, on CPUs: `MV2_ENABLE_AFFINITY=0`. `mvapich2-gdr`: the
 # three of the lines above, and GDRCopy's, if a path is given. `mvapich-plus`: `MVP_ENABLE_GPU=1` alone.
 #

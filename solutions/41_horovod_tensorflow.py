@@ -549,8 +549,8 @@ predict("41.5", megabytes=102, times_one_rank=1.5)  # two numbers
 # %% [markdown]
 # ### Measure
 # After each step of all ranks comes one of rank 0 alone, without Horovod, while the others sleep. That is the
-# control, on the same machine, in the same minute. TODO s on two cores, most of them before the first step:
-# TensorFlow turns 175 layers and their gradients into a graph, twice.
+# control, on the same machine, in the same minute. About a minute on two cores, most of it before the first
+# step: TensorFlow turns 175 layers and their gradients into a graph, once with Horovod and once without.
 
 
 # %%
@@ -607,9 +607,9 @@ lab41.show_rates(of_all)
 # Will a rank keep more or less of its speed with larger pictures? Change `sides` to `(128, 224)`, and see.
 # <details><summary>Answer</summary>
 #
-# More. A picture of 128 × 128 pixels takes four times the computing, and the gradients stay 102 MB. TODO
-# That is why published figures always say the size of the pictures, the batch and the net; and why a fast
-# GPU, which computes the step in a few milliseconds, needs a fast network more than a slow one.
+# More. A picture of 128 × 128 pixels takes four times the computing, and the gradients stay 102 MB. More
+# pictures in a step do the same. So a figure of images per second says little without net, pictures and
+# batch. And the faster a GPU computes its step, the faster a network it needs.
 # </details>
 #
 # ## Ranks or threads?
@@ -655,11 +655,14 @@ else:
     predict.compare("41.5", ranks_over_threads=of_all["rate"] / best)
 
 # %% [markdown]
-# **Explain.** TODO
-# The threads of a rank share each operation and wait for one another at its end, some thousand times in a
-# step; small operations have too little work for two. Ranks meet once in
-# a step. They pay with an allreduce, and with memory: each has the whole net. On Skylake nodes several ranks
-# trained ResNet-152 up to 1.47 times as fast as one (Jain and others, Cluster 2019).
+# **Explain.** The threads of a rank share every operation, and wait for one another at the end of each, some
+# thousand times in a step; small operations have too little work for two. Ranks meet once in a step. But they
+# pay with 102 MB of sums, and with memory: each has the whole net. Which costs more, depends on net, pictures
+# and machine: measure. On Skylake nodes several ranks trained ResNet-152 up to 1.47 times as fast as one (Jain
+# and others, IEEE Cluster 2019).
+#
+# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown: something else
+# ran on these cores. Run both cells again.
 #
 # Why does Intel's script leave four cores of a socket to nobody?
 # <details><summary>Answer</summary>

@@ -204,10 +204,11 @@ def test_a_job_with_builds_and_variables_of_its_own(two_of_each, table, capsys):
     assert cli.main(["results"]) == 0
     [row] = [line for line in capsys.readouterr().out.splitlines() if "93 solved" in line]
     assert "HOROVOD=nccl MPI=mvapich2 NCCL_DEBUG=two words B=2" in row
-    # A rank keeps the build with which the job was started.
-    job = cluster.submit("93", nodes=2, settings={"wish": "nccl"}, solved=True, horovod="host")
-    with pytest.raises(LabError, match="was started with the build 'host' of Horovod"):
+    # With the site's own MPI and launcher, srun; a rank keeps the build with which the job was started.
+    job = cluster.submit("93", nodes=2, settings={"wish": "host"}, solved=True, horovod="nccl")
+    with pytest.raises(LabError, match="was started with the build 'nccl' of Horovod"):
         job.wait(600)
+    assert "Now: srun --mpi=pmi2" in job.output()
 
 
 @pytest.mark.timeout(1200)

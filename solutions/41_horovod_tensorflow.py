@@ -657,12 +657,12 @@ else:
 # %% [markdown]
 # **Explain.** The threads of a rank share every operation, and wait for one another at the end of each, some
 # thousand times in a step; small operations have too little work for two. Ranks meet once in a step. But they
-# pay with 102 MB of sums, and with memory: each has the whole net. Which costs more, depends on net, pictures
-# and machine: measure. On Skylake nodes several ranks trained ResNet-152 up to 1.47 times as fast as one (Jain
-# and others, IEEE Cluster 2019).
+# pay with 102 MB of sums, and with memory: each has the whole net. Which costs more depends on net, pictures
+# and machine: measure. On Skylake nodes several ranks trained ResNet-152 up to 1.47 times as fast as one
+# (Jain and others, IEEE Cluster 2019).
 #
-# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown: something else
-# ran on these cores. Run both cells again.
+# Both bars have a spread. Where they overlap, or a step is not to be quoted, nothing was shown: something
+# else ran on these cores. Run both cells again.
 #
 # Why does Intel's script leave four cores of a socket to nobody?
 # <details><summary>Answer</summary>

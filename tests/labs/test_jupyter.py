@@ -143,7 +143,7 @@ def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     cells = learner_cells(lab)
     check = next(i for i, cell in enumerate(cells) if f'with check("{EXERCISE}")' in cell.source)
     stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
-    return [i for i in range(stub + 1) if cells[i].kind == "code"], stub, check
+    return [i for i in range(check) if cells[i].kind == "code"], stub, check
 
 
 def test_a_failed_check_a_hint_and_the_answer(browser_path, learners_copy, tmp_path):

@@ -123,10 +123,10 @@ def test_links_lead_somewhere(stem):
 def test_commands_in_prose_exist(stem):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = {
-        name for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.MULTILINE) for name in line.split()
+        name for line in re.findall(r"^([a-z][a-z0-9 -]*):", makefile, re.MULTILINE) for name in line.split()
     }
     text = (ROOT / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
-    for verb, rest in re.findall(r"`make ([a-z-]+)([^`]*)`", text):
+    for verb, rest in re.findall(r"`make ([a-z0-9-]+)([^`]*)`", text):
         assert verb in targets, f"`make {verb}` in {stem}: the Makefile has no such target"
         lab = re.search(r"\bLAB=(\w+)", rest)
         assert not lab or labfile.find(lab[1]), rest

@@ -325,7 +325,9 @@ def test_a_row_of_real_ranks_on_cpus_is_that_of_the_case(tmp_path):
     rows = lab42.gradients(timeline.activities(results[0]["fused"].events))
     laptop = lab42.JOURNEYS[0].activities
     assert len(rows) == 3
-    assert any(set(names) == set(laptop) for names in rows.values())
+    # The tensors that travel first wait for the fusion buffer to be made: that may be one, or all three.
+    once = {"INIT_FUSION_BUFFER"}
+    assert any(set(names) - once == set(laptop) for names in rows.values())
 
 
 @pytest.mark.gpu

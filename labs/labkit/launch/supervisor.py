@@ -67,6 +67,15 @@ def _parents() -> dict[int, int]:
     return parents
 
 
+def _depth(pid: int, parents: dict[int, int]) -> int:
+    """How many ancestors of `pid` can be seen."""
+    depth = 0
+    while pid in parents and depth < len(parents):
+        pid = parents[pid]
+        depth += 1
+    return depth
+
+
 def descendants(top: int) -> list[int]:
     """All processes below `top`, in no particular order."""
     children: dict[int, list[int]] = {}
@@ -99,11 +108,16 @@ def kill_descendants() -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill every process started with `mark` ("NAME=value") in its environment: if the supervisor died."""
+    """Kill every process started with `mark` ("NAME=value") in its environment: if the supervisor died.
+
+    Children before their parents: should we be killed in the middle of it, each rank's watcher is still there
+    to end what is left of its rank.
+    """
     wanted = mark.encode()
     for _ in range(50):
         left = 0
-        for pid in _parents():
+        parents = _parents()
+        for pid in sorted(parents, key=lambda pid: _depth(pid, parents), reverse=True):
             try:
                 with open(f"/proc/{pid}/environ", "rb") as file:
                     if wanted in file.read().split(b"\0"):

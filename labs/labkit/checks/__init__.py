@@ -5,7 +5,7 @@ For labs, offered by `labkit` itself too:
     check       `with check("23.1"):` around expectations; check.progress() is what is stored
     expect      expect(condition, sentence), and .equal, .close, .unchanged, .between, .raises
     hint        the next hint of an exercise
-    predict     keep guesses; predict.recall, predict.compare
+    predict     keep guesses; predict.recall, predict.compare, predict.right
 
 For the kit's other parts:
 

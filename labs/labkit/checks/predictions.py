@@ -1,4 +1,7 @@
-"""`predict("23.1", name=value)`: guesses that are kept, recalled, and compared with what was measured."""
+"""`predict("23.1", name=value)`: guesses that are kept, recalled, and compared with what was measured.
+
+What was computed or counted is no measurement: `predict.right("23.1", name=value)` shows it as what is right.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from labkit.errors import LabError
 
 
 class Predict:
-    """`predict("23.1", name=value, …)` keeps guesses. `.recall` returns them, `.compare` shows the truth."""
+    """`predict("23.1", name=value, …)` keeps guesses. `.recall` returns them; `.compare` and `.right` show the truth."""
 
     def __init__(self):
         # Exercise -> guesses of this process: what rank 0 stores is not yet visible to other ranks.
@@ -38,11 +41,18 @@ class Predict:
 
     def compare(self, exercise: str, **measured) -> None:
         """Print each measured value beside the guess of that name, and their ratio."""
+        self._show(exercise, "measured", measured)
+
+    def right(self, exercise: str, **answers) -> None:
+        """As compare, for answers that were computed or counted: they are right, and nobody measured them."""
+        self._show(exercise, "right", answers)
+
+    def _show(self, exercise: str, heading: str, values: dict) -> None:
         guesses = self.recall(exercise)
         if not world.is_root():
             return
-        rows = [("", "yours", "measured", "yours / measured")]
-        for name, value in measured.items():
+        rows = [("", "yours", heading, f"yours / {heading}")]
+        for name, value in values.items():
             value = _storable(name, getattr(value, "median", value))
             guess = guesses.get(name)
             rows.append(

@@ -167,6 +167,15 @@ def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
         predict("90.1")
 
 
+def test_what_was_counted_is_right_and_not_measured(tiny, capsys):
+    predict("90.1", total=3)
+    predict.right("90.1", total=6)
+    out = capsys.readouterr().out
+    assert "yours / right" in out
+    assert "0.5" in out
+    assert "measured" not in out
+
+
 def test_predictions_survive_a_restart(tiny):
     predict("90.1", total=(1, 2.5))
     fresh = type(predict)()

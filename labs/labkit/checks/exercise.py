@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import traceback
 
@@ -43,6 +42,11 @@ class check:
         raise CheckFailed(f"{text}\n        {help_line}" if help_line else text) from None
 
     @staticmethod
+    def case(words: str):
+        """`with check.case("with 4 ranks, root 1"):` an error or a hang inside of the block says that."""
+        return launch.case(words)
+
+    @staticmethod
     def progress() -> dict[str, dict]:
         """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
         return progress.read()
@@ -71,16 +75,31 @@ def sentence(number: str, error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return "Your code called exit(). A function of a lab returns its result, or raises an error."
-    return f"{kind}: {error}{_learners_line(error)}"
+    case = launch.case_of(error)
+    subject = f"{_capital(case)}: " if case else ""
+    frames = _frames(error)
+    if launch.in_check(frames):
+        return f"{subject}{_capital(launch.of_check(kind, str(error)))}"
+    return f"{subject}{kind}: {error}{_learners_line(error, frames)}"
 
 
-def _learners_line(error: BaseException) -> str:
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _frames(error: BaseException) -> list[launch.Frame]:
+    return [
+        launch.Frame(frame.filename, frame.lineno or 0, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+
+
+def _learners_line(error: BaseException, frames: list[launch.Frame]) -> str:
     """` (line 3 in shard: return data[…])`: the innermost line that is not of a library."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if launch.is_learners(frame.filename)]
-    if isinstance(error, SyntaxError) or not own:
+    frame = launch.innermost(frames)
+    if isinstance(error, SyntaxError) or frame is None:
         return ""
-    frame = own[-1]
-    place = "this cell" if frame.name == "<module>" else frame.name
-    code = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
-    return f"  (line {frame.lineno} in {place}: {code})" if code else f"  (line {frame.lineno} in {place})"
+    if frame.function == "<module>":  # the check's own cell: what is wrong there came from the learner
+        none = launch.because_of_none(type(error).__name__, str(error))
+        return f". {none}" if none else ""
+    return f"  ({frame.place()})"

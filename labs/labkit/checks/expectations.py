@@ -9,6 +9,8 @@ import numpy as np
 
 from labkit.errors import CheckFailed, LabError
 
+MOST_PERCENT = 10_000  # up to here a difference is told in percent too
+
 _count = 0
 
 
@@ -158,6 +160,11 @@ def _with_reason(text: str, named: str, because: str) -> str:
     return text
 
 
+def _none_at_all(got) -> str:
+    """What to add where an answer is None."""
+    return " Does the function return its result?" if got is None else ""
+
+
 def _not_none(got, want, what: str) -> None:
     if got is None and want is not None:
         raise CheckFailed(f"{what}: got None. Does the function return its result?")
@@ -173,12 +180,12 @@ def _first_difference(got, want, where: str = "") -> str | None:
         pairs = [(f"[{key!r}]", got[key], want[key]) for key in want]
     elif isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(want):
-            return f"expected {len(want)} values{at}, got {len(got)}."
+            return f"expected {len(want)} values{at}, {show(want)}, got {len(got)}, {show(got)}."
         pairs = [(f"[{index}]", got[index], want[index]) for index in range(len(want))]
     elif isinstance(want, np.ndarray) or isinstance(got, np.ndarray):
         return _array_difference(np.asarray(got), np.asarray(want), at)
     else:
-        return None if got == want else f"expected {show(want)}{at}, got {show(got)}."
+        return None if got == want else f"expected {show(want)}{at}, got {show(got)}.{_none_at_all(got)}"
     for step, its, wanted in pairs:
         difference = _first_difference(its, wanted, where + step)
         if difference:
@@ -224,7 +231,9 @@ def _close(got, want, what: str, rtol: float, atol: float) -> None:
             got = np.asarray(got, dtype=float)
             want = np.asarray(want, dtype=float)
         except (TypeError, ValueError):
-            raise CheckFailed(f"{what}: expected numbers, got {show(got)}.") from None
+            empty = np.ndim(got) == 1 and any(item is None for item in got)
+            more = _none_at_all(None) if empty else ""
+            raise CheckFailed(f"{what}: expected numbers, got {show(got)}.{more}") from None
         if got.shape != want.shape:
             raise CheckFailed(f"{what}: expected shape {want.shape}, got {got.shape}.")
         off = ~np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
@@ -238,7 +247,8 @@ def _by_how_much(got: np.ndarray, want: np.ndarray, off: np.ndarray) -> str:
     place = np.unravel_index(int(np.argmax(distance)), got.shape)
     here = got[place]
     there = want[place]
-    relative = f" ({abs(here - there) / abs(there):.2%})" if there and np.isfinite(here - there) else ""
+    share = abs(here - there) / abs(there) if there else np.inf
+    relative = f" ({share:.2%})" if share < MOST_PERCENT / 100 else ""  # beyond, percents say nothing
     off_by = show(float(abs(here - there)))
     values = f"expected {show(float(there))}, got {show(float(here))}, off by {off_by}{relative}"
     if not got.ndim:

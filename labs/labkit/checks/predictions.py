@@ -11,7 +11,7 @@ from labkit.errors import LabError
 
 
 class Predict:
-    """`predict("23.1", name=value, …)` keeps guesses. `.recall` returns them; `.compare` and `.right` show the truth."""
+    """`predict("23.1", name=value, …)` keeps guesses; `.recall` returns them, `.compare` `.right` tell."""
 
     def __init__(self):
         # Exercise -> guesses of this process: what rank 0 stores is not yet visible to other ranks.

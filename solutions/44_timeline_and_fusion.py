@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from labkit import check, cluster, expect, hint, home, lab, launch, predict, world
 from support import lab44
-from support.lab44 import PHASES
 
 lab.start("44_timeline_and_fusion")
 
@@ -30,76 +29,111 @@ slow_link = (5e-4, 2.5e7)  # seconds for a message, and its bytes per second: ab
 rounds = 3  # turns of each way of a step, 5 steps each
 
 # %% [markdown]
-# Your call of `hvd.allreduce_async` only leaves a request. Horovod's thread looks every
-# `HOROVOD_CYCLE_TIME` ms (1) for requests. The ranks compare what they have: they *negotiate*. What **all**
-# have is packed into messages of at most `HOROVOD_FUSION_THRESHOLD` bytes (128 MiB), one after the other.
-# Here a step's tensors are handed over in one moment: so we know what is ready together. In the timeline
-# `late`, one rank comes 50 ms late to each of 2 steps.
+# ## What Horovod's thread does
+# Your call of `hvd.allreduce_async` leaves a request, and returns at once. The rest is done by a thread of
+# Horovod's, one on each rank:
+#
+# 1. **Look.** Every `HOROVOD_CYCLE_TIME` milliseconds it looks which tensors have been handed over. The
+#    default is 1.
+# 2. **Negotiate.** Each rank tells rank 0 what it has. A tensor may travel when **all** ranks have it.
+# 3. **Fuse.** Tensors that may travel are packed into messages of at most `HOROVOD_FUSION_THRESHOLD` bytes.
+#    The default is 128 MiB.
+# 4. **Sum.** The messages go one after the other. Each is one call of a library: MPI, NCCL or Gloo.
+#
+# Rank 0 writes down what happened to each tensor, and when: the **timeline**. The next cell lets real ranks
+# record some. In all of them a rank hands the tensors of a step over in one moment, so you know what is ready
+# together. (In training they become ready one by one. That is exercise 44.3.)
+#
+# The first recording is called `late`. Three tensors a, b and c are summed in each of 2 steps, and one rank
+# comes 50 ms late to both. Here are the lines of tensor a in the first step. About 15 s.
 
 # %%
 ranks = launch.ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
-events = start(lab44.timelines, lab44.ways(ranks // 2, pause=0.05), home())[0]
-first = lab44.lines(events["late"])
-lab44.show_lines(first, "a")
-print("PHASES:", PHASES)
+late_rank = ranks // 2
+events = start(lab44.timelines, lab44.ways(late_rank, pause=0.05), home())[0]
+lab44.show_lines(lab44.lines(events["late"]), "a")
 
 # %% [markdown]
-# `B` opens something, `E` closes what this tensor opened last, like brackets. `X` is a rank that has it
-# ready: its number is the name. Rank 0 writes it all, and hears of others only when it looks.
+# ## Read it
+# A line has a time in µs, a kind, and a name. There are four kinds:
 #
-# ### Exercise 44.1 · Where does the time go, and who was late?
-# - `phases`: for each tensor the µs in each phase, over all its steps. `PHASES` (above) names four by the
-#   line that begins them, the sum by each library that may do it; other lines count for none. A fifth is
-#   "queue", from the end of NEGOTIATE to `B ALLREDUCE`: other messages go first. An `E` has an empty name.
-#   11 lines.
-# - `late`: somebody is always last. In each negotiation, charge the rank of the tensor's **last** `X` with
-#   the µs since the `X` before it: so much sooner all would have been ready. A lone `X` costs 0. 8 lines.
+# | kind | what it says |
+# |---|---|
+# | `B` | something begins; its name says what |
+# | `E` | what this tensor began last ends, like a closing bracket; it has no name |
+# | `X` | a rank has this tensor ready; the name is the rank's number, as text |
+# | `i` | a look begins (`CYCLE_START`); it belongs to no tensor |
 #
-# <details><summary>Hint 1: pairs</summary>
+# Rank 0 hears of other ranks only when it looks. So the `X` of the others come up to a cycle late.
 #
-# A list for each tensor: `begun.setdefault(tensor, []).append((when, name))` at B; at E the partner is
-# `since, name = begun[tensor].pop()`. Keep `ended[tensor] = when`: at `B ALLREDUCE`, NEGOTIATE ended then.
+# What begins with `B` has long names. We call the phases of a tensor's life like this:
+#
+# | phase | from | in it |
+# |---|---|---|
+# | negotiate | `B NEGOTIATE_ALLREDUCE` | not all ranks have the tensor |
+# | queue | the end of NEGOTIATE to `B ALLREDUCE` | other messages go first |
+# | copy in | `B MEMCPY_IN_FUSION_BUFFER` | it is packed with others |
+# | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library works |
+# | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | it is unpacked |
+#
+# The kit adds up the phases of each tensor, over both steps:
+
+# %%
+print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
+
+# %% [markdown]
+# Nearly all of the time is *negotiate*. It is the only phase in which nothing is sent but a few bytes. So it
+# is no slow network: Horovod **waits for the last rank**. For which one? The `X` tell.
+#
+# ### Predict
+# One rank comes 50 ms late to each of 2 steps. In each step three tensors wait for it, at the same time. How
+# many ms of wall time does it cost the others, over both steps?
+
+# %%
+predict("44.1", ms_lost=100)
+
+# %% [markdown]
+# ### Exercise 44.1 · Who was late?
+# In each negotiation of a tensor, some rank is last. Had it come sooner, the negotiation could have ended
+# when the rank before it was ready. So charge the rank of the **last** `X` with the span from the `X` before
+# it to its own. Here rank 2 is charged with the span (20, 1010):
+#
+#     when   tensor  kind  name
+#        5   a       B     NEGOTIATE_ALLREDUCE
+#        6   a       X     0
+#       20   a       X     1
+#     1010   a       X     2
+#     1011   a       E
+#
+# The first `E` of a tensor behind its `X` ends the negotiation. Lines of other tensors may stand in between.
+# A lone `X` has none before it: its span is empty, as `(6, 6)` is.
+#
+# Several tensors may wait for the same rank at the same time. That time is lost **once**. The kit has a
+# function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the µs that lie in at least one of the spans.
+#
+# Write `late`: for each rank that was last in some negotiation the µs that were lost to it. About 9 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: what to keep</summary>
+#
+# The `X` of each tensor, until an `E` comes: `ticks.setdefault(tensor, []).append((when, int(name)))`. And
+# the spans of each rank, a list of pairs.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `phases`: for lines of kind B or E, `spent = table.setdefault(tensor, dict.fromkeys([*PHASES.values(),
-# "queue"], 0))`. At E: `if name in PHASES: spent[PHASES[name]] += when - since`. At `B ALLREDUCE`:
-# `spent["queue"] += when - ended[tensor]`.
-#
-# `late`: at X, `ticks.setdefault(tensor, []).append((when, int(name)))`. The first E after it ends the
-# negotiation: `seen = ticks.pop(tensor)`, `last, rank = seen[-1]`, `before = seen[-2][0]` (alone: `last`).
+# At an `E` of a tensor in `ticks`: `seen = ticks.pop(tensor)`, `last, rank = seen[-1]`, and `before =
+# seen[-2][0]`, or `last` if there is one alone. Then `spans.setdefault(rank, []).append((before, last))`. At
+# the end return `{rank: lab44.covered(of_rank) for rank, of_rank in spans.items()}`.
 # </details>
 
 
 # %%
-def phases(lines):
-    """lines: (when [µs], tensor, kind, name) in order. Returns {tensor: {phase: µs}}, also phases of 0 µs."""
-    table = {}
-    begun = {}
-    ended = {}
-    ### BEGIN SOLUTION
-    for when, tensor, kind, name in lines:
-        if kind in ("B", "E"):
-            spent = table.setdefault(tensor, dict.fromkeys([*PHASES.values(), "queue"], 0))
-        if kind == "B":
-            if name == "ALLREDUCE":
-                spent["queue"] += when - ended[tensor]
-            begun.setdefault(tensor, []).append((when, name))
-        elif kind == "E":
-            since, name = begun[tensor].pop()
-            if name in PHASES:
-                spent[PHASES[name]] += when - since
-            ended[tensor] = when
-    ### END SOLUTION
-    return table
-
-
 def late(lines):
-    """Returns {rank: µs that all waited for it alone, over all tensors}, for ranks that were last in some."""
-    waited = {}
-    ticks = {}
+    """lines: (when [µs], tensor, kind, name) in order. Returns {rank: µs of wall time lost to it}."""
+    ticks = {}  # tensor -> (when, rank) of each X of the negotiation that goes on
+    spans = {}  # rank -> (from, to) of each negotiation in which it was last
     ### BEGIN SOLUTION
     for when, tensor, kind, name in lines:
         if kind == "X":
@@ -108,56 +142,85 @@ def late(lines):
             seen = ticks.pop(tensor)
             last, rank = seen[-1]
             before = seen[-2][0] if len(seen) > 1 else last
-            waited[rank] = waited.get(rank, 0) + last - before
+            spans.setdefault(rank, []).append((before, last))
+    return {rank: lab44.covered(of_rank) for rank, of_rank in spans.items()}
     ### END SOLUTION
-    return waited
 
 
 # %%
-# What is asked: µs by tensor and phase, and µs by late rank, of timelines made up, and of real ranks.
+# What is asked: the µs lost to each rank. print(*lab44.made_up("…"), sep="\n") shows a timeline.
 with check("44.1"):
-    for name, right in lab44.MADE_UP.items():
+    for name, story in lab44.MADE_UP.items():
         timeline = lab44.made_up(name)
-        expect.equal(phases(timeline), right.phases, f'phases(lab44.made_up("{name}"))')
-        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `phases` got")
-        expect.equal(
-            late(timeline),
-            right.late,
-            f'late(lab44.made_up("{name}"))',
-            slips={"a rank is a number here, not a word": {str(rank): us for rank, us in right.late.items()}},
-        )
+        expect.equal(late(timeline), story.late, f'late(lab44.made_up("{name}"))', slips=story.slips)
+        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `late` got")
     alone = late(lab44.one_rank_alone())
-    expect(not any(alone.values()), f"late, of one rank alone: it waits for nobody, but you charge {alone}.")
-    for name in ("late", "always the same"):  # timelines of real ranks
-        timeline = lab44.lines(events[name])
-        expect.equal(phases(timeline), lab44.spent(events[name]), f'phases(lab44.lines(events["{name}"]))')
+    expect(not any(alone.values()), f"One rank alone waits for nobody, but you charge {alone}.")
 
 # %%
-print(pd.DataFrame(phases(first)).T, "in µs", sep="\n")
-print(f"µs waited for one rank, summed over tensors: {late(first)}.")
-print(f"Rank {ranks // 2} was 50000 late in each of 2 steps, and 3 tensors waited at the same time.")
-print("With the cache:", late(lab44.lines(events["always the same"])), "in 4 steps. Exercise 44.4 says why.")
+lost = late(lab44.lines(events["late"]))
+for rank, microseconds in sorted(lost.items()):
+    print(f"rank {rank}: {microseconds / 1000:6.1f} ms lost to it")
+predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
+print("The same from four steps with the cache:", late(lab44.lines(events["always the same"])))
 
 # %% [markdown]
-# To negotiate is to **wait for the last rank**: a long NEGOTIATE means a late rank, not a slow network.
+# **Explain.** You should see about 100 ms for one rank, and little for the others. Added up over the three
+# tensors it would be about 300: more time than has passed. You may see some ms less: another rank was late,
+# too, or rank 0 noted the rank before it at its next look.
+#
+# Somebody is last in *every* negotiation. Which ranks would you call late?
+# <details><summary>Answer</summary>
+#
+# Those that are charged with much more than the others, and with more than a cycle (1 ms) a step. Who is
+# charged with less was last by chance.
+# </details>
+#
+# With the cache there are no `X` after the first step. Exercise 44.4 says why.
+#
+# ## What travels together?
+# Several tensors may travel now. Which go into one message? Horovod's rule (`FuseResponses` in its
+# `controller.cc`, 0.28.1) takes them in order. The **first** that is left begins a message, however large it
+# is. Then it goes through the others:
+#
+# - One **of the same type** joins, if the message with it has at most `limit` bytes.
+# - Any other is **skipped**: it is left for a later message. But if the bytes of the message and of **all**
+#   tensors skipped so far, this one too, are above `limit`, the message is closed: this one and all behind
+#   it are left.
+#
+# Two examples with a limit of 100. First `a:60 b:50 c:30`, three tensors of one type and their bytes:
+#
+# | tensor | message so far | what happens |
+# |---|---|---|
+# | a, 60 | none | begins a message |
+# | b, 50 | a: 60 | 60 + 50 is above 100: it does not join. Skip it? 60 + 50 is above 100, too: closed |
+# | b, 50 | none | begins the next message |
+# | c, 30 | b: 50 | 50 + 30 is within 100: it joins |
+#
+# So it is `a|b c`, although c would have fitted beside a. Then `a:40 b:40:float64 c:40`:
+#
+# | tensor | message so far | what happens |
+# |---|---|---|
+# | a, 40 | none | begins a message |
+# | b, 40, float64 | a: 40 | another type. Skip it: 40 + 40 is within 100 |
+# | c, 40 | a: 40 | 40 + 40 is within 100: it joins |
+#
+# So it is `a c|b`. This is what skipping is for: in mixed precision types alternate.
+#
+# The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node. With 4
+# ranks 50000 becomes 51200.
 #
 # ### Predict
-# Tensors a to g are ready together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes; c and f are
-# float64, the others float32. How many messages, with a threshold of 0, of 50000, of 128 MiB?
+# Tensors a to g may travel together: 60000, 40200, 30000, 30000, 20000, 8000 and 60000 bytes. c and f are
+# float64, the others float32. How many messages, with a limit of 0, of 51200, of 128 MiB?
 
 # %%
 predict("44.2", messages_0=7, messages_50000=6, messages_128_MiB=2)
 
 # %% [markdown]
-# ### Exercise 44.2 · What travels together?
-# Horovod's rule (`FuseResponses` in its `controller.cc`): the first tensor that is left begins a message. Go
-# through the `rest` in order; what does not join stays `left`, in its order:
-# - one **of its type** joins, if the message's bytes with it are at most the limit;
-# - any other is *skipped*: look further, if the message's bytes and **all** skipped bytes together are still
-#   at most the limit. Else the message is closed, before this one.
-#
-# The limit is the threshold, rounded **up** to a multiple of 512 bytes times the ranks on a node;
-# `-(-a // b) * b` rounds a up. 1 and 12 lines.
+# ### Exercise 44.2 · Pack
+# Write the rule. The loop over messages is there: `message` holds the first tensor, `rest` those behind it in
+# order, and `left` is to hold what does not travel with it, in order. About 12 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: what to keep, and how to close</summary>
 #
@@ -173,19 +236,14 @@ predict("44.2", messages_0=7, messages_50000=6, messages_128_MiB=2)
 
 
 # %%
-def rounded(threshold, ranks_on_node):
-    """The limit in bytes that Horovod makes of its threshold."""
-    ### BEGIN SOLUTION
-    return -(-threshold // (512 * ranks_on_node)) * (512 * ranks_on_node)
-    ### END SOLUTION
-
-
 def fuse(ready, limit):
     """ready: Tensors (.bytes, .dtype) in order. Returns the messages in order, each a list of Tensors."""
-    messages, left = [], list(ready)
+    messages = []
+    left = list(ready)
     while left:
         first, *rest = left
-        message, left = [first], []
+        message = [first]
+        left = []
         ### BEGIN SOLUTION
         size = first.bytes
         skipped = 0
@@ -205,18 +263,15 @@ def fuse(ready, limit):
 
 
 # %%
-# What is asked: the limit in bytes, and who travels with whom, of tensors made up, and of real ranks.
+# What is asked: who travels with whom, of tensors made up, and of the seven on real ranks. "a b|c": c alone.
 with check("44.2"):
-    for threshold, ranks_on_node, limit in lab44.LIMITS:
-        what = f"Limit for {threshold} bytes, {ranks_on_node} ranks on a node"
-        expect.equal(rounded(threshold, ranks_on_node), limit, what)
     for text, limit, want, why in lab44.FUSED:
         ready = lab44.patient(text)  # tensors that stop a loop without end
-        messages = lab44.names(fuse(ready, limit))  # "a b|c": a and b together, then c
+        messages = lab44.names(fuse(ready, limit))
         expect.equal(messages, want, f"Messages of '{text}', limit {limit}", because=why)
         expect.unchanged(lab44.tensors(text), ready, "The list of tensors that `fuse` got")
-    for threshold, want in lab44.travelled(events).items():  # seven tensors on real ranks
-        messages = lab44.names(fuse(lab44.SEVEN, rounded(threshold, on_node)))
+    for threshold, want in lab44.travelled(events).items():
+        messages = lab44.names(fuse(lab44.SEVEN, lab44.limit(threshold, on_node)))
         expect.equal(messages, want, f"Messages of the seven tensors, real ranks, threshold {threshold}")
 
 # %%
@@ -224,20 +279,45 @@ none, some, _, most = lab44.show_travelled(events)
 predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=most)
 
 # %% [markdown]
-# Why look further at all? In mixed precision types alternate. At 100000, why do a and b, 100200 bytes, join?
+# **Explain.** Even with 128 MiB there are two messages: one for each type. At 100000, a and b travel
+# together, although they are 100200 bytes. Why?
+# <details><summary>Answer</summary>
+#
+# 100000 is rounded up to a multiple of 512 bytes times the ranks on a node: with 4 ranks to 100352.
+# </details>
+#
+# ## What does a step cost?
+# Now tensors become ready one by one, as in a backward pass. This is all that you need to know of the thread:
+#
+# - A look takes as long as a message of 0 bytes: the ranks compare what they have. It takes what was ready
+#   when it **began**.
+# - Then its messages go, one after the other.
+# - The next look begins one `cycle` after the last look **began**; if that is past, at once.
+#
+# For example a, 300 bytes, ready at 0, b and c, 100 bytes each, ready at 2 and 3. A message of n bytes takes
+# 1 + n/100 seconds, so a look takes 1. The cycle is 1 second, and the limit is large:
+#
+#     seconds   0   1   2   3   4   5   6   7   8   9
+#     ready     a       b   c
+#     thread    |look|  message a   |look| msg b+c |
+#               0    1              5    6         9
+#
+# The look at 0 finds a alone. While a travels, b and c become ready: the look at 5 finds both. The step is
+# over at 9, with two messages. With a cycle of 10 the second look would begin at 10, and the step end at 14.
 #
 # ### Predict
 # 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms. The link
-# takes 0.5 ms for a message, and sends 25 MB/s. How many ms is a step, looked for every 1, 20, 100 ms?
+# takes 0.5 ms for a message, and sends 25 MB/s. The threshold is 128 MiB. How many ms is a step, looked for
+# every 1, 20, 100 ms? (All bytes alone take 63 ms.)
 
 # %%
 predict("44.3", ms_1=75, ms_20=90, ms_100=165)
 
 # %% [markdown]
-# ### Exercise 44.3 · What does a step cost?
-# A message of n bytes takes `seconds(n)`, a look `seconds(0)`: the ranks compare. The first look begins at 0,
-# with the step. What was `ready` when it **began** is then fused, and sent, one message after the other. The
-# next begins `cycle` after the last began; if that is past, at once. The last message ends a step. 10 lines.
+# ### Exercise 44.3 · The thread as a loop
+# Write `step_time` by the three rules above. `seconds(n)` is the time of a message of n bytes, and
+# `seconds(0)` that of a look. The first look begins at 0, with the step. Return when the last message ends,
+# and the number of messages. About 10 lines. *(advanced)*
 #
 # <details><summary>Hint 1: one look</summary>
 #
@@ -255,7 +335,8 @@ predict("44.3", ms_1=75, ms_20=90, ms_100=165)
 def step_time(gradients, limit, cycle, seconds):
     """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
     left = sorted(gradients, key=lambda tensor: tensor.ready)
-    now, calls = 0.0, 0
+    now = 0.0
+    calls = 0
     ### BEGIN SOLUTION
     while left:
         look = now
@@ -282,53 +363,70 @@ with check("44.3"):
         expect.unchanged(case.tensors(), gradients, "The list of gradients that `step_time` got")
 
 # %%
+# Your step_time draws these curves, for the net and the link of the prediction.
 net, ms = lab44.show_predicted(step_time, layers, backward, *slow_link)
 predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 
 # %% [markdown]
-# **Explain.** Why is the plot flat up to 65536 bytes? Why is a large threshold never wrong here, and a long
-# cycle nearly always? While a message travels, more gets ready for the next: a slow link fuses by itself.
+# **Explain.** Read the curves from left to right. Up to 65536 bytes they are flat. Why?
+# <details><summary>Answer</summary>
+#
+# A weight alone has 65536 bytes. Nothing fits beside it, so all 48 tensors travel alone.
+# </details>
+#
+# And why does a long cycle cost time here, and a large threshold none?
+# <details><summary>Answer</summary>
+#
+# With a long cycle the last gradient waits up to a whole cycle for the next look, and the link idles
+# meanwhile. The threshold makes nobody wait: it only says how much of what **is** ready goes together. And
+# while a message travels, more gets ready for the next one: a slow link fuses by itself. (The model leaves
+# out the copies into the buffer, and its memory. Lab 45 searches for the best threshold by measuring.)
+# </details>
+#
+# ## What does asking cost?
+# In every look rank 0 collects lists of names from all ranks, and sends back what may travel. With a thousand
+# tensors on a thousand ranks these are long lists. The **response cache** saves them: a tensor that all ranks
+# know from an earlier step is *one bit*, and one small allreduce compares the bits of all.
+#
+# Only tensors that are **not** known are asked about by name, and only these get an `X`. A tensor is known by
+# its name, its bytes and its type. If one of them changes, it is asked about once more, and replaces what was
+# known by that name.
 #
 # ### Predict
-# Without help, rank 0 collects lists of names from all ranks in every look. The **response cache** saves it:
-# a known tensor is one bit, and one small allreduce compares all bits. In 4 steps of the same 6 tensors,
-# about how many must rank 0 ask in all (`X`)? With a metric besides, of a new name each time? Without cache?
+# 4 steps of the same 6 tensors, each with a name. About how many tensors is asked in all: (a) so; (b) with a
+# metric besides, which has a new name in each step; (c) without a cache?
 
 # %%
 predict("44.4", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 # %% [markdown]
 # ### Exercise 44.4 · Keep the cache working
-# Horovod asks about a tensor unless the cache knows its name **with these bytes and this type**. After a
-# step all its tensors are the newest entries: first the known ones, then those asked about, each in their
-# order. A name has one entry. If a new name finds no place, the oldest goes. 0 places know nothing. 9 lines.
+# For each step count the tensors that are asked about. `cached=False` is Horovod without a cache: it knows
+# nothing, ever. `tensor.name` is a name; two Tensors are equal (`==`) if name, bytes and type are. About 6
+# lines. *(beginner)*
 #
-# <details><summary>Hint 1: a dict is in order</summary>
+# <details><summary>Hint 1: a dict of what is known</summary>
 #
-# The first key of a dict is the one put in first. `cache.pop(name, None)`, then `cache[name] = tensor`: now
-# it is the newest. The oldest goes by `cache.pop(next(iter(cache)))`.
+# `known = {}`, by name. `known.get(tensor.name)` is the Tensor that was last asked about under that name, or
+# None.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `known = [tensor for tensor in step if cache.get(tensor.name) == tensor]`; `new`: the others. Given any
-# places, for each of `known + new`: pop its name; `if len(cache) >= places:` the oldest goes; put it in.
+# `new = [tensor for tensor in step if not cached or known.get(tensor.name) != tensor]`, then put each of
+# `new` into `known`, and append `len(new)`.
 # </details>
 
 
 # %%
-def asked(steps, places):
-    """steps: lists of Tensors. Returns for each step about how many of them rank 0 asks rank by rank."""
-    cache = {}
+def asked(steps, cached=True):
+    """steps: lists of Tensors. Returns for each step how many of them rank 0 asks about by name."""
     counts = []
     ### BEGIN SOLUTION
+    known = {}
     for step in steps:
-        known = [tensor for tensor in step if cache.get(tensor.name) == tensor]
-        new = [tensor for tensor in step if tensor not in known]
-        for tensor in known + new if places else []:
-            cache.pop(tensor.name, None)
-            if len(cache) >= places:
-                cache.pop(next(iter(cache)))
-            cache[tensor.name] = tensor
+        new = [tensor for tensor in step if not cached or known.get(tensor.name) != tensor]
+        for tensor in new:
+            known[tensor.name] = tensor
         counts.append(len(new))
     ### END SOLUTION
     return counts
@@ -337,54 +435,101 @@ def asked(steps, places):
 # %%
 # What is asked: for each step how many tensors are asked about, in steps made up, and on real ranks.
 with check("44.4"):
-    for texts, places, want, why in lab44.ASKED:
+    for texts, cached, want, why in lab44.ASKED:
         steps = [lab44.tensors(text) for text in texts]
-        counts = asked(steps, places)
-        expect.equal(counts, want, f"Steps {' | '.join(texts)}, {places} places", because=why)
+        what = f"Steps {' | '.join(texts)}, {'with' if cached else 'without'} a cache"
+        expect.equal(asked(steps, cached), want, what, because=why)
         unchanged = [lab44.tensors(text) for text in texts]
         expect.unchanged(unchanged, steps, "The list of steps that `asked` got")
     truth = lab44.asked_about(events)  # way -> counts, as real ranks asked
-    for name, (places, steps) in lab44.CACHED.items():
-        what = f"Tensors asked about, by step, real ranks, '{name}'"
-        expect.equal(asked(steps, places), truth[name], what)
+    for name in ("always the same", "f changes", "a metric without a name", "no cache"):
+        places, steps = lab44.CACHED[name]
+        got = asked(steps, places > 0)
+        expect.equal(got, truth[name], f"Tensors asked about, by step, real ranks, '{name}'")
 
 # %%
-print(*truth.items(), sep="\n")
-total = [sum(truth[name]) for name in ("always the same", "a metric without a name", "no cache")]
-predict.compare("44.4", asked=total[0], asked_with_metric=total[1], asked_without_cache=total[2])
+for way, counts in truth.items():
+    print(f"{way:>24}: {counts}, in all {sum(counts)}")
+names = {"asked": "always the same", "asked_with_metric": "a metric without a name"}
+names["asked_without_cache"] = "no cache"
+predict.compare("44.4", **{guess: sum(truth[way]) for guess, way in names.items()})
 
 # %% [markdown]
-# `hvd.allreduce(loss)` without `name=` is called `allreduce.noname.17`, next time `.18`: new for ever. **Name
-# what you average**. And what is known has no `X`: for `late`, record with `HOROVOD_CACHE_CAPACITY=0`.
+# **Explain.** In `f changes` tensor f has 400, 400, 80, 80, 400 bytes: each change is asked about once.
 #
-# ### Measure
-# The net above, on real ranks that sleep while "backward" runs, so that cores are free; and 60 small tensors
-# ready at once: known, asked about (no cache), without names. They are on this machine's device, and your
-# model is given what a message costs the library that carries them: MPI's own allreduce, or NCCL's.
+# A metric that is averaged by `hvd.allreduce(loss)`, without `name=`, is called `allreduce.noname.17`, the
+# next time `.18`: new for ever. So **name what you average**.
 #
-# If ranks share cores, each waits for turns, and it may err. So next two nodes with a slow link: a job, where
-# there is a cluster (`make tabletop BANDWIDTH=200mbit` starts one), else the kit's records of one.
+# The cache holds `HOROVOD_CACHE_CAPACITY` tensors, by default 1024; what was not used for longest goes first.
+# In `four places` it holds 4, for 6 tensors. Why are 2 of them asked about in each step, and not all 6?
+# <details><summary>Answer</summary>
+#
+# The four that are known are used first, and then the two that are asked about come in and push out two. So
+# in the next step four are known again.
+# </details>
+#
+# And exercise 44.1? What is known has no `X`. To see who is late, record with `HOROVOD_CACHE_CAPACITY=0`.
+#
+# ## Measure
+# Now the net of 44.3 for real. The ranks sleep until a gradient is "ready", so that cores are free for
+# Horovod's threads. Your `step_time` is given what a message costs the library that carries the tensors.
+#
+# Four more steps have nothing to do with the net. 60 small tensors of 256 bytes, ready at once:
+#
+# | step | what it shows |
+# |---|---|
+# | 60 known | the cache works |
+# | 60 asked | no cache |
+# | 60 without names | a cache, but new names in each step |
+# | 1 of 15 KiB | the control: the same bytes as one tensor |
+#
+# All ways take turns. Bars show the median, and a line the middle half of the steps. About 20 s.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
 measured = start(lab44.measure, ways, rounds)[0]
 print(measured.where.describe())
-lab44.show(lab44.keep(ways, measured, step_time, rounded, ranks, on_node), "Here")
+steps = lab44.keep(ways, measured, step_time, ranks, on_node)  # records them, with what step_time says
+lab44.show(steps, "Here")
 lab44.keep_activities(events, measured.where, ranks, on_node)
+
+# %% [markdown]
+# **Explain.** Here the network is the memory of one machine, so the net's steps take as long as "backward",
+# whatever the threshold: there is nothing to hide. `look every 20 ms` costs its last cycle. If your ranks
+# share cores, all may take longer than predicted: each waits for its turn on a core.
+#
+# Now the knobs on a **slow** link: two nodes, 200 Mb/s. With a cluster this cell submits the lab there (`make
+# tabletop BANDWIDTH=200mbit` starts one on this machine), and takes a minute. Else it shows the kit's records
+# of such a job.
+
+# %%
 there = cluster.here() and not world.launcher()
 job = cluster.submit("44", ranks_per_node=1, settings={"rounds": rounds}) if there else None
 lab44.show_job(job)
 
 # %% [markdown]
-# **Explain.** On two nodes, where is your model far too fast? It knows costs of messages, none of tensors.
+# **Explain.** The threshold of 0 costs 48 latencies, 128 MiB the least, and your model says so without having
+# seen a step. If lines of two ways overlap in the plot, call neither the faster one.
 #
-# And the hierarchical ways, the two lines in capitals: `HOROVOD_HIERARCHICAL_ALLREDUCE` and `…_ALLGATHER` ask
-# for one way inside a node and another between nodes (lab 43). Did your Horovod follow? One without
-# operations for GPUs ignores both: no line says `NCCL_…` or `MPI_CROSS_ALLGATHER` (`operations.cc`, 0.28.1).
-# A variable that is set proves nothing, the timeline does.
+# Where is your model far too fast? <details><summary>Answer</summary>
+#
+# At 60 tensors. It knows what *messages* cost, and 60 tensors of 256 bytes are one message. The control, one
+# tensor of the same bytes, is close to what it says. So the rest is the price of 60 **tensors**: for each a
+# request, a place in the lists, two copies, a line of Python. And where tensors are asked about by name, as
+# in `60 asked` and `60 without names`, it is more than with bits: by as much as the plot shows.
+# </details>
+#
+# At the end stand two lines with `HOROVOD_HIERARCHICAL_…=1`. These variables ask for one way inside a node
+# and another one between nodes (lab 43 has both). Did Horovod follow?
+# <details><summary>Answer</summary>
+#
+# Only if the line names `NCCL_…` or `MPI_CROSS_ALLGATHER`. A Horovod without operations for GPUs ignores both
+# variables, and says nothing (`operations.cc`, 0.28.1). A variable that is set proves nothing. The timeline
+# does.
+# </details>
 #
 # ### What you take away
-# - NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.
+# - A long NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.
 # - Same type, in order, up to the threshold, what is ready at one look: that travels together.
-# - Threshold saves latencies, cycle time costs up to one cycle a step; a busy thread fuses by itself.
-# - Name what you average, keep its shape. Next: let Horovod turn the knobs (45).
+# - The threshold saves latencies; a long cycle costs up to one cycle a step; a busy thread fuses by itself.
+# - Name what you average, and keep its shape. Next: let Horovod turn the knobs (45).

@@ -75,6 +75,29 @@ def test_tensors_and_stories_are_read():
     ]
 
 
+@pytest.mark.parametrize(
+    ("threshold", "ranks_on_node", "most"),
+    [
+        (0, 4, 0),
+        (1, 1, 512),
+        (512, 1, 512),
+        (513, 1, 1024),
+        (50_000, 4, 51_200),
+        (100_000, 3, 101_376),
+        (128 << 20, 4, 128 << 20),
+    ],
+)
+def test_the_threshold_is_rounded_up(threshold, ranks_on_node, most):
+    assert lab44.limit(threshold, ranks_on_node) == most
+
+
+def test_what_several_spans_cover_counts_once():
+    assert lab44.covered([]) == 0
+    assert lab44.covered([(0, 10), (5, 20)]) == 20
+    assert lab44.covered([(30, 40), (0, 10), (2, 3), (10, 12)]) == 22
+    assert lab44.covered([(6, 6)]) == 0
+
+
 def test_two_cycle_times_in_one_process_are_refused():
     ways = lab44.knobs([], 5) | {"again": ({"HOROVOD_CYCLE_TIME": "9"}, [], True)}
     with pytest.raises(LabError, match="one way may set HOROVOD_CYCLE_TIME"):
@@ -96,15 +119,15 @@ def test_a_link_without_a_measurable_rate_still_has_a_bandwidth(monkeypatch):
     times = {"60 known": Measurement([1e-3])}
     link = {64: Measurement([2e-3]), 1 << 20: Measurement([1e-3])}  # the longer the faster: noise
     measured = lab44.Measured(link, times, placement.on_host("MPI"))
-    frame = lab44.keep(lab44.knobs([], 5), measured, lambda *_: (0.1, 1), lambda n, _: n, 4, 4)
+    frame = lab44.keep(lab44.knobs([], 5), measured, lambda *_: (0.1, 1), 4, 4)
     assert frame.result[0] == "step, one node"
     assert (frame.device[0], frame.staged[0], frame.library[0]) == ("cpu", "no", "MPI")
     assert frame.bandwidth[0] == pytest.approx((1 << 20) / 1e-3)
 
 
 def test_a_made_up_timeline_has_a_name():
-    assert lab44.made_up("a twice, then known")[0] == Line(0, "a", "B", "NEGOTIATE_ALLREDUCE")
-    with pytest.raises(LabError, match="There are: a and b, then c, a twice"):
+    assert lab44.made_up("a three times, then known")[0] == Line(0, "a", "B", "NEGOTIATE_ALLREDUCE")
+    with pytest.raises(LabError, match="There are: a and b, then c, a three times"):
         lab44.made_up("a")
 
 

@@ -8,9 +8,11 @@ did here.
 | tensors and lines | `Tensor`, `tensors` | a gradient; several, from "a:40 b:8:float64" |
 | | `Line`, `lines` | a line of a timeline; all lines of a timeline's events |
 | | `PHASES` | what a line begins: its name in the timeline, and here |
+| | `covered` | how much lies in at least one of some spans |
+| | `limit` | the bytes that may travel together, by threshold and ranks on a node |
 | made up to be checked | `MADE_UP`, `made_up` | timelines with right readings; the lines of one |
 | | `one_rank_alone` | lines of a negotiation of a single rank |
-| | `LIMITS`, `FUSED`, `STEPS`, `ASKED` | cases of rounding, fusion, a step's time, the cache |
+| | `FUSED`, `STEPS`, `ASKED` | cases of fusion, a step's time, the cache |
 | | `patient` | tensors that stop a loop without end |
 | | `names` | messages of tensors as text |
 | real ranks | `timelines`, `ways` | what Horovod writes in several ways of a few steps |
@@ -21,7 +23,7 @@ did here.
 | | `keep`, `keep_activities` | records |
 """
 
-from support.lab44.cases import ASKED, FUSED, LIMITS, MADE_UP, STEPS, made_up, one_rank_alone
+from support.lab44.cases import ASKED, FUSED, MADE_UP, STEPS, made_up, one_rank_alone
 from support.lab44.checks import asked_about, names, patient, travelled
 from support.lab44.ranks import CACHED, SEVEN, Measured, measure, timelines, ways
 from support.lab44.show import (
@@ -34,13 +36,12 @@ from support.lab44.show import (
     show_predicted,
     show_travelled,
 )
-from support.lab44.timeline import PHASES, Line, Tensor, lines, spent, tensors
+from support.lab44.timeline import PHASES, Line, Tensor, covered, limit, lines, spent, tensors
 
 __all__ = [
     "ASKED",
     "CACHED",
     "FUSED",
-    "LIMITS",
     "MADE_UP",
     "PHASES",
     "SEVEN",
@@ -49,9 +50,11 @@ __all__ = [
     "Measured",
     "Tensor",
     "asked_about",
+    "covered",
     "keep",
     "keep_activities",
     "knobs",
+    "limit",
     "lines",
     "made_up",
     "measure",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from labkit.errors import LabError
 from labkit.placement import Placement
 
 from support.lab44.checks import travelled
 from support.lab44.ranks import CYCLE, HIERARCHICAL, Measured
-from support.lab44.timeline import Line, Tensor, lines
+from support.lab44.timeline import Line, Tensor, limit, lines
 
 MOST = 128 << 20  # bytes, Horovod's own threshold
 THRESHOLDS = {"threshold 0": 0, "threshold 128 KiB": 128 << 10, "threshold 128 MiB": MOST}
 SMALL = [Tensor(f"small {i}", 256) for i in range(60)]
+TOGETHER = Tensor("together", sum(tensor.bytes for tensor in SMALL))
 
 
 def net(layers: int, backward: float) -> list[Tensor]:
@@ -30,10 +32,13 @@ def net(layers: int, backward: float) -> list[Tensor]:
 
 
 def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
-    """Ways for `measure`: thresholds, a long cycle [ms], and 60 small tensors with and without the cache."""
+    """Ways for `measure`: thresholds, a long cycle [ms], 60 small tensors with and without the cache.
+
+    And one tensor with the bytes of the 60: what it takes less is what tensors cost, not bytes.
+    """
     ways = {name: ({"HOROVOD_FUSION_THRESHOLD": str(n)}, gradients, True) for name, n in THRESHOLDS.items()}
     ways |= {"60 known": ({}, SMALL, True), "60 asked": ({"HOROVOD_CACHE_CAPACITY": "0"}, SMALL, True)}
-    ways |= {"60 without names": ({}, SMALL, False)}
+    ways |= {"60 without names": ({}, SMALL, False), "1 of 15 KiB": ({}, [TOGETHER], True)}
     return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
 
 
@@ -42,7 +47,15 @@ def _result(name: str, nodes: int) -> str:
     return name if nodes > 1 else f"{name}, one node"
 
 
-def keep(ways, measured: Measured, step_time: Callable, rounded: Callable, ranks: int, ranks_on_node: int):
+class _Spread(NamedTuple):
+    """A time of a record, as plots show it."""
+
+    median: float
+    q1: float
+    q3: float
+
+
+def keep(ways, measured: Measured, step_time: Callable, ranks: int, ranks_on_node: int):
     """Records `step` (or `step, one node`), each with the link, what step_time says, and where tensors were.
 
     Returns them as a pandas.DataFrame.
@@ -59,8 +72,8 @@ def keep(ways, measured: Measured, step_time: Callable, rounded: Callable, ranks
     for name, time in measured.times.items():
         variables, gradients, _ = ways[name]
         cycle = float(variables.get(CYCLE, 1)) / 1e3
-        limit = rounded(THRESHOLDS.get(name, MOST), ranks_on_node)
-        end, calls = step_time(gradients, limit, cycle, fit.time)
+        most = limit(THRESHOLDS.get(name, MOST), ranks_on_node)
+        end, calls = step_time(gradients, most, cycle, fit.time)
         nodes = ranks // ranks_on_node
         what = {"way": name, "predicted": float(end), "messages": calls, "ranks": ranks}
         what |= {"nodes": nodes, "alpha": float(fit.alpha), "bandwidth": bandwidth}
@@ -82,10 +95,14 @@ def show(frame, whose: str) -> None:
     print(f"{whose}: {first.ranks} ranks, nodes: {first.nodes}; {carrier} sums n bytes in", end=" ")
     print(f"{1e6 * first.alpha:.0f} µs + n / {first.bandwidth / 1e6:.0f} MB/s. Messages predicted:")
     print(", ".join(f"{name}: {calls}" for name, calls in last.messages.astype(int).items()))
-    parts = [(1e3 * last[column]).to_dict() for column in ("predicted", "seconds")]
+    predicted = (1e3 * last["predicted"]).to_dict()
+    measured = {}
+    for way, row in last.iterrows():
+        measured[way] = _Spread(1e3 * row.seconds, 1e3 * row.seconds_q1, 1e3 * row.seconds_q3)
     where = f"on {first.nodes} node{'s' if first.nodes > 1 else ''}"
     name = f"step on {first.nodes} nodes"  # of the picture's file
-    plots.compare(*parts, unit="ms", title=f"A step {where}, predicted and measured", name=name)
+    title = f"A step {where}: the model knows messages, not tensors"
+    plots.compare(predicted, measured, unit="ms", title=title, name=name)
 
 
 def keep_activities(events, where: Placement, ranks: int, ranks_on_node: int) -> None:

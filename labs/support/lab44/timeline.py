@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from labkit.horovod import timeline
@@ -39,6 +39,16 @@ def tensors(text: str) -> list[Tensor]:
     return [Tensor(name, int(size), *dtype) for name, size, *dtype in parts]
 
 
+def limit(threshold: int, ranks_on_node: int) -> int:
+    """The bytes that may travel together, which Horovod makes of its threshold.
+
+    The next multiple of 512 bytes, 64 values of float64, times the ranks on a node
+    (Controller::TensorFusionThresholdBytes in controller.cc, 0.28.1).
+    """
+    unit = 512 * ranks_on_node
+    return -(-threshold // unit) * unit
+
+
 class Line(NamedTuple):
     """One line of a timeline. when [us]; kind: "B" begin, "E" end, "X" a rank is ready, "i" a look begins."""
 
@@ -71,6 +81,16 @@ def spent(events: list[dict]) -> dict[str, dict[str, int]]:
             phases["queue"] += round(1e6 * (activity.start - over[activity.tensor]))
         over[activity.tensor] = activity.start + activity.seconds
     return table
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """How much lies in at least one of these spans (from, to): what several cover counts once."""
+    total = 0
+    end = float("-inf")
+    for first, last in sorted(spans):
+        total += max(0, last - max(first, end))
+        end = max(end, last)
+    return total
 
 
 def sent(events: list[dict], first: int) -> list[list[str]]:

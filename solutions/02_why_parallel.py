@@ -1,0 +1,400 @@
+# %% [markdown]
+# # 02 Why parallel?
+#
+# From a list of a net's layers you compute how long one device would train it, whether the training fits into
+# its memory, and what a hundred devices could give at best.
+#
+# **You will be able to** (1) count the operations of a training, and turn them into days, (2) count the bytes
+# that a training needs, and see what does not fit, (3) give an upper bound for many devices.
+#
+# Needs: cpu, torch · Ranks: 1 · Minutes: 25 · Before: 00
+
+# %%
+import numpy as np
+import pandas
+import torch
+from labkit import check, expect, hint, lab, nets, predict, record, timing, world
+from support import lab02
+
+lab.start("02_why_parallel")
+
+# %% tags=["parameters"]
+images = 8  # pictures in the convolution that is timed
+repeat = 15  # timed calls of it
+
+# %% [markdown]
+# ## 1. What does a training cost?
+# A net for pictures is a list of layers. Each has *parameters*, the numbers that are learned, and
+# *activations*, the numbers that it hands to the next layer. Here are the first layers of VGG-16, for one
+# picture:
+
+
+# %%
+def layers(net):
+    """The layers of a well-known net. flops as float: a whole training has more than 64 bits can count."""
+    return nets.layer_table(net).astype({"flops": float})
+
+
+vgg16 = layers("vgg16")
+print(vgg16.head(6).to_string(index=False))
+print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg16.flops.sum():.4g}")
+
+# %% [markdown]
+# The column `flops` holds *floating-point operations* of the way forward: from the picture to the net's
+# answer. A multiplication and an addition count as two.
+#
+# Training also goes back through the net (lab 10 does it by hand). The way back computes two things in each
+# layer: how the error depends on the layer's parameters, and how it depends on the layer's input. Each of
+# these takes as many operations as the way forward. So **a training step takes three times the operations of
+# the way forward**, for each picture.
+#
+# One *epoch* shows every picture of the data set once.
+#
+# ### Exercise 02.1 · Count the operations of a training
+# `table` is a table of layers as above, for one picture. How many operations does a training take that shows
+# `pictures` pictures in each of `epochs` epochs? 1 line. *(beginner)*
+#
+# <details><summary>Hint 1: a column's sum</summary>
+#
+# `table.flops.sum()` is the number of operations of one picture on its way forward.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# That sum, times 3, times how many pictures are shown in the whole training.
+# </details>
+
+
+# %%
+def training_flops(table, pictures, epochs):
+    """Floating-point operations of a whole training. table: a pandas.DataFrame with a column flops."""
+    ### BEGIN SOLUTION
+    return 3 * table.flops.sum() * pictures * epochs
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the operations of three trainings.
+with check("02.1"):
+    small = pandas.DataFrame({"parameters": [10, 20], "flops": [100.0, 300.0], "activations": [7, 9]})
+    for table, pictures, epochs in ((small, 1, 1), (small, 50, 3), (vgg16, 1_200_000, 74)):
+        forward = table.flops.sum()
+        expect.close(
+            training_flops(table, pictures, epochs),
+            3 * forward * pictures * epochs,
+            f"operations of a training: {forward:.3g} forward, {pictures:,} pictures, {epochs} epochs",
+            slips={
+                "this is the way forward alone; the way back takes two times as many": forward
+                * pictures
+                * epochs,
+                "the way back alone is two times the way forward; the way forward belongs to it": 2
+                * forward
+                * pictures
+                * epochs,
+                "this is one epoch": 3 * forward * pictures,
+                "this counts parameters, not operations": 3 * table.parameters.sum() * pictures * epochs,
+            },
+        )
+
+# %% [markdown]
+# ### Is that how others count?
+# In 2018 OpenAI counted the trainings of well-known nets. Their unit is the **petaflop/s-day**: 10¹⁵
+# operations in each second of a day. Two of their nets are among our tables. Their data set, ImageNet, has
+# 1.2 million pictures in their count.
+
+# %%
+own = {}
+for name, net, epochs in (("AlexNet", "alexnet", 90), ("VGG-16", "vgg16", 74)):
+    flops = training_flops(layers(net), 1_200_000, epochs)
+    own[name] = flops / lab02.PETAFLOP_DAY
+    (published,) = [cost for cost in lab02.COSTS if cost.net == name]
+    print(f"{name:<9} yours {own[name]:.4f}   published {published.days:.4f} petaflop/s-days")
+lab02.draw_costs(lab02.COSTS, own)
+# %% [markdown]
+# **Explain.** Your counts are within 5 % of the published ones. (They rounded the operations of a picture.)
+#
+# The axis is logarithmic: as far up again is as many *times* more. From AlexNet to GPT-3, in eight years, the
+# dearest training grew some 670,000 times. One GPU's peak grew about 80 times in these years: from 1.6
+# teraflop/s (GTX 580, AlexNet's) to 125 (V100, GPT-3's, in 16 bits). The rest came from **more GPUs**, for
+# longer.
+#
+# *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018, appendix);
+# GPT-3 is from Brown and others (2020), table D.1.*
+#
+# ## 2. How many days is that?
+# ### Predict
+# GPT-3 took 3,640 petaflop/s-days. Say that one GPU really computes 0.4 petaflop/s in training. How many
+# years would it need alone?
+
+# %%
+predict("02.2", years=...)  # a number
+
+# %%
+predict.right("02.2", years=3640 / 0.4 / 365.25)
+
+# %% [markdown]
+# ### Measure
+# How fast does *this* machine compute? A typical layer of such a net is a convolution of 3 by 3, with 64
+# channels. We time its way forward and back, and divide the operations by the time. About 5 s.
+
+# %%
+device = world.device()
+layer = torch.nn.Conv2d(64, 64, 3, padding=1).to(device)
+pictures = torch.rand(images, 64, 56, 56, device=device, requires_grad=True)
+layer_flops = 3 * 2 * (64 * 64 * 3 * 3) * 56 * 56 * images
+
+
+def forward_and_back():
+    layer.zero_grad()
+    layer(pictures).sum().backward()
+
+
+took = timing.measure(forward_and_back, repeat=repeat, device=device)
+rate = layer_flops / took.median  # operations per second
+record.add("convolution", seconds=took, flops=layer_flops, device=device)
+print(f"{took}: {rate / 1e9:.0f} billion operations per second, on {device}")
+
+# %% [markdown]
+# Now the days of a training of 90 epochs, 1.28 million pictures each: on this machine by your count and that
+# rate, and on one P100, a GPU of 2016, by the images per second that were published for it.
+
+# %%
+pictures_shown = 90 * 1_281_167
+rows = []
+for net, images_per_second in lab02.P100.items():
+    flops = training_flops(layers(net), 1_281_167, 90)
+    rows.append(
+        {
+            "net": net,
+            "this machine": flops / rate / 86_400,
+            "one P100": pictures_shown / images_per_second / 86_400,
+            "a hundred P100, at best": pictures_shown / images_per_second / 86_400 / 100,
+        }
+    )
+days = pandas.DataFrame(rows).set_index("net")
+print("Days of training:", days.map("{:.3g}".format), sep="\n")
+
+# %% [markdown]
+# **Explain.** A laptop needs years for what a GPU does in days. The P100's days are from published
+# measurements, so they hold all that a real training does; this machine's come from one layer, and real nets
+# have layers that compute less well. Take your column for a lower bound.
+#
+# Do operations foretell days? Compare VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8
+# times fewer) in the P100's column.
+# <details><summary>Answer</summary> AlexNet takes 19 times fewer days: nearly. ResNet-50 takes only 1.4 times
+# fewer: it has many small layers between its convolutions, which move numbers rather than compute with them.
+# Labs 12 and 14 are about that.</details>
+#
+# *Source: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1.*
+#
+# ## 3. Does it fit?
+# A training holds in memory, in 32-bit numbers of 4 bytes:
+#
+# | what | numbers |
+# |---|---|
+# | the parameters | one for each parameter |
+# | their gradients: what the way back computes | one for each parameter |
+# | the optimizer's own: Adam keeps two averages | two for each parameter |
+# | the activations, which the way back needs | one for each activation of **each** picture of the step |
+#
+# ### Exercise 02.2 · Count the bytes
+# `table` is a table of layers, for one picture. How many bytes does a training with Adam hold, if a step
+# shows `batch` pictures? 2 lines. *(beginner)*
+#
+# <details><summary>Hint 1: which depend on the batch?</summary>
+#
+# Only the activations: twice as many pictures, twice as many of them. The parameters are there once.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `4 * (4 * table.parameters.sum() + … * table.activations.sum())`
+# </details>
+
+
+# %%
+def training_bytes(table, batch):
+    """Bytes that a training step with Adam holds. table: a DataFrame with columns parameters, activations."""
+    ### BEGIN SOLUTION
+    numbers = 4 * table.parameters.sum() + batch * table.activations.sum()
+    return 4 * numbers
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the bytes for two tables, and batches of 1 to 256 pictures.
+with check("02.2"):
+    for table, batch in ((small, 1), (small, 10), (vgg16, 32), (vgg16, 256)):
+        parameters = table.parameters.sum()
+        activations = table.activations.sum()
+        expect.close(
+            training_bytes(table, batch),
+            16 * parameters + 4 * batch * activations,
+            f"bytes for {parameters:,} parameters, {activations:,} activations a picture, {batch} pictures",
+            slips={
+                "these are numbers; each has 4 bytes": 4 * parameters + batch * activations,
+                "the parameters are there once, however many pictures there are": 4
+                * batch
+                * (4 * parameters + activations),
+                "each picture of the batch has its own activations": 16 * parameters + 4 * activations,
+                "Adam keeps two averages for each parameter": 8 * parameters + 4 * batch * activations,
+                "each parameter has itself, two averages and a gradient": 12 * parameters
+                + 4 * batch * activations,
+            },
+        )
+
+# %% [markdown]
+# ### Measure: does PyTorch hold 16 bytes for each parameter?
+# A small net, one step with Adam, and then we ask every tensor for its bytes.
+
+# %%
+net = torch.nn.Sequential(torch.nn.Linear(1000, 500), torch.nn.ReLU(), torch.nn.Linear(500, 10))
+optimizer = torch.optim.Adam(net.parameters())
+net(torch.rand(4, 1000)).sum().backward()
+optimizer.step()
+parameters = sum(weights.numel() for weights in net.parameters())
+held = {
+    "parameters": sum(weights.nbytes for weights in net.parameters()),
+    "gradients": sum(weights.grad.nbytes for weights in net.parameters()),
+    "Adam's averages": sum(
+        state[average].nbytes for state in optimizer.state.values() for average in ("exp_avg", "exp_avg_sq")
+    ),
+}
+for what, size in held.items():
+    print(f"{what:<16} {size / parameters:.2f} bytes for each parameter")
+record.add("bytes", parameters=parameters, held=sum(held.values()))
+
+# %% [markdown]
+# And what does not fit?
+
+# %%
+rows = []
+for net_name in ("alexnet", "resnet50", "vgg16"):
+    table = layers(net_name)
+    rows.append(
+        {"net": net_name}
+        | {f"{batch} pictures": training_bytes(table, batch) / 1e9 for batch in (1, 32, 256)}
+    )
+print("Gigabytes (a P100 has 16):", pandas.DataFrame(rows).set_index("net").round(1), sep="\n")
+gpt3 = pandas.DataFrame({"parameters": [175_000_000_000], "flops": [0.0], "activations": [0]})
+print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; an H100 has 80 GB")
+
+# %% [markdown]
+# **Explain.** Convolutional nets fit, if the batch is small enough: it is the *activations* that fill the
+# memory. Sharing the batch among devices helps at once, and that is **data parallelism** (labs 30 to 46).
+#
+# GPT-3 does not fit even without a picture: its parameters, gradients and averages alone fill 35 GPUs of 80
+# GB. Then the *net* must be shared out: its layers (**model** and **pipeline parallelism**), its matrices
+# (**tensor parallelism**), or the optimizer's numbers (**sharding**).
+#
+# What frees memory on one device, before any second one: lab 14.
+#
+# ## 4. What could a hundred devices give, at best?
+# In data parallelism every device computes on pictures of its own. Then the devices average their gradients,
+# so that all have the same net again. That is a message as long as the net's parameters.
+#
+# With the best way known, each node's network card sends about 2 (p - 1) / p times that many bytes among p
+# devices (lab 23 shows why), while the next gradients are still being computed (lab 32). So, **at best**, a
+# step takes as long as the *longer* of the two: computing, or exchanging.
+#
+# ### Exercise 02.3 · An upper bound
+# `compute` is the seconds that one device computes in a step, `gradient` the bytes of its gradients, `link`
+# the bytes per second of a node's network card. How many times as many pictures per second as one device do
+# `devices` devices give, at best? One device alone exchanges nothing. 3 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: the exchange</summary>
+#
+# `exchange = 2 * (devices - 1) / devices * gradient / link` is its time in seconds.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# A step of all takes `max(compute, exchange)` and shows `devices` times the pictures that one device shows in
+# `compute` seconds.
+# </details>
+
+
+# %%
+def best_speedup(devices, compute, gradient, link):
+    """Upper bound of pictures per second, as times those of one device. compute in s, gradient in bytes."""
+    ### BEGIN SOLUTION
+    exchange = 2 * (devices - 1) / devices * gradient / link
+    return devices * compute / max(compute, exchange)
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the bound where computing takes longer, and where the exchange does.
+with check("02.3"):
+    for devices, compute, gradient, link in (
+        (1, 0.5, 4e8, 1e9),
+        (4, 0.5, 1e8, 1e9),
+        (4, 0.5, 8e8, 1e9),
+        (100, 0.4, 1e9, 1e9),
+    ):
+        exchange = 2 * (devices - 1) / devices * gradient / link
+        where = (
+            f"{devices} devices, {compute} s of computing, {gradient / 1e6:.0f} MB at {link / 1e9:.0f} GB/s"
+        )
+        expect.close(
+            best_speedup(devices, compute, gradient, link),
+            devices * compute / max(compute, exchange),
+            f"the most that is possible for {where}",
+            slips={
+                "at best the exchange runs beside the computing: the longer one counts, not the sum": devices
+                * compute
+                / (compute + exchange),
+                "this leaves the exchange out": devices,
+                "the shorter of the two cannot be the step's time": devices
+                * compute
+                / min(compute, exchange or compute),
+                "this is the step's time, not the speed-up": max(compute, exchange),
+                "this is a share of the ideal; times the devices it is the speed-up": compute
+                / max(compute, exchange),
+            },
+        )
+
+# %% [markdown]
+# ### The bound, and what was reached
+# 64 GPUs, 64 pictures a step on each, and cards from 1 to 100 Gb/s (a byte has 8 bits). The points are what
+# was published for cards of 40 Gb/s: nothing is measured here.
+
+# %%
+speeds = np.geomspace(1, 100, 41)  # Gb/s
+bounds = {}
+reached = {}
+for net_name, (together, alone) in lab02.SCALED.items():
+    gradient = 4 * layers(net_name).parameters.sum()
+    most = {speed: best_speedup(64, 64 / alone, gradient, speed * 1e9 / 8) for speed in speeds}
+    bounds[net_name] = {speed: 100 * times / 64 for speed, times in most.items()}
+    reached[net_name] = (40, 100 * together / alone / 64)
+lab02.draw_bounds(bounds, reached)
+
+# %% [markdown]
+# **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and more GPUs
+# wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s it cannot use more than half of
+# its GPUs, however well it is programmed. Inception v3 has a sixth of these bytes, and 10 Gb/s serve it well.
+#
+# At 40 Gb/s all three are right of their knees: the bound says that nothing need be lost. And yet VGG-16
+# reached 64 % of the ideal. That is what a bound leaves out. The exchange cannot begin before the first
+# gradient is there, messages have a latency, and somebody has to add and copy. Most of this kit is about that
+# gap.
+#
+# *Source: Horovod's README of 2017 (commit d54e3a88): Pascal GPUs, 4 a server, NCCL.*
+#
+# ## Half a page of history
+# In 2012 **AlexNet** won the ImageNet contest after five to six days on two gaming GPUs. Each held half of
+# the net, since it did not fit into one. In 2017 **Facebook** trained ResNet-50 in an hour on 256 P100. In
+# 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 122 seconds on V100. In 2020 **GPT-3** took the
+# 3,640 petaflop/s-days above.
+#
+# Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech, translating, language
+# models, and science. In 2018 a net on the 27,360 GPUs of **Summit** learned to find storms in climate
+# models.
+#
+# *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv 1807.11205;
+# Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993.*
+#
+# ### What you take away
+# - Training takes three times the operations of the way forward, for each picture and epoch; divided by a
+#   measured rate that is days.
+# - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a parameter.
+# - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with the
+#   exchange; lab 50 measures what is lost.

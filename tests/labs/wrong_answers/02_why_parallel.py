@@ -1,0 +1,45 @@
+"""Mistakes of learners in lab 02: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"images": 1, "repeat": 5}
+
+_FLOPS = "return 3 * table.flops.sum() * pictures * epochs"
+_NUMBERS = "numbers = 4 * table.parameters.sum() + batch * table.activations.sum()"
+_STEP = "return devices * compute / max(compute, exchange)"
+
+# fmt: off
+WRONG = [
+    Wrong("02.1", "forward alone", _FLOPS, "return table.flops.sum() * pictures * epochs",
+          "the way forward alone"),
+    Wrong("02.1", "back alone", _FLOPS, "return 2 * table.flops.sum() * pictures * epochs",
+          "the way forward belongs"),
+    Wrong("02.1", "one epoch", _FLOPS, "return 3 * table.flops.sum() * pictures", "this is one epoch"),
+    Wrong("02.1", "parameters for operations", _FLOPS,
+          "return 3 * table.parameters.sum() * pictures * epochs",
+          "counts parameters"),
+    Wrong("02.1", "multiply-adds counted twice", _FLOPS, "return 6 * table.flops.sum() * pictures * epochs",
+          "expected"),
+    Wrong("02.2", "numbers, not bytes", "return 4 * numbers", "return numbers", "each has 4 bytes"),
+    Wrong("02.2", "parameters for each picture", _NUMBERS,
+          "numbers = batch * (4 * table.parameters.sum() + table.activations.sum())",
+          "the parameters are there once"),
+    Wrong("02.2", "one picture's activations", _NUMBERS,
+          "numbers = 4 * table.parameters.sum() + table.activations.sum()", "has its own activations"),
+    Wrong("02.2", "no averages", _NUMBERS,
+          "numbers = 2 * table.parameters.sum() + batch * table.activations.sum()", "two averages for each"),
+    Wrong("02.2", "one number too few", _NUMBERS,
+          "numbers = 3 * table.parameters.sum() + batch * table.activations.sum()",
+          "itself, two averages and a gradient"),
+    Wrong("02.3", "one after the other", _STEP, "return devices * compute / (compute + exchange)",
+          "not the sum"),
+    Wrong("02.3", "no exchange", _STEP, "return devices", "leaves the exchange out"),
+    Wrong("02.3", "the shorter", _STEP, "return devices * compute / min(compute, exchange or compute)",
+          "the shorter of"),
+    Wrong("02.3", "a step's time", _STEP, "return max(compute, exchange)", "the step's time, not"),
+    Wrong("02.3", "efficiency", _STEP, "return compute / max(compute, exchange)", "a share of the ideal"),
+    Wrong("02.3", "sent once", "exchange = 2 * (devices", "exchange = (devices", "expected"),
+    Wrong("02.3", "one device exchanges", "2 * (devices - 1) / devices * gradient", "2 * gradient",
+          "expected"),
+]
+# fmt: on

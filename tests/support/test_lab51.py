@@ -277,19 +277,43 @@ def test_tables_go_through_records_and_back(capsys):
 
 def test_steps_are_recorded_by_the_slowest_rank():
     lab.start("51_mpi_against_nccl")
-    by_rank = [{("net", "fused"): [1.0, 4.0]}, {("net", "fused"): [3.0, 2.0]}]
-    bars = lab51.keep_steps({"torch-gloo": by_rank}, ranks=2, nodes=1)
-    assert bars["net"]["torch\ngloo\nfused"][""].tolist() == [3000, 4000]
-    alone = [
-        {**row, ("net", "alone"): [14.0, seconds]} for row, seconds in zip(by_rank, (1.0, 2.0), strict=True)
+    by_rank = [
+        {("net", "alone"): [14.0, 1.0], ("net", "fused"): [1.0, 4.0], ("net", "copies"): [0.5, 1.0]},
+        {("net", "alone"): [14.0, 2.0], ("net", "fused"): [3.0, 2.0], ("net", "copies"): [1.0, 0.5]},
     ]
-    assert lab51.fused_gain({"mpi": alone}, "mpi", "net") == pytest.approx((14 + 2) / 2 / 3.5)
-    assert np.isnan(lab51.fused_gain({"mpi": alone}, "torch-gloo", "net"))
+    bars = lab51.keep_steps({"torch-gloo": by_rank}, ranks=2, nodes=1)
+    assert bars["net"]["torch\ngloo\nalone"]["calls"].tolist() == [14000, 2000]
+    assert bars["net"]["torch\ngloo\nfused"]["copies"].tolist() == [1000, 1000]
+    assert bars["net"]["torch\ngloo\nfused"]["calls"].tolist() == [2000, 3000]
+    assert lab51.fused_gain({"mpi": by_rank}, "mpi", "net") == pytest.approx((14 + 2) / 2 / 3.5)
+    assert np.isnan(lab51.fused_gain({"mpi": by_rank}, "torch-gloo", "net"))
     with open(record.path("51_mpi_against_nccl"), encoding="utf-8") as lines:
-        (entry,) = map(json.loads, lines)
-    assert (entry["backend"], entry["net"], entry["way"], entry["seconds"]) == (
-        "torch-gloo", "net", "fused", 3.5,
-    )  # fmt: skip
+        entries = [json.loads(line) for line in lines]
+    kept = [(entry["backend"], entry["net"], entry["way"], entry["seconds"]) for entry in entries]
+    assert kept == [
+        ("torch-gloo", "net", "alone", 8.0),
+        ("torch-gloo", "net", "fused", 3.5),
+        ("torch-gloo", "net", "copies", 1.0),
+    ]
+
+
+def test_which_asks_for_the_nearest_size_by_ratio_and_for_none_beyond():
+    fast = (0.9, 1.0, 1.1)
+    slow = (1.8, 2.0, 2.1)
+    table = {
+        "x": {4: fast, 1024: fast, 1 << 20: slow},
+        "y": {4: slow, 1024: slow, 1 << 20: fast},
+        "nccl": {},
+        "z": {1 << 20: (0.1, 0.1, 0.1), 1 << 24: fast},
+    }
+
+    def least(row):
+        return min(row, key=lambda name: row[name][1])
+
+    measured = {4: "x", 20_000: "x", 40_000: "y", 1 << 20: "z", 1 << 23: "z"}
+    beyond = {2: "not measured", 1 << 25: "not measured"}
+    for nbytes, name in (measured | beyond).items():
+        assert lab51.which(nbytes, table, least) == name
 
 
 @pytest.mark.parametrize(("net", "layers", "megabytes"), [("resnet50", 107, 102), ("vgg16", 16, 553)])

@@ -25,6 +25,7 @@ Measurements:
     elsewhere            the table of a job on two nodes, or the kit's
     print_table          a table of medians, and what one chooses of it
     sizes_of             the sizes in a table
+    which                what one chooses of a table for a size
 """
 
 from support.lab51.backends import NAMES, each, missing, place
@@ -46,6 +47,7 @@ from support.lab51.show import (
     sizes_of,
     tabulate,
     times_as_long,
+    which,
 )
 
 __all__ = [
@@ -70,4 +72,5 @@ __all__ = [
     "sizes_of",
     "tabulate",
     "times_as_long",
+    "which",
 ]

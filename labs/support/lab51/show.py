@@ -74,17 +74,29 @@ def keep(times: Mapping[str, Mapping[int, Sequence[float]]], **where) -> Table:
 def keep_steps(by_backend: Mapping[str, Sequence[Mapping]], **where) -> dict[str, dict]:
     """Add a record "step" for each backend, net and way; returns {net: bars for plots.bars, in ms}.
 
-    by_backend: {backend: by rank {(net, way): seconds of its calls}}. where: as in `keep`.
+    by_backend: {backend: by rank {(net, way): seconds of its calls}}; ways are "alone", "fused" and "copies",
+    what fusing copies. Bars are of "alone" and of "fused", the copies in it apart. where: as in `keep`.
     """
     bars: dict[str, dict] = {}
     for name, by_rank in by_backend.items():
+        taken: dict[str, dict[str, Measurement]] = {}
         for (net, way), seconds in by_call(by_rank).items():
             took = Measurement(seconds.max(axis=0))
             placed = backends.place(name).fields()
             record.add("step", backend=name, net=net, way=way, seconds=took, **placed, **where)
-            label = f"{name}-{way}".replace("-", "\n")  # eight names stand side by side
-            bars.setdefault(net, {})[label] = {"": took.samples * 1e3}
+            taken.setdefault(net, {})[way] = took
+        for net, ways in taken.items():
+            of_net = bars.setdefault(net, {})
+            of_net[_label(name, "alone")] = {"calls": ways["alone"].samples * 1e3}
+            copying = ways["copies"].samples * 1e3
+            calling = np.maximum(0, ways["fused"].samples * 1e3 - np.median(copying))
+            of_net[_label(name, "fused")] = {"calls": calling, "copies": copying}
     return bars
+
+
+def _label(name: str, way: str) -> str:
+    """In lines, as eight names stand side by side."""
+    return f"{name}-{way}".replace("-", "\n")
 
 
 def fused_gain(by_backend: Mapping[str, Sequence[Mapping]], name: str, net: str) -> float:
@@ -103,6 +115,19 @@ def times_as_long(table: Table, slow: str, fast: str, nbytes: int) -> float:
     if nbytes in table.get(slow, {}) and nbytes in table.get(fast, {}):
         return table[slow][nbytes][1] / table[fast][nbytes][1]
     return float("nan")
+
+
+def which(nbytes: int, table: Table, best: Callable) -> str:
+    """best(row) of the backends measured at nbytes or on both sides of it; "not measured" if there is none.
+
+    row: {backend: (q1, median, q3)}, of each the size that is nearest to nbytes by ratio.
+    """
+    row = {}
+    for name, times in table.items():
+        if times and min(times) <= nbytes <= max(times):
+            nearest = min(times, key=lambda size: abs(np.log2(size / nbytes)))
+            row[name] = times[nearest]
+    return best(row) if row else "not measured"
 
 
 def print_table(table: Table, which: Callable, title: str) -> None:

@@ -52,6 +52,11 @@ WRONG = [
     Wrong("27.1", "sends twice", "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n",
           "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n" * 2,
           "the messages that rank 0 sent: expected 1, got 2"),
+    Wrong("27.1", "the lower-case call, which packs and unpacks",
+          "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n",
+          "    inbox[:] = comm.sendrecv(outbox, dest=dest, source=source)\n", "bytes that rank 0 sent"),
+    Wrong("27.2", "asks for its sends, does not wait for them",
+          "                sent[i - 1].Wait()\n", "                sent[i - 1].Test()\n", "before"),
     Wrong("27.2", "waits for each chunk to come before it copies the next", LATE, """\
         coming.Wait()
         if i + 1 < len(pieces):

@@ -1,7 +1,7 @@
 """Communicators that listen: they pass a program's calls on and note what was called, sent and when.
 
     MessageCounter       Send, Recv and Sendrecv alone, with rounds and messages counted (labs 21 to 24)
-    CallLog              every call, by its name (labs 20, 30, 34)
+    CallLog              every call, by its name, requests and what is computed meanwhile (labs 20, 30, 34)
     CollectiveLog        collectives with their values and times, their requests with Tests (lab 32)
 
 and what tries a function with them on real ranks: `on_every_size`, `count`, `expect_sum`.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labkit import profiling
+from labkit import launch, profiling
 from labkit.checks import expect
 from labkit.errors import LabError
 from labkit.virtual import Vector
@@ -32,7 +32,12 @@ def on_every_size(comm, function: Callable) -> dict[int, object]:
     It holds the sizes in which this rank takes part; rank 0 has them all.
     """
     groups = {size: comm.Split(int(comm.rank >= size)) for size in range(comm.size, 0, -1)}
-    return {size: function(group) for size, group in groups.items() if comm.rank < size}
+    results = {}
+    for size, group in groups.items():
+        if comm.rank < size:
+            with launch.case(f"in a group of {size} ranks" if size > 1 else "in a group of 1 rank"):
+                results[size] = function(group)
+    return results
 
 
 class Message(NamedTuple):
@@ -137,18 +142,95 @@ class MessageCounter:
 
 
 class CallLog:
-    """A communicator that passes everything on and notes in `calls` the names of the calls that are made."""
+    """A communicator that passes everything on and notes what is called, and what is done to the requests.
+
+    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, each a LoggedRequest.
+    computed: an entry for each piece of arithmetic with an array of `watch`.
+    """
+
+    STARTING = ("Isend", "Irecv", "isend", "irecv")
 
     def __init__(self, comm):
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
         self.calls: list[str] = []
+        self.requests: list = []
+        self.computed: list[Computed] = []
 
     def __getattr__(self, name: str):
-        if not name.startswith("__") and name not in ("Get_rank", "Get_size"):
-            self.calls.append(name)
-        return getattr(self.comm, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = getattr(self.comm, name)
+        if name in ("Get_rank", "Get_size"):
+            return method
+        self.calls.append(name)
+        if name not in self.STARTING:
+            return method
+
+        def start(*args, **options):
+            request = _logged(method(*args, **options), name)
+            self.requests.append(request)
+            return request
+
+        return start
+
+    def watch(self, array: np.ndarray) -> np.ndarray:
+        """The same memory, as an array whose arithmetic is noted in `computed`; so is that of its slices."""
+        watched = array.view(Watched)
+        watched.log = self
+        return watched
+
+    def under_way(self) -> int:
+        """Requests that no Wait or Test has ended yet."""
+        return sum(not over(request) for request in self.requests)
+
+
+class Computed(NamedTuple):
+    """Arithmetic with a watched array: values of its result, and how many requests were then under way."""
+
+    values: int
+    under_way: int
+
+
+class Watched(np.ndarray):
+    """An array that tells its CallLog of all arithmetic with it, with its slices and with the results."""
+
+    log = None
+
+    def __array_finalize__(self, source):
+        self.log = getattr(source, "log", None)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        plain = [np.asarray(value) if isinstance(value, Watched) else value for value in inputs]
+        if out is not None:
+            options["out"] = tuple(np.asarray(array) for array in out)
+        result = getattr(ufunc, method)(*plain, **options)
+        if self.log is not None:
+            self.log.computed.append(Computed(int(np.size(result)), self.log.under_way()))
+        if out is not None:
+            return out[0]
+        if type(result) is np.ndarray:
+            result = result.view(Watched)
+            result.log = self.log
+        return result
+
+
+def _logged(request, call: str):
+    """The request of mpi4py as one that remembers the call that made it, for every way to wait for it."""
+    from mpi4py import MPI
+
+    class Logged(MPI.Request):
+        """What MPI.Request.Waitall takes too; MPI empties it when it is over."""
+
+    logged = Logged(request)
+    logged.call = call
+    return logged
+
+
+def over(request) -> bool:
+    """Has a Wait or Test seen the end of a request of a CallLog?"""
+    return not request
 
 
 class Call(NamedTuple):

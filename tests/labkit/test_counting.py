@@ -140,3 +140,43 @@ def test_a_sum_is_looked_at_on_every_rank():
         launch.run(_sums_on_rank_0_alone, ranks=2)
     with pytest.raises(RankFailed, match="comm.Allreduce is not there"):
         launch.run(_sums_by_mpi, ranks=2)
+
+
+def _logged_messages(comm):
+    """What a log says of sums before a Waitall, after it, and of small letters."""
+    from mpi4py import MPI
+
+    log = CallLog(comm)
+    other = 1 - comm.rank
+    own = log.watch(np.arange(5.0))
+    theirs = np.empty(5)
+    requests = [log.Irecv(theirs, source=other), log.Isend(own, dest=other)]
+    inside = own[1:] * 2
+    before = log.under_way()
+    MPI.Request.Waitall(requests)
+    both = own + theirs
+    object_sent = log.isend("object", dest=other)
+    received = log.recv(source=other)
+    left = log.under_way()
+    object_sent.Wait()
+    return log, inside, before, both, received, left
+
+
+def _look_at_messages(comm):
+    log, inside, before, both, received, left = _logged_messages(comm)
+    assert log.calls == ["Irecv", "Isend", "isend", "recv"]
+    assert [request.call for request in log.requests] == ["Irecv", "Isend", "isend"]
+    assert (before, left, log.under_way()) == (2, 1, 0)
+    assert log.computed == [(4, 2), (5, 0)]
+    np.testing.assert_array_equal(inside, [2, 4, 6, 8])
+    np.testing.assert_array_equal(both, 2 * np.arange(5.0))
+    assert received == "object"
+    own = log.watch(np.zeros(3))
+    own += 1
+    assert log.computed[-1] == (3, 0)
+    assert own.sum() == 3
+    return True
+
+
+def test_a_log_notes_requests_and_what_is_computed_meanwhile():
+    assert launch.run(_look_at_messages, ranks=2) == [True, True]

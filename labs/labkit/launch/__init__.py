@@ -4,6 +4,7 @@ For labs:
 
     run                 run(fn, ranks=4): call fn on that many ranks, and return their results by rank
     ranks_here          how many ranks a run will use: those of the launcher this file runs under, else n
+    case                `with case("with root 1"):` errors and hangs inside say that; check.case in labs
 
 For the kit's other parts:
 
@@ -17,6 +18,8 @@ For the kit's other parts:
     Frame, innermost    lines of a stack, and the learner's innermost one
     is_learners         is a file the learner's own code?
     describe, raised    an exception as plain data, and as the sentence for a rank that raised it
+    case_of             what was being tried when an exception was raised
+    in_check, of_check, because_of_none     is a line one of a check; what is said of an exception there
     stack, ranks_text   where a thread is; `ranks 0, 3`
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
@@ -32,16 +35,21 @@ import importlib
 _MODULE_OF = {
     "Frame": "labkit.launch.diagnosis",
     "THREAD_VARIABLES": "labkit.launch.plans",
+    "because_of_none": "labkit.launch.diagnosis",
+    "case": "labkit.launch.cases",
+    "case_of": "labkit.launch.cases",
     "describe": "labkit.launch.diagnosis",
     "die_with_parent": "labkit.launch.supervisor",
     "environment": "labkit.launch.process",
     "flavor": "labkit.launch.plans",
+    "in_check": "labkit.launch.diagnosis",
     "innermost": "labkit.launch.diagnosis",
     "is_learners": "labkit.launch.diagnosis",
     "launcher_options": "labkit.launch.plans",
     "leave_stack": "labkit.launch.notes",
     "mpiexec": "labkit.launch.plans",
     "my_cores": "labkit.launch.process",
+    "of_check": "labkit.launch.diagnosis",
     "plan": "labkit.launch.plans",
     "print_lab_errors_plainly": "labkit.launch.excepthook",
     "raised": "labkit.launch.diagnosis",
@@ -55,16 +63,21 @@ _MODULE_OF = {
 __all__ = [
     "Frame",
     "THREAD_VARIABLES",
+    "because_of_none",
+    "case",
+    "case_of",
     "describe",
     "die_with_parent",
     "environment",
     "flavor",
+    "in_check",
     "innermost",
     "is_learners",
     "launcher_options",
     "leave_stack",
     "mpiexec",
     "my_cores",
+    "of_check",
     "plan",
     "print_lab_errors_plainly",
     "raised",

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from labkit.errors import LabError, RankFailed
+from labkit.launch import cases, mpi_errors
 
 _KIT = Path(__file__).resolve().parents[1]
 _OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
@@ -40,6 +41,11 @@ class Frame(NamedTuple):
     def learners(self) -> bool:
         return is_learners(self.file)
 
+    @property
+    def checks(self) -> bool:
+        """Is it a line of a check, whose functions are named `expect_…`? A learner did not write it."""
+        return self.function.startswith(("expect_", "try_"))
+
     def source(self) -> str:
         """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""
         text = linecache.getline(self.file, self.number).strip()
@@ -61,7 +67,8 @@ class Frame(NamedTuple):
 class Failure(NamedTuple):
     """An exception on a rank.
 
-    frames: (file, line number, function), outermost first. when: seconds of any one clock.
+    frames: (file, line number, function), outermost first. when: seconds of any one clock. case: what was
+    being tried (launch.case).
     """
 
     kind: str
@@ -70,6 +77,7 @@ class Failure(NamedTuple):
     frames: list
     phase: str  # "load", "run" or "result": before, in or after the learner's function
     when: float
+    case: str = ""
 
 
 def describe(error: BaseException, phase: str, when: float) -> Failure:
@@ -85,7 +93,7 @@ def describe(error: BaseException, phase: str, when: float) -> Failure:
     except Exception as second:  # a learner's own __str__ may be wrong too
         message = f"(its text cannot be shown: {second})"
     plain = isinstance(error, (LabError, NotImplementedError)) and message != ""
-    return Failure(type(error).__name__, message, plain, frames, phase, when)
+    return Failure(type(error).__name__, message, plain, frames, phase, when, cases.case_of(error))
 
 
 def stack(frame: FrameType | None) -> list:
@@ -98,11 +106,29 @@ def stack(frame: FrameType | None) -> list:
 
 
 def innermost(frames: list[Frame]) -> Frame | None:
-    """The learner's innermost line of frames given outermost first."""
+    """The learner's innermost line of frames given outermost first; None if it is a line of a check."""
+    own = _innermost_own(frames)
+    return None if own is None or own.checks else own
+
+
+def in_check(frames: list[Frame]) -> bool:
+    """Is the innermost line that is not labkit's or a library's one of a check?"""
+    own = _innermost_own(frames)
+    return own is not None and own.checks
+
+
+def _innermost_own(frames: list[Frame]) -> Frame | None:
     last = frames[::-1]
     own = next((frame for frame in last if frame.learners), None)
     # Code given as text (`python -c`) is the learner's only if nothing else is: libraries make such code too.
     return own or next((frame for frame in last if frame.file == "<string>"), None)
+
+
+def because_of_none(kind: str, message: str) -> str:
+    """What to add where a check could not use a result; "" unless that was None."""
+    if kind in ("TypeError", "AttributeError", "ValueError", "IndexError") and "NoneType" in message:
+        return "Your function gave None back: is a `return` missing at its end?"
+    return ""
 
 
 def read_dump(text: str) -> list[Frame]:
@@ -127,9 +153,12 @@ def raised(rank: int, failure: Failure) -> RankFailed:
     """A rank that raised. The sentences of a LabError or NotImplementedError are kept as they are."""
     kind = failure.kind
     message = failure.message
-    frame = innermost([Frame(*frame) for frame in failure.frames])
+    frames = [Frame(*frame) for frame in failure.frames]
+    frame = innermost(frames)
     line = frame.place() if frame else ""
     where = f"  ({line})" if line else ""
+    subject = f"rank {rank} failed" + (f", {failure.case}" if failure.case else "")
+    explained = mpi_errors.sentence(kind, message, frame.source() if frame else "")
     if failure.plain:
         text = message
     elif failure.phase == "load":
@@ -139,19 +168,33 @@ def raised(rank: int, failure: Failure) -> RankFailed:
         text += "Return numbers, strings, arrays, or lists, tuples and dicts of them."
     elif kind == "SystemExit":
         text = f"rank {rank} ended itself with sys.exit({message}){where}"
+    elif explained:
+        text = f"{subject}: {explained}{where}"
+    elif in_check(frames):
+        text = f"{subject}: {of_check(kind, message)}"
     else:
-        text = f"rank {rank} failed: {kind}" + (f": {message}" if message else "") + where
+        text = f"{subject}: {kind}" + (f": {message}" if message else "") + where
     return RankFailed(text, rank=rank, kind=kind, message=message, line=line)
 
 
-def died(rank: int, code: int, dump: str) -> RankFailed:
-    """A rank whose process ended without a result: `code` as in os.waitstatus_to_exitcode."""
+def of_check(kind: str, message: str) -> str:
+    """An exception in the lines of a check, which a learner need not read: what came does not fit."""
+    none = because_of_none(kind, message)
+    return none or f"the check cannot use what your code gave back: {kind}: {message}"
+
+
+def died(rank: int, code: int, dump: str, *, case: str = "", output: list[str] | None = None) -> RankFailed:
+    """A rank whose process ended without a result: `code` as in os.waitstatus_to_exitcode.
+
+    case: what was being tried. output: the last lines that it printed.
+    """
     frame = innermost(read_dump(dump))
     line = frame.place() if frame else ""
     where = f"  ({line})" if line else ""
     if code >= 0:
         kind = "exit"
-        message = f"its process ended with exit status {code} before the function returned"
+        message = mpi_errors.last_words(output or [])
+        message = message or f"its process ended with exit status {code} before the function returned"
     else:
         try:
             kind = signal.Signals(-code).name
@@ -164,7 +207,8 @@ def died(rank: int, code: int, dump: str) -> RankFailed:
             message += ", as happens when /dev/shm, where MPI keeps its shared memory, is full"
         elif kind in ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGILL"):
             message += ": a crash in compiled code"
-    return RankFailed(f"rank {rank} died: {message}{where}", rank=rank, kind=kind, message=message, line=line)
+    subject = f"rank {rank} died" + (f", {case}" if case else "")
+    return RankFailed(f"{subject}: {message}{where}", rank=rank, kind=kind, message=message, line=line)
 
 
 def ranks_text(ranks: list[int]) -> str:
@@ -173,21 +217,39 @@ def ranks_text(ranks: list[int]) -> str:
     return f"{noun} {', '.join(map(str, ranks))}"
 
 
-def hung(seconds: float, dumps: dict[int, str], finished: list[int]) -> RankFailed:
-    """Ranks that did not come back in time, and the lines they wait in; those in one line named together."""
-    groups: dict[str, list[int]] = {}
+def hung(
+    seconds: float, dumps: dict[int, str], finished: list[int], cases: dict[int, str] | None = None
+) -> RankFailed:
+    """Ranks that did not come back in time, and the lines they wait in; those in one line named together.
+
+    cases: by rank, what it was trying (launch.case).
+    """
+    cases = cases or {}
+    common = {cases.get(rank, "") for rank in dumps}
+    one_case = len(common) == 1
+    groups: dict[tuple[str, str], list[int]] = {}
     for rank, dump in sorted(dumps.items()):
-        frame = innermost(read_dump(dump))
-        groups.setdefault(frame.stuck_place() if frame else "", []).append(rank)
+        case = "" if one_case else cases.get(rank, "")
+        groups.setdefault((_stuck(read_dump(dump)), case), []).append(rank)
     parts = []
-    for place, ranks in groups.items():
+    for (place, case), ranks in groups.items():
         verb = "wait" if len(ranks) > 1 else "waits"
-        parts.append(
-            f"{ranks_text(ranks)} {verb} in {place}" if place else f"{ranks_text(ranks)} did not return"
-        )
-    text = f"after {seconds:g} s without an end: " + "; ".join(parts)
+        part = f"{ranks_text(ranks)} {verb} {place}" if place else f"{ranks_text(ranks)} did not return"
+        parts.append(f"{part} ({case})" if case else part)
+    text = f"after {seconds:g} s without an end"
+    if one_case and common != {""}:
+        text += f", {common.pop()}"
+    text += ": " + "; ".join(parts)
     if finished:
         text += f"; {ranks_text(finished)} {'have' if len(finished) > 1 else 'has'} finished"
     first = min(dumps)
-    line = next(place for place, ranks in groups.items() if first in ranks)
-    return RankFailed(text, rank=first, kind="Timeout", message=text, line=line)
+    line = next(place for (place, _), ranks in groups.items() if first in ranks)
+    return RankFailed(text, rank=first, kind="Timeout", message=text, line=line.removeprefix("in "))
+
+
+def _stuck(frames: list[Frame]) -> str:
+    """`in line 14 of train: comm.Recv(box)`; `for the others` in a line of a check; "" where unknown."""
+    if in_check(frames):
+        return "for the others"
+    frame = innermost(frames)
+    return f"in {frame.stuck_place()}" if frame else ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from labkit import builds, world
 from labkit.errors import LabError
-from labkit.launch import diagnosis, excepthook, meeting, notes, plans, process
+from labkit.launch import cases, diagnosis, excepthook, meeting, notes, plans, process
 from labkit.launch.task import Task
 
 GRACE = 1.0  # seconds in which other ranks may say that they failed too
@@ -148,7 +148,8 @@ def _watchdog(job, timeout: float) -> Iterator[None]:
         frames = diagnosis.stack(sys._current_frames()[thread])
         frame = diagnosis.innermost([diagnosis.Frame(*frame) for frame in frames])
         place = f"waits in {frame.stuck_place()}" if frame else "did not return"
-        _say(f"after {timeout:g} s without an end: rank {job.rank} {place}")
+        case = f", {cases.now()}" if cases.now() else ""
+        _say(f"after {timeout:g} s without an end{case}: rank {job.rank} {place}")
         time.sleep(GRACE)
         job.abort()
 

@@ -68,7 +68,10 @@ def _first_failure(session: Session) -> RankFailed:
         return diagnosis.raised(
             rank, Failure(*pickle.loads((session.folder / f"failure.{rank}").read_bytes()))
         )
-    return diagnosis.died(rank, session.ended[rank][0], session.read(f"dump.{rank}"))
+    case = session.read(f"case.{rank}")
+    dump = session.read(f"dump.{rank}")
+    session.drain()  # its last words
+    return diagnosis.died(rank, session.ended[rank][0], dump, case=case, output=list(session.printed[rank]))
 
 
 def _hang(session: Session, timeout: float) -> RankFailed:
@@ -85,7 +88,8 @@ def _hang(session: Session, timeout: float) -> RankFailed:
         dumps = {rank: session.read(f"dump.{rank}") for rank in stuck}
         # A dump is written in pieces: it is complete when nothing was added for a while.
         if (dumps == before and all(dumps.values())) or time.monotonic() > end:
-            return diagnosis.hung(timeout, dumps, sorted(session.done))
+            cases = {rank: session.read(f"case.{rank}") for rank in stuck}
+            return diagnosis.hung(timeout, dumps, sorted(session.done), cases)
         before = dumps
 
 

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.launch import supervisor
+from labkit.launch import mpi_errors, supervisor
 
 END_LIMIT = 10.0  # seconds that ranks get to leave (MPI_Finalize, atexit) after the last result
 STOP_LIMIT = 15.0  # seconds that the supervisor gets to end everything
+LAST_WORDS = 60  # lines of each rank that are kept, in case it dies
 
 
 class Session:
@@ -35,6 +37,7 @@ class Session:
         self._partial = [b""] * ranks
         self._event_text = b""
         self.aborts: dict[int, str] = {}
+        self.printed = [deque(maxlen=LAST_WORDS) for _ in range(ranks)]  # the last lines of each rank
         self._supervisor: subprocess.Popen | None = None
         self.over = False
         self._selector = selectors.DefaultSelector()
@@ -152,6 +155,11 @@ class Session:
         text = line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", errors="replace")
         if "MPI_Abort" in text or "MPI_ABORT" in text:
             self.aborts.setdefault(rank, text)
+        self.printed[rank].append(text)
+        if mpi_errors.is_noise(
+            text
+        ):  # the stack of compiled code, of which MPI writes pages when it gives up
+            return
         self.show(f"[{rank}] {text}")
 
     def drain(self) -> None:

@@ -6,7 +6,7 @@ the others (and write its own obituary) before their output is through.
 
 Files in FOLDER: `task` (function and arguments), `events` (a pipe: one short line per thing that happened),
 `out.R` (a pipe: everything rank R prints), `gate` (a pipe that ends when ranks may go), `result.R`,
-`failure.R`, `dump.R`.
+`failure.R`, `dump.R`, `case.R` (what rank R is trying, see cases.py).
 """
 
 from __future__ import annotations
@@ -136,8 +136,9 @@ def _check_builds() -> None:
 
 
 def _run(folder: Folder, settings: dict) -> None:
-    from labkit.launch import diagnosis
+    from labkit.launch import cases, diagnosis
 
+    cases.leave_in(folder.file(f"case.{folder.rank}"))
     phase = "load"
     try:
         _check_builds()

@@ -30,7 +30,8 @@ def test_equal():
     expect.equal(None, None, "nothing")
     assert says(expect.equal, 2, 3, "n") == "n: expected 3, got 2."
     assert says(expect.equal, None, 3, "n") == "n: got None. Does the function return its result?"
-    assert says(expect.equal, [1, 2], [1, 2, 3], "list") == "list: expected 3 values, got 2."
+    shorter = "list: expected 3 values, [1, 2, 3], got 2, [1, 2]."
+    assert says(expect.equal, [1, 2], [1, 2, 3], "list") == shorter
     assert says(expect.equal, {"a": 1}, {"b": 1}, "keys") == "keys: expected the keys ['b'], got ['a']."
     assert says(expect.equal, {"a": [1, 2]}, {"a": [1, 3]}, "d") == "d: expected 3 at ['a'][1], got 2."
     assert says(expect.equal, np.zeros(3), np.zeros(2), "x") == "x: expected shape (2,), got (3,)."

@@ -1,0 +1,120 @@
+"""launch.case: which part of a check an error or a hang belongs to; lines of checks are not quoted."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from labkit import check, errors, launch
+from labkit.checks import exercise
+from labkit.counting import on_every_size
+from labkit.launch import cases, runs
+
+from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def test_an_error_takes_the_words_of_its_blocks_along():
+    with pytest.raises(ZeroDivisionError) as caught, cases.case("with 3 ranks"), cases.case("root 1"):
+        _share(0)
+    assert cases.case_of(caught.value) == "with 3 ranks, root 1"
+    with cases.case("with 3 ranks"), cases.case("root 1"):
+        assert cases.now() == "with 3 ranks, root 1"
+    assert cases.now() == ""
+    assert cases.case_of(ValueError()) == ""
+
+
+def test_a_check_says_in_which_case():
+    with pytest.raises(ZeroDivisionError) as caught, check.case("for 0 bytes"):
+        _share(0)
+    text = exercise.sentence("90.1", caught.value)
+    assert text.startswith("For 0 bytes: ZeroDivisionError: division by zero  (line ")
+    assert "in _share: return 1 / parts" in text
+
+
+def _share(parts):
+    return 1 / parts
+
+
+def _waits_alone(comm):
+    if comm.size == 2 and comm.rank == 1:
+        comm.recv(source=0)
+
+
+def expect_waits(comm):
+    _waits_alone(comm)
+    comm.Barrier()
+
+
+def test_a_hang_names_the_group_and_no_line_of_the_check():
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(on_every_size, expect_waits, ranks=3, timeout=2)
+    line = _waits_alone.__code__.co_firstlineno + 2
+    assert str(caught.value) == (
+        "after 2 s without an end, in a group of 2 ranks: rank 0 waits for the others; "
+        f"rank 1 waits in line {line} of _waits_alone: comm.recv(source=0); rank 2 has finished"
+    )
+
+
+def _in_cases_of_their_own(comm):
+    with launch.case(f"root {comm.rank}"):
+        comm.recv(source=1 - comm.rank)
+
+
+def test_ranks_that_hang_in_different_cases():
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(_in_cases_of_their_own, ranks=2, timeout=2)
+    assert "(root 0); rank 1 waits in" in str(caught.value)
+    assert str(caught.value).endswith("(root 1)")
+
+
+def _fails_alone(comm):
+    if comm.size == 1:
+        raise KeyError("gone")
+
+
+def test_an_error_names_the_group():
+    with pytest.raises(errors.RankFailed, match=r"rank 0 failed, in a group of 1 rank: KeyError: 'gone'  \("):
+        runs.run(on_every_size, _fails_alone, ranks=2)
+
+
+def _forgets(comm):
+    comm.rank + 1
+
+
+def expect_more(comm):
+    return _forgets(comm) + 1
+
+
+def expect_three(comm):
+    np.zeros(2) + np.zeros(3)
+
+
+def test_an_error_in_a_check_is_told_without_its_lines():
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(expect_more, ranks=1)
+    told = "rank 0 failed: Your function gave None back: is a `return` missing at its end?"
+    assert str(caught.value) == told
+    with pytest.raises(errors.RankFailed) as caught:
+        runs.run(expect_three, ranks=1)
+    assert str(caught.value).startswith(
+        "rank 0 failed: the check cannot use what your code gave back: ValueError: operands could not"
+    )
+    assert "line" not in str(caught.value)
+
+
+def _dies_in_a_case(comm):
+    import os
+
+    with launch.case("with root 1"):
+        if comm.rank == 1:
+            time.sleep(0.1)
+            os._exit(3)
+        comm.Barrier()
+
+
+def test_a_death_names_the_case():
+    with pytest.raises(errors.RankFailed, match="rank 1 died, with root 1: its process ended with exit"):
+        runs.run(_dies_in_a_case, ranks=2)

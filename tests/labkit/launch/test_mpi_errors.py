@@ -1,0 +1,116 @@
+"""What MPI's messages mean for the learner's call: on real ranks, and by texts of other libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from labkit import errors
+from labkit.launch import mpi_errors, runs
+
+
+def _too_long(comm):
+    if comm.rank == 0:
+        comm.Send(np.zeros(4), dest=1)
+    else:
+        comm.Recv(np.zeros(2), source=0)
+
+
+def _one_array(comm):
+    vector = np.zeros(3)
+    comm.Allreduce(vector, vector)
+
+
+def _beyond_the_last(comm):
+    comm.Send(np.zeros(2), dest=comm.rank + 1)
+
+
+def _array_for_object(comm):
+    if comm.rank == 0:
+        comm.Send(np.zeros(4), dest=1)
+    else:
+        comm.recv(source=0)
+
+
+def _object_for_array(comm):
+    if comm.rank == 0:
+        comm.send(5, dest=1)
+    else:
+        comm.Recv(np.zeros(4), source=0)
+
+
+def _a_number(comm):
+    comm.Send(0, dest=comm.rank)
+
+
+def _no_array(comm):
+    comm.Recv(source=comm.rank)
+
+
+def _a_list(comm):
+    comm.Send([1.0, 2.0], dest=comm.rank)
+
+
+def _two_dtypes(comm):
+    comm.Allreduce(np.zeros(4, np.float32), np.zeros(4))
+
+
+def _a_column(comm):
+    comm.Send(np.ones((4, 4))[:, 0], dest=comm.rank)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (_too_long, r"rank 1 failed: a message was longer .*: 32 bytes came, and it has room for 16"),
+        (_one_array, r"rank . failed: the same array is given to send from and to receive into"),
+        (_beyond_the_last, r"rank 1 failed: dest, source or root is 2, .* go from 0 to 1"),
+        (_array_for_object, r"rank 1 failed: recv took what Send had sent"),
+        (_object_for_array, r"rank 1 died: MPI ended it, as what came does not fit"),
+        (_a_number, r"Send was not given an array"),
+        (_no_array, r"Recv was not given an array .*as in comm.Recv\(box, source=0\)"),
+        (_a_list, r"Send was not given an array"),
+        (_two_dtypes, r"the two arrays of this call differ in dtype"),
+        (_a_column, r"the array does not lie in one piece"),
+    ],
+    ids=lambda value: getattr(value, "__name__", "")[1:],
+)
+def test_a_wrong_call_is_told_as_a_sentence(program, says, capfd):
+    with pytest.raises(errors.RankFailed, match=says):
+        runs.run(program, ranks=2, timeout=30)
+    assert "libmpi.so" not in capfd.readouterr().out, "no stack of compiled code"
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("MPI_ERR_TRUNCATE: message truncated", "a message was longer than the array"),
+        ("MPI_ERR_RANK: invalid rank", "is no rank of this communicator"),
+        ("Message from rank 1 and tag 3 truncated; 8 bytes received but buffer size is 4", "8 bytes came"),
+        ("MPI_ERR_OTHER: known error not in list", ""),
+    ],
+)
+def test_texts_of_libraries(message, says):
+    told = mpi_errors.sentence("Exception", message, "comm.Recv(box)")
+    assert says in told
+    assert bool(told) == bool(says)
+
+
+def test_other_peoples_errors_are_left_alone():
+    assert mpi_errors.sentence("TypeError", "f() takes at least 1 positional argument", "f()") == ""
+    assert mpi_errors.sentence("UnpicklingError", "invalid load key", "pickle.load(file)") == ""
+    assert mpi_errors.sentence("ValueError", "truncated", "x") == ""
+
+
+def test_last_words():
+    overlap = ["memcpy argument memory ranges overlap, dst_=0x1 src_=0x1 len_=8", "Abort(1)"]
+    assert "onto itself" in mpi_errors.last_words(overlap)
+    other = ["Assertion failed in file src/mpid/ch4/src/mpidig_recv.h at line 75: x", "Abort(1)"]
+    assert "in its file mpidig_recv.h" in mpi_errors.last_words(other)
+    assert mpi_errors.last_words(["hello"]) == ""
+
+
+def test_noise():
+    assert mpi_errors.is_noise("/work/.venv/lib/libmpi.so.12(+0x4627a1) [0x7f923e8627a1]")
+    assert mpi_errors.is_noise("/usr/bin/python(_start+0x21) [0x561c42f0e081]")
+    assert not mpi_errors.is_noise("sum(+0x1) is [0x2], says a learner")

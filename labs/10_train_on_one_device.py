@@ -7,7 +7,7 @@
 # **You will be able to** (1) write loss, gradient and SGD step yourself, (2) write a correct training step in
 # PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step and of a batch goes.
 #
-# Needs: torch · Ranks: 1 · Minutes: 40 · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01
 
 # %%
 import numpy as np
@@ -22,6 +22,7 @@ torch.set_num_threads(1)  # on a CPU: one core. More of them are the subject of 
 # %% tags=["parameters"]
 batch = 128  # images per step
 epochs = 10  # passes over the training images
+seeds = (0, 1, 2)  # a training for each: start weights and order of the images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
 sizes = (1, 4, 16, 64, 128, 256, 1024)  # images per call when the trained net is used
 
@@ -30,13 +31,22 @@ digits = data.digits()
 plots.images(digits.train_x[30:40], digits.train_y[30:40], columns=10, title="Ten of 1,797 digits")
 
 # %% [markdown]
-# An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). 1,536 train the net, 261 test it. Labs 11,
-# 30, 40 and 41 use the same net and the same batches in the same order: their curves can be compared.
+# An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). Its **label** is the digit that it shows.
+#
+# 1,536 images train the net, 261 others test it. Labs 11, 30, 40 and 41 use the same images, the same net and
+# the same batches in the same order, so their curves can be compared.
 #
 # ## The loss
-# For each image a net gives ten numbers z, the **logits**. **Softmax** makes probabilities of them:
-# `p[k] = exp(z[k]) / sum(exp(z))`. The **cross-entropy** loss of an image is `-log(p[label])`: near 0 if the
-# net is sure and right, large if sure and wrong. The loss of a batch is the *mean* over its images.
+# For each image a net gives ten numbers z, one for each digit: the **logits**. The larger one is, the more
+# the net believes in that digit.
+#
+# **Softmax** makes probabilities of them: `p[k] = exp(z[k]) / sum(exp(z))`. They add up to 1.
+#
+# The **cross-entropy** loss of an image is `-log(p[label])`, with the natural logarithm. It is near 0 if the
+# net is sure and right, and large if it is sure and wrong. The loss of a batch is the *mean* over its images.
+#
+# An example with three classes: logits (2, 0, 0) have exponentials 7.39, 1, 1, so probabilities 0.79, 0.11,
+# 0.11. With label 0 the loss is -log 0.79 = 0.24, with label 1 it is -log 0.11 = 2.2.
 #
 # ### Predict
 # A net that knows nothing gives each of the ten digits the same probability. What is its loss?
@@ -47,12 +57,18 @@ predict("10.1", loss_knowing_nothing=...)  # a number
 
 # %% [markdown]
 # ### Exercise 10.1 · Cross-entropy loss
-# About three lines of numpy, no loop. It must survive logits of 1,000, although `np.exp(1000)` is infinite.
+# Write the mean loss of a batch with numpy, in about three lines, without a loop. *(beginner)*
+#
+# A row of `logits` is an image, a column a digit: sums along a row have `axis=1`, and `keepdims=True` keeps
+# the shape (images, 1). `a[np.arange(n), labels]` picks from each row i the entry `labels[i]`.
+#
+# The loss must survive logits of 1,000, although `np.exp(1000)` is infinite. The cure: taking the same number
+# off all logits of an image changes no probability.
 #
 # <details><summary>Hint 1: how do I keep exp from overflowing?</summary>
 #
-# Taking the same number off all logits of an image changes no probability. Take off each row's largest. A row
-# is an image, a column a digit: maximum and sum run along a row, `axis=1, keepdims=True`.
+# Take off each row's largest, `logits.max(axis=1, keepdims=True)`. And log(exp(a) / b) is a - log(b): nothing
+# is left that could become log(0).
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -67,10 +83,12 @@ def cross_entropy(logits, labels) -> float:
 
 
 # %%
+# What is asked: one number for a batch, PyTorch's own loss of it, with small logits and with large ones.
 with check("10.1"), np.errstate(all="ignore"):
     logits = np.random.default_rng(1).normal(size=(6, 4))
     labels = np.array([0, 3, 1, 2, 2, 0])
     got = cross_entropy(logits, labels)
+    expect(got is not None, "cross_entropy returned None: is the `return` forgotten?")
     expect(isinstance(got, (float, np.floating)), f"A batch has one loss, a number. This is {got}.")
     alone = np.array([cross_entropy(logits[i : i + 1], labels[i : i + 1]) for i in range(6)])
     of_each = np.isclose(got, [alone.mean(), alone.sum()]).any()
@@ -84,24 +102,39 @@ with check("10.1"), np.errstate(all="ignore"):
     expect.close(got, right, "the loss", slips=slips)
     sure = F.cross_entropy(torch.tensor(1000 * logits), torch.tensor(labels)).item()
     expect.close(cross_entropy(1000 * logits, labels), sure, "logits near 1,000 (exp overflows? log of 0?)")
-predict.compare("10.1", loss_knowing_nothing=cross_entropy(np.zeros((261, 10)), digits.test_y))
+
+# %%
+ten_equal_logits = torch.zeros(len(digits.test_y), 10)
+loss = F.cross_entropy(ten_equal_logits, torch.tensor(digits.test_y))  # PyTorch's, not yours
+predict.right("10.1", loss_knowing_nothing=loss.item())
 
 
 # %% [markdown]
-# Remember ln 10 = 2.30. A fresh net is usually worse: its random weights make it *sure* of wrong digits.
+# **Explain.** Each probability is 0.1, and -log 0.1 is ln 10 = 2.30. Remember this number: a training whose
+# loss stays there learns nothing.
 #
 # ## The gradient
-# Which way does each weight push the loss? For one layer, `logits = images @ weights + bias`, the chain rule
-# gives `d = (p - y) / N` for the logits: p the probabilities, y 1 at the right digit, else 0, of N images.
-# From there to the weights it is `images.T @ d`. An **SGD step** moves every weight *against* its gradient.
+# Which way does each weight push the loss? Take one layer: `logits = images @ weights + bias`.
+#
+# For one image the loss is `log(sum(exp(z))) - z[label]`. Its derivative by `z[k]` is
+# `exp(z[k]) / sum(exp(z))`, which is `p[k]`, and 1 less where k is the label. Write y for the row that is 1
+# at the label and 0 elsewhere: the derivative is `p - y`. A batch of N images takes the mean, so its
+# derivative by the logits is `d = (p - y) / N`.
+#
+# From the logits to the weights: `z[k]` grows by `images[i, j]` for each unit of `weights[j, k]`. Summed over
+# the images i, that is `images.T @ d`. The bias is added to every row: its gradient is d, summed over rows.
+#
+# An **SGD step** (stochastic gradient descent) moves every weight *against* its gradient: weight minus
+# learning rate times gradient.
 #
 # ### Exercise 10.2 · One SGD step by hand
-# For one layer, weights and bias, **in place**: the caller's arrays change.
+# For one layer, change weights and bias **in place**: the caller's arrays change, nothing is returned. About
+# seven lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the shapes tell the formula</summary>
 #
-# `images` is (N, 64) and d (N, 10), so `images.T @ d` is (64, 10), as the weights. The bias is added to every
-# row: its gradient is the sum over the rows. In place is `-=`; `a = a - b` makes a new array and drops it.
+# `images` is (N, 64) and d (N, 10), so `images.T @ d` is (64, 10), as the weights. The bias' gradient is
+# `d.sum(axis=0)`, ten numbers. In place is `-=`; `a = a - b` makes a new array and drops it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -123,11 +156,36 @@ def slopes(loss, array, h=1e-5):
     return np.reshape(changes, array.shape) / (2 * h)
 
 
+def wrong_gradients(name, images, labels, weights, slope):
+    """Mistake -> the gradient by weights or bias that it leads to."""
+    z = images @ weights
+    powers = np.exp(z - z.max(axis=1, keepdims=True))
+    p = powers / powers.sum(axis=1, keepdims=True)
+    by_images = powers / powers.sum(axis=0, keepdims=True)
+    y = np.eye(4)[labels]
+    before = images.T if name == "weights" else np.ones((1, 6))
+    shape = slope.shape
+    return {
+        f"The {name} went uphill: p - y, and subtract": -slope,
+        f"The {name} followed the gradient of the sum. Divide by N": 6 * slope,
+        f"For the {name} you divide by N twice. Sum over the rows": slope / 6,
+        "y is missing: take 1 off p at each image's label": (before @ p / 6).reshape(shape),
+        "Here 1 is taken off p everywhere: only at each image's label": (before @ (p - 1) / 6).reshape(shape),
+        "Softmax over the images: sum along a row, axis=1": (before @ (by_images - y) / 6).reshape(shape),
+        "All of d was summed, which is 0. Sum over the rows only, axis=0": np.zeros(shape),
+    }
+
+
+# %%
+# What is asked: the caller's arrays move against the gradient, which finite differences of your loss give.
 with check("10.2"):
     rng = np.random.default_rng(2)
-    images, labels = rng.normal(size=(6, 5)), np.array([0, 3, 1, 2, 2, 0])
-    weights, bias = rng.normal(size=(5, 4)), rng.normal(size=4)
-    new_weights, new_bias = weights.copy(), bias.copy()
+    images = rng.normal(size=(6, 5))
+    labels = np.array([0, 3, 1, 2, 2, 0])
+    weights = rng.normal(size=(5, 4))
+    bias = np.zeros(4)
+    new_weights = weights.copy()
+    new_bias = bias.copy()
     sgd_step(new_weights, new_bias, images, labels, learning_rate=0.5)
     by_weights = slopes(lambda array: cross_entropy(images @ array + bias, labels), weights)
     by_bias = slopes(lambda array: cross_entropy(images @ weights + array, labels), bias)
@@ -137,31 +195,85 @@ with check("10.2"):
     ):
         used = (before - after) / 0.5
         expect(used.any(), f"The caller's {name} did not change: write into the array with `-=`.")
-        slips = {
-            f"The {name} went uphill: p - y, and subtract": -slope,
-            f"The {name} followed the gradient of the sum. Divide by N": 6 * slope,
-            f"For the {name} you divide by N twice. Sum over the rows": slope / 6,
-        }
+        slips = wrong_gradients(name, images, labels, weights, slope)
         expect.close(used, slope, f"the gradient by {name} (expected: finite differences)", slips=slips)
 
-# %%
-weights, bias = np.zeros((64, 10), np.float32), np.zeros(10, np.float32)
-by_hand = []
-for epoch in range(epochs):
-    for rows in data.batches(len(digits.train_x), batch, epoch, seed=0):
-        images, labels = digits.train_x[rows], digits.train_y[rows]
-        by_hand.append(float(cross_entropy(images @ weights + bias, labels)))
-        sgd_step(weights, bias, images, labels, learning_rate)
-right = (digits.test_x @ weights + bias).argmax(axis=1) == digits.test_y
-print(f"one layer, by hand: {right.mean():.1%} of the test digits right")
 
 # %% [markdown]
-# ## The same in PyTorch, with three layers: 64-128-64-10
-# PyTorch records the forward pass. `loss.backward()` walks back through it (**autograd**) and *adds* to every
-# weight's `.grad` its gradient; `optimizer.step()` moves the weights.
+# **Finite differences** are a referee that needs no formula: move one weight a little, and see how much the
+# loss changes. It takes two losses for each weight. That is why nobody trains so.
+#
+# Now train this one layer with your two functions, once for each seed.
+
+# %%
+def train_by_hand(seed):
+    """Train one layer from zeros on. Returns the loss of every step, and the share of test digits right."""
+    weights = np.zeros((64, 10), np.float32)
+    bias = np.zeros(10, np.float32)
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(digits.train_x), batch, epoch, seed):
+            images = digits.train_x[rows]
+            labels = digits.train_y[rows]
+            losses.append(float(cross_entropy(images @ weights + bias, labels)))
+            sgd_step(weights, bias, images, labels, learning_rate)
+    guesses = (digits.test_x @ weights + bias).argmax(axis=1)
+    return losses, float((guesses == digits.test_y).mean())
+
+
+by_hand = [train_by_hand(seed) for seed in seeds]
+for seed, (losses, share) in zip(seeds, by_hand, strict=True):
+    print(f"seed {seed}: loss {losses[0]:.2f} to {losses[-1]:.2f}, {share:.1%} of the test digits right")
+
+# %% [markdown]
+# ## The same in PyTorch, with three layers
+# One layer can only weigh pixels. Between two layers there must be something that is not a weighted sum, or
+# both together would be one layer. Here it is **ReLU**: `relu(x) = max(x, 0)`, for each number by itself.
+#
+# ```
+# 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] -> 10 logits
+#               64 x 128                              128 x 64                      64 x 10
+# ```
+#
+# This net has 17,226 weights and biases. The labs draw its start weights as He and others do (2015): normal
+# numbers with variance 2 / inputs. PyTorch's own start weights are smaller. What loss has the net before its
+# first step, with either of them?
+
+# %%
+train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
+print(nets.torch_digits())
+for seed in seeds:
+    net = nets.torch_digits(nets.start_weights(seed)).to(device)
+    he = F.cross_entropy(net(train_x), train_y).item()
+    torch.manual_seed(seed)
+    for layer in (net[0], net[2], net[4]):
+        layer.reset_parameters()  # PyTorch's own start weights
+    own = F.cross_entropy(net(train_x), train_y).item()
+    print(f"seed {seed}: loss {he:.2f} with He's start weights, {own:.2f} with PyTorch's, ln 10 is 2.30")
+
+# %% [markdown]
+# With PyTorch's start weights all logits are near 0: the net knows nothing, and its loss says so. He's are
+# larger, so the logits differ, and the net is *sure*, mostly of a wrong digit. That costs some tenths. It is
+# gone after a few steps.
+#
+# ### The training step
+# PyTorch records what forward does. `loss.backward()` walks back through the record (**autograd**) and *adds*
+# to every weight's `.grad` its gradient. An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)`
+# holds the weights: `optimizer.zero_grad()` clears all `.grad`, `optimizer.step()` moves all weights.
+#
+# `F.cross_entropy(logits, labels)` is your function of 10.1: softmax and mean are in it. It gives a tensor;
+# `.item()` makes a plain number of it.
 #
 # ### Predict
-# How long does backward take, compared with forward and loss? 1 means as long.
+# How long does backward take, compared with forward and loss? 1 means as long. Count the multiply-adds of an
+# image. For each layer, forward has one matrix product. Backward has two, by the weights and by the layer's
+# inputs. The first layer's inputs are the images: nobody asks for their gradient.
+#
+# | layer | forward | backward by weights | backward by inputs |
+# |---|---|---|---|
+# | 1 | 64 × 128 = 8,192 | 8,192 | none |
+# | 2 | 128 × 64 = 8,192 | 8,192 | 8,192 |
+# | 3 | 64 × 10 = 640 | 640 | 640 |
 
 # %%
 predict("10.3", backward_over_forward=...)  # a number
@@ -169,7 +281,7 @@ predict("10.3", backward_over_forward=...)  # a number
 
 # %% [markdown]
 # ### Exercise 10.3 · The training step
-# Five lines. `F.cross_entropy` takes *logits*: softmax and mean are in it.
+# Clear, forward and loss, backward, update: about five lines. *(beginner)*
 #
 # <details><summary>Hint 1: what is in .grad?</summary>
 #
@@ -188,66 +300,148 @@ def train_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
+def expect_move(step, net, twin, before, older):
+    """The weights moved by 0.1 times the gradient of this step's loss. older: gradients of steps before."""
+    moved = torch.cat([(old - new).flatten() for old, new in zip(before, net.parameters(), strict=True)])
+    expect(moved.any(), "The weights do not move: backward, then optimizer.step(), and clear before both.")
+    gradient = torch.cat([weight.grad.flatten() for weight in twin.parameters()])
+    slips = {
+        "this is 8 times the right one: backward of the mean loss, not of the sum": 0.8 * gradient,
+        "the update was made twice": 0.2 * gradient,
+    }
+    if older is not None:
+        added = "gradients of the steps before are still in .grad: clear them first"
+        slips[added] = 0.1 * (gradient + older)
+    what = f"how far step {step} moved the weights"
+    expect.close(moved, 0.1 * gradient, what, rtol=1e-3, atol=1e-6, slips=slips)
+    return gradient if older is None else older + gradient
+
+
+# %%
+# What is asked, of four steps: the loss before the update, and weights that move by rate times gradient.
 with check("10.3"):
-    net, twin = nets.torch_digits().to(device), nets.torch_digits().to(device)
+    net = nets.torch_digits().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    images, labels = train_x[:8], train_y[:8]
-    losses = []
+    images = train_x[:8]
+    labels = train_y[:8]
+    older = None
     for step in (1, 2, 3, 4):
+        twin = nets.torch_digits().to(device)  # has the weights before the step, and makes it by itself
+        twin.load_state_dict(net.state_dict())
+        before = [weight.detach().clone() for weight in net.parameters()]
         logits = twin(images)
         loss = F.cross_entropy(logits, labels)
+        loss.backward()
         got = train_step(net, optimizer, images, labels)
+        expect(got is not None, "train_step returned None: return the loss, loss.item().")
         expect(isinstance(got, float), "Return loss.item(): a tensor keeps the recorded operations alive.")
-        expect(got not in losses, "The weights do not move: optimizer.step() comes after backward().")
         slips = {
-            "This is the sum of the losses, not their mean": 8 * loss.item(),
-            "Softmax twice: F.cross_entropy wants logits": F.cross_entropy(logits.softmax(1), labels).item(),
+            "this is the sum of the losses, not their mean": 8 * loss.item(),
+            "softmax twice: F.cross_entropy wants logits": F.cross_entropy(logits.softmax(1), labels).item(),
+            "this is the loss after the update": F.cross_entropy(net(images), labels).item(),
         }
-        what = f"the loss of step {step} (does .grad hold this loss alone?)"
-        expect.close(got, loss.item(), what, slips=slips)
-        losses.append(got)
-        gradients = torch.autograd.grad(loss, twin.parameters())
-        for weight, gradient in zip(twin.parameters(), gradients, strict=True):
-            weight.data -= 0.1 * gradient
+        expect.close(got, loss.item(), f"the loss of step {step}", slips=slips)
+        older = expect_move(step, net, twin, before, older)
+
+# %% [markdown]
+# ### Measure
+# Five calls take turns, each does one thing more than the one before it: forward without a record, forward
+# recorded, loss, backward, the whole step. The differences are the parts of a step.
 
 # %%
-images, labels = train_x[:batch], train_y[:batch]  # timed with the net of the check, which is used up anyway
-forward = timing.measure(lambda: F.cross_entropy(net(images), labels), device=device)
-both = timing.measure(lambda: F.cross_entropy(net(images), labels).backward(), device=device)
-whole = timing.measure(lambda: train_step(net, optimizer, images, labels), device=device)
-print(f"forward      {forward}\nand backward {both}\nwhole step   {whole}")
-predict.compare("10.3", backward_over_forward=both.median / forward.median - 1)
-record.add("step", seconds=whole, batch=batch)
-
-# %%
+images = train_x[:batch]
+labels = train_y[:batch]
 net = nets.torch_digits().to(device)
 optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
-curve = []
-for epoch in range(epochs):
-    for rows in data.batches(len(train_x), batch, epoch, seed=0):
-        curve.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
-plots.loss({"one layer, by hand": by_hand, "three layers, PyTorch": curve}, title="Training loss")
 
-# %% [markdown]
-# **Explain.** For each matrix product of forward, backward does two, by weights and by inputs, but the first
-# layer's inputs need none: 1.5 times the arithmetic. What is above 1.5 is the price of many small calls.
-#
-# ### Predict
-# How many times more images per second does the net handle in batches of 256 than one by one?
+
+def forward_alone():
+    with torch.inference_mode():  # nothing is recorded
+        return net(images)
+
+
+calls = {
+    "forward": forward_alone,
+    "recording": lambda: net(images),
+    "loss": lambda: F.cross_entropy(net(images), labels),
+    "backward": lambda: F.cross_entropy(net(images), labels).backward(),
+    "clear, update": lambda: train_step(net, optimizer, images, labels),
+}
+until = timing.in_turns(calls, device=device, repeat=50)
+for name, seconds in until.items():
+    print(f"until {name:14} {seconds}")
 
 # %%
-predict("10.4", batching_gain=...)  # a number
+# Plot, need not be read: what each call takes longer than the one before it, run by run.
+parts = {}
+before = 0.0
+for name, seconds in until.items():
+    parts[name] = np.maximum(0, 1e6 * (seconds.samples - before))
+    before = seconds.samples
+plots.bars(
+    {"inference": {"forward": parts["forward"]}, "training step": parts},
+    ylabel="time (µs)",
+    title=f"{batch} images: a step is more than its forward pass",
+    name="parts",
+)
+forward = until["loss"]
+whole = until["clear, update"]
+backward = until["backward"].samples - forward.samples
+predict.compare("10.3", backward_over_forward=np.median(backward) / forward.median)
+print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
+record.add("step", seconds=whole, batch=batch, forward=forward.median, inference=until["forward"].median)
+
+# %% [markdown]
+# **Explain.** Arithmetic alone says 17,024 multiply-adds forward and 25,856 backward: 1.5 times. You should
+# see a little more, as every call has a fixed price, and backward has more calls.
+#
+# A step takes several times as long as inference, of which arithmetic explains (17,024 + 25,856) / 17,024 =
+# 2.5 times. The rest is in the bar: the loss, clearing and moving the weights, and recording, which may be too
+# little to see. With these small layers most of it is the fixed price of calls. In a large net those parts
+# shrink, and backward is what remains. On a GPU the fixed prices are all you see here: 128 digits are nothing
+# to it.
+#
+# Why is the height of a bar's part not exact? <details><summary>Answer</summary> It is a difference of two
+# times, so it has the noise of both: the lines on the bar show its middle half.</details>
+#
+# Now train the three layers, and look at the loss beside the one layer's.
+
+# %%
+trained = []
+curves = []
+for seed in seeds:
+    net = nets.torch_digits(nets.start_weights(seed)).to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(train_x), batch, epoch, seed):
+            losses.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
+    trained.append(net)
+    curves.append(losses)
+
+# %%
+title = f"Three layers end lower than one (seed {seeds[0]})"
+both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
+plots.loss(both, title=title, name="loss")
 
 
 # %% [markdown]
+# **Explain.** Both fall fast, then slowly. One layer begins at 2.30, as its weights were 0. Three layers end
+# lower. The curves jump because each step has another batch. Whether a lower *training* loss means more test
+# digits right, the next exercise tells, with all seeds.
+#
 # ### Exercise 10.4 · Accuracy
-# Dropout is for training only, recording costs time: measure without both. Leave the net's mode as it was.
+# Write the share of images whose largest logit is at their label. *(beginner)*
 #
-# <details><summary>Hint 1: two switches</summary>
+# Measuring must change nothing, and cost no more than it must. Some layers behave otherwise in training:
+# **dropout** sets a random part of its input to 0. `net.eval()` switches a net to evaluation mode,
+# `net.train(True)` or `net.train(False)` sets the mode, and `net.training` tells it. Leave it as it was.
+# `with torch.inference_mode():` stops the recording.
 #
-# `net.eval()` changes layers such as dropout; `with torch.inference_mode():` stops the recording. You need
-# both. `net.training` tells the mode; `net.train(mode)` sets it.
+# <details><summary>Hint 1: the order</summary>
+#
+# Keep `net.training`, switch to evaluation mode, compute in inference mode, set the mode that you kept.
+# `logits.argmax(dim=1)` is the place of each row's largest.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -262,37 +456,100 @@ def accuracy(net, images, labels) -> float:
 
 
 # %%
+# What is asked: a plain number, a net in evaluation mode and not recorded, called once, its mode kept.
 with check("10.4"):
     probe = torch.nn.Sequential(torch.nn.Dropout(0.5), nets.torch_digits().to(device))
     calls = []  # of the probe: (in training mode?, recorded?)
     probe.register_forward_hook(lambda net, _, out: calls.append((net.training, out.requires_grad)))
     right = (probe[1](test_x).argmax(1) == test_y).float().mean().item()
     for mode in (True, False):
-        got = accuracy(probe.train(mode), test_x, test_y)
-        training, recorded = calls[-1]
+        calls.clear()
+        probe.train(mode)
+        got = accuracy(probe, test_x, test_y)
+        expect(got is not None, "accuracy returned None: is the `return` forgotten?")
+        expect(len(calls) == 1, f"The net was called {len(calls)} times. One call does for all images.")
+        training, recorded = calls[0]
         expect(not training, "The net was in training mode: dropout wiped out half of each image.")
         expect(not recorded, "Operations were recorded for a backward pass. Use torch.inference_mode().")
-        expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6)
+        slips = {"this is in percent": 100 * right, "this counts the images": len(test_y) * right}
+        expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6, slips=slips)
+        expect(isinstance(got, float), "Return a plain number, with .item(): this is a tensor.")
         expect.equal(probe.training, mode, "net.training after the call (leave it as it was)")
-print(f"{device}: {accuracy(net, test_x, test_y):.1%} of the test digits right")
 
 # %%
-latency = {}
-for size in sizes:
-    images = test_x.repeat(8, 1)[:size]
-    with torch.inference_mode():
-        latency[size] = timing.measure(lambda images=images: net(images), device=device)
-    print(f"{size:5} images  {latency[size]}")
-rates = {size: time.rate(size) / 1000 for size, time in latency.items()}
-plots.lines({"inference": rates}, xlabel="batch", ylabel="images/ms", title="Batching", logx=True, logy=True)
-predict.compare("10.4", batching_gain=rates[256] / rates[1])
-print(f"{batch} images: a training step takes {whole.median / latency[batch].median:.1f} times inference")
+shares = {"one layer": [], "three layers": []}
+for seed, net, (_, share) in zip(seeds, trained, by_hand, strict=True):
+    shares["one layer"].append(100 * share)
+    shares["three layers"].append(100 * accuracy(net, test_x, test_y))
+    print(f"seed {seed}: one layer {share:.1%}, three layers {accuracy(net, test_x, test_y):.1%} right")
+bars = {name: {"": values} for name, values in shares.items()}
+plots.bars(bars, ylabel="test digits right (%)", title="Three layers get more digits right", name="accuracy")
+record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=shares["three layers"])
 
 # %% [markdown]
-# **Explain.** A call has a fixed price, which a batch shares among its images until arithmetic takes over and
-# the curve flattens. Each image pays by waiting for its batch. Latency or throughput: you choose.
+# **Explain.** With each seed three layers should get more of the 261 test digits right. One image is 0.4 %,
+# so seeds differ by some tenths. If they overlap (few epochs, say), then these runs do not tell them apart.
+#
+# ## One image, or many?
+# A trained net is used with few images at a time, or with many. Two measurements first.
+
+# %%
+net = trained[0]
+
+
+def time_inference(size):
+    """What timing.measure says of `size` images in one call."""
+    images = test_x.repeat(8, 1)[:size]
+    with torch.inference_mode():
+        return timing.measure(lambda: net(images), device=device)
+
+
+one = time_inference(1)
+many = time_inference(1024)
+print(f"   1 image   {one}\n1024 images  {many}")
+
+# %% [markdown]
+# ### Predict
+# Suppose that a call takes a fixed time, and the same again for each image: `fixed + n * each`. Work both out
+# from the two lines above. How many times more images per second does the net then handle in batches of 256
+# than one by one?
+
+# %%
+predict("10.4", batching_gain=...)  # a number
+
+# %%
+latency = {size: time_inference(size) for size in sizes}
+each = (many.median - one.median) / 1023
+fixed = one.median - each
+for size, seconds in latency.items():
+    print(f"{size:5} images  {seconds}")
+
+# %%
+# Plot, need not be read: images per millisecond, measured and by the formula.
+measured = {size: time.rate(size) / 1000 for size, time in latency.items()}
+model = {size: size / (fixed + size * each) / 1000 for size in sizes}
+title = "A batch shares the price of the call"
+axes = {"xlabel": "images per call", "ylabel": "images/ms", "logx": True, "logy": True}
+plots.lines({"measured": measured, "fixed + n × each": model}, **axes, title=title, name="batching")
+predict.compare("10.4", batching_gain=measured[256] / measured[1])
+times = f"{1e6 * latency[1].median:.0f} µs, among 256 it waits {1e6 * latency[256].median:.0f} µs"
+print(f"An image alone is done after {times}.")
+
+# %% [markdown]
+# **Explain.** A call has a fixed price: Python, the start of each operation. A batch shares it among its
+# images, until arithmetic takes over and the curve flattens. The formula has two numbers, and should go
+# through all points roughly. Between its ends it may be some ten percent off: a large product is done more
+# efficiently than a small one, and a batch that no longer fits into a cache less so.
+#
+# Each image pays by waiting for its batch: that is the last line above. Images per second (**throughput**) or
+# time until one is done (**latency**): you choose.
+#
+# Which of the two does training want? <details><summary>Answer</summary> Throughput: nobody waits for a
+# single image. But a larger batch takes fewer steps through the same images, and that has limits of its own
+# (lab 34).</details>
 #
 # ### What you take away
 # * The loss is a **mean**: so N images on one device can be N/4 on each of four, averaged (lab 30).
 # * Clear, forward, loss, backward, update. Forget one, and often nothing fails but the numbers.
-# * Accuracy wants `eval` and `inference_mode`. Small calls pay a fixed price (lab 12). Next: TensorFlow (11).
+# * Accuracy wants evaluation mode and `inference_mode`, and leaves the net as it was.
+# * Backward has one and a half to two times forward's arithmetic; small calls pay a fixed price (lab 12).

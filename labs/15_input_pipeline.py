@@ -2,31 +2,25 @@
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
-# from shards, shuffle it, read ahead; and you find out when the storage, not the net, sets the speed.
+# from shards, see what a format costs, and shuffle what only goes forward. Lab 17 then hides the reading.
 #
 # **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2) read tar
-# shards as a stream, and say what a format costs, cold and cached, (3) shuffle what only goes forward, (4)
-# hide reading behind the step, and predict how much of it stays exposed.
+# shards as a stream, (3) say what a format costs, cold and cached, and when it matters, (4) shuffle a stream.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20
+# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
 
 # %%
 import itertools
-import queue
 import tarfile
-import threading
 from collections import Counter
 from functools import partial
 
 import numpy as np
-import torch
-from labkit import check, expect, hint, lab, launch, plots, predict, world
+from labkit import check, expect, hint, lab, plots, predict, record
 from support import lab15
 from torch.utils.data import DistributedSampler
 
 lab.start("15_input_pipeline")
-device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
-torch.set_num_threads(1)  # the step has one core; another one reads
 
 # %% tags=["parameters"]
 images = 512  # JPEGs in the data set
@@ -34,14 +28,6 @@ side = 128  # pixels
 shards = 16  # tar files that hold them
 rounds = 9  # timings of each format, cold and cached
 latency = 2e-3  # seconds for an open on the slow storage of 15.2
-batch = 16  # images per training step
-width = 48  # channels of the net
-shares = (0.5, 1, 2, 4)  # how long a batch's input takes, over a step's arithmetic
-loader_workers = 2  # processes of PyTorch's DataLoader; 0: leave it out
-repeats = 5  # timings on real ranks
-own_nvme = (2e6, 1e12, 0)  # of each rank: bytes/s of a rank, bytes/s of all together, seconds an open
-burst_buffer = (2e6, 4e6, 1e-3)  # bytes/s, bytes/s, s
-shared_file_system = (2e6, 2e6, 5e-3)  # bytes/s, bytes/s, s
 
 # %%
 stored = lab15.write(images, side, shards)
@@ -50,35 +36,49 @@ plots.images([lab15.decode(jpeg) for jpeg in some], labels, title="Stored class 
 print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, 4 formats, in {stored.folder}")
 
 # %% [markdown]
+# ## Who reads what?
+# Several processes train one net: the **ranks**, 0 to ranks - 1. In each **epoch** all samples should be read
+# once, by one rank or another. After each step all ranks average their gradients (lab 30), and each waits
+# there for all others. A rank with one more step than the others would wait for ever.
+#
 # ### Predict
-# Four ranks, and each shuffles **with a seed of its own** and reads the first quarter of its order. How many
-# percent of the samples does nobody read in this epoch?
-# ### Exercise 15.1 · Which samples are mine?
-# All ranks shuffle alike, by `np.random.default_rng((seed, epoch))`, and each takes its part. In an epoch no
-# sample is read twice, and all ranks read equally many, n // ranks: one with more would wait in its allreduce
-# for ever. What does not divide is **dropped**, other samples in each epoch (or one **pads**, and reads a few
-# twice). A rank's workers deal its part out among themselves. 3 lines.
-#
-# <details><summary>Hint 1: every ranks-th</summary>
-#
-# `order[rank::ranks]` begins at the rank-th and takes every ranks-th. Some ranks would get one more.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `order = np.random.default_rng((seed, epoch)).permutation(n)`, cut to `n - n % ranks`. The rank's part of
-# it, and of this `[worker::workers]`.
-# </details>
+# Four ranks, 10,000 samples. Each rank shuffles **with a seed of its own** and reads a quarter of its order.
+# For a sample the four quarters are four independent chances of 1/4. How many percent of the samples does
+# nobody read in this epoch?
 
 # %%
 predict("15.1", percent_unread=...)
 
 
+# %% [markdown]
+# ### Exercise 15.1 · Which samples are mine?
+# All ranks shuffle alike, and each takes its part. In an epoch no sample is read twice, and all ranks read
+# equally many: n // ranks. What does not divide is **dropped**, other samples in each epoch. 3 lines.
+# *(beginner)*
+#
+# The order comes from `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple makes a generator for
+# each pair; `seed + epoch` would give seed 1 in epoch 0 the order of seed 0 in epoch 1.
+#
+# `order[2::5]` begins at place 2 and takes every 5th. A rank may have several **workers**, processes that
+# read for it: they deal the rank's part out among themselves, in the same way.
+#
+# <details><summary>Hint 1: every ranks-th</summary>
+#
+# `order[rank::ranks]` gives some ranks one more, unless the order is cut before to a length that divides.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The permutation, cut to `n - n % ranks`. The rank's part of it, and of this `[worker::workers]`.
+# </details>
+
+# %%
 def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
     """The numbers (of 0 … n - 1) of the samples that this worker of this rank reads in this epoch."""
     raise NotImplementedError("exercise 15.1: Which samples are mine?")
 
 
 # %%
+# Trial, need not be read.
 def expect_dealt_out(n, ranks, workers):
     """Every rank reads n // ranks samples, its workers about equally many, and no sample is read twice."""
     case = f"{n} samples, {ranks} ranks of {workers} workers"
@@ -116,6 +116,8 @@ def expect_shuffled():
     for first, second in itertools.combinations(range(6), 2):
         expect(epochs[first] != epochs[second], f"Epochs {first} and {second} have the same order.")
     expect(samples_of(0, seed=1) != epochs[0], "Seeds 0 and 1 give the same order.")
+    added = "Seed 1 in epoch 0 has the order of seed 0 in epoch 1: use the tuple (seed, epoch), not the sum."
+    expect(samples_of(0, seed=1) != epochs[1], added)
     stored_order = "Rank 0 reads its samples in the stored order: shuffle."
     expect(epochs[0][0] != sorted(epochs[0][0]), stored_order)
     follow = [set(itertools.pairwise(my_samples(103, epoch, 0, 1))) for epoch in (0, 1)]
@@ -148,24 +150,43 @@ with check("15.1"):
 
 # %%
 own = [my_samples(10_000, 0, rank, 4, seed=rank) for rank in range(4)]  # a seed of its own: wrong
-predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own))) / 100)
+alike = [my_samples(10_000, 0, rank, 4) for rank in range(4)]  # the control: the same seed
+unread = {}
+for name, parts in {"own seeds": own, "one seed": alike}.items():
+    unread[name] = 100 - len(np.unique(np.concatenate(parts))) / 100
+print(f"percent of the samples that nobody reads: {unread}")
+predict.right("15.1", percent_unread=unread["own seeds"])
 
 
 # %% [markdown]
-# PyTorch's `DistributedSampler` does this, in another order. It pads unless `drop_last=True`, and every epoch
-# has the same order unless you call `set_epoch`.
-# ### Exercise 15.2 · Shards
-# A million small files (ImageNet: 1.28 to train on, Russakovsky et al., 2015) are a million opens, each a
-# question to a cluster's metadata server. **Shards** are larger tar files, read from front to back; here as
-# the library webdataset has them. Neighbours with the same name up to the first dot are one sample; what
-# follows says what they are: `000012.jpg`, `000012.cls` (its label, in digits), maybe more
-# (`000012.small.jpg`), in any order. Leave out a sample without image or label, or an image may get its
-# neighbour's label. A shard may come over a network, and only goes forward: `tarfile.open(fileobj=stream,
-# mode="r|")` reads so. Yield each sample, the JPEG's bytes and its label, once you have both. 10 lines.
+# **Explain.** (3/4)^4 = 31.6 %: nearly a third of the data is not seen, others twice or more, and no error
+# says so. With one seed for all it is 0.
 #
-# <details><summary>Hint 1: a member</summary>
+# PyTorch's `DistributedSampler` does what you wrote, in another order. Unless you say `drop_last=True` it
+# **pads**: a few samples are read twice. And every epoch has the same order unless you call `set_epoch`.
 #
-# `for member in tar:`, `name, kind = member.name.split(".", 1)`; `tar.extractfile(member).read()`: its bytes.
+# ## Shards
+# A million small files are a million opens. (ImageNet has 1.28 million images to train on.) On a cluster each
+# open is a question to a **metadata server**, one machine that knows where all files are, for all users.
+#
+# **Shards** are larger files, read from front to back. Here each is a tar file, as the library webdataset
+# has them. Members that stand side by side and have the same name up to the first dot are one **sample**;
+# what follows the dot is the **kind**: `000012.jpg` is the image, `000012.cls` its label, in digits. There
+# may be more kinds (`000012.small.jpg`), in any order.
+#
+# A shard may come over a network, and then only goes forward. `tarfile.open(fileobj=stream, mode="r|")` reads
+# so. `for member in tar:` gives the members in order; `member.name` is the name, and
+# `tar.extractfile(member).read()` the bytes.
+#
+# ### Exercise 15.2 · Read a shard
+# Yield for each sample the JPEG's bytes and its label, a whole number, as soon as you have both. Leave out a
+# sample without image or without label: an image must never get its neighbour's label. 10 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: name and kind</summary>
+#
+# `name, kind = member.name.split(".", 1)`. Keep the name of the sample that you are in, and a dict of its
+# parts; when another name comes, both begin anew.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -176,10 +197,11 @@ predict.compare("15.1", percent_unread=100 - len(np.unique(np.concatenate(own)))
 # %%
 def read_shard(stream):
     """Yield (JPEG's bytes, label) for each sample of a tar shard. stream: a file that only goes forward."""
-    raise NotImplementedError("exercise 15.2: Shards")
+    raise NotImplementedError("exercise 15.2: Read a shard")
 
 
 # %%
+# Trial, need not be read.
 def expect_samples(shard):
     """All samples in order, (bytes of the JPEG, label), the first before half of the shard has passed."""
     samples = shard.samples(read_shard)
@@ -213,37 +235,98 @@ with check("15.2"):
 
 # %% [markdown]
 # ### Predict
-# A storage of 100 MB/s takes 2 ms to open a file: how many times as fast are shards of 32 images? And how
-# many times as long as from memory does reading single files take if they come from the disk?
-# `lab15.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
-# bandwidth and latency would have delivered. So it can only be slower than your disk.
-# Then all images are read **cold**, from the disk, and **cached**, from memory: single files; HDF5, all
-# JPEGs in one array; LMDB, a key-value store (these three at random); your shards, by you and by webdataset.
+# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.6 kB; in a shard it
+# takes 7.7 kB, as tar fills up to whole blocks and adds the label. How many times as fast is it to read
+# shards of 32 images as to read the 32 files?
 
 # %%
-predict("15.2", shards_times_as_fast=..., cold_over_cached=...)
-from_shards = partial(lab15.from_shards, read_shard)  # from_shards(paths): your function, file by file
-ratio = lab15.compare_opens(stored, from_shards, latency)
-cold = lab15.compare_formats(stored, my_samples(images, 0, 0, 1), from_shards, lab15.decode, rounds)
-predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
+predict("15.2", shards_times_as_fast=...)
 
 # %% [markdown]
-# What was read once stays in memory, in the **page cache**: the second epoch of a small set measures that.
-# `posix_fadvise(DONTNEED)` drops a file's pages, `mincore` tells which are left (a virtual machine's host may
-# keep its own). A tar is taken apart in Python: so shards gain less than opens and bytes alone promise, and
-# from memory single files are often faster. Decoding comes on top.
+# ### Measure
+# `lab15.Storage` is a stand-in, with real waiting: it reads your disk, and sleeps until storage of this
+# bandwidth and latency would have delivered.
+
+# %%
+from_shards = partial(lab15.from_shards, read_shard)  # from_shards(paths): your function, file by file
+ratio = lab15.compare_opens(stored, from_shards, latency)
+print(f"files / shards: {ratio}")
+predict.compare("15.2", shards_times_as_fast=ratio)
+
+# %% [markdown]
+# **Explain.** 32 files are 32 opens of 2 ms and 0.06 ms of bytes each: 66 ms. A shard is one open and 2.5 ms
+# of bytes: 4.5 ms. Nearly all of the gain is opens. (The stand-in can only be slower than your disk, so a
+# busy machine makes the ratio smaller.)
+#
+# ## What a format costs
+# Now the same images in five ways, from your own disk: single files; **HDF5**, all JPEGs in one array of one
+# file; **LMDB**, a key-value store in one file; your shards, read by you and by webdataset. The first three
+# are read in a shuffled order.
+#
+# Each is read **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**:
+# the second epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's
+# pages, and `mincore` tells which are left.
+#
+# ### Predict
+# How many times as long as from memory does reading single files take if they come from your disk? And what
+# takes longer for an image: to read its file from memory, or to decode the JPEG? (Say how many times as long
+# decoding takes.)
+
+# %%
+predict("15.2", cold_over_cached=..., decoding_over_reading=...)
+
+# %%
+# Measuring takes about 10 s.
+order = my_samples(images, 0, 0, 1)
+times = lab15.compare_formats(stored, order, from_shards, lab15.decode, rounds)
+predict.compare("15.2", cold_over_cached=times["cold_over_cached"])
+predict.compare("15.2", decoding_over_reading=times["decoding_over_reading"])
+
+# %% [markdown]
+# **Explain.** Look at the last bar first. Decoding takes longer than reading, in every format, cold or not,
+# on a machine with a local disk. There the format cannot matter: **decoding is the bottleneck**. It matters
+# where an open costs milliseconds, as above.
+#
+# You should see that LMDB is the fastest from memory: it hands out a piece of mapped memory. A tar is taken
+# apart in Python, so shards gain less than opens and bytes promise; from memory single files are often as
+# fast or faster.
+#
+# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
+# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. And "more when
+# cold" is a difference: where its line is longer than the bar itself, it says nothing.
+#
+# <details><summary>Further reading: formats at scale</summary>
 #
 # Caffe reads image files (layer ImageData) or an LMDB (Data). Training on ImageNet from files was more than
-# 17 times as slow as from a key-value store (Lim et al., 2016). But LMDB maps its file into memory, and many
-# processes on a parallel file system get in each other's way: input took up to 90 % of training, which with
-# LMDBIO was up to 65 times as fast on 9,216 cores (Pumma et al., 2019). OSU-Caffe reads Lustre in parallel.
+# 17 times as slow as from a key-value store (Lim et al., 2016).
+#
+# But LMDB maps its file into memory, and many processes on a parallel file system get in each other's way:
+# input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to 65 times as fast on
+# 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors, lets all ranks read in
+# parallel from Lustre, the file system of many clusters.
+# </details>
+#
+# ## Shuffle a stream
+# A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer with `size` items. Then give out
+# a random one of them, put the next item of the stream in its place, and so on. At the end give out what is
+# left, shuffled.
+#
 # ### Predict
-# The stored order is class by class, some 50 images each. Read forward through a **shuffle buffer** of 64,
-# how many of the 10 classes does a batch of 32 hold?
+# The stored order is class by class, some 50 images each. Read forward through a buffer of 64, how many of
+# the 10 classes does a batch of 32 hold? (The buffer holds 64 neighbours; a batch takes from it while it
+# moves on by 32. How many classes are in 96 neighbours?)
+
+# %%
+predict("15.3", classes_in_batch=...)
+
+
+# %% [markdown]
 # ### Exercise 15.3 · Shuffle buffer
-# A stream cannot be shuffled, but a part of it can. Fill a buffer with `size` items; then give out a random
-# one, put the next in its place, and so on; at the end give out what is left, shuffled. No more than `size`
-# items are held, each comes out once, and the order depends on `seed` alone. 9 lines.
+# Hold at most `size` items. Each comes out once, as it came in, and the order depends on `seed` alone. 9
+# lines. *(intermediate)*
+#
+# `rng = np.random.default_rng(seed)` is a generator of its own; `rng.integers(n)` gives a whole number from 0
+# to n - 1, and `rng.shuffle(list)` shuffles in place.
 #
 # <details><summary>Hint 1: the swap</summary>
 #
@@ -256,15 +339,13 @@ predict.compare("15.2", shards_times_as_fast=ratio, cold_over_cached=cold)
 # </details>
 
 # %%
-predict("15.3", classes_in_batch=...)
-
-
 def shuffled(items, size, seed):
     """Yield all of `items` in another order, with at most `size` of them held."""
     raise NotImplementedError("exercise 15.3: Shuffle buffer")
 
 
 # %%
+# Trial, need not be read.
 def expect_complete(n, size):
     """Each item comes out once, the same seed gives the same order, and no more than `size` are held."""
     case = f"{n} items, buffer of {size}"
@@ -327,146 +408,24 @@ with check("15.3"):
 sizes = sorted({1, 16, 64, 128, 256, images})
 ways = {"shards in order": False, "shards shuffled, too": True}
 mixed = {name: lab15.classes_in_batch(shuffled, stored, sizes, whole) for name, whole in ways.items()}
-axes = {"xlabel": "size of the buffer", "ylabel": "classes in a batch of 32", "logx": True}
-plots.lines(mixed, **axes, title="How well does a buffer mix?")
+axes = {"xlabel": "size of the buffer (images)", "ylabel": "classes in a batch of 32", "logx": True}
+plots.lines(mixed, **axes, title="Shuffling the shards mixes what a buffer cannot", name="mixing")
 predict.compare("15.3", classes_in_batch=np.median(mixed["shards in order"][64]))
-
-
-# %% [markdown]
-# The shards' order costs nothing to shuffle; several readers mix, too. Best: shuffle once, when you write.
-# ### Exercise 15.4 · Prefetch
-# While the net computes, the disk could read. A **thread** reads ahead into a **bounded queue**:
-# `ready.put(x)` waits while `depth` are in it, `ready.get()` while none is. (Python's lock, the GIL, is free
-# while a thread waits for a disk, and while Pillow decodes.) Four things to get right: the order; no more
-# than `depth` in the queue, and one in the thread's hand; an **error** of the reader comes out at the
-# consumer; and if the consumer stops early, no thread is left waiting for a place in the queue. 18 lines.
-#
-# <details><summary>Hint 1: what goes through the queue</summary>
-#
-# Pairs, as an item may be anything: `("item", item)`, `("end", None)`, `("error", error)`.
-# </details>
-# <details><summary>Hint 2: the thread</summary>
-#
-# `def work():` with `try:`, for each of `items`: return `if stop.is_set()`, else put it; behind the loop the
-# end; and `except Exception as error:` puts the error. `threading.Thread(target=work, daemon=True)`, `start`.
-# </details>
-# <details><summary>Hint 3: the consumer, nearly the answer</summary>
-#
-# `try:` get a pair, yield its item while it is one; `raise` an error. Closing a generator raises an exception
-# at its `yield`: `finally:` set `stop`; `while thread.is_alive():` empty the queue (`while not ready.empty():
-# ready.get()`), which lets the thread out of its `put`, and `thread.join(0.01)`.
-# </details>
-
-# %%
-def prefetch(items, depth):
-    """Yield `items` in order, while a thread reads up to `depth` of them ahead."""
-    ready, stop = queue.Queue(depth), threading.Event()
-    raise NotImplementedError("exercise 15.4: Prefetch")
-
-
-# %%
-def expect_read_ahead(depth):
-    """40 items in order; at most `depth` in the queue, one in the thread's hand; no thread is left."""
-    ahead = lab15.read_ahead(prefetch, depth)
-    expect(ahead.items, f"depth {depth}: of 40 items, none came out.")
-    few = f"depth {depth}: with one item out, only {ahead.read_at_first} were read. Does a thread read ahead?"
-    expect(ahead.read_at_first >= 1 + depth, few)
-    for out, read in enumerate(ahead.reads, 1):
-        unbounded = f"depth {depth}: {read} items read when {out} were out: the queue has no bound?"
-        expect(read <= out + depth + 1, unbounded)
-    expect.equal(ahead.items, list(range(40)), f"depth {depth}: the items, in order")
-    expect.equal(ahead.behind_last, [], f"depth {depth}: behind the last item")
-    expect(not ahead.thread_left, f"depth {depth}: a thread is left after the last item.")
-    expect.equal(lab15.read_all(prefetch, [], depth), [], f"depth {depth}: of nothing to read")
-    odd = [None, 0, False, ..., (), "end", "error", StopIteration]
-    what = f"depth {depth}: items such as None or 'end'"
-    expect.equal(lab15.read_all(prefetch, iter(odd), depth), odd, what)
-
-
-# %%
-def expect_error(depth, good, trouble):
-    """The reader fails after `good` items: they come out, and then its error does."""
-    case = f"depth {depth}, the reader fails after {good} items"
-    items, ended, error = lab15.read_with_error(prefetch, depth, good, trouble)
-    expect(ended, f"{case}: the consumer waits for ever. The thread has to pass its error on.")
-    outcome = "the items ended, as if all was well" if error is None else repr(error)
-    expect(error is trouble, f"{case}: its {trouble!r} should come out, but {outcome}")
-    expect.equal(items, list(range(good)), f"{case}: items before that")
-
-
-def expect_no_thread(depth, read, items):
-    """The consumer stops after `read` of the items: close() comes back, and the thread ends."""
-    case = f"depth {depth}: the consumer stopped after {read} items"
-    closed, thread_left = lab15.read_and_stop(prefetch, depth, read, items)
-    expect(closed, f"{case}, and close() waits for ever: a full queue holds the thread up.")
-    expect(not thread_left, f"{case}, and a thread is left behind. It waits for a place in the queue.")
-
-
-# %%
-# What is asked: the above, for queues of 1, 2 and 5 items; and patience with a reader that is slow.
-with check("15.4"):
-    for depth in (1, 2, 5):
-        expect_read_ahead(depth)
-        expect_error(depth, good=0, trouble=OSError("the disk is on fire"))
-        expect_error(depth, good=3, trouble=ValueError("this is no JPEG"))
-        expect_no_thread(depth, read=1, items=itertools.count())
-        expect_no_thread(depth, read=3, items=itertools.count())
-        expect_no_thread(depth, read=1, items=range(depth + 2))
-    items, ended = lab15.read_slowly(prefetch)
-    late = "The reader ends a while after its last item, and the consumer waits for ever"
-    expect(ended, f"{late}. Put an end behind it.")
-    expect.equal(items, [0, 1], "a reader that is slow once: wait for its end, an empty queue is none")
-
-# %% [markdown]
-# ### Predict
-# Input (storage and decoding) takes twice as long as compute. You prefetch. How long does the net still wait
-# for it in each step, as a share of compute? (It is called **exposed**.) At which input is the gain largest?
-
-# %%
-predict("15.4", exposed_over_compute=...)
-
-
-def feed(storage):  # batch after batch, epoch after epoch
-    for epoch in itertools.count():
-        paths = [stored.shards[number] for number in my_samples(shards, epoch, 0, 1)]
-        yield from lab15.batches(shuffled(from_shards(paths, storage.open), 64, epoch), batch)
-
-
-nbytes = sum(path.stat().st_size for path in stored.shards) / images  # of an image in its shard
-runs = lab15.knob(feed, lab15.trainer(device, width), prefetch, batch, batch * nbytes, shares)
-plots.lanes(lab15.lanes(runs, 1), title="Three steps, input as long as compute")
-_, exposed, compute = runs[2, "prefetch"]
-predict.compare("15.4", exposed_over_compute=exposed / compute)
-lab15.compare_loaders(stored, batch, loader_workers)  # PyTorch's, without workers and with them
-
-# %% [markdown]
-# Exposed is max(0, input - compute): you gain most, half the time, where both take as long; no depth helps
-# where storage is slower *on average*. The storage was set by the compute measured first. On a busy machine
-# that changes, and so does what is exposed: *predicted* takes it as it is. `DataLoader` reads ahead with
-# *processes* (`num_workers`), as transforms in Python hold the lock. To hand small images over may take
-# longer than to decode them. On Linux it **forks** by default (Python < 3.14), which some MPIs over
-# InfiniBand do not bear: Horovod's users report corrupted memory from 64 GPUs on, and crashed workers (pull
-# request 1824, 2020; issue 2898, 2021). In ranks take threads, or `multiprocessing_context="forkserver"`.
-#
-# ### Measure: real ranks, one storage
-# Each rank reads a shard and decodes: from an NVMe of its own, from a **burst buffer** that the ranks share,
-# from a **shared file system**, slower to open. It is the stand-in again: the ranks of a node share one pipe,
-# a file that says until when it is taken. (Summit's SSDs in the nodes read 26.7 TB/s, its file system 2.5
-# TB/s, says Oral et al., SC19: 970 and 90 MB/s for each of 27,648 GPUs.) How many times as many images per
-# second do 4 ranks get as one, from each of the three?
-
-# %%
-predict("15.4", own=..., burst=..., shared=...)
-storages = {"own NVMe": own_nvme, "burst buffer": burst_buffer, "shared file system": shared_file_system}
-ranks = launch.ranks_here(4)
-took = launch.run(lab15.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
-gains = lab15.show_ranks(took, storages, images // shards, nbytes)
-predict.compare("15.4", **dict(zip(("own", "burst", "shared"), gains, strict=True)))
 stored.remove()
 
 # %% [markdown]
+# **Explain.** With a buffer of 1 the classes come as they were stored: one or two in a batch. A buffer as
+# large as the set shuffles all of it. Between these, a buffer mixes only what lies within its reach.
+#
+# The upper curve reads the *shards* in a shuffled order, which costs nothing: with a small buffer that helps
+# most. Several readers at once mix, too. Best is to shuffle once, when the shards are written.
+#
+# Why does a batch of one class harm training? <details><summary>Answer</summary> Its gradient pulls the net
+# towards this class for every image. The next batches pull it elsewhere: the loss goes up and down, and
+# statistics over a batch (batch normalisation) are those of one class.</details>
+#
 # ### What you take away
 # - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.
-# - Shards turn opens into bandwidth. Was it cold? `mincore` knows. Decoding is a cost of its own.
-# - Streams are shuffled by shard and by buffer, and read ahead by a thread with a bounded queue.
-# - Exposed input is max(0, input - compute). Then: fewer bytes, faster storage, a copy on each node's NVMe.
+# - Shards turn opens into bandwidth. That matters where an open is slow.
+# - Was it cold? `mincore` knows. On a local disk decoding costs more than any format.
+# - Streams are shuffled by shard and by buffer. Next: read ahead (17).

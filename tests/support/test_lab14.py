@@ -97,6 +97,28 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+def test_mixed_precision_shrinks_activations_alone():
+    held = lab14.bytes_by_way("cpu")
+    full = held["float32"]
+    mixed = held["mixed"]
+    for part in ("parameters", "gradients", "optimizer"):
+        assert mixed[part] == full[part]
+    assert full["activations"] / 2 < mixed["activations"] < 0.8 * full["activations"]
+    weights = full["parameters"] / 4
+    assert weights < mixed["copies of weights"] <= 2 * weights  # biases need not be kept
+
+
+def test_a_line_on_what_the_device_has():
+    assert "16 bits" in lab14.abilities("cpu")
+
+
+def test_mistakes_of_the_optimizers_bytes_are_told():
+    layers = PANDAS.DataFrame(ROWS, columns=["kind", "parameters", "activations"])
+    trial = checks.TrialStep("made up", "Adam", 5, torch.float32, layers, 192, 4, {"optimizer": 8 * 99 + 24})
+    assert trial.wrong_bytes("optimizer")["Adam keeps two numbers for each parameter; these are 1"] == 4 * 99
+    assert trial.wrong_bytes("gradients") == {}
+
+
 def test_speeds_have_every_way():
     speeds = lab14.speeds(1, 16, 5, "cpu")
     assert len(speeds) == 6
@@ -110,9 +132,10 @@ def test_speeds_have_every_way():
         (lambda: lab14.train_scaled(None, "cpu", seeds=(0,), epochs=0, batch=8, tiny=1.0), "epochs must"),
         (lambda: lab14.train_scaled(None, "cpu", seeds=(0,), epochs=1, batch=8, tiny=0), "tiny must be"),
         (lambda: lab14.speeds(0, 16, 5, "cpu"), "images must be at least 1"),
-        (lambda: lab14.trade(None, None, 0, 64, 1000, 5, "cpu"), "pairs must be at least 1"),
-        (lambda: lab14.trade(None, None, 8, 1, 1000, 5, "cpu"), "rows must be at least 2"),
-        (lambda: lab14.trade(cut, lambda *_: 0, 2, 8, 5, 5, "cpu"), "5 bytes is for 0 inputs"),
+        (lambda: lab14.trade(None, 0, 64, 5, "cpu"), "pairs must be at least 1"),
+        (lambda: lab14.trade(None, 8, 1, 5, "cpu"), "rows must be at least 2"),
+        (lambda: lab14.edge(None, None, 8, 1, 1000, "cpu"), "rows must be at least 2"),
+        (lambda: lab14.edge(cut, lambda *_: 0, 2, 8, 5, "cpu"), "5 bytes is for 0 inputs"),
     ],
 )
 def test_parameters_that_make_no_measurement(call, sentence):
@@ -159,4 +182,4 @@ def test_pytorchs_own_cut_keeps_the_last_segment_and_does_not_pass():
         return checkpoint_sequential(net, segments, x, use_reentrant=False)
 
     with pytest.raises(CheckFailed, match="checkpoint each, the last too"):
-        run_check("14_mixed_precision_and_memory", "14.4", checkpointed=sequential)
+        run_check("16_memory_and_checkpointing", "16.2", checkpointed=sequential)

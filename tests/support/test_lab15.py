@@ -1,4 +1,4 @@
-"""Lab 15's support: formats that agree, storage as slow as asked, pages that are dropped, full disks."""
+"""The support of labs 15 and 17: formats that agree, slow storage, dropped pages, rounds that are judged."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from labkit.errors import CheckFailed, LabError, NotHere
 from support import lab15
+from support.lab15 import show
 from support.lab15.files import from_hdf5, from_lmdb
 from support.lab15.storage import cold_and_cached, drop, new_pipe, resident
 
@@ -108,9 +109,9 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
         (lambda: next(lab15.batches([], 0)), "1 image or more"),
         (lambda: next(lab15.batches([], 2)), "where 0 came"),
         (lambda: lab15.trainer("cpu", 0), "1 channel or more"),
-        (lambda: lab15.knob(None, None, None, 1, 1, (1,)), "1 and 2 are among them"),
-        (lambda: lab15.knob(None, None, None, 1, 1, (0, 1, 2)), "more than 0"),
-        (lambda: lab15.knob(None, None, None, 1, 1, 1), "Not 1"),
+        (lambda: lab15.check_shares((1, 2)), "one below 1 are among them"),
+        (lambda: lab15.check_shares((0, 0.5, 2)), "more than 0"),
+        (lambda: lab15.check_shares(1), "Not 1"),
         (lambda: lab15.compare_loaders(None, 1, -1), "0 or more"),
     ],
 )
@@ -185,4 +186,25 @@ def test_a_buffer_that_is_emptied_as_a_whole_does_not_pass():
 @pytest.mark.slow
 def test_a_generator_that_reads_nothing_ahead_is_no_prefetch():
     with pytest.raises(CheckFailed, match="Does a thread read ahead"):
-        run_check(STEM, "15.4", prefetch=lambda items, depth: iter(items))
+        run_check("17_prefetch_and_storage", "17.1", prefetch=lambda items, depth: iter(items))
+
+
+def test_a_round_whose_compute_moved_is_not_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(show.record, "add", lambda *_, **__: {})
+    still = {"share": 2, "compute": 1.0, "input": 2.0, "no prefetch": (2.1, 1.1), "prefetch": (1.2, 1.4)}
+    moved = {**still, "no prefetch": (2.1, 1.3)}
+    first, second = lab15.judge([still, moved])
+    assert first["steady"]
+    assert not second["steady"]
+    assert first["prefetch"] == 1.2
+
+
+def test_storage_is_set_so_that_input_takes_its_share():
+    storage = lab15.storage_for(2, compute=0.010, decoding=0.004, nbytes=16_000)()
+    assert storage.bandwidth == pytest.approx(1_000_000)  # 16 ms for the bytes, 4 ms to decode
+    assert lab15.storage_for(0.1, compute=0.001, decoding=0.004, nbytes=1)().bandwidth > 0
+
+
+def test_shards_are_read_in_order(stored):
+    order = range(len(stored.labels))
+    assert list(lab15.read_shards(stored.shards)) == list(lab15.from_files(stored, order))

@@ -1,4 +1,4 @@
-"""What lab 14 needs beside its exercises: bytes of a step, trial steps, trainings, measurements.
+"""What labs 14 and 16 need beside their exercises: bytes of a step, trial steps, trainings, measurements.
 
 | name | what it gives |
 |---|---|
@@ -9,7 +9,9 @@
 | `DeepTrial` | a deep net with checkpoints: what is kept, how often layers run, gradients, the peak |
 | `largest_for_small_vgg` | the largest batch in a budget, predicted and found by trying |
 | `train_scaled`, `fine_training` | the digits with a tiny loss; with a small learning rate |
-| `speeds`, `trade` | a convolution net by type and layout; a deep net by segments, and its largest batch |
+| `abilities`, `speeds` | what the device has for 16 bits; a convolution net by type and layout |
+| `bytes_by_way` | a step's bytes by part in float32, mixed, and all in bfloat16 |
+| `trade`, `edge` | a deep net's memory and time by segments; its largest batch, predicted and tried |
 """
 
 from support.lab14.cases import gradients_with, wrong_updates
@@ -20,11 +22,14 @@ from support.lab14.checks import (
     steps_beside_float32,
     trial_steps,
 )
-from support.lab14.measurements import speeds, trade
+from support.lab14.measurements import abilities, bytes_by_way, edge, speeds, trade
 from support.lab14.training import fine_training, train_scaled
 
 __all__ = [
     "DeepTrial",
+    "abilities",
+    "bytes_by_way",
+    "edge",
     "fine_training",
     "gradients_with",
     "largest_for_small_vgg",

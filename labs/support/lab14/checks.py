@@ -39,6 +39,20 @@ class TrialStep:
         """What memory_parts gets."""
         return self.layers, self.image, self.batch, self.optimizer, self.value
 
+    def wrong_bytes(self, part: str) -> dict[str, float]:
+        """Mistake -> the bytes of this part that it leads to."""
+        if part == "activations":
+            return self.wrong_activations()
+        if part != "optimizer":
+            return {}
+        states = {"SGD": 0, "momentum": 1, "Adam": 2}[self.optimizer]
+        number = ("nothing", "one number", "two numbers")[states]
+        sentence = f"{self.optimizer} keeps {number} for each parameter"
+        right = self.held["optimizer"]
+        each = self.value * int(self.layers.parameters.sum())
+        others = [count * each for count in range(4) if abs(count * each - right) > 0.01 * each]
+        return {f"{sentence}; these are {nbytes / each:.0f}": nbytes for nbytes in others}
+
     def wrong_activations(self) -> dict[str, float]:
         """Mistake -> the bytes of activations that it leads to."""
         sums = self.layers.groupby("kind").activations.sum()
@@ -104,6 +118,7 @@ class MixedStep:
     moved: bool  # whether any weight is another than at the start
     length: float  # of the way that the weights have gone, over float32's
     off: float  # how far they are from float32's, over float32's way
+    backward_inside: bool  # whether backward ran inside torch.autocast
 
 
 def steps_beside_float32(step: Callable, device, steps: int = 40, rate: float = 0.003) -> Iterator[MixedStep]:
@@ -115,10 +130,14 @@ def steps_beside_float32(step: Callable, device, steps: int = 40, rate: float = 
     linear = net[::2]
     for layer in linear:
         layer.register_forward_hook(lambda layer, inputs, output: outputs.append(output.detach()))
+    inside: list[bool] = []
+    kind = torch.device(device).type
+    net[0].weight.register_hook(lambda gradient: inside.append(torch.is_autocast_enabled(kind)))
     optimizer, twins = (torch.optim.SGD(model.parameters(), lr=rate) for model in (net, twin))
     images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
     for number in range(1, steps + 1):
         outputs.clear()
+        inside.clear()
         loss = step(net, optimizer, images, labels)
         float32_loss = plain_step(twin, twins, images, labels)
         exact = functional.cross_entropy(outputs[-1].float(), labels).item() if outputs else float("nan")
@@ -135,6 +154,7 @@ def steps_beside_float32(step: Callable, device, steps: int = 40, rate: float = 
             moved=bool(way.any()),
             length=(way @ right / (right @ right)).item(),
             off=((way - right).norm() / right.norm()).item(),
+            backward_inside=any(inside),
         )
 
 

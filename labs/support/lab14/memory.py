@@ -1,4 +1,4 @@
-"""Bytes that a training step in PyTorch holds: by part, kept for backward, and at the peak. Lab 14 uses it.
+"""Bytes that a training step in PyTorch holds: by part, kept for backward, and at the peak (labs 14, 16).
 
 On a CPU no allocator tells what PyTorch holds, so the tensors are counted: each storage once, however many
 tensors look into it. What libraries use inside an operation (oneDNN's scratch space) is not in these numbers.
@@ -40,13 +40,18 @@ def table(net: torch.nn.Sequential, images: torch.Tensor):
     return pandas.DataFrame(rows, columns=["kind", "parameters", "activations"])
 
 
-def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
-    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`."""
+def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor, note: Callable | None = None) -> int:
+    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`.
+
+    note(tensor) is called with each tensor that is kept.
+    """
     storages: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor):
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = storage
+        if note is not None:
+            note(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
@@ -57,27 +62,45 @@ def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor) -> int:
     return total
 
 
-def parts(net, optimizer, images, labels) -> dict[str, int]:
+def parts(net, optimizer, images, labels, *, mixed: bool = False) -> dict[str, int]:
     """Bytes by part in one training step: parameters, gradients, optimizer, activations.
 
     Activations: what is kept for backward except weights and labels. Optimizer: its state, after its step.
+    mixed: forward runs under autocast to bfloat16, and "copies of weights" is a part of its own. A copy is
+    told by its type and shape, so choose a batch that no weight has as a side.
     """
     held: dict = {}
+    weights = list(net.parameters())
+    shapes = {tuple(weight.shape) for weight in weights} if mixed else set()
+    copies: dict[int, int] = {}
 
     def forward():
-        held["loss"] = functional.cross_entropy(net(images), labels)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
+            logits = net(images)
+        logits = logits.float() if mixed else logits
+        held["loss"] = functional.cross_entropy(logits, labels)
         return held["loss"]
 
-    weights = list(net.parameters())
-    activations = kept(forward, labels, *weights)
+    def note(tensor):
+        shape = tuple(tensor.shape)
+        if tensor.dtype == torch.bfloat16 and (shape in shapes or shape[::-1] in shapes):
+            copies[_place(tensor)] = tensor.untyped_storage().nbytes()
+
+    activations = kept(forward, labels, *weights, note=note) - sum(copies.values())
     held.pop("loss").backward()
     gradients = sum(weight.grad.nbytes for weight in weights)
     optimizer.step()
     states = [value for state in optimizer.state.values() for value in state.values()]
     states = [value.nbytes for value in states if torch.is_tensor(value)]
-    parameters = sum(weight.nbytes for weight in weights)
-    counts = (parameters, gradients, sum(states), activations)
-    return dict(zip(("parameters", "gradients", "optimizer", "activations"), counts, strict=True))
+    counts = {
+        "parameters": sum(weight.nbytes for weight in weights),
+        "gradients": gradients,
+        "optimizer": sum(states),
+        "activations": activations,
+    }
+    if mixed:
+        counts["copies of weights"] = sum(copies.values())
+    return counts
 
 
 def peak(call: Callable[[], object], device: str = "cpu") -> int:

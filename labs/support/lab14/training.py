@@ -23,7 +23,9 @@ def plain_step(net, optimizer, images, labels) -> float:
 
 
 def train_scaled(step: Callable, device, *, seeds, **settings) -> tuple[dict, list]:
-    """({way: accuracy (%) of each seed}, the scale by step) of the digits, with a loss so small as `tiny`.
+    """({way: accuracy (%) of each seed}, the scale by step, from the start on), of the digits.
+
+    The loss is multiplied by `tiny`.
 
     Ways: float32 and float16 with a scale of 1 that never changes, and float16 scaled, from 2^48 (far too
     high, on purpose) with a patience of 20. step: lab 14's scaled_step(weights, gradients, scaling, rate,
@@ -54,7 +56,7 @@ def _train_scaled(step, kind, scale, patience, seed, device, *, epochs, batch, t
     net = nets.torch_digits(nets.start_weights(seed)).to(device)
     low = copy.deepcopy(net).to(kind)
     scaling = {"scale": scale, "good": 0}
-    scales = []
+    scales = [scale]
     train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in data.digits())
     for epoch in range(epochs):
         for picked in data.batches(len(train_x), batch, epoch, seed):

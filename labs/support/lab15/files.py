@@ -181,6 +181,15 @@ def from_shards(read_shard, paths: Iterable[Path], open=open) -> Iterator[tuple[
             yield from read_shard(stream)
 
 
+def read_shards(paths: Iterable[Path], open=open) -> Iterator[tuple[bytes, int]]:
+    """Images from tar shards as `write` makes them: an image, and right behind it its label."""
+    for path in paths:
+        with open(path, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            contents = (tar.extractfile(member).read() for member in tar)
+            for jpeg in contents:
+                yield jpeg, int(next(contents))
+
+
 def from_webdataset(stored: Stored) -> Iterator[tuple[bytes, int]]:
     """Images from the tar shards, by the library webdataset."""
     import webdataset

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from labkit import profiling
 from labkit.errors import LabError
 
 from support.lab15.files import Stored
+from support.lab15.storage import Storage
+
+WARM_UP = 3  # steps that are not counted
 
 
 def decode(jpeg: bytes) -> np.ndarray:
@@ -66,6 +70,50 @@ def trainer(device: str, width: int) -> Callable:
             return loss.item()  # waits for a GPU
 
     return step
+
+
+def time_steps(source: Iterator, train: Callable, steps: int) -> tuple[float, float]:
+    """Seconds that a step waits for its batch, and that it computes: medians of `steps`, after a warm-up."""
+    waits = []
+    computes = []
+    for _ in range(WARM_UP + steps):
+        begin = time.perf_counter()
+        ready = next(source)
+        middle = time.perf_counter()
+        train(*ready)
+        waits.append(middle - begin)
+        computes.append(time.perf_counter() - middle)
+    source.close()
+    return float(np.median(waits[WARM_UP:])), float(np.median(computes[WARM_UP:]))
+
+
+def time_reading(source: Iterator, batches: int) -> float:
+    """Seconds to read and decode a batch while nothing computes: the median of so many, after a warm-up."""
+    times = []
+    for _ in range(WARM_UP + batches):
+        begin = time.perf_counter()
+        next(source)
+        times.append(time.perf_counter() - begin)
+    source.close()
+    return float(np.median(times[WARM_UP:]))
+
+
+def check_shares(shares) -> None:
+    """A sentence for shares of input over compute that measure nothing."""
+    if np.ndim(shares) != 1 or 2 not in shares or min(shares) <= 0 or min(shares) >= 1:
+        raise LabError(
+            f"shares are more than 0; 2 and one below 1 are among them: the lab looks at those. Not {shares}."
+        )
+
+
+def storage_for(share: float, compute: float, decoding: float, nbytes: float) -> Callable[[], Storage]:
+    """A maker of storages from which a batch of `nbytes` bytes comes, decoded, in `share` times `compute`.
+
+    decoding: seconds of a batch, which are a part of its input. Where they are all of it (a fast GPU), the
+    bytes take some more.
+    """
+    carry = max(share * compute - decoding, 0.2 * share * decoding)
+    return partial(Storage, nbytes / carry)
 
 
 class Decoded:

@@ -1,15 +1,15 @@
-"""Lab 15 on real ranks: all read at once, from storage of their own or through one pipe."""
+"""Lab 17 on real ranks: all read at once, from storage of their own or through one pipe."""
 
 from __future__ import annotations
 
 from labkit import timing
 
-from support.lab15.files import Stored
+from support.lab15.files import Stored, read_shards
 from support.lab15.pipeline import decode
 from support.lab15.storage import Storage, new_pipe
 
 
-def through_one_pipe(comm, read_shard, prefetch, stored: Stored, storages: dict, rounds: int):
+def through_one_pipe(comm, prefetch, stored: Stored, storages: dict, rounds: int):
     """On 1, 2, 4, … ranks: all read a shard at once. Returns {storage: {ranks: seconds}}.
 
     storages: name -> (bytes/s of a rank, bytes/s that all share, seconds an open).
@@ -30,9 +30,8 @@ def through_one_pipe(comm, read_shard, prefetch, stored: Stored, storages: dict,
             path = stored.shards[group.rank % len(stored.shards)]
 
             def read(storage=storage, path=path) -> None:
-                with storage.open(path) as stream:
-                    for jpeg, _ in prefetch(read_shard(stream), 8):
-                        decode(jpeg)
+                for jpeg, _ in prefetch(read_shards([path], storage.open), 8):
+                    decode(jpeg)
 
             try:
                 seconds[name][size] = timing.measure(read, repeat=rounds, warmup=1, comm=group)

@@ -1,4 +1,4 @@
-"""Lab 15's measurements: formats cold and cached, how well a buffer mixes, the step over a slow storage."""
+"""What labs 15 and 17 measure: formats cold and cached, how a buffer mixes, steps over a slow storage."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable
 import numpy as np
 from labkit import plots, profiling, record, timing
 from labkit.errors import LabError
-from labkit.timing import human
 
 from support.lab15.files import Stored, from_files, from_hdf5, from_lmdb, from_webdataset
 from support.lab15.pipeline import loader
 from support.lab15.storage import Storage, cold_and_cached
 
 STEPS = 3  # of training, in one recording
+MOVED = 1.25  # a round whose compute changed by more than this is not judged
 
 
-def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callable, rounds: int) -> float:
-    """Time all readers cold and cached, and decoding; show and record it. Files: times as long when cold.
+def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callable, rounds: int) -> dict:
+    """Time all readers cold and cached, and decoding; show and record it.
 
+    Returns, for single files, "cold_over_cached" and "decoding_over_reading" (from memory): times as long.
     order: numbers of images, for the formats that can be read at random. from_shards(paths): the learner's.
     """
     readers = {
@@ -45,9 +46,17 @@ def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callab
     print(f"Dropped: at most {left:.0%} of the pages were left in memory.", end=" ")
     print("This file system keeps them (tmpfs?): cold is not cold here." if left > 0.5 else "")
     bars["decoding"] = {"decoding": decoding.samples * each}
-    plots.bars(bars, ylabel="time (µs per image)", title="Reading one image, and decoding it", name="formats")
+    plots.bars(
+        bars,
+        ylabel="time (µs per image)",
+        title="An image is read in less time than it is decoded",
+        name="formats",
+    )
     cold, cached = times["files"]
-    return float(np.median(cold.samples / cached.samples))
+    return {
+        "cold_over_cached": float(np.median(cold.samples / cached.samples)),
+        "decoding_over_reading": decoding.median / cached.median,
+    }
 
 
 def compare_opens(stored: Stored, from_shards: Callable, latency: float) -> timing.Ratio:
@@ -76,23 +85,6 @@ def compare_loaders(stored: Stored, batch: int, workers: int) -> None:
         print(f"DataLoader, {count} workers: first batch after {first:.2f} s, then {rate:,.0f} images/s")
 
 
-def show_ranks(took: dict, storages: dict, images: int, nbytes: float) -> list[float]:
-    """Show and record what through_one_pipe found. Returns how many times one rank's rate all ranks have.
-
-    images: of a shard, each of `nbytes` bytes there.
-    """
-    speed = {name: {p: p * images / time.samples for p, time in row.items()} for name, row in took.items()}
-    gains = [float(np.median(row[max(row)]) / np.median(row[1])) for row in speed.values()]
-    for name, (own, shared, latency) in storages.items():
-        each = {p: latency + images * nbytes / min(own, shared / p) for p in took[name]}
-        speed[f"{name}, predicted"] = list(each), [p * images / seconds for p, seconds in each.items()]
-        for p, time in took[name].items():
-            record.add("storage", way=name, ranks=p, images=p * images, seconds=time, predicted=each[p])
-    axes = {"xlabel": "ranks", "ylabel": "images/s", "logx": True, "logy": True}
-    plots.lines(speed, **axes, title="All ranks read at once", name="ranks")
-    return gains
-
-
 def classes_in_batch(shuffled: Callable, stored: Stored, sizes, whole: bool, batch: int = 32) -> dict:
     """{size of buffer: mean number of classes in a batch, for five seeds}. whole: shards shuffled, too."""
     dealt = np.array_split(stored.labels, len(stored.shards))
@@ -106,52 +98,88 @@ def classes_in_batch(shuffled: Callable, stored: Stored, sizes, whole: bool, bat
     return classes
 
 
-def knob(feed: Callable, train: Callable, prefetch: Callable, batch: int, nbytes: float, shares) -> dict:
-    """Train over storage of several bandwidths, with and without prefetch; show and record it.
+def judge(results: list[dict]) -> list[dict]:
+    """What each round of the training over slow storage says, in units of its compute; recorded, too.
 
-    feed(storage): endless batches of `batch` images, of `nbytes` bytes. shares: of a batch's input, over the
-    arithmetic of a step. Returns {(share, way): (profile of STEPS steps, seconds exposed, seconds computed)}.
-    Exposed is predicted by the compute of the same run: on a busy machine that is longer if something reads.
+    results: rows {"share": asked for, "compute": seconds, calibrated, "input": seconds, read alone, and by
+    way ("no prefetch", "prefetch") the (seconds waited, seconds computed) of a step}. Returns rows {"share",
+    "input", "no prefetch", "prefetch": over compute, "steady"}: a round is steady if compute without prefetch
+    is within MOVED of the calibrated one.
     """
-    if np.ndim(shares) != 1 or not {1, 2} <= set(shares) or min(shares) <= 0:
-        raise LabError(
-            f"shares are more than 0, and 1 and 2 are among them: the lab looks at those. Not {shares}."
+    rows = []
+    for row in results:
+        compute = row["compute"]
+        again = row["no prefetch"][1]
+        judged = {
+            "share": row["share"],
+            "input": row["input"] / compute,
+            "no prefetch": row["no prefetch"][0] / compute,
+            "prefetch": row["prefetch"][0] / compute,
+            "steady": max(compute, again) <= MOVED * min(compute, again),
+        }
+        rows.append(judged)
+        record.add("step", unit="1", compute=compute, **judged)
+    return rows
+
+
+@plots.styled
+def show_rounds(rows: list[dict], exposed: Callable) -> None:
+    """Draw and print the rounds of `judge` beside the learner's exposed(read, compute, ahead)."""
+    title = "Prefetch hides input up to one compute"
+    figure, axes = plots.one_axes(title, "input (in units of compute)", "exposed (in units of compute)")
+    grid = np.linspace(0, 1.1 * max(row["input"] for row in rows), 100)
+    ways = ("no prefetch", "prefetch")
+    for index, way in enumerate(ways):
+        color = plots.COLORS[index]
+        line = [exposed(x, 1.0, way == "prefetch") for x in grid]
+        axes.plot(grid, line, color=color, linestyle="--" if index else "-", label=f"{way}, predicted")
+        for steady, marker in ((True, "o^"[index]), (False, "x")):
+            of_kind = [row for row in rows if row["steady"] is steady]
+            places = [row["input"] for row in of_kind]
+            heights = [row[way] for row in of_kind]
+            label = f"{way}, measured" if steady else f"{way}, not judged"
+            if places:
+                axes.plot(places, heights, linestyle="", marker=marker, color=color, label=label)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.set_figwidth(1.3 * figure.get_figwidth())
+    plots.done(figure, "exposed")
+    for share in dict.fromkeys(row["share"] for row in rows):
+        of_share = [row for row in rows if row["share"] == share]
+        steady = [row for row in of_share if row["steady"]]
+        if not steady:
+            print(f"input {share:g} x compute: none of {len(of_share)} rounds was steady enough to judge")
+            continue
+        had = float(np.median([row["input"] for row in steady]))
+        waited = [float(np.median([row[way] for row in steady])) for way in ways]
+        told = [exposed(had, 1.0, way == "prefetch") for way in ways]
+        print(
+            f"input {share:g} x compute ({had:.2f} measured): exposed {waited[0]:.2f} without prefetch "
+            f"({told[0]:.2f} predicted), {waited[1]:.2f} with ({told[1]:.2f} predicted); "
+            f"{len(steady)} of {len(of_share)} rounds judged"
         )
-    source = feed(Storage())
-    ready = next(source)
-    compute = timing.measure(lambda: train(*ready), repeat=15).median
-    decoding = timing.measure(lambda: next(source), repeat=15).median
-    print(f"compute {human(compute)} a step; input from memory, most of it decoding, {human(decoding)}")
-    runs = {}
-    rate = {}
-    for share in shares:
-        # Decoding takes its part of the input; where it takes all (a fast GPU), the bytes take some more.
-        carry = max(share * compute - decoding, 0.2 * share * decoding)
-        speed = float(f"{nbytes / carry / 1e6:.2g}")  # MB/s
-        alone = nbytes / speed / 1e6 + decoding
-        for way in ("no prefetch", "prefetch"):
-            taken, waits, busy = _over(
-                feed(Storage(speed * 1e6)), train, prefetch if way == "prefetch" else None
-            )
-            predicted = max(0.0, alone - busy) if way == "prefetch" else alone
-            runs[share, way] = taken, waits, busy
-            rate.setdefault(way, {})[speed] = STEPS * batch / taken.step.samples
-            lines = rate.setdefault(f"{way}, predicted", ([], []))
-            lines[0].append(speed)
-            lines[1].append(batch / (busy + predicted))
-            print(f"{speed:5g} MB/s, {way:11}: compute {human(busy)}, input alone {human(alone)}", end="; ")
-            print(f"exposed {human(predicted)} predicted, {human(waits)} measured")
-            step = timing.Measurement(taken.step.samples / STEPS, taken.step.resolution / STEPS)
-            shown = {"compute": busy, "input_alone": alone, "exposed": waits, "exposed_predicted": predicted}
-            record.add("step", way=way, bandwidth=speed * 1e6, seconds=step, **shown)
-    axes = {"xlabel": "bandwidth of the storage (MB/s)", "ylabel": "images/s", "logx": True}
-    plots.lines(rate, **axes, title="The storage's bandwidth as a knob", name="knob")
-    return runs
 
 
-def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
-    source = source if prefetch is None else prefetch(source, 2)
+def three_steps(feed: Callable, train: Callable, prefetch: Callable, new_storage: Callable) -> dict:
+    """For plots.lanes: when three steps compute and when something reads, without and with prefetch."""
+    rows: dict[str, list] = {}
+    for way in ("no prefetch", "prefetch"):
+        source = feed(new_storage())
+        profile = _recorded(prefetch(source, 2) if way == "prefetch" else source, train)
+        middle = profile.middle[0]
+        rank = profile.ranks[0]
+        begin = rank.steps[middle][0]
+        busy = rank.busy(middle)
+        for kind, verb in (("compute", "computes"), ("input", "reads")):
+            spans = []
+            for start, end in busy[kind]:
+                start = max(0.0, start - begin)
+                # A little shorter, so that two batches that are read one behind the other are seen as two.
+                spans.append((start, start + 0.97 * (end - begin - start)))
+            rows[f"{way}: {verb}"] = spans
+    return rows
 
+
+def _recorded(source, train) -> profiling.Profile:
     def steps() -> None:
         for _ in range(STEPS):
             with profiling.span("input", "wait"):
@@ -160,22 +188,4 @@ def _over(source, train, prefetch) -> tuple[profiling.Profile, float, float]:
 
     profile = profiling.record(steps, steps=5, overhead=False)
     source.close()
-    row = profile.table().iloc[0] / STEPS
-    return profile, float(row["input"]), float(row["compute"])
-
-
-def lanes(runs: dict, share) -> dict:
-    """For plots.lanes: when the step computes and when something reads, without and with prefetch."""
-    rows: dict[str, list] = {}
-    for (of_share, way), (profile, *_) in runs.items():
-        if of_share == share:
-            if rows:
-                rows[""] = []  # a gap, and both ways have the same colours
-            middle = profile.middle[0]
-            rank = profile.ranks[0]
-            begin = rank.steps[middle][0]
-            busy = rank.busy(middle)
-            for kind, verb in (("compute", "computes"), ("input", "reads")):
-                spans = [(max(0.0, start - begin), end - begin) for start, end in busy[kind]]
-                rows[f"{way}: {verb}"] = spans
-    return rows
+    return profile

@@ -2,23 +2,10 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {
-    "images": 96,
-    "side": 64,
-    "shards": 8,
-    "rounds": 5,
-    "latency": 1e-3,
-    "width": 8,
-    "shares": (1, 2),
-    "loader_workers": 0,
-    "repeats": 1,
-}
+SMALL = {"images": 96, "side": 64, "shards": 8, "rounds": 5, "latency": 1e-3}
 
 ORDER = "np.random.default_rng((seed, epoch)).permutation(n)[: n - n % ranks]"
 SPLIT = 'name, kind = member.name.split(".", 1)'
-ENDS = """        while (pair := ready.get())[0] == "item":
-            yield pair[1]
-"""
 
 # fmt: off
 WRONG = [
@@ -74,41 +61,4 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.3", "a second loop over the items goes on where the first ended",
           "    for item in items:", "    held = list(itertools.islice(items, size))\n    for item in items:",
           "begins anew"),
-    Wrong("15.4", "no end in the queue: goes on while the thread lives",
-          [ENDS, '            ready.put(("end", None))\n'], ["""\
-        pair = ("end", None)
-        while thread.is_alive() or not ready.empty():
-            if (pair := ready.get())[0] == "error":
-                break
-            yield pair[1]
-""", ""], "Put an end behind it"),
-    Wrong("15.4", "a queue that is empty for a second is taken for the end", ENDS, """\
-        while True:
-            try:
-                pair = ready.get(timeout=1)
-            except queue.Empty:
-                return
-            if pair[0] != "item":
-                break
-            yield pair[1]
-""", "an empty queue is none"),
-    Wrong("15.4", "some errors only",
-          "except Exception as error", "except OSError as error", "waits for ever"),
-    Wrong("15.4", "all is read before the first item comes out",
-          "            for item in items:", "            for item in list(items):", "no bound"),
-    Wrong("15.4", "an error ends the thread, unseen",
-          '            ready.put(("error", error))', "            print(error)", "waits for ever"),
-    Wrong("15.4", "the thread stays", """\
-            while not ready.empty():
-                ready.get()
-            thread.join(0.01)""", "            break", "a thread is left behind"),
-    Wrong("15.4", "the queue emptied once: there is room for the last item, but not for the end", """\
-        while thread.is_alive():
-            while not ready.empty():
-                ready.get()
-            thread.join(0.01)""", "        while not ready.empty():\n            ready.get()",
-          "a thread is left behind"),
-    Wrong("15.4", "waits for a thread that waits for the queue",
-          "            while not ready.empty():\n                ready.get()\n", "",
-          "close() waits for ever"),
 ]

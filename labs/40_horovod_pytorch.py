@@ -1,17 +1,15 @@
 # %% [markdown]
 # # 40 Horovod in PyTorch
 #
-# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines: here you add
-# each of them, and see what breaks, silently, when one is missing.
+# In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You add each
+# of them, and see what breaks, silently, when one is missing.
 #
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
 # added line is for, (3) prove that many ranks compute what one would.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 45 · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 10, 30
 
 # %%
-from functools import partial
-
 import horovod.torch as hvd
 import numpy as np
 import torch
@@ -34,7 +32,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # `make solve LAB=40 EX=40.1` puts it into your notebook.*
 #
 # ## What there is: one process
-# The net, the data and the loop of lab 10. What must be added for four ranks?
+# The net, the data and the loop of lab 10. `make_step` is one training step. `train_alone` does it for every
+# batch of every epoch. A batch is an array of row numbers, `rows`.
 
 # %%
 digits = data.digits()
@@ -42,51 +41,93 @@ checkpoint = home() / "checkpoints" / "digits.pt"
 checkpoint.parent.mkdir(exist_ok=True)
 
 
-def train_alone(batch, learning_rate):
-    """One process, on its GPU if it has one. Returns the training loss of every step."""
-    device = world.device()
-    net = nets.torch_digits().to(device)
+def make_step(net, optimizer, images, labels, rows):
+    """One training step on the images of these rows. Returns their mean loss."""
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(images[rows]), labels[rows])
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def train_alone(net, images, labels, batch, learning_rate):
+    """One process. Returns the loss of every step."""
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
-    images = torch.tensor(digits.train_x, device=device)
-    labels = torch.tensor(digits.train_y, device=device)
     losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(net(images[rows]), labels[rows])
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
+            losses.append(make_step(net, optimizer, images, labels, rows))
     return losses
 
 
-alone = train_alone(images_per_rank * ranks, rate_per_rank * ranks)
-print(f"one process, {images_per_rank * ranks} images a step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
+# %%
+device = world.device()
+images = torch.tensor(digits.train_x, device=device)
+labels = torch.tensor(digits.train_y, device=device)
+whole_batch = images_per_rank * ranks
+alone = train_alone(nets.torch_digits().to(device), images, labels, whole_batch, rate_per_rank * ranks)
+print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
 
 
 # %% [markdown]
+# ## Horovod, and who starts the ranks
+# A **launcher** starts the same script several times. Each of these processes is a *rank*. In a shell it is
+#
+#     mpiexec -n 4 python train.py          # or srun, or Horovod's own: horovodrun -np 4 python train.py
+#
+# and in this notebook `launch.run(function, ranks=4)`. It calls a function on each rank, and returns the
+# list of the results, by rank.
+#
+# Horovod stands between your script and the network. Its ranks tell each other which gradients are ready,
+# and then have them summed. MPI, Gloo or NCCL does the work: that is the subject of lab 46.
+#
+# | call | what it returns or does |
+# |---|---|
+# | `hvd.init()` | the ranks find each other; nothing else of `hvd` works before it |
+# | `hvd.size()` | how many ranks there are in all |
+# | `hvd.rank()` | this rank's number among all: 0 to size − 1 |
+# | `hvd.local_rank()` | this rank's number among those of *its node* |
+#
+# On two nodes with two ranks each:
+#
+# | node | first | first | second | second |
+# |---|---|---|---|---|
+# | `hvd.rank()` | 0 | 1 | 2 | 3 |
+# | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
+#
+# In lab 30 a function got a communicator, `comm`. With Horovod there is one for all, and functions take
+# none.
+#
+# Cells that begin with *Tries your answer* need not be read. The cell after them says what is asked.
+#
 # ### Exercise 40.1 · Begin: your GPU, your images
-# A launcher (`mpiexec`, `srun`, `horovodrun`; here `launch.run`) starts the same script several times.
-# `hvd.init()` lets these ranks find each other, by MPI or by Gloo. From then on Horovod is the communicator,
-# and functions take no `comm`: `hvd.rank()` is this rank's number among all `hvd.size()`, and
-# `hvd.local_rank()` its number *on its node*.
+# **`begin(gpus)`** is what each rank does first. `gpus` is the number of GPUs of its node.
 #
-# Ranks of one node take different GPUs; with more ranks than GPUs, count round. A rank also makes its GPU
-# PyTorch's **current** one: `torch.cuda.set_device(number)`. All that does not name a device goes to the
-# current one: `.cuda()`, pinned memory, a CUDA-aware MPI. Else that is GPU 0 for all ranks.
+# - It starts Horovod.
+# - Without GPUs it returns `"cpu"`.
+# - Else the rank takes one. GPUs are counted from 0 on each node, so take the number that
+#   `hvd.local_rank()` says. If a node has more ranks than GPUs, they share: count round, by the remainder
+#   `% gpus`.
+# - PyTorch has a **current** GPU. What does not name a device goes there: `.cuda()`, pinned memory, an MPI
+#   that takes GPU memory. At first it is GPU 0, for all ranks. `torch.cuda.set_device(number)` makes it
+#   yours.
+# - It returns the device's name, such as `"cuda:1"`.
 #
-# Of each **global** batch (`rows`, the same on all ranks) every rank takes a different part. 5 + 1 lines.
+# **`my_rows(rows)`** picks this rank's images. `rows` is the **global batch**, the same array on all ranks.
+# Every rank takes a different part, as large as the others', and together they take all. (Lab 30 did so.)
+#
+# 5 lines and 1 line. *(beginner)*
 #
 # <details><summary>Hint 1: which number?</summary>
 #
-# GPUs are counted on each node from 0. With two nodes of two GPUs, ranks 2 and 3 find GPUs 0 and 1 again on
-# theirs: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()` and `hvd.size()`.
+# GPUs are counted on each node: `hvd.local_rank()`. Images are shared among all ranks: `hvd.rank()` and
+# `hvd.size()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `hvd.init()`; without GPUs return `"cpu"`. Else `number = hvd.local_rank() % gpus`: the remainder serves a
-# node with more ranks than GPUs. Then `torch.cuda.set_device(number)`, and return `f"cuda:{number}"`. For the
-# images: `return rows[hvd.rank() :: hvd.size()]`.
+# `hvd.init()`; without GPUs return `"cpu"`. Else `number = hvd.local_rank() % gpus`, then
+# `torch.cuda.set_device(number)`, and return `f"cuda:{number}"`. For the images, every size-th row from
+# one's own number on: `return rows[hvd.rank() :: hvd.size()]`.
 # </details>
 
 # %%
@@ -104,7 +145,7 @@ def my_rows(rows):
 
 
 # %%
-# Nodes that are tried: (what is said of them, ranks on each, GPUs on each).
+# Tries your answer; need not be read. Nodes: (what is said of them, ranks on each, GPUs on each).
 NODES = [("without GPUs", 2, 0), ("of two ranks and four GPUs", 2, 4), ("of three ranks and two GPUs", 3, 2)]
 
 
@@ -119,86 +160,122 @@ def try_begin():
     return tried, rows
 
 
+def expect_node(kind, on_node, gpus, tried):
+    """On nodes of that kind, each rank has the right device, and has made it current. tried: by rank."""
+    started, devices, current = zip(*tried, strict=True)
+    expect(all(started), f"Nodes {kind}: Horovod was not started: hvd.init() comes before all else of hvd.")
+    if gpus:
+        want = [f"cuda:{rank % on_node % gpus}" for rank in range(ranks)]
+        made_current = [[device] for device in want]
+    else:
+        want = ["cpu"] * ranks
+        made_current = [[]] * ranks
+    expect.equal(list(devices), want, f"devices by rank, on nodes {kind}")
+    why = "torch.cuda.set_device makes a rank's GPU the current one, where there are GPUs"
+    expect.equal(list(current), made_current, f"GPUs made current by rank, on nodes {kind}", because=why)
+
+
 # %%
 # What is asked: on nodes of several kinds hvd.init(), the device and the current GPU; other rows by rank.
 with check("40.1"):
-    results, parts = zip(*launch.run(try_begin, ranks=ranks, timeout=patience), strict=True)
+    results = launch.run(try_begin, ranks=ranks, timeout=patience)
     for place, (kind, on_node, gpus) in enumerate(NODES):
-        started, devices, current = zip(*[tried[place] for tried in results], strict=True)
-        expect(
-            all(started), f"Nodes {kind}: Horovod was not started: hvd.init() comes before all else of hvd."
-        )
-        want = ["cpu"] * ranks
-        if gpus:
-            want = [f"cuda:{rank % on_node % gpus}" for rank in range(ranks)]
-        expect.equal(list(devices), want, f"devices by rank, on nodes {kind}")
-        named = [[device] if gpus else [] for device in want]
-        why = "torch.cuda.set_device makes a rank's GPU the current one, where there are GPUs"
-        expect.equal(list(current), named, f"GPUs made current by rank, on nodes {kind}", because=why)
+        expect_node(kind, on_node, gpus, [tried[place] for tried, _ in results])
+    parts = [rows for _, rows in results]
     seen = np.concatenate(parts)
     expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
     expect.equal([len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch")
     expect.equal(np.sort(seen), np.arange(100, 100 + len(seen)), "The rows of all ranks together")
 
-# %% [markdown]
-# ### Predict
-# Every rank draws random weights of its own, then gradients are averaged in each step. How many *different*
-# nets are there on 4 ranks after training, if nothing else is done?
-
-# %%
-predict("40.2", different_nets=...)  # a number
-
 
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
-# Before the first step, send rank 0's parameters **and its optimizer's state** to all: if rank 0 alone has
-# loaded a checkpoint, it alone has that learning rate and momentum. 2 lines.
+# Each rank makes its own net, with its own random weights. Suppose further that rank 0 has read a
+# checkpoint: then its optimizer alone has that learning rate and that momentum. Before the first step, all
+# ranks must have what rank 0 has. Horovod has two calls for that, and **all ranks** make both:
 #
-# <details><summary>Hint 1: which calls?</summary>
+# - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with rank 0's.
+#   `net.state_dict()` names them all: the weights, and what else a layer keeps, such as the running mean of
+#   a batch normalisation.
+# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` does it for an optimizer.
 #
-# `hvd.broadcast_parameters(…, root_rank=0)` takes `net.state_dict()`; a second call is for the optimizer.
+# 2 lines. *(beginner)*
+#
+# <details><summary>Hint 1: in an if?</summary>
+#
+# No. Rank 0 sends, but the others have to receive, and that is the same call.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `hvd.broadcast_parameters(net.state_dict(), root_rank=0)` and
-# `hvd.broadcast_optimizer_state(optimizer, root_rank=0)`.
+# `hvd.broadcast_parameters(net.state_dict(), root_rank=0)` and `hvd.broadcast_optimizer_state(optimizer,
+# root_rank=0)`.
 # </details>
 
 # %%
 def begin_equal(net, optimizer):
-    """Give every rank the parameters and the optimizer state of rank 0."""
+    """Give every rank the tensors of rank 0's net, and the state of its optimizer."""
     raise NotImplementedError("exercise 40.2: Begin equal")
 
 
 # %%
+# Tries your answer; need not be read. Every rank has another net, momentum, learning rate and running mean.
+def sums(net, optimizer):
+    """What a rank has, each as one number."""
+    return {
+        "weights": sum(weights.sum().item() for weights in net.parameters()),
+        "running mean of the batch normalisation": net[0].running_mean.sum().item(),
+        "momentum": sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values()),
+        "learning rate": optimizer.param_groups[0]["lr"],
+    }
+
+
 def try_begin_equal():
-    begin(0)  # every rank has another net, momentum and learning rate
-    net = nets.torch_digits(nets.start_weights(seed=hvd.rank()))
+    """What this rank had before, and what it has then."""
+    begin(0)
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank())))
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0 + hvd.rank(), momentum=0.9)
-    net(torch.ones(1, 64) * (1 + hvd.rank())).sum().backward()
+    pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
+    net(pictures)[:, hvd.rank()].sum().backward()
     optimizer.step()
+    before = sums(net, optimizer)
     begin_equal(net, optimizer)
-    moments = sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values())
-    return optimizer.param_groups[0]["lr"], moments, sum(p.sum().item() for p in net.parameters())
+    return before, sums(net, optimizer)
 
 
+# %%
+# What is asked: on all ranks the net's tensors, the momentum and the learning rate that rank 0 had.
 with check("40.2"):
-    rates, moments, weights = zip(*launch.run(try_begin_equal, ranks=ranks, timeout=patience), strict=True)
-    expect.close(weights, weights[:1] * ranks, "Sum of the weights by rank (equal to rank 0's)")
-    expect.close(moments, moments[:1] * ranks, "Sum of the momentum by rank, in the optimizer's state")
-    expect.close(rates, [1.0] * ranks, "Learning rate by rank, in the optimizer's state (rank 0's is 1)")
+    results = launch.run(try_begin_equal, ranks=ranks, timeout=patience)
+    before, _ = results[0]
+    for name, of_rank_0 in before.items():
+        by_rank = [after[name] for _, after in results]
+        own = [before[name] for before, _ in results]
+        slips = {
+            "nothing was sent: each rank kept its own": own,
+            "these are another rank's": [own[-1]] * ranks,
+        }
+        expect.close(by_rank, [of_rank_0] * ranks, f"The {name} by rank (what rank 0 had)", slips=slips)
 
 
 # %% [markdown]
 # ### Exercise 40.3 · Step together
-# `hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())` returns an optimizer whose
-# `step()` waits until every gradient is the **mean over all ranks**; each is sent as soon as backward has it.
-# A global batch `hvd.size()` times as large also wants a learning rate that much larger (lab 34 says why).
-# Plain SGD here, without momentum. 2 lines.
+# *(must do on the 90-minute track)* A plain optimizer applies the gradients of its own rank.
+#
+#     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
+#
+# is an optimizer around it. As soon as `backward` has a gradient, Horovod begins to average it over all
+# ranks. `optimizer.step()` waits until every gradient is that **mean**, and then does what the inner one
+# does.
+#
+# With p ranks the global batch is p times as large, and one step replaces p steps. So the **learning rate**
+# is made p times as large, too: `rate_per_rank` is right for the images of one rank. (When that rule holds,
+# and when not, is lab 34's subject.)
+#
+# Take plain SGD, without momentum. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which learning rate?</summary>
 #
-# `rate_per_rank` is right for the images of one rank: take `rate_per_rank * hvd.size()`.
+# `rate_per_rank * hvd.size()`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -213,8 +290,10 @@ def make_optimizer(net):
 
 
 # %%
+# Tries your answer; need not be read. One weight, whose gradient is rank + 1: how far does it move?
 def try_step():
-    begin(0)  # one weight, whose gradient is rank + 1: by how much does it move, in each of two steps?
+    """The learning rate, and by how much the weight falls in each of two steps."""
+    begin(0)
     weight = torch.nn.Linear(1, 1, bias=False)
     optimizer = make_optimizer(weight)
     places = [weight.weight.item()]
@@ -223,9 +302,12 @@ def try_step():
         (weight(torch.ones(1, 1)) * (hvd.rank() + 1)).sum().backward()
         optimizer.step()
         places.append(weight.weight.item())
-    return optimizer.param_groups[0]["lr"], *-np.diff(places)
+    first, second = -np.diff(places)
+    return optimizer.param_groups[0]["lr"], first, second
 
 
+# %%
+# What is asked: a rate that grows with the ranks, the mean gradient, and no momentum in the second step.
 with check("40.3"):
     rates, moves, second = zip(*launch.run(try_step, ranks=ranks, timeout=patience), strict=True)
     expect.close(rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)")
@@ -243,13 +325,20 @@ with check("40.3"):
 
 # %% [markdown]
 # ### Exercise 40.4 · Report and save once
-# A rank knows the loss of its own images only: `hvd.allreduce` averages a tensor over the ranks. And ranks
-# that all write one checkpoint file spoil it: rank 0 alone, the one of *all* ranks, may `torch.save`. 1 + 2
-# lines.
+# A rank knows the loss of its own images only. `hvd.allreduce(tensor)` returns the mean of a tensor over the
+# ranks; all ranks have to call it. Here the losses of a whole run go in one call, as each call is a message.
 #
-# <details><summary>Hint 1: how do numbers become a tensor and return?</summary>
+#     torch.tensor([0.5, 0.25])             # a tensor of a list; its .tolist() is a list again
 #
-# `torch.tensor(values)` and `.tolist()`. Every rank must call `hvd.allreduce`: it waits for all of them.
+# And ranks that write one file at the same time spoil it. All hold the same net, so one of *all* ranks is
+# enough: rank 0. `torch.save(what, path)` writes it. The file is to hold a dict of two things: under `"net"`
+# the net's `state_dict()`, and under `"optimizer"` the optimizer's.
+#
+# 1 line and 2 lines. *(beginner)*
+#
+# <details><summary>Hint 1: who calls what?</summary>
+#
+# Every rank calls `hvd.allreduce`, as it waits for all of them. Only rank 0 calls `torch.save`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -269,8 +358,10 @@ def save(net, optimizer, path):
 
 
 # %%
+# Tries your answer; need not be read. Every rank gives `save` another file name: that shows who wrote.
 def try_report():
-    begin(0)  # every rank gives save() another file name: that shows who wrote
+    """Means of two lists; names in the file that this rank wrote, if it did; the names that are right."""
+    begin(0)
     net = nets.torch_digits()
     path = checkpoint.with_suffix(f".try{hvd.rank()}")
     path.unlink(missing_ok=True)
@@ -282,12 +373,16 @@ def try_report():
     return mean_over_ranks([1.0 * hvd.rank(), 5.0]), held, want
 
 
+# %%
+# What is asked: the mean over all ranks; one file of one rank, with both states in it.
 with check("40.4"):
     results = launch.run(try_report, ranks=ranks, timeout=patience)
     means, files, held = zip(*results, strict=True)
     want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
-    slips = {"This is the sum over the ranks, not the mean": ranks * want}
-    slips["This was divided by the number of ranks twice"] = want / ranks
+    slips = {
+        "This is the sum over the ranks, not the mean": ranks * want,
+        "This was divided by the number of ranks twice": want / ranks,
+    }
     expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
     writers = [rank for rank in range(ranks) if files[rank]]
     expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
@@ -295,66 +390,235 @@ with check("40.4"):
 
 
 # %% [markdown]
-# ## Put together
-# The loop of `train_alone`, with your pieces. What is there because of the other ranks is marked.
+# ### Exercise 40.5 · Put together
+# Now turn `train_alone`, at the top, into `train` for all ranks. `make_step` stays as it is. Around it:
+#
+# 1. The optimizer is that of all ranks. After it is made, all ranks begin equal.
+# 2. The global batch has `images_per_rank` images *for each rank*.
+# 3. Of each global batch, a rank steps on its own rows only.
+# 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
+#
+# Use the three **arguments** `optimize`, `start` and `part` in place of `make_optimizer`, `begin_equal` and
+# `my_rows`. If nobody gives others, they are these. So a piece can be left out later, by giving another.
+#
+# `train` begins when `begin` is over, and its `net` is on the right device. 8 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: which lines change?</summary>
+#
+# The loop stays. `batch` becomes `images_per_rank * hvd.size()`, and `rows` becomes `part(rows)` where the
+# step is made. The seed stays 0 on all ranks: they have to see the same global batches.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `optimizer = optimize(net)`, `start(net, optimizer)`, then the loop of `train_alone` with `make_step(net,
+# optimizer, images, labels, part(rows))`. At the end `save(net, optimizer, path)` and `return
+# mean_over_ranks(losses)`.
+# </details>
 
 # %%
-def train_step(net, optimizer, images, labels, rows):
-    """One step on this rank's part of the global batch `rows`. Returns the loss of that part."""
-    # Across ranks: the rows that are ours.
-    own = my_rows(rows)
-    optimizer.zero_grad()
-    loss = F.cross_entropy(net(images[own]), labels[own])
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+def train(net, images, labels, path, part=my_rows, start=begin_equal, optimize=make_optimizer):
+    """Train net on all ranks, and save it to path. Returns each step's loss, the mean over the ranks."""
+    raise NotImplementedError("exercise 40.5: Put together")
 
 
 # %%
-def train(equal=True):
-    """Train on all ranks. Returns the global loss of every step, time of a step, sum of weights, where."""
+# Tries your answer; need not be read. The pieces are given to `train` as arguments that count their calls.
+def try_train():
+    """The losses, how often each piece was called, and whether there is a file."""
+    begin(0)
+    path = checkpoint.with_suffix(".try")
+    if hvd.rank() == 0:
+        path.unlink(missing_ok=True)
+    part = lab40.Counted(my_rows)
+    start = lab40.Counted(begin_equal)
+    optimize = lab40.Counted(make_optimizer)
+    net = nets.torch_digits(nets.start_weights(seed=hvd.rank()))
+    images = torch.tensor(digits.train_x)
+    labels = torch.tensor(digits.train_y)
+    losses = train(net, images, labels, path, part=part, start=start, optimize=optimize)
+    return losses, {"optimize": optimize.calls, "start": start.calls, "part": part.calls}, path.exists()
+
+
+# %%
+# What is asked: the pieces that were given, as many steps as one process makes, its losses, and a file.
+with check("40.5"):
+    losses, calls, there = launch.run(try_train, ranks=ranks, timeout=patience)[0]
+    expect(losses is not None, "train returned nothing: it returns the losses.")
+    of_one_rank = epochs * (len(digits.train_x) // images_per_rank)
+    slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
+    expect.equal(len(losses), len(alone), f"Losses of {epochs} epochs", slips=slips)
+    want = {"optimize": 1, "start": 1, "part": len(alone)}
+    because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
+    expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
+    subject = "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
+    expect.close(losses[0], alone[0], subject, rtol=1e-4)
+    subject = "The losses, beside those of one process (the same batches in the same order? its own rows?)"
+    expect.close(losses, alone, subject, rtol=1e-3)
+    expect(there, "Nobody saved: save(net, optimizer, path) comes after the last step.")
+
+
+# %% [markdown]
+# ## What breaks when a piece is missing?
+# The training runs five times, complete and with one piece left out. What stands in for the piece:
+
+# %%
+def start_as_you_are(net, optimizer):
+    """In place of begin_equal: nothing is sent."""
+
+
+def first_rows(rows):
+    """In place of my_rows: all ranks take the first rows."""
+    return rows[: len(rows) // hvd.size()]
+
+
+def own_gradients(net):
+    """In place of make_optimizer: nothing is averaged."""
+    return torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())
+
+
+def rate_of_one_rank(net):
+    """In place of make_optimizer: the mean gradient, at the learning rate of one rank."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
+    return hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
+
+
+WAYS = {
+    "complete": {},
+    "start_as_you_are": {"start": start_as_you_are},
+    "first_rows": {"part": first_rows},
+    "own_gradients": {"optimize": own_gradients},
+    "rate_of_one_rank": {"optimize": rate_of_one_rank},
+}
+
+# %% [markdown]
+# ### Predict
+# Every rank draws random weights of its own. How many *different* nets are there on 4 ranks after the
+# training, with each of these? (`begin_equal` is called in all but the first.)
+
+# %%
+predict("40.5", start_as_you_are=..., first_rows=..., own_gradients=..., rate_of_one_rank=...)  # four numbers
+
+
+# %% [markdown]
+# ### Measure
+# All ways on the same ranks, one after the other, and then the time of a step. About 15 s.
+
+# %%
+def train_in_all_ways():
+    """On a rank: {way: (losses, sum of the weights)}, the time of a step, and where the tensors were."""
     # Across ranks: find the others, own device.
     device = begin(torch.cuda.device_count())
     where = as_it_is()  # in host memory, if this build of Horovod takes no tensors of GPUs
     expect(where.device in (device, "cpu"), f"This rank's device is {where.device}, not {device}.")
-    # Across ranks: weights of their own, which begin_equal must repair.
-    net = nets.torch_digits(nets.start_weights(seed=hvd.rank())).to(where.device)
+    images = torch.tensor(digits.train_x, device=where.device)
+    labels = torch.tensor(digits.train_y, device=where.device)
+    results = {}
+    for way, replaced in WAYS.items():
+        # Across ranks: weights of their own, which begin_equal must repair.
+        net = nets.torch_digits(nets.start_weights(seed=hvd.rank())).to(where.device)
+        path = checkpoint if way == "complete" else checkpoint.with_suffix(".broken")
+        losses = train(net, images, labels, path, **replaced)
+        results[way] = losses, sum(weights.sum().item() for weights in net.parameters())
+    return results, time_of_step(where.device, images, labels), where
+
+
+def time_of_step(device, images, labels):
+    """On a rank: the time of a step of all ranks together."""
+    net = nets.torch_digits().to(device)
     optimizer = make_optimizer(net)
-    if equal:
-        begin_equal(net, optimizer)
-    images, labels = (torch.tensor(part, device=where.device) for part in digits[:2])
-    step = partial(train_step, net, optimizer, images, labels)
-    losses = []
-    for epoch in range(epochs):
-        for rows in data.batches(len(images), images_per_rank * hvd.size(), epoch, seed=0):
-            losses.append(step(rows))
-    save(net, optimizer, checkpoint)
-    # Across ranks: one message for all losses of the run.
-    curve = mean_over_ranks(torch.stack(losses).tolist())
-    weights = sum(p.sum().item() for p in net.parameters())
-    return curve, timing.measure(lambda: step(rows), repeat=30, device=where.device), weights, where
+    rows = np.arange(images_per_rank * hvd.size())
+    return timing.measure(
+        lambda: make_step(net, optimizer, images, labels, my_rows(rows)), repeat=30, device=device
+    )
 
 
 # %%
-unequal = launch.run(train, equal=False, ranks=ranks)
-curve, time, _, where = launch.run(train, ranks=ranks)[0]
-difference = np.abs(np.divide(curve, alone) - 1).max()
-print(f"{ranks} ranks: a step takes {time}. Largest difference of a loss: {difference:.1e}")
+by_rank = launch.run(train_in_all_ways, ranks=ranks)
+results, step, where = by_rank[0]
 print(f"Rank 0: {where.describe()}")
+nets_by_way = {}
+off_by_way = {}
+print(f"{'':18} last loss  off one process  different nets")
+for way, (losses, _) in results.items():
+    weights = {round(its_results[way][1], 3) for its_results, _, _ in by_rank}
+    nets_by_way[way] = len(weights)
+    off_by_way[way] = np.abs(np.divide(losses, alone) - 1).max()
+    print(f"{way:18} {losses[-1]:9.3f}  {off_by_way[way]:15.1e}  {len(weights):14}")
+difference = off_by_way["complete"]
 expect(difference < 1e-5, "The ranks do not compute what one process computes: which piece is wrong?")
-curves = {"one process": alone, f"{ranks} ranks": curve, "without begin_equal": unequal[0][0]}
-plots.loss(curves, title="The same training, and one with a piece forgotten")
-record.add("training", ranks_used=ranks, step=time, loss=curve[-1], difference=difference, **where.fields())
-predict.compare("40.2", different_nets=len({round(weights, 3) for _, _, weights, _ in unequal}))
+predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "complete"})
+
+# %%
+# Draws the losses, and records them; need not be read.
+curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
+of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
+title = "Each loss falls, also where a piece is missing"
+plots.loss(of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out")
+record.add(
+    "training",
+    ranks_used=ranks,
+    step=step,
+    loss=results["complete"][0][-1],
+    difference=difference,
+    **where.fields(),
+)
 
 # %% [markdown]
-# **Explain.** Equal gradients keep equal nets equal; they do not make unequal nets equal. Nothing complained,
-# and that loss fell too: only equal nets and the curve of one process prove that the ranks work together.
+# **Explain.** Look at the table first, then at the picture. Nobody complained, and each loss fell.
 #
-# Horovod's last release is of 2023; `torch.distributed` has all of it too: `init_process_group`,
-# `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and `all_reduce`, which sums.
+# - *complete*: one net, and in every step the loss of one process, but for its last bits. This is the
+#   proof.
+# - *start_as_you_are*: four nets. Equal gradients keep equal nets equal; they do not make unequal nets
+#   equal.
+# - *first_rows*: one net, and a loss that looks right. But all ranks compute the same. Three of four images
+#   of each batch are never looked at in this step, and four ranks do the work of one.
+# - *own_gradients*: four nets, each trained on its own images. Their mean loss is as low as any.
+# - *rate_of_one_rank*: one net, on the right images, with a step that is a quarter as long. It is not
+#   wrong; it is the training of one process with that rate. It needs more epochs.
+#
+# So a loss that falls proves nothing. Which two numbers would you look at in a script of your own?
+# <details><summary>Answer</summary>
+#
+# The number of different nets, for instance by comparing the sum of the weights over the ranks: it finds a
+# missing broadcast and a missing mean. And the losses of one process with the same global batches: they
+# find the rest.
+# </details>
+#
+# How long does a step take, compared with one process that takes all of the images itself?
+
+# %%
+if world.launcher():
+    print("Nothing to compare: under a launcher all ranks would time their one process at once.")
+else:
+    net = nets.torch_digits().to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
+    rows = np.arange(whole_batch)
+    step_alone = timing.measure(
+        lambda: make_step(net, optimizer, images, labels, rows), repeat=30, device=device
+    )
+    print(f"A step of {whole_batch} images: one process {step_alone}; {ranks} ranks {step}")
+    record.add("step", one_process=step_alone, all_ranks=step, ranks_used=ranks)
+
+# %% [markdown]
+# **Explain.** You should see that the ranks take longer, by several times. This net computes for less than
+# a millisecond. Horovod's thread looks only once a millisecond for gradients that are ready, and then
+# messages follow. If there are fewer cores than ranks, these also take turns. On GPUs it is no better: for
+# so small a net, ranks only cost time. It takes a net that computes for long to gain by them: labs 41, 46
+# and 50.
+#
+# ### What a script of your own needs besides
+# - **PyTorch's data loader**: `torch.utils.data.distributed.DistributedSampler(dataset,
+#   num_replicas=hvd.size(), rank=hvd.rank())` picks a rank's images. Call its `set_epoch(epoch)` in each
+#   epoch, or the order stays.
+# - **Clipping of gradients**: the mean is there only in `step`. So `optimizer.synchronize()` first, then
+#   clip, then `with optimizer.skip_synchronize(): optimizer.step()`.
+# - **Momentum from a file**: only rank 0 reads it; `begin_equal` brings it to the others.
+# - **Another library**: Horovod's last release is of 2023. `torch.distributed` has all of this too:
+#   `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for broadcast and mean, and
+#   `all_reduce`, which sums.
 #
 # ### What you take away
 # - Five additions: own device, own images, equal start, averaged gradients, one report and one file.
+# - Without one of them nothing complains. The number of nets, and the losses of one process, tell.
 # - The learning rate belongs to the *global* batch: it grows when ranks are added.
 # - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41); scaling (50).

@@ -1,4 +1,4 @@
-"""support.lab40: a rank as if it were on other nodes, with GPUs or without."""
+"""support.lab40: a rank as if it were on other nodes, with GPUs or without; pieces that count their calls."""
 
 import pytest
 from labkit import launch
@@ -47,3 +47,11 @@ def failing() -> bool:
 @pytest.mark.slow
 def test_all_is_as_before_after_an_error():
     assert launch.run(failing, ranks=1) == [True]
+
+
+def test_a_piece_that_counts_its_calls():
+    piece = lab40.Counted(divmod)
+    assert piece.calls == 0
+    assert piece(7, 2) == (3, 1)
+    assert piece(9, 4) == (2, 1)
+    assert piece.calls == 2

@@ -115,6 +115,46 @@ def test_every_library_can_run_somewhere_and_not_everywhere():
         assert lab46.why_not(machines.Way("x", "NCCL"), name) != name
 
 
+@pytest.mark.parametrize(("library", "told", "machine", "want", "because"), lab46.NEEDS)
+def test_variables_of_what_can_run(library, told, machine, want, because):
+    if not isinstance(want, str):
+        assert lab46.variables(library, machine.mpi) == want[1]
+
+
+# What was asked for, the libraries that carried gradients, staged: was it as asked?
+VERDICTS = [
+    ("host MPI", {"MPI"}, False, True),
+    ("host MPI", {"MPI"}, True, True),
+    ("host MPI", {"GLOO"}, False, False),
+    ("Gloo", {"GLOO"}, True, True),
+    ("Gloo", {"MPI"}, False, False),
+    ("CUDA-aware MPI", {"MPI"}, False, True),
+    ("CUDA-aware MPI", {"MPI"}, True, False),  # another build, or MV2_USE_CUDA was forgotten
+    ("CUDA-aware MPI", {"NCCL"}, False, False),
+    ("NCCL", {"NCCL"}, False, True),
+    ("NCCL", {"MPI"}, True, False),
+    ("NCCL", {"MPI"}, False, False),  # the net was never moved to the GPU
+    ("NCCL", {"NCCL", "MPI"}, True, False),  # HOROVOD_HIERARCHICAL_ALLREDUCE=1
+    ("NCCL", {"NCCL", "MPI"}, False, False),  # one layer stayed on the CPU
+    ("NCCL", set(), False, False),
+]
+
+
+@pytest.mark.parametrize(("library", "carried", "staged", "want"), VERDICTS)
+def test_was_it_as_asked(library, carried, staged, want):
+    proof = dict.fromkeys(carried, (1.0, 0.002))
+    cells = lab46.proof_cells(library, proof, "through the host" if staged else "no", ranks=2)
+    assert cells[-1] == ("yes" if want else "NO")
+    assert lab46.proof_cells(library, proof, "no", ranks=1)[-1] == "one rank: nothing to carry"
+
+
+@pytest.mark.parametrize("p", [2, 4, 16])
+def test_alpha_and_beta_of_two_times(p):
+    alpha, beta = 3e-4, 2e-10
+    times = {n: 2 * np.log2(p) * alpha + 2 * (p - 1) / p * n * beta for n in (10**7, 1000)}
+    assert lab46.alpha_beta(times, p) == pytest.approx((alpha, beta))
+
+
 def test_in_drifting_runs_the_columns_medians_are_of_different_moments():
     step, alone = lab46.drifting_runs(0.2)
     shares = 1 - alone / step
@@ -227,7 +267,8 @@ def _train_a_little(comm, folder):
         return lab46.Steps(step, step, 4 * SMALL_NET)
 
     watched = lab46.watch(comm, "pytorch", make, 3, folder / "timeline.json")
-    return Run({}, link, watched, 4 * SMALL_NET, place, nodes, ranks)
+    rare_looks = lab46.time_rare_looks(comm, "pytorch", milliseconds=5)
+    return Run({}, link, rare_looks, watched, 4 * SMALL_NET, place, nodes, ranks)
 
 
 @pytest.mark.slow
@@ -249,6 +290,7 @@ def test_a_timeline_of_real_ranks_holds_every_gradient_in_every_step(library, tm
     assert (run.nodes, run.ranks) == (1, 2)
     short, long = run.link.values()
     assert long.median > short.median > 0
+    assert len(run.rare_looks.samples) == len(short.samples)
 
 
 @pytest.mark.slow
@@ -272,6 +314,7 @@ def records(home) -> list[dict]:
 def test_one_rank_carries_nothing(tmp_path):
     (run,) = launch.run(_train_a_little, tmp_path, ranks=1)
     assert run.link == {}
+    assert run.rare_looks is None
     assert run.watched.gradients == frozenset()
 
 
@@ -296,7 +339,7 @@ def test_results_that_are_not_steady_are_marked(capsys):
         kind: {"step": measured(*[0.1] * 6), "alone": measured(*[0.1] * 6)} for kind in ("weak", "strong")
     }
     noisy = {kind: {"step": measured(1, 2, 3, 1, 2, 3), "alone": measured(1)} for kind in ("weak", "strong")}
-    ran = {name: Run(times, {}, None, 0, {}, 1, 2) for name, times in (("a", quiet), ("b", noisy))}
+    ran = {name: Run(times, {}, None, None, 0, {}, 1, 2) for name, times in (("a", quiet), ("b", noisy))}
     results = dict.fromkeys(ran, {"weak": (100.0, 0.25), "strong": (50.0, 0.5)})
     lab46.print_results(results, ran, {"c": "no GPU here"})
     lines = capsys.readouterr().out.splitlines()

@@ -21,37 +21,42 @@ def crowding(place) -> str:
 def keep(facts: Mapping[str, object]) -> None:
     """Records `weak`: a step of all ranks, each with as many pictures whatever their number.
 
-    facts: of the lab's `measure`, with its control.
+    facts: of the lab's `measure`, with both controls in `times`.
     """
     place = facts["place"]
+    times = facts["times"]
     plain = ("network", "side", "images", "gradient_bytes", "device", "staged", "library")
     record.add(
         "weak",
-        seconds=facts["step"],
+        seconds=times["together"],
         ranks=place.ranks,
         nodes=place.nodes,
         images_per_second=facts["rate"],
-        alone=facts["kept"].a,
-        efficiency=facts["kept"],
+        alone=times["alone"],
+        side_by_side=times["side by side"],
+        efficiency=timing.Ratio(times["alone"], times["together"]),
         crowd=place.crowd,
         **{name: facts[name] for name in plain},
     )
 
 
 def show_rates(facts: Mapping[str, object]):
-    """Images per second of one rank alone, of all, and of as many that would lose nothing."""
+    """Images per second of one rank alone, of all with and without sums, and of as many that lose nothing."""
     place = facts["place"]
-    alone = facts["images"] / timing.samples_of(facts["kept"].a)
-    together = facts["images"] * place.ranks / timing.samples_of(facts["step"])
+    times = facts["times"]
+    alone = facts["images"] / timing.samples_of(times["alone"])
+    apart = facts["images"] * place.ranks / timing.samples_of(times["side by side"])
+    together = facts["images"] * place.ranks / timing.samples_of(times["together"])
     rates = {
-        "1 rank alone": alone,
-        f"{place.ranks} ranks": together,
-        f"{place.ranks} times 1 rank": place.ranks * alone,
+        "1 rank\nalone": alone,
+        f"{place.ranks} ranks\ntogether": together,
+        f"{place.ranks} ranks\nside by side": apart,
+        f"{place.ranks} times\n1 rank alone": place.ranks * alone,
     }
     bars = {name: {"images per second": samples} for name, samples in rates.items()}
-    title = f"{facts['network']} on ranks"
+    title = f"{facts['network']}: what ranks lose side by side, and by the sums"
     if place.crowd > 1:
-        title += f", {place.crowd:.3g} of them on each of the {place.kind}"
+        title += f"\n({place.crowd:.3g} of them on each of the {place.kind})"
     return plots.bars(bars, ylabel="images per second", title=title, name="images per second")
 
 
@@ -63,14 +68,12 @@ def show_ways(ways: Mapping[str, Mapping[str, object]]):
     bars = {}
     for name, facts in ways.items():
         place = facts["place"]
-        samples = facts["images"] * place.ranks / timing.samples_of(facts["step"])
-        bars[name] = {"images per second": samples}
-        print(f"{name:32} {facts['rate']:6.1f} images/s; a step takes {facts['step']}")
+        step = facts["times"]["together"]
+        bars[name] = {"images per second": facts["images"] * place.ranks / timing.samples_of(step)}
+        print(f"{name:32} {facts['rate']:6.1f} images/s; a step takes {step}")
         fields = {"way": name, "images": facts["images"], "side": facts["side"], "network": facts["network"]}
-        record.add(
-            "threads", step=facts["step"], images_per_second=facts["rate"], ranks=place.ranks, **fields
-        )
-    title = f"The same cores: ranks or threads ({next(iter(ways.values()))['network']})"
+        record.add("threads", step=step, images_per_second=facts["rate"], ranks=place.ranks, **fields)
+    title = f"The same cores, as ranks or as threads ({next(iter(ways.values()))['network']})"
     return plots.bars(bars, ylabel="images per second", title=title, name="ranks or threads")
 
 

@@ -44,8 +44,7 @@ _NEGOTIATES = "MPI negotiates, whoever carries, and MVAPICH2 has to leave its th
 _NO_GPU = "without GPU memory there is nothing for it to move"
 
 # (library, what kind of machine in words, the machine, what it needs: a build and variables, or what is
-# missing; why). MVAPICH2-GDR's variables: its user guide 2.3.7, section 7.3; affinity: lab 42's 42.2.
-# MVP_ENABLE_GPU: MVAPICH's list of variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
+# missing; why).
 NEEDS = (
     ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {}), "it needs no GPU, and MPICH no variable"),
     ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND), _NEGOTIATES),
@@ -131,29 +130,6 @@ TIMELINES = {
         {"MPI": (2.0, 5.0)},
     ),
 }
-
-_ALONE = "another library carried gradients"
-_STAGED = "gradients went through host memory"
-
-# What was asked for, the libraries that carried gradients, staged: was the wish fulfilled, and why?
-VERDICTS = (
-    ("host MPI", {"MPI"}, False, True, "MPI carried, in host memory as it should"),
-    ("host MPI", {"MPI"}, True, True, "host MPI always stages what lies on a GPU"),
-    ("host MPI", {"GLOO"}, False, False, _ALONE),
-    ("Gloo", {"GLOO"}, True, True, "the timeline calls Gloo GLOO, and Gloo always stages what lies on a GPU"),
-    ("Gloo", {"MPI"}, False, False, _ALONE),
-    ("CUDA-aware MPI", {"MPI"}, False, True, "MPI carried, from GPU memory"),
-    # The build was another one, or MV2_USE_CUDA was forgotten.
-    ("CUDA-aware MPI", {"MPI"}, True, False, _STAGED),
-    ("CUDA-aware MPI", {"NCCL"}, False, False, _ALONE),
-    ("NCCL", {"NCCL"}, False, True, "NCCL carried, from GPU memory"),
-    ("NCCL", {"MPI"}, True, False, _ALONE),
-    ("NCCL", {"MPI"}, False, False, f"{_ALONE}: was the net ever moved to the GPU?"),
-    # HOROVOD_HIERARCHICAL_ALLREDUCE=1.
-    ("NCCL", {"NCCL", "MPI"}, True, False, "MPI carried a part, through host memory"),
-    ("NCCL", {"NCCL", "MPI"}, False, False, "MPI carried some: did one layer stay on the CPU?"),
-    ("NCCL", set(), False, False, "no gradient was carried: is the optimizer Horovod's?"),
-)
 
 # ---------------------------------------------------------------------------------------- made-up runs (46.3)
 

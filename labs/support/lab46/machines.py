@@ -12,6 +12,10 @@ from support.lab46.cases import Machine
 
 BESIDE = "mvapich2"  # the MPI that `make mvapich2` puts beside the one of the set-up
 GLOO = "HOROVOD_CONTROLLER=gloo HOROVOD_CPU_OPERATIONS=gloo"
+SWITCHES = {
+    "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
+    "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
+}  # of a CUDA-aware MPI, by its family
 OPTIONS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}  # HOROVOD=…
 
 
@@ -70,6 +74,22 @@ def machine(way: Way, ranks: int) -> Machine:
     gpus = _gpus()
     takes = bool(gpus) and launch.run(_takes_gpu_memory, ranks=launch.ranks_here(1), echo=False)[0]
     return Machine(there, family, takes, gpus, world.local_size() if in_a_job else ranks)
+
+
+def variables(library: str, mpi: str) -> dict[str, str]:
+    """The variables with which Horovod lets this library carry gradients. mpi: the family of the MPI.
+
+    MVAPICH2-GDR's: its user guide 2.3.7, section 7.3; affinity: lab 42. MVP_ENABLE_GPU: MVAPICH's list of
+    variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
+    """
+    if library == "Gloo":
+        return dict(pair.split("=") for pair in GLOO.split())
+    needed = {}
+    if mpi.startswith("MVAPICH2"):
+        needed["MV2_ENABLE_AFFINITY"] = "0"
+    if library == "CUDA-aware MPI":
+        needed |= SWITCHES.get(mpi, {})
+    return needed
 
 
 def why_not(way: Way, missing: str) -> str:

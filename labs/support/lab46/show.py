@@ -46,13 +46,21 @@ def listed(libraries: Iterable[str]) -> str:
     return " and ".join(sorted(libraries)) or "none"
 
 
-def proof_cells(
-    proof: Mapping[str, tuple[float, float]], staged: str, as_asked: bool, ranks: int
-) -> list[str]:
-    """Cells under PROOF_COLUMNS. proof: library -> (calls a step, seconds a step)."""
+def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
+    """Did the job do what was asked? library: as in the lab's table. carried: "MPI", "GLOO", "NCCL".
+
+    That library alone has carried; and what reads GPU memory itself was not staged.
+    """
+    wanted = {"NCCL": "NCCL", "Gloo": "GLOO"}.get(library, "MPI")
+    reads_gpus = library in ("NCCL", "CUDA-aware MPI")
+    return set(carried) == {wanted} and not (reads_gpus and staged)
+
+
+def proof_cells(library: str, proof: Mapping[str, tuple[float, float]], staged: str, ranks: int) -> list[str]:
+    """Cells under PROOF_COLUMNS. library: that was asked for. proof: library -> (calls, seconds) a step."""
     calls = sum(count for count, _ in proof.values())
     milliseconds = 1e3 * sum(seconds for _, seconds in proof.values())
-    said = "yes" if as_asked else "NO"
+    said = "yes" if as_asked(library, proof, staged != "no") else "NO"
     if ranks == 1:
         said = "one rank: nothing to carry"
     return [listed(proof), f"{calls:.1f}", f"{milliseconds:.1f}", staged, said]

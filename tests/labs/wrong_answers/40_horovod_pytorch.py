@@ -7,6 +7,9 @@ SMALL = {"epochs": 2}
 DISTRIBUTED = "hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())"
 PARAMETERS = "    hvd.broadcast_parameters(net.state_dict(), root_rank=0)\n"
 STATE = "    hvd.broadcast_optimizer_state(optimizer, root_rank=0)"
+BATCH = "images_per_rank * hvd.size(), epoch, seed=0"
+OWN = "make_step(net, optimizer, images, labels, part(rows))"
+START = "    start(net, optimizer)\n"
 CURRENT = "    torch.cuda.set_device(number)\n"
 RANK_0 = "    if hvd.rank() == 0:\n        torch.save("
 
@@ -46,11 +49,19 @@ WRONG = [
     Wrong("40.1", "images dropped",
           "data.shard(rows, hvd.rank(), hvd.size())", "data.shard(rows, hvd.rank(), 2 * hvd.size())",
           "images by rank, of 48 in the batch: expected 12 at [0], got 6"),
-    Wrong("40.2", "no broadcast of the parameters", PARAMETERS, "", "Sum of the weights by rank"),
-    Wrong("40.2", "no broadcast of the optimizer's state", STATE, "", "Sum of the momentum by rank"),
+    Wrong("40.2", "no broadcast of the parameters", PARAMETERS, "", "The weights by rank (what rank 0 had)"),
+    Wrong("40.2", "no broadcast of the optimizer's state", STATE, "",
+          "The momentum by rank (what rank 0 had)"),
     Wrong("40.2", "another root",
           [PARAMETERS, STATE], [PARAMETERS.replace("=0", "=1"), STATE.replace("=0", "=1")],
-          "Learning rate by rank, in the optimizer's state (rank 0's is 1)"),
+          "The weights by rank (what rank 0 had)"),
+    Wrong("40.2", "another root for the optimizer alone", STATE, STATE.replace("=0", "=1"),
+          "The momentum by rank (what rank 0 had)"),
+    Wrong("40.2", "only what is trained",
+          "net.state_dict(), root_rank", "list(net.named_parameters()), root_rank",
+          "The running mean of the batch normalisation by rank"),
+    Wrong("40.2", "nothing at all", [PARAMETERS, STATE], ["    pass\n", ""],
+          "Nothing was sent: each rank kept its own"),
     Wrong("40.2", "only rank 0 broadcasts: the others never answer",
           PARAMETERS, "    if hvd.rank() == 0:\n    " + PARAMETERS, "rank"),
     Wrong("40.3", "no distributed optimizer", DISTRIBUTED, "optimizer", "nothing is averaged"),
@@ -78,4 +89,27 @@ WRONG = [
           "if hvd.rank() == 0:", "if hvd.rank() == hvd.size() - 1:", "Ranks that wrote the checkpoint"),
     Wrong("40.4", "the optimizer is forgotten",
           ', "optimizer": optimizer.state_dict()}', "}", "What the checkpoint holds"),
+    Wrong("40.4", "nothing is returned", "return hvd.allreduce", "hvd.allreduce",
+          "mean_over_ranks([rank, 5])"),
+    Wrong("40.5", "all ranks take all images of a batch", OWN, OWN.replace("part(rows)", "rows"),
+          "at ['part']"),
+    Wrong("40.5", "the batch of one rank", BATCH, "images_per_rank, epoch, seed=0",
+          "the global batch holds images_per_rank images for each"),
+    Wrong("40.5", "the ranks' global batches differ", BATCH, BATCH.replace("=0", "=hvd.rank()"),
+          "The first loss (did all begin with rank 0's net? the same batch"),
+    Wrong("40.5", "every epoch in the same order", BATCH, "images_per_rank * hvd.size(), 0, seed=0",
+          "the same batches in the same order"),
+    Wrong("40.5", "nets begin as they are", START, "", "at ['start']"),
+    Wrong("40.5", "equal only at the end", [START, "    save(net"], ["", START + "    save(net"],
+          "The first loss (did all begin with rank 0's net?"),
+    Wrong("40.5", "a piece by its name", "part(rows)", "my_rows(rows)",
+          "train calls its arguments, not make_optimizer"),
+    Wrong("40.5", "a plain optimizer", "optimizer = optimize(net)",
+          "optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())",
+          "train calls its arguments, not make_optimizer"),
+    Wrong("40.5", "each rank reports its own", "return mean_over_ranks(losses)", "return losses",
+          "is it the mean over the ranks?"),
+    Wrong("40.5", "nobody saves", "    save(net, optimizer, path)\n", "", "Nobody saved"),
+    Wrong("40.5", "nothing is returned", "return mean_over_ranks(losses)", "mean_over_ranks(losses)",
+          "train returned nothing"),
 ]

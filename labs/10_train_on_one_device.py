@@ -396,8 +396,8 @@ record.add("step", seconds=whole, batch=batch, forward=forward.median, inference
 # see a little more, as every call has a fixed price, and backward has more calls.
 #
 # A step takes several times as long as inference, of which arithmetic explains (17,024 + 25,856) / 17,024 =
-# 2.5 times. The rest is in the bar: the loss, clearing and moving the weights, and recording, which may be too
-# little to see. With these small layers most of it is the fixed price of calls. In a large net those parts
+# 2.5 times. The rest is in the bar: the loss, clearing and moving the weights, and recording (it may be too
+# little to see). With these small layers most of it is the fixed price of calls. In a large net those parts
 # shrink, and backward is what remains. On a GPU the fixed prices are all you see here: 128 digits are nothing
 # to it.
 #

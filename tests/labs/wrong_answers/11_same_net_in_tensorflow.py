@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"epochs": 2, "compiler": "aot_eager"}
+SMALL = {"epochs": 2, "compiler": "aot_eager", "wide": 64}
 
 FORWARD = "loss = cross_entropy(labels, net(images, training=True))"
 TAPE = "    with tf.GradientTape() as tape:\n        "

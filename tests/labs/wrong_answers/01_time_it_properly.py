@@ -77,5 +77,8 @@ WRONG = [
     Wrong("01.3", "q1 and q3 swapped", "q1, median, q3 =", "q3, median, q1 =", "q1 and q3"),
     Wrong("01.3", "steady the wrong way round", "spread <= widest", "spread > widest", "One hiccup"),
     Wrong("01.3", "a limit of its own", "spread <= widest", "spread <= 0.25", "at widest=0.7"),
+    Wrong("01.3", "less than, not at most", "spread <= widest", "spread < widest", "at widest=0.25: at most"),
+    Wrong("01.3", "one of the two in the middle", "    spread =",
+          "    median = sorted(samples)[len(samples) // 2]\n    spread =", "the median of four samples"),
     Wrong("01.3", "always steady", "bool(spread <= widest)", "True", "not steady at widest=0.25"),
 ]

@@ -27,7 +27,7 @@ batches = (8, 32, 128)  # images per step whose bytes are measured
 pairs = 32  # (linear, ReLU) pairs of the deep net
 rows = 1024  # inputs per step of the deep net (a GPU gets 64 times as many)
 budget = 16_000_000  # bytes that a step of the deep net may take (on a GPU 64 times as many)
-runs = 9  # timed runs of each
+runs = 15  # timed runs of each
 
 # %% [markdown]
 # ## Where the memory goes
@@ -237,7 +237,7 @@ with check("16.2"):
 
 # %%
 trade = lab14.trade(checkpointed, pairs, rows, runs, device)
-title = f"Fewest are held near {math.isqrt(pairs)} segments"
+title = f"Fewest are held near √{pairs} segments"
 axes = {"xlabel": "segments", "logx": True}
 plots.lines(trade["held"], ylabel="tensors held at the peak", title=title, **axes, name="held")
 title = "The price is one more forward"
@@ -251,7 +251,7 @@ record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], tim
 
 # %% [markdown]
 # **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near
-# k = √n. The measured curve lies a little above: backward needs a gradient or two beside them.
+# k = √n. The measured curve should lie on it: bytes are counted, so no noise is in them.
 #
 # If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at 1.33. Here
 # forward's share is printed above; the second line is what this share promises. You may see more than that:

@@ -247,8 +247,9 @@ predict.right("17.2", best_input=max(gains, key=gains.get), best_gain=max(gains.
 #
 # A busy machine moves such a setting while one measures. So each round **calibrates anew**: it times compute
 # and decoding in the training loop itself, sets the storage, times reading alone, and then trains without
-# prefetch and with it, in turns. If compute without prefetch then differs from the calibrated one by more
-# than a quarter, the machine changed under the round, and it is not judged.
+# prefetch and with it, in turns. Training without prefetch is the control: if its input or its compute then
+# differs by more than a quarter from what the setting was made of, the machine changed under the round, and
+# the round is not judged.
 
 # %%
 def feed(storage):
@@ -384,16 +385,16 @@ with check("17.3"):
         what = (
             f"{nbytes_read} bytes, ranks: {ranks}, own {own} B/s, together {together} B/s, open {latency} s"
         )
+        right = latency + nbytes_read / min(own, together / ranks)
         slips = {
-            "the larger of the two was taken. The narrower pipe decides": latency
-            + nbytes_read / max(own, together / ranks),
             "all ranks share `together`: each gets an equal part": latency + nbytes_read / min(own, together),
-            "the open is missing": nbytes_read / min(own, together / ranks),
-            "the ranks open at the same time: one latency": ranks * latency
-            + nbytes_read / min(own, together / ranks),
+            "the larger of two was taken. The narrower pipe decides": latency
+            + nbytes_read / max(own, together / ranks),
+            "the open is missing": right - latency,
+            "the ranks open at the same time: one latency": right + (ranks - 1) * latency,
         }
         seconds = shard_seconds(nbytes_read, ranks, own, together, latency)
-        expect.close(seconds, latency + nbytes_read / min(own, together / ranks), what, slips=slips)
+        expect.close(seconds, right, what, slips=slips)
 
 # %% [markdown]
 # ### Measure

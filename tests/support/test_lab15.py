@@ -192,11 +192,11 @@ def test_a_generator_that_reads_nothing_ahead_is_no_prefetch():
 def test_a_round_whose_compute_moved_is_not_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(show.record, "add", lambda *_, **__: {})
     still = {"share": 2, "compute": 1.0, "input": 2.0, "no prefetch": (2.1, 1.1), "prefetch": (1.2, 1.4)}
-    moved = {**still, "no prefetch": (2.1, 1.3)}
-    first, second = lab15.judge([still, moved])
-    assert first["steady"]
-    assert not second["steady"]
-    assert first["prefetch"] == 1.2
+    computed = {**still, "no prefetch": (2.1, 1.3)}
+    read = {**still, "no prefetch": (2.6, 1.1)}
+    rows = lab15.judge([still, computed, read])
+    assert [row["steady"] for row in rows] == [True, False, False]
+    assert rows[0]["prefetch"] == 1.2
 
 
 def test_storage_is_set_so_that_input_takes_its_share():

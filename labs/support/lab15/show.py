@@ -13,7 +13,7 @@ from support.lab15.pipeline import loader
 from support.lab15.storage import Storage, cold_and_cached
 
 STEPS = 3  # of training, in one recording
-MOVED = 1.25  # a round whose compute changed by more than this is not judged
+MOVED = 1.25  # a round whose compute or input changed by more than this is not judged
 
 
 def compare_formats(stored: Stored, order, from_shards: Callable, decode: Callable, rounds: int) -> dict:
@@ -103,23 +103,27 @@ def judge(results: list[dict]) -> list[dict]:
 
     results: rows {"share": asked for, "compute": seconds, calibrated, "input": seconds, read alone, and by
     way ("no prefetch", "prefetch") the (seconds waited, seconds computed) of a step}. Returns rows {"share",
-    "input", "no prefetch", "prefetch": over compute, "steady"}: a round is steady if compute without prefetch
-    is within MOVED of the calibrated one.
+    "input", "no prefetch", "prefetch": over compute, "steady"}. A round is steady if without prefetch compute
+    and input are still what they were, within MOVED.
     """
     rows = []
     for row in results:
         compute = row["compute"]
-        again = row["no prefetch"][1]
+        read_again, computed_again = row["no prefetch"]
         judged = {
             "share": row["share"],
             "input": row["input"] / compute,
             "no prefetch": row["no prefetch"][0] / compute,
             "prefetch": row["prefetch"][0] / compute,
-            "steady": max(compute, again) <= MOVED * min(compute, again),
+            "steady": _still(compute, computed_again) and _still(row["input"], read_again),
         }
         rows.append(judged)
         record.add("step", unit="1", compute=compute, **judged)
     return rows
+
+
+def _still(before: float, after: float) -> bool:
+    return max(before, after) <= MOVED * min(before, after)
 
 
 @plots.styled

@@ -47,7 +47,7 @@ WRONG = [
           "for item in items:", "for item in list(items):", "Put each as soon as it is read"),
     Wrong("17.1", "an error ends the thread, unseen",
           'ready.put(("error", error))', "print(error)", "waits for ever"),
-    Wrong("17.1", "the error is yielded", "raise value", "yield value", "should come out"),
+    Wrong("17.1", "the error is yielded", "raise value", "yield value", "waits for ever"),
     Wrong("17.1", "an error is taken for the end", "raise value", "return", "as if all was well"),
     Wrong("17.2", "never below all", "max(0.0, read - compute)", "read",
           "It goes on while the step computes"),
@@ -55,7 +55,7 @@ WRONG = [
     Wrong("17.2", "the whole step", "max(0.0, read - compute)", "max(read, compute)", "whole time"),
     Wrong("17.2", "the other way round", "if ahead", "if not ahead", "no prefetch: expected"),
     Wrong("17.3", "the wider pipe", "min(own", "max(own", "narrower pipe"),
-    Wrong("17.3", "each gets all", "together / ranks", "together", "an equal part"),
-    Wrong("17.3", "no open", "latency + nbytes", "nbytes", "the open is missing"),
+    Wrong("17.3", "each gets all", "together / ranks", "together", "each gets an equal part"),
+    Wrong("17.3", "no open", "latency + nbytes", "nbytes", "The open is missing"),
     Wrong("17.3", "an open after the other", "latency + nbytes", "ranks * latency + nbytes", "one latency"),
 ]

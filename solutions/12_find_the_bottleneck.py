@@ -7,7 +7,7 @@
 # **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
 # a layer's time could be, and which library it is spent in, (4) find a step's bottleneck in a profile.
 #
-# Needs: torch · Ranks: 1 · Minutes: 45 · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
 
 # %%
 from functools import partial
@@ -31,19 +31,40 @@ batch = 32  # images per training step there
 seconds = 2  # spent on each measurement, about
 compiled = True  # also try torch.compile, which takes some ten seconds
 
+# %%
+lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
+torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
+print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
+
 # %% [markdown]
 # ## What a layer does, and what it moves
-# A layer is arithmetic, counted in floating-point operations (**flops**; a multiply-add is two), on numbers
-# that come from memory and go back there (**bytes**). Flops over bytes is its **arithmetic intensity**.
-# **Predict**: a linear layer has 4,096 inputs and outputs, 16.8 million float32 weights, of 4 bytes each. How
-# many flops per byte with one image, and with 128?
+# A layer is arithmetic, counted in floating-point operations (**flops**). A multiply-add is two of them. The
+# numbers come from memory and go back there (**bytes**). Flops over bytes is the **arithmetic intensity**.
 #
+# A small example: a linear layer with 3 inputs and 2 outputs has 6 weights. One image takes 6 multiply-adds,
+# 12 flops. It reads 3 + 6 numbers and writes 2: 11 numbers, 44 bytes in float32. Its intensity is 12/44.
+#
+# ### Predict
+# A linear layer has 4,096 inputs and outputs, so 16.8 million float32 weights, of 4 bytes each. How many
+# flops per byte with one image, and with 128? (With one image the weights are nearly all that is moved.)
+
+# %%
+predict("12.1", one_image=0.5, many_images=60)  # flops per byte
+
+# %% [markdown]
 # ### Exercise 12.1 · Flops and bytes
-# Count one forward pass, without bias. Bytes: the *least* there can be: images and weights are read once, the
-# result is written once, `size` bytes a number. A linear layer does a multiply-add for each weight and image.
-# A convolution has `filters` filters of `channels x kernel x kernel` weights, and does a multiply-add for
-# each weight, place of the picture that comes out, and image. Rows of that picture, and likewise columns:
-# `(height + 2 * padding - kernel) // stride + 1`. 2 and 5 lines.
+# Count one forward pass of a layer, without bias. 2 and 5 lines. *(beginner)*
+#
+# Bytes: the *least* there can be. Images and weights are read once, the result is written once, `size` bytes
+# a number.
+#
+# A linear layer does a multiply-add for each weight and image.
+#
+# A **convolution** moves a small window over a picture: `kernel x kernel` pixels, over all `channels`. It has
+# `filters` filters of `channels x kernel x kernel` weights. It does a multiply-add for each weight, for each
+# place of the picture that comes out, and for each image. That picture has
+# `(height + 2 * padding - kernel) // stride + 1` rows, and likewise columns: `padding` pixels of 0 are put
+# around it, and the window moves on by `stride`.
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
@@ -57,12 +78,6 @@ compiled = True  # also try torch.compile, which takes some ten seconds
 
 
 # %%
-lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
-torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
-print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
-predict("12.1", one_image=0.5, many_images=64)  # flops per byte
-
-
 def linear_cost(batch, inputs, outputs, size):
     """(flops, least bytes) of a linear layer's forward pass; size: bytes of a number."""
     ### BEGIN SOLUTION
@@ -100,20 +115,45 @@ with check("12.1"):
         expect.equal(moved, trial.nbytes, sizes, slips=trial.wrong_bytes())
 
 # %%
-one_image, many_images = (linear_cost(n, 4096, 4096, 4) for n in (1, 128))  # flops, bytes
-intensities = {"one_image": one_image[0] / one_image[1], "many_images": many_images[0] / many_images[1]}
-predict.compare("12.1", **intensities)
+intensities = {}
+for name, number in (("one_image", 1), ("many_images", 128)):
+    flops, moved = linear_cost(number, 4096, 4096, 4)
+    intensities[name] = flops / moved
+predict.right("12.1", **intensities)
 
 # %% [markdown]
-# ## The two roofs
-# Data sheets tell speeds that nobody reaches; we measure. Arithmetic: a product of large matrices, as little
-# comes nearer. Memory: a copy far larger than the caches. **Predict**: how many Gflop/s (10⁹ a second), GB/s?
+# **Explain.** With one image each weight of 4 bytes is fetched for one multiply-add: half a flop per byte.
+# With 128 images it is fetched once and used 128 times. The images' own bytes are the reason why that is 60
+# and not 64.
 #
+# ## The two roofs
+# How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets tell speeds
+# that nobody reaches, so we measure both.
+#
+# * Arithmetic: a product of two large matrices. As little comes nearer to what a processor can do.
+# * Memory: a copy of an array far larger than the caches.
+#
+# ### Predict
+# How many Gflop/s (10⁹ flops a second), and how many GB/s? For a CPU reckon: a core does 32 flops a clock
+# cycle with AVX2 instructions, 64 with AVX-512, at about 3 GHz; take as many cores as PyTorch uses threads. A
+# channel of DDR4 memory moves some 20 GB/s; laptops have two, servers up to twelve, shared by all their
+# cores. A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
+
+# %%
+predict("12.2", gigaflops=200, gigabytes=20)
+
+# %% [markdown]
 # ### Exercise 12.2 · Measure both
 # `timing.measure(call, device=device, seconds=seconds)` warms up, waits for a GPU, and returns a measurement
-# with a `.median`. Make the arrays before: the call does one thing. Each of the product's n² numbers takes n
-# multiply-adds. For the copy count bytes read *and* written (as McCalpin's STREAM does, 1995), and write to
-# an array that is there: with a new one each time, you would time how the system finds memory. 3 and 4 lines.
+# with a `.median`. Make the arrays before: the call does one thing. 3 and 4 lines. *(intermediate)*
+#
+# * The product: `a @ b`. Each of its n² numbers takes n multiply-adds.
+# * The copy: `target.copy_(source)`. Count bytes read *and* written (as McCalpin's STREAM does, 1995).
+#   Write to an array that is there: with a new one each time, you would time how the system finds memory.
+#
+# `torch.randn(rows, columns, device=device)` gives random numbers, `torch.ones(count, device=device)` ones.
+# Do not copy `zeros` or `empty`: for memory that nobody wrote to, Linux has one page of zeros, and you
+# would read that from a cache.
 #
 # <details><summary>Hint 1: the product</summary>
 #
@@ -121,16 +161,12 @@ predict.compare("12.1", **intensities)
 # </details>
 # <details><summary>Hint 2: what to copy, nearly the answer</summary>
 #
-# A float32 has 4 bytes: `source = torch.ones(nbytes // 4, device=device)`. Not `zeros` or `empty`: for memory
-# that nobody wrote to, Linux has one page of zeros, and you would read that from a cache. The `target` may be
+# A float32 has 4 bytes: `source = torch.ones(nbytes // 4, device=device)`. The `target` may be
 # `torch.empty_like(source)`, the call is `lambda: target.copy_(source)`, the work `2 * source.nbytes`.
 # </details>
 
 
 # %%
-predict("12.2", gigaflops=200, gigabytes=20)
-
-
 def matrix_peak(n, device):
     """FLOP/s of the product of two n x n matrices, float32."""
     ### BEGIN SOLUTION
@@ -150,8 +186,9 @@ def memory_bandwidth(nbytes, device):
 
 
 # %%
-# `lab12.watch` calls your function with another clock. It counts what the timed call does, insists on
-# device=device, a warm-up and at least five runs, and tells known times, whose median is 2 s.
+# Trial, need not be read. `lab12.watch` calls your function with another clock. It counts what the timed
+# call does, insists on device=device, a warm-up and at least five runs, and tells known times, whose median
+# is 2 s.
 
 
 def expect_product():
@@ -170,6 +207,7 @@ def expect_product():
 
 
 # %%
+# Trial, need not be read.
 def expect_copy():
     """The timed call copies a dense, filled array of 120,004 bytes; bytes moved over the median come out."""
     timed = lab12.watch(memory_bandwidth, 120_004, device)
@@ -197,10 +235,8 @@ nbytes = megabytes * 10**6
 with check("12.2"):
     expect_product()
     expect_copy()
-    for function in (
-        matrix_peak,
-        memory_bandwidth,
-    ):  # "meta": a device that is everywhere, and computes nothing
+    for function in (matrix_peak, memory_bandwidth):
+        # "meta": a device that is everywhere, and computes nothing
         left_out = f"{function.__name__} leaves `device` out: make its arrays with device=device."
         expect(lab12.watch(function, 100, "meta").devices == {"meta"}, left_out)
     peak, own = lab12.measure_both(matrix_peak, lab12.own_peak, n, device)
@@ -214,15 +250,30 @@ where = {"device": device, "threads": torch.get_num_threads(), "peak": peak, "ba
 record.add("roofs", rows=n, nbytes=nbytes, **where)
 
 # %% [markdown]
-# ## The roofline
-# At best a machine fetches while it computes, and the slower of both decides: at intensity I a layer reaches
-# at most `bandwidth * I` flop/s, and never more than the peak (Williams and others, 2009). The roofs meet at
-# the **ridge**. Left of it a layer is **memory-bound**, right of it **compute-bound**. **Predict**: 128
-# images take the linear layer how many times as long as one? With one, what percent of the peak?
+# **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other programs, a
+# lower clock under load, or hardware threads that share a core. The two numbers are this machine's, today:
+# everything below is held against them.
 #
+# ## The roofline
+# At best a machine fetches while it computes, and the slower of both decides. At intensity I, memory lets
+# `bandwidth * I` flops pass in a second. So a layer reaches at most that, and never more than the peak: the
+# **roofline** (Williams and others, 2009).
+#
+# The two roofs meet at the **ridge**, I = peak / bandwidth. Left of it a layer is **memory-bound**, right
+# of it **compute-bound**.
+#
+# ### Predict
+# Use your two numbers and the intensities of 12.1. By the roofline, 128 images take the linear layer how many
+# times as long as one? And with one image, what percent of the peak does it reach?
+
+# %%
+predict("12.3", times_as_long=20, percent_of_peak=5)
+
+# %% [markdown]
 # ### Exercise 12.3 · What is possible
-# The roofline as flop/s and as seconds, and how long a layer's forward pass takes: time `layer(images)` below
-# `with torch.inference_mode():` (no notes for a backward pass). Return the measurement. 1, 1 and 2 lines.
+# The roofline as flop/s and as seconds; and how long a layer's forward pass really takes. For this time
+# `layer(images)` below `with torch.inference_mode():` (no record for a backward pass), and return the
+# measurement. 1, 1 and 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: two roofs</summary>
 #
@@ -236,9 +287,6 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 
 
 # %%
-predict("12.3", times_as_long=20, percent_of_peak=5)
-
-
 def attainable(intensity, peak, bandwidth):
     """The most flop/s at an intensity in flops per byte. peak: flop/s, bandwidth: bytes/s."""
     ### BEGIN SOLUTION
@@ -262,6 +310,7 @@ def forward_time(layer, images, device):
 
 
 # %%
+# Trial, need not be read.
 def expect_one_run():
     """`forward_time` times one run of the layer on the images, without notes for a backward pass."""
     timed = lab12.watch_layer(forward_time, device)
@@ -300,32 +349,48 @@ times = {name: forward_time(layer, images, device) for name, (layer, images, *_)
 lab12.show_roofline(attainable, least_seconds, layers, times, **where)
 for name, (*_, flops, moved) in layers.items():
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
-with_one = times["linear, 1"].median  # image, seconds
+with_one = times["linear, 1"].median  # seconds
 with_many = times["linear, 128"].median
 percent = 100 * 2 * side**2 / with_one / peak
 predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=percent)
 
 # %% [markdown]
-# **Explain.** ("linear, 8": with 8 images.) With one image the linear layer fetches 4 bytes for two flops.
-# By the model, more images cost next to nothing up to the ridge: hence batches. ReLU has a flop for 8 bytes,
-# whatever the batch. *Below* the roof: a call's fixed price, fresh memory, or, near the ridge, two waits
-# that overlap in part. *Above*: numbers from a cache, or written where they were read (ReLU), a library that
-# beats the product's, or a roof measured while others used the machine: then run 12.2 again.
+# **Explain.** "linear, 8" is the layer with 8 images. With one image it fetches 4 bytes for two flops and
+# lies far left, on the slanted roof. By the model more images cost next to nothing up to the ridge: that is
+# why one computes in batches. ReLU does a flop for 8 bytes, whatever the batch, and stays on the left.
+#
+# *Below* the roof you find calls whose fixed price counts, results that are written to fresh memory, and,
+# near the ridge, arithmetic and fetching that overlap only in part.
+#
+# *Above* the roof? That needs a reason, as it cannot be by the model. <details><summary>Answer</summary>
+# Numbers that were still in a cache, or were written where they had been read (ReLU works in place). A
+# library whose convolution beats the product's, or takes fewer multiplications than we count. Or a roof
+# that was measured while others used the machine: then run 12.2 again.</details>
 #
 # ### Which library ran?
-# PyTorch hands heavy work on: matrix products to a **BLAS** (basic linear algebra subprograms, Lawson and
-# others, 1979): MKL, OpenBLAS, on GPUs cuBLAS; convolutions to a **DNN library**: oneDNN (once MKL-DNN), on
-# GPUs cuDNN; or to the BLAS, as it sees fit. ReLU is PyTorch's own loop. The profiler tells. With
-# `ONEDNN_VERBOSE=1` set, oneDNN does, too: `avx512_core` on the AMD EPYC of our reference results. Its
-# convolution does about twice the flop/s of MKL's product there: the point above the flat roof.
+# PyTorch hands heavy work on.
+#
+# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its level 3,
+#   Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
+# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as it sees
+#   fit.
+# * ReLU is PyTorch's own loop.
+#
+# The profiler tells: it lists the operators that ran, with their calls and seconds. `aten::mm` and
+# `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
 
 # %%
 ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
 print(ran.operators(6).to_string())
 
 # %% [markdown]
+# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
+# `addmm` the BLAS'. Names that only look at numbers in another shape (`view`, `t`) take no time. With
+# `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it uses.
+#
 # ## A step that is too slow
-# A colleague's step, of a net with four convolutions; its loss falls. Where does the time go?
+# A colleague's training step, of a net with four convolutions. Its loss falls, so it is right. Where does the
+# time go?
 
 
 # %%
@@ -350,13 +415,23 @@ before.show("The step as it was found")
 print(before, before.operators(12).to_string(), sep="\n")
 
 # %% [markdown]
-# `calls` are per step, `seconds` an operator's own, without those that it called. How often should four
-# convolutions be called? On a CPU a long block begins the step: `sub`, `div`, `std` of how many images, if it
-# needs a batch? **Predict**: with both mended, how many times as fast is the step?
+# In the table `calls` are per step, and `seconds` an operator's own, without those that it called. How often
+# should four convolutions be called in a step? And of how many images are mean and spread taken (`sub`,
+# `div`, `std`), if the step needs one batch?
 #
+# ### Predict
+# With both mended, how many times as fast is the step? What is done for the whole data set goes: add its
+# seconds up. What is called for each image is called once: its fixed price goes, its arithmetic stays. Guess
+# the rest.
+
+# %%
+predict("12.4", times_as_fast=4)
+
+# %% [markdown]
 # ### Exercise 12.4 · Mend it
-# Same loss, same weights after it. But `prepare` is called *once*, before training; its result is given to
-# each `quick_step` in place of the pixels. No work image by image, none for the whole data set. 2, 5 lines.
+# Same loss, same weights after it. But `prepare` is called *once*, before training, and its result is given
+# to each `quick_step` in place of the pixels. No work image by image, none for the whole data set. 2 and 5
+# lines. *(beginner)*
 #
 # <details><summary>Hint 1: the loop</summary>
 #
@@ -370,9 +445,6 @@ print(before, before.operators(12).to_string(), sep="\n")
 
 
 # %%
-predict("12.4", times_as_fast=4)
-
-
 def prepare(pixels):
     """What all steps share, done once: returns whatever quick_step wants."""
     ### BEGIN SOLUTION
@@ -393,6 +465,7 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 
 # %%
+# Trial, need not be read.
 def expect_same_training(training):
     """Three steps with the losses and weights of the slow step, in float32, and not more arithmetic."""
     for step in training.steps:
@@ -432,27 +505,62 @@ mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
 print(after, after.operators(6).to_string(), sep="\n")
-ratio = timing.ratio(as_found, mended, device=device, repeat=9, warmup=1)
-work = lab12.flops(mended)
-times = {"as found": ratio.a, "mended": ratio.b}
-plots.spread(times, title=f"A training step, {batch} images")
-for name, took in times.items():
-    print(f"{name:9} {took.rate(work) / 1e9:7.3g} Gflop/s, {took.rate(work) / peak:6.1%} of the peak")
-    record.add("step", step=name, batch=batch, flops=work, seconds=took, **where)
-predict.compare("12.4", times_as_fast=ratio)
 
 # %% [markdown]
+# ### Measure
+# Four steps take turns: as found, mended, and as controls with only one of the two things mended.
+# `one_by_one` still goes image by image, but over a data set of this batch alone; `all_again` takes the
+# batch at once, but prepares all pictures in each step.
+
+# %%
+batch_pixels = pixels[chosen]
+batch_labels = labels[chosen]
+one_by_one = partial(
+    slow_step, net, optimizer, batch_pixels, batch_labels, torch.arange(batch, device=device)
+)
+
+
+def all_again():
+    """The mended step, with the data set prepared anew."""
+    return quick_step(net, optimizer, prepare(pixels), labels, chosen)
+
+
+steps = {"as found": as_found, "one_by_one": one_by_one, "all_again": all_again, "mended": mended}
+times = timing.in_turns(steps, device=device, repeat=9, warmup=1)
+plots.spread(times, title=f"Both mends count (a training step, {batch} images)", name="steps")
+work = lab12.flops(mended)
+for name, took in times.items():
+    print(f"{name:10} {took.rate(work) / 1e9:7.3g} Gflop/s, {took.rate(work) / peak:6.1%} of the peak")
+    record.add("step", step=name, batch=batch, flops=work, seconds=took, **where)
+gain = np.median(times["as found"].samples / times["mended"].samples)
+predict.compare("12.4", times_as_fast=gain)
+
+# %% [markdown]
+# **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the net is the
+# same in all four. What is left of the mended step is still some way from the peak: small layers,
+# element-wise operators, and the update.
+#
+# Which of the two mends matters more with ten times as many pictures in the data set?
+# <details><summary>Answer</summary> `prepare`: its work grows with the data set, in every step. The loop's
+# price depends on the batch alone.</details>
+#
 # ## Fewer bytes: a compiler
-# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators; they move 2,
-# 2, 2 and 3 arrays, nine in all. **torch.compile** makes one loop of them, which reads x and writes the
-# result: two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
+# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. They read and
+# write 2, 2, 2 and 3 arrays, nine in all. **torch.compile** makes one loop of them, which reads x and writes
+# the result: two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
 
 # %%
 if compiled:
+    # About 20 s: the first call writes a program and compiles it.
     gain = lab12.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
+# **Explain.** You may see less than 4.5: the compiled loop writes to a new array in each call, and finding
+# memory takes time. You may see more: a processor that must read a line before it writes to it moves more
+# than we counted, for the eager operators as well. Without a C++ compiler the cell says so, and measures
+# nothing.
+#
 # ### What you take away
 # - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over bandwidth.
 # - Small batches and element-wise operators are memory-bound: share the weights, fuse the operators.

@@ -8,7 +8,7 @@
 # do not help, and the most they can gain, (3) measure threads × processes, (4) bind a rank with all its
 # threads, and prove it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20
 
 # %%
 import math
@@ -33,23 +33,30 @@ patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
 # ## The words
-# **Core**: what computes. Linux counts *hardware threads*; if a core has two, it appears twice, and two busy
-# threads share one core's arithmetic. **Socket**: a processor chip; a node often has two. **NUMA**
-# (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core reads the
-# memory of another *NUMA node* more slowly. Pages lie where the thread ran that first wrote them, so a rank
-# should stay near its data. **Affinity**: the set of cores on which a thread may run, its *mask*, which
-# `os.sched_getaffinity(0)` returns. `os.cpu_count()` counts the cores outside it, too; a container's *quota*
-# of CPU time shows in neither. `lab13.usable()` obeys mask and quota.
+# * **Core**: what computes. Linux counts *hardware threads*: if a core has two, it appears twice, and two
+#   busy threads share one core's arithmetic. Slurm calls such a hardware thread a **CPU**.
+# * **Socket**: a processor chip; a node often has two.
+# * **NUMA** (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core
+#   reads the memory of another *NUMA node* more slowly. A page of memory lies where the thread ran that
+#   first wrote to it, so a rank should stay near its data.
+# * **Affinity**: the set of cores on which a thread may run, its *mask*. `os.sched_getaffinity(0)` returns
+#   it. `os.cpu_count()` counts the cores outside of it, too.
+# * A container's *quota* of CPU time shows in neither. `lab13.usable()` obeys mask and quota.
+# * **Local rank**: a rank's number on its node, 0 to `local_size` - 1.
 
 # %%
 print("Cores", lab13.describe())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
-# Several ranks on a node, numbered 0 to `local_size` - 1, share its usable `cores`. Give each rank one piece
-# of them in order (cores that share a cache and memory mostly have neighbouring numbers). Pieces do not
-# overlap, nobody has two cores more than another, no core is left over; the numbers may begin anywhere, with
-# gaps. With more ranks than cores each rank gets one core, and all cores about equally many ranks. 4 lines.
+# The ranks of a node share its usable `cores`. Give each rank one piece of them, in order, as cores that
+# share a cache and memory mostly have neighbouring numbers. 4 lines. *(intermediate)*
+#
+# * Pieces do not overlap, no core is left over, nobody has two cores more than another.
+# * The numbers may begin anywhere, with gaps.
+# * With more ranks than cores each rank gets one core, and all cores about equally many ranks.
+#
+# An example: cores 8, 9, 10, 12 and 3 ranks may be [8], [9], [10, 12].
 #
 # <details><summary>Hint 1: which part?</summary>
 #
@@ -74,6 +81,7 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
+# Trial, need not be read.
 def expect_piece(share, cores, subject):
     """One rank's share: cores of the mask, at least one, none twice, neighbours."""
     expect(share, f"{subject} gets no core. Every rank needs one, if need be a shared one.")
@@ -141,9 +149,11 @@ predict("13.2", limit_seconds=2)
 
 # %% [markdown]
 # ### Exercise 13.2 · The serial part
-# Given the seconds of a step by number of threads (1 need not be among them), find `serial` and `parallel`:
-# over x = 1/threads the seconds are a line, `serial + parallel * x`. Take least squares through all points,
-# as `np.polyfit(x, y, 1)` does. Then the speed-up over one thread, also for `math.inf`. 3 lines and 1.
+# From the seconds of a step by number of threads find `serial` and `parallel`: over x = 1/threads the seconds
+# are a line, `serial + parallel * x`. Take least squares through all points: `np.polyfit(x, y, 1)` returns
+# slope and intercept of the line. (1 thread need not be among them.) 3 lines. *(intermediate)*
+#
+# Then the speed-up over one thread, also for `math.inf` threads: Python knows that 3 / math.inf is 0. 1 line.
 #
 # <details><summary>Hint 1: the line</summary>
 #
@@ -174,6 +184,7 @@ def speedup(serial, parallel, threads):
 
 
 # %%
+# Trial, need not be read.
 def expect_parts(serial, parallel, threads):
     """`amdahl` finds the two parts of steps that are made of just these."""
     seconds = {count: serial + parallel / count for count in threads}
@@ -215,30 +226,32 @@ with check("13.2"):
         expect.close(speedup(serial, parallel, threads), gain, what, slips=slips)
 
 # %%
-predict.compare("13.2", limit_seconds=amdahl({1: 10, 2: 6})[0])
+predict.right("13.2", limit_seconds=2)  # serial + parallel = 10, serial + parallel / 2 = 6
 for share in (0.5, 0.1, 0.01):
     gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
     print(f"{share:.0%} serial: speed-up {gains} threads")
 
 # %% [markdown]
+# **Explain.** parallel is 8 s, so serial is 2 s: that remains. One percent of serial work is enough to keep
+# 56 threads from being more than 36 times as fast.
+#
 # ## Threads × processes
 # The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
-# All loops over images then run side by side, and threads wait for each other less. The price: once a step
-# the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does it: `total` becomes the sum of
-# all ranks' `own`, on every rank (lab 21).
+# All loops over images then run side by side, and threads wait for each other less.
 #
-# ### Predict
-# Images/s of as many ranks as share the cores evenly (at most `workers`), over one with a thread per core?
-
-# %%
-predict("13.3", ranks_over_threads=1.2)
-
-# %% [markdown]
+# The price: once a step the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does it: `total`
+# becomes the sum of all ranks' `own`, on every rank (lab 21). Both are NumPy arrays of one shape.
+#
 # ### Exercise 13.3 · The same step on several ranks
-# Parts of a batch may be unequal, so no mean of means: a rank takes the *sum* of its images' losses and
-# divides by `batch`, the images of all ranks. Then the *sum* of the ranks' gradients is right. The weights
-# stay. `parameters_to_vector` lays tensors end to end (`.numpy()` for MPI), `vector_to_parameters(vector,
-# tensors)` puts them back, into gradients too. 7 lines; and `splits`, 1 line.
+# `splits`: all ways to use the cores, a list of (processes, threads). 1 line. *(beginner)*
+#
+# `step`: the gradient of the batch's mean loss, on every rank. 7 lines. *(intermediate)* Parts of a batch may
+# be unequal, so a mean of means is wrong. Instead a rank takes the *sum* of its images' losses
+# (`reduction="sum"`) and divides by `batch`, the images of all ranks. Then the *sum* of the ranks'
+# gradients is right. The weights stay as they are.
+#
+# `parameters_to_vector(tensors)` lays tensors end to end, and `.numpy()` makes an array of that for MPI.
+# `vector_to_parameters(vector, tensors)` puts the numbers back, into gradients too.
 #
 # <details><summary>Hint 1: the splits</summary>
 #
@@ -279,6 +292,7 @@ def step(comm, net, images, labels, batch):
 
 
 # %%
+# Trial, need not be read.
 def expect_splits(cores, most, wanted):
     """All pairs (processes, threads) that use the cores, in any order. wanted: the processes of each."""
     case = f"splits({cores}, {most})"
@@ -300,7 +314,11 @@ def expect_splits(cores, most, wanted):
 def expect_gradients(ranks):
     """On so many virtual ranks the gradient of one process that has all 10 images, and the same weights."""
     trial = lab13.ten_images(step, ranks)
+    lower = (
+        "`allreduce`, in lower case, goes by way of pickle, which copies and takes longer. Use `Allreduce`."
+    )
     for rank, gradient in enumerate(trial.gradients):
+        expect("allreduce" not in trial.calls[rank], lower)
         case = f"10 images, ranks: {ranks}, rank {rank}"
         changed = f"{case}: the weights changed. Only their .grad may, which an optimizer uses."
         expect(not trial.moved[rank], changed)
@@ -327,35 +345,58 @@ with check("13.3"):
         expect_gradients(ranks)
 
 # %% [markdown]
-# ### Measure
-# All splits, one process with more and more threads, twice as many threads as cores. Idle threads wait
-# *actively* (quick to go on, but the core is lost to others: beside another program we saw 36 ms become 508)
-# or *passively* (they sleep). OpenMP reads `OMP_WAIT_POLICY` at its start: `launch.run` sets it, else you.
+# ### Predict
+# With as many ranks as share the cores evenly (at most `workers`), how many times the images/s of one process
+# with a thread per core? By Amdahl's law both have the same parallel part. Ranks share the serial loops as
+# well, and pay an allreduce of the gradient, here 68 kB: tens of microseconds of a step of many milliseconds.
 
 # %%
+predict("13.3", ranks_over_threads=1.2)
+
+# %% [markdown]
+# ### Measure
+# All splits; one process with more and more threads; and twice as many threads as cores, as a control.
+#
+# What does a thread do that has nothing to do? It waits *actively*, which is quick to go on, but its core is
+# lost to others; or *passively*: it sleeps. OpenMP reads `OMP_WAIT_POLICY` when a process starts.
+# `launch.run` sets it for the ranks that it starts; under a launcher you set it yourself.
+
+# %%
+# About a minute: each way of waiting, each split.
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
+grids = {}
 for policy in lab13.policies(waiting):
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
-    cores, cells = launch.run(lab13.grid, step, splits, **options)[0]
-    rates = {}
-    for cell, (whole, _) in cells.items():
-        rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
-    lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
-    for (processes, threads), (whole, allreduce) in cells.items():
-        cell = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
-        record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **cell)
-        mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
-        print(f"{processes} × {threads}: {whole}{mail}")
-most = max(processes for processes, threads in cells if processes * threads == cores)
-print(f"Threads wait: {policy}. Compared: {most} × {cores // most} with 1 × {cores} (ranks × threads)")
-predict.compare("13.3", ranks_over_threads=rates[most, cores // most][0] / rates[1, cores][0])
-
-# %% [markdown]
-# **Explain.** What do your functions say? Does Amdahl's law, from one process's row, ever reach the ranks?
+    cores, grids[policy] = launch.run(lab13.grid, step, splits, **options)[0]
+    print(f"threads that wait {policy}: done")
 
 # %%
+# Plot, need not be read: images/s of each cell, its median and middle half.
+for policy, cells in grids.items():
+    rates = {}
+    for cell, (whole, allreduce) in cells.items():
+        rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
+        processes, threads = cell
+        row = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
+        record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **row)
+        mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
+        print(f"{policy}, {processes} × {threads}: {whole}{mail}")
+    lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
+
+# %%
+most = max(processes for processes, threads in cells if processes * threads == cores)
+for policy, cells in grids.items():
+    gain = cells[1, cores][0].median / cells[most, cores // most][0].median
+    print(f"threads wait {policy}: {most} × {cores // most} has {gain:.2f} times the images/s of 1 × {cores}")
+predict.compare("13.3", ranks_over_threads=gain)  # of the last line
+
+# %% [markdown]
+# What do your functions say of the row of one process? Amdahl's law through it, and the ranks beside it:
+
+# %%
+# Plot, need not be read.
 alone = {}  # threads: seconds of a step of one process
 for (processes, threads), (whole, _) in cells.items():
     if processes == 1 and threads <= cores:
@@ -363,36 +404,52 @@ for (processes, threads), (whole, _) in cells.items():
 if cores > 1:
     serial, parallel = amdahl(alone)
     print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or threads cost)")
-    row = {threads: alone[1] / seconds for threads, seconds in alone.items()}
-    more = sorted({*alone, 2 * cores, 4 * cores})
-    law = {threads: speedup(max(0, serial), max(0, parallel), threads) for threads in more}
-    split = {cores: alone[1] / cells[most, cores // most][0].median}
+    measured = {threads: alone[1] / seconds for threads, seconds in alone.items()}
+    counts = sorted({*alone, 2 * cores, 4 * cores})
+    law = {threads: speedup(max(0, serial), max(0, parallel), threads) for threads in counts}
     curves = {
-        "one process, threads": row,
-        "ideal": {threads: threads for threads in row},
-        f"{most} processes": split,
+        "one process, threads": measured,
+        "ideal": {threads: threads for threads in measured},
+        f"{most} processes": {cores: alone[1] / cells[most, cores // most][0].median},
+        "Amdahl's law": law,
     }
-    plots.lines(curves | {"Amdahl's law": law}, xlabel="threads × processes", ylabel="speed-up",
-                title=f"What threads gain, and what ranks do (wait: {policy})", name="speed-up")  # fmt: skip
+    title = f"What threads gain, and what ranks do (wait: {policy})"
+    plots.lines(curves, xlabel="threads × processes", ylabel="speed-up", title=title, name="speed-up")
 else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
 
 # %% [markdown]
-# Two ranks of one thread beat one of two if they save more than the allreduce takes: half of the serial loops
-# over images, and the threads' waiting for one another in each operation, long where they sleep (Python's
-# part is as long on every rank). The gradient here is 68 kB: it is often so. One process can win if threads
-# wait actively and nobody else wants the cores, where the gradient is large (VGG-16: 553 MB a rank), where a
-# rank's part of the batch is too small to be quick, or where memory is short: every rank has its own weights.
+# **Explain.** Two ranks of one thread beat one process of two if they save more than the allreduce takes,
+# whose time stands in the lines above. They save half of the serial loops over images, and the threads'
+# waiting for one another in each operation, which is long where threads sleep. (Python's own part is as
+# long on every rank.) Where the ranks' point lies above Amdahl's law of one process, you see that.
 #
-# **On large machines.** 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide),
-# trained ResNet-50 in TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at
-# SC19, which compares processes per node). Intel-Caffe sent gradients through MLSL, a layer on Intel MPI with
-# cores for communication alone (Sridharan and others 2018, arXiv 1801.08030): 28 minutes for ResNet-50, over
-# 90 % efficiency on up to 104,000 cores (Codreanu and others 2017). MLSL's heir is **oneCCL**,
-# whose workers want cores of their own, too: `CCL_WORKER_AFFINITY` (a Horovod with it: `env/HOROVOD.md`).
+# You may see instead that one process wins: its threads wait actively, and nobody else wants the cores. With
+# two cores the law has two points and goes through both, whatever they are: it tests nothing there. And where
+# lines say "do not quote", other programs took the cores.
+#
+# With twice as many threads as cores, active waiting is the worst: a thread that waits takes the core from
+# the one that it waits for.
+#
+# When does one process with many threads win for good? <details><summary>Answer</summary> Where the gradient
+# is large (VGG-16: 553 MB a rank, in each step), where a rank's part of the batch is too small to be quick,
+# or where memory is short: every rank has weights of its own.</details>
+#
+# <details><summary>Further reading: large machines</summary>
+#
+# 8,192 processes, **four on each** of Frontera's nodes of 56 cores (TACC's guide), trained ResNet-50 in
+# TensorFlow at 250,000 images/s (MVAPICH2, 2,048 nodes; Jain and others, DLS workshop at SC19, which compares
+# processes per node).
+#
+# Intel-Caffe sent gradients through MLSL, a layer on Intel MPI with cores for communication alone (Sridharan
+# and others 2018, arXiv 1801.08030): 28 minutes for ResNet-50, over 90 % efficiency on up to 104,000 cores
+# (Codreanu and others 2017). MLSL's heir is **oneCCL**, whose workers want cores of their own, too:
+# `CCL_WORKER_AFFINITY` (a Horovod with it: `env/HOROVOD.md`).
+# </details>
 #
 # ### Predict
-# All ranks are on the same core (two jobs, both bound from core 0 on). How many times as long is a step?
+# Two jobs on a node are both bound from core 0 on, say. Here: all ranks of the last measurement are on one
+# core, instead of on a core or more each. How many times as long is a step?
 
 # %%
 predict("13.4", one_core=2)
@@ -400,10 +457,12 @@ predict("13.4", one_core=2)
 # %% [markdown]
 # ### Exercise 13.4 · Bind a rank
 # `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
-# inherit the mask of their maker. But PyTorch keeps its threads, and a pool of them made **before** (in a
-# first large operation, or even in `torch.set_num_threads`) has the old mask, and works on where you do not
-# want it. So bind before anything else, or move every thread: `lab13.threads()` lists their numbers. Then
-# give PyTorch a thread for each core. 3 lines. (macOS binds nothing on request: the check says so.)
+# inherit the mask of their maker.
+#
+# But PyTorch keeps its threads. A pool of them that was made **before** (in a first large operation, or even
+# in `torch.set_num_threads`) has the old mask, and works on where you do not want it. So bind before anything
+# else, or move every thread: `lab13.threads()` lists their numbers. Then give PyTorch a thread for each core.
+# 3 lines. *(beginner)* (macOS binds nothing on request: the check says so.)
 #
 # <details><summary>Hint 1: every thread</summary>
 #
@@ -426,6 +485,7 @@ def bind(cores):
 
 
 # %%
+# Trial, need not be read.
 def expect_moved(cores):
     """Every thread of this process runs on these cores: those that were there, and those begun after bind."""
     before = lab13.masks()
@@ -478,17 +538,24 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core ranks take turns: on a quiet machine a step takes about as many times as long as
-# they had cores before, on a busy one less: the other cores are not free either. From binding expect
-# little on a quiet machine of one socket: Linux spreads threads well by itself. Beside other programs binding
-# may cost, as a bound thread cannot step aside (we saw steps 1.2 to 1.4 times as long). It pays with
-# two sockets, where a thread that wanders leaves its memory behind.
+# **Explain.** On one core the ranks take turns: on a quiet machine a step takes about as many times as long
+# as they had cores before. On a busy one less, as the other cores are not free either.
 #
-# **Slurm** does it for you: `--cpus-per-task=14` gives each rank 14 cores, and `srun --cpu-bind=cores` binds
-# it to them (`verbose,cores` prints the masks; since Slurm 22.05 srun wants its own `--cpus-per-task`, or
-# `SRUN_CPUS_PER_TASK`). `SLURM_CPU_BIND` is that option as an environment variable; srun sets it for the
-# ranks too, so their masks are there to read: here 13.4 finds them in place, and each rank keeps its own. For
-# single threads of a pool there are `OMP_PLACES=cores` and `OMP_PROC_BIND=close`; across sockets, `numactl`.
+# From binding expect little on a quiet machine of one socket: Linux spreads threads well by itself. Beside
+# other programs binding may cost, as a bound thread cannot step aside. It pays with two sockets, where a
+# thread that wanders leaves its memory behind; a machine with one socket cannot show that.
+#
+# **Slurm** does it for you. `--cpus-per-task=14` gives each rank 14 CPUs: 14 cores, or 7 where a core has two
+# hardware threads and the site counts both. `srun --cpu-bind=cores` binds a rank to them, and
+# `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 srun wants its own `--cpus-per-task`, or the
+# variable `SRUN_CPUS_PER_TASK`. In a job 13.4 finds such masks in place, and each rank keeps its own.
+#
+# For single threads of a pool there are `OMP_PLACES=cores` and `OMP_PROC_BIND=close`; across sockets,
+# `numactl`.
+#
+# A job with `--ntasks-per-node=4`, without `--cpus-per-task`: what does it measure?
+# <details><summary>Answer</summary> Mostly the third bar: Slurm gives each rank one CPU, and all threads of
+# the rank share it.</details>
 #
 # ### What you take away
 # - Your cores are those in the affinity mask. Share them in disjoint pieces, within NUMA nodes if you can.

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from labkit import nets, virtual
+from labkit.counting import CallLog
 
 from support.lab13.cases import digits, part_of
 
@@ -17,10 +18,11 @@ LEFT_OVER = 1.0  # in .grad before the step, as of a step before
 
 @dataclass
 class TrialStep:
-    """What the ranks have after a step: by rank the gradient, in one vector, and whether weights changed."""
+    """What the ranks have after a step: by rank the gradient in one vector, and what it did on its way."""
 
     gradients: list[np.ndarray]
     moved: list[bool]
+    calls: list[list[str]]  # the names of a rank's calls of MPI
     right: np.ndarray  # gradient of the mean loss of all images
     own: list[np.ndarray]  # by rank, of the sum of its losses over all images
 
@@ -47,12 +49,12 @@ def ten_images(step: Callable, ranks: int) -> TrialStep:
     images, labels = digits(IMAGES)
     results = virtual.Cluster(nodes=ranks).run(partial(_try_step, step)).results
     own = [_gradient_of(part_of(IMAGES, ranks, rank), images, labels) for rank in range(ranks)]
-    gradients, moved = zip(*results, strict=True)
+    gradients, moved, calls = zip(*results, strict=True)
     right = _gradient_of(np.arange(IMAGES), images, labels)
-    return TrialStep(list(gradients), list(moved), right, own)
+    return TrialStep(list(gradients), list(moved), list(calls), right, own)
 
 
-def _try_step(step: Callable, comm) -> tuple[np.ndarray, bool]:
+def _try_step(step: Callable, comm) -> tuple[np.ndarray, bool, list[str]]:
     import torch
 
     images, labels = digits(IMAGES)
@@ -61,9 +63,10 @@ def _try_step(step: Callable, comm) -> tuple[np.ndarray, bool]:
     for weight in net.parameters():
         weight.grad = torch.full_like(weight, LEFT_OVER)
     before = [weight.detach().clone() for weight in net.parameters()]
-    step(comm, net, images[own], labels[own], IMAGES)
+    log = CallLog(comm)
+    step(log, net, images[own], labels[own], IMAGES)
     moved = any(not torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True))
-    return _gradient(net), moved
+    return _gradient(net), moved, log.calls
 
 
 def _gradient_of(part: np.ndarray, images, labels) -> np.ndarray:

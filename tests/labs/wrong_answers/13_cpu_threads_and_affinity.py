@@ -71,6 +71,8 @@ WRONG = [
     Wrong("13.3", "a mean, divided by batch again", ', reduction="sum"', "", "a tenth of the right gradient"),
     Wrong("13.3", "only rank 0 gets the sum",
           "comm.Allreduce(own, total)", "comm.Reduce(own, total)", "use Allreduce"),
+    Wrong("13.3", "lower-case allreduce, which pickles",
+          "comm.Allreduce(own, total)", "total = comm.allreduce(own)", "goes by way of pickle"),
     Wrong("13.4", "only the calling thread is bound: the pool keeps the old mask",
           "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
           "    os.sched_setaffinity(0, cores)", "Move every thread"),

@@ -112,6 +112,12 @@ def byte_axis(axes, sizes):
     axes.set_xticks([2.0**power for power in powers], [_bytes(power) for power in powers])
 
 
+def byte_ticks(axes, sizes):
+    """A tick at every one of these sizes, which are powers of two; many of them in smaller letters."""
+    labels = [_bytes(int(size).bit_length() - 1) for size in sizes]
+    axes.set_xticks(sizes, labels, fontsize=10.5 if len(sizes) > 7 else None)
+
+
 def _bytes(power: int) -> str:
     thousands = min(power // 10, 3)
     return f"{2 ** (power - 10 * thousands)} {('B', 'KiB', 'MiB', 'GiB')[thousands]}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import cycle
 
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.plots.axes import byte_axis, done, one_axes
+from labkit.plots.axes import byte_axis, byte_ticks, done, one_axes
 from labkit.plots.style import COLORS, styled
 from labkit.timing import quartiles
 
@@ -21,17 +22,22 @@ def crossover(
     name: str | None = None,
     xlabel: str = "message size",
     ylabel: str = "ranks",
+    names=None,
 ):
     """A field for every (bytes, ranks), with the color and the letter of the best algorithm there.
 
-    best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts
-    (the first named where several are).
+    best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts.
+    Where others are as fast, their letters follow: `Ra=Ri`. Of samples or a Measurement, as fast means that
+    the middle halves of the runs overlap.
+    names: all algorithms, in an order that gives each its color and letters; maps with the same agree.
     """
-    candidates = list(best) if _has_seconds(best) else sorted(set(best.values()))
+    candidates = list(names or (best if _has_seconds(best) else sorted(set(best.values()))))
     colors = dict(zip(candidates, cycle(COLORS)))  # of all, so that two maps agree
+    equals = _equals(best) if _has_seconds(best) else {}
     best = _fastest(best)
-    winners = [name for name in candidates if name in best.values()]
-    letters = letters_of(winners)
+    shown = {*best.values(), *(other for others in equals.values() for other in others)}
+    winners = [name for name in candidates if name in shown]
+    letters = letters_of(candidates if names else winners)
     sizes = sorted({size for size, _ in best})
     ranks = sorted({p for _, p in best})
     figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
@@ -43,11 +49,14 @@ def crossover(
         column = sizes.index(size)
         row = ranks.index(p)
         corners = across[column], up[row], across[column + 1], up[row + 1]
-        _field(axes, corners, colors[winner], letters[winner], fontsize)
+        text = "=".join(letters[name] for name in [winner, *equals.get((size, p), [])])
+        _field(axes, corners, colors[winner], text, fontsize if len(text) <= 2 else min(fontsize, 8))
     axes.set_xlim(across[0], across[-1])
     axes.set_ylim(up[0], up[-1])
     if sizes[-1] > 16 * sizes[0]:
         byte_axis(axes, sizes)
+        if len(sizes) <= 9 and all(math.log2(n).is_integer() for n in sizes):
+            byte_ticks(axes, sizes)
     else:
         axes.set_xticks(sizes, [f"{n:g} B" for n in sizes])
     axes.set_yticks(ranks, [f"{p:g}" for p in ranks])
@@ -72,6 +81,18 @@ def _fastest(best: Mapping) -> dict:
         if not (isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)):
             raise LabError(f"A place of the map is (bytes, ranks), both above 0, not {place!r}.")
     return dict(best)
+
+
+def _equals(best: Mapping) -> dict:
+    """{(bytes, ranks): the algorithms that are as fast as the fastest}, but for that one itself."""
+    equals: dict = {}
+    for place, winner in _fastest(best).items():
+        slowest_of_winner = quartiles(best[winner][place])[2]
+        for name, times in best.items():
+            fastest = quartiles(times[place])[1] if place in times else math.inf
+            if name != winner and fastest <= slowest_of_winner * (1 + 1e-9):
+                equals.setdefault(place, []).append(name)
+    return equals
 
 
 def _has_seconds(best: Mapping) -> bool:

@@ -70,3 +70,29 @@ def test_an_algorithm_has_one_color_in_all_maps():
         return axes.patches[texts[letter]].get_facecolor()
 
     assert color(plots.crossover(slow_tree), "R") == color(plots.crossover(fast_tree), "R")
+
+
+def test_ties_are_marked():
+    times = {"ring": {(64, 2): 1.0, (128, 2): 1.0}, "Rabenseifner": {(64, 2): 1.0, (128, 2): 1.5}}
+    figure = plots.crossover(times)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["Ri=Ra", "Ri"]
+    samples = {"ring": {(64, 2): [1.0, 1.1, 1.2]}, "tree": {(64, 2): [1.1, 1.2, 1.3]}}
+    figure = plots.crossover(samples)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["R=T"]
+    figure = plots.crossover({"ring": samples["ring"], "tree": {(64, 2): [3.0, 3.1, 3.2]}})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["R"]
+
+
+def test_names_give_an_algorithm_its_color_in_maps_of_others():
+    names = ["tree", "ring", "doubling"]
+    one = plots.crossover({(8, 2): "ring"}, names=names).axes[0].patches[0].get_facecolor()
+    other = plots.crossover({(8, 2): "ring", (16, 2): "doubling"}, names=names)
+    assert other.axes[0].patches[0].get_facecolor() == one
+    assert len(other.legends[0].get_texts()) == 2
+
+
+def test_every_size_has_its_tick():
+    figure = plots.crossover({(2**power, 2): "ring" for power in range(6, 24, 2)})
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels[:4] == ["64 B", "256 B", "1 KiB", "4 KiB"]
+    clear_of_each_other(figure)

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"patience": 5, "blur_steps": 10, "sizes": (8, 4096, 262144)}
+SMALL = {"patience": 5, "blur_steps": 10, "late_runs": 3, "sizes": (8, 4096, 262144)}
 
 START = """    if comm.rank == 0:
         comm.send(0, dest=right)
@@ -16,24 +16,49 @@ EDGES = """    new[0] = (above + strip[0] + strip[1]) / 3
     new[-1] = (strip[-2] + strip[-1] + below) / 3
 """
 
+PENDING = """    pending = [comm.Irecv(above, source=up), comm.Irecv(below, source=down)]
+    pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]
+"""
+INSIDE = "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n"
+HALVE = """        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+"""
+
 # fmt: off
 WRONG = [
-    Wrong("20.1", "everyone receives first", START, "", "wait in line 7 of pass_token"),
+    Wrong("20.1", "everyone receives first", START, "",
+          "without an end, in a group of 5 ranks: ranks 0, 1, 2, 3, 4 wait"),
     Wrong("20.1", "rank 0 does not wait for the token's return",
           "        return comm.recv(source=left)\n", "        return 0\n",
-          "With 5 ranks, sent to the right, what arrived at [rank]: expected 10 at [0], got 0"),
+          "With 5 ranks, sent to the right: what arrived at rank 0: expected 10, got 0"),
     Wrong("20.1", "the ring turns the other way",
           ["dest=right)\n        return comm.recv(source=left)",
            "comm.recv(source=left)\n    comm.send(token + comm.rank, dest=right)"],
           ["dest=left)\n        return comm.recv(source=right)",
            "comm.recv(source=right)\n    comm.send(token + comm.rank, dest=left)"],
-          "expected 0 at [1], got 9"),
-    Wrong("20.1", "the ring is not closed", "(comm.rank + 1) % comm.size", "comm.rank + 1", "Invalid rank"),
+          "With 5 ranks, sent to the right: what arrived at rank"),
+    Wrong("20.1", "the ring is not closed", "(comm.rank + 1) % comm.size", "comm.rank + 1",
+          "there is no such rank"),
     Wrong("20.1", "passes on without adding", "token + comm.rank", "token", "got 0"),
     Wrong("20.1", "returns what it passes on instead of what arrived",
-          "    return token", "    return token + comm.rank", "expected 0 at [1], got 1"),
+          "    return token", "    return token + comm.rank", "That is what it passes on"),
     Wrong("20.1", "array call for an object",
-          "comm.send(0, dest=right)", "comm.Send(0, dest=right)", "rank 0 failed: TypeError"),
+          "comm.send(0, dest=right)", "comm.Send(0, dest=right)", "Send was not given an array"),
+    Wrong("20.1", "computed, without any message",
+          START + "    token = comm.recv(source=left)\n"
+          "    comm.send(token + comm.rank, dest=right)\n    return token",
+          "    return sum(range((comm.rank - 1) % comm.size + 1))",
+          "sends: expected 1, got 0"),
+    Wrong("20.1", "rank 0 sends the token round once more",
+          "        return comm.recv(source=left)\n",
+          "        token = comm.recv(source=left)\n        comm.send(token, dest=right)\n"
+          "        return token\n",
+          "messages that rank 0 sends: expected 1, got 2"),
+    Wrong("20.1", "forgets to return", "    return token", "    token",
+          "got None. Does the function return its result?"),
     Wrong("20.2", "everyone sends first",
           SENDRECV, "comm.Send(own, dest=right)\n    comm.Recv(theirs, source=left)",
           "of shift_right: comm.Send(own, dest=right)"),
@@ -46,7 +71,9 @@ if comm.rank % 2 == 0:
         comm.Recv(theirs, source=left)
     else:
         comm.Recv(theirs, source=left)
-        comm.Send(own, dest=right)""", "rank 0 waits in line 7 of shift_right: comm.Send(own, dest=right)"),
+        comm.Send(own, dest=right)""",
+          "in a group of 1 rank, 10 values: rank 0 waits in line 8 of shift_right: comm.Send(own, "
+          "dest=right)"),
     Wrong("20.2", "wrong neighbour",
           "dest=right, recvbuf=theirs, source=left", "dest=left, recvbuf=theirs, source=right",
           "what came from the left"),
@@ -54,26 +81,58 @@ if comm.rank % 2 == 0:
           "`own` was changed; it belongs to the caller. Receive into another array"),
     Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
     Wrong("20.2", "buffer of another dtype",
-          "np.empty_like(own)", "np.empty(len(own), np.int32)", "truncated"),
-    Wrong("20.3", "halo read before Wait", WAIT + EDGES, EDGES + WAIT, "used only after its Wait?"),
-    Wrong("20.3", "no Wait at all", WAIT, "", "used only after its Wait?"),
-    Wrong("20.3", "waits for the sends alone", "in pending:", "in pending[2:]:", "used only after its Wait?"),
+          "np.empty_like(own)", "np.empty(len(own), np.int32)", "80 bytes came, and it has room for 40"),
+    Wrong("20.2", "a request thrown away",
+          SENDRECV, "comm.Isend(own, dest=right)\n    comm.Recv(theirs, source=left)",
+          "requests that were never waited for: expected 0, got 1"),
+    Wrong("20.2", "small letters",
+          SENDRECV, "theirs = comm.sendrecv(own, dest=right, source=left)", "sendrecv packs objects"),
+    Wrong("20.3", "halo read before Wait", WAIT + EDGES, EDGES + WAIT,
+          "it is used before its Wait, or nothing"),
+    Wrong("20.3", "no Wait at all", WAIT, "", "it is used before its Wait, or nothing"),
+    Wrong("20.3", "no Wait, but a Barrier", WAIT, "    comm.Barrier()\n",
+          "were never waited for: expected 0, got 4"),
+    Wrong("20.3", "waits for the sends alone", "in pending:", "in pending[2:]:",
+          "it is used before its Wait, or nothing"),
+    Wrong("20.3", "waits for the receives alone", "in pending:", "in pending[:2]:",
+          "were never waited for: expected 0, got 2"),
+    Wrong("20.3", "waits at once, and nothing is computed meanwhile", INSIDE + WAIT, WAIT + INSIDE,
+          "the inside is not computed while all messages are under way"),
+    Wrong("20.3", "the receives are waited for before the inside is computed", INSIDE + WAIT,
+          "    for request in pending[:2]:\n        request.Wait()\n" + INSIDE + WAIT,
+          "the inside is not computed while all messages are under way"),
+    Wrong("20.3", "blocking, with small letters", PENDING,
+          "    pending = []\n"
+          "    comm.send(strip[0], dest=up)\n    comm.send(strip[-1], dest=down)\n"
+          "    above = above if comm.rank == 0 else comm.recv(source=up)\n"
+          "    below = below if comm.rank == comm.size - 1 else comm.recv(source=down)\n",
+          "right, but by recv, send. Start messages by Isend and Irecv"),
+    Wrong("20.3", "forgets the edges", EDGES, "", "`new[0]`, which needs `above`"),
     Wrong("20.3", "sends the far row to each neighbour",
           ["comm.Isend(strip[0], dest=up)", "comm.Isend(strip[-1], dest=down)"],
           ["comm.Isend(strip[-1], dest=up)", "comm.Isend(strip[0], dest=down)"],
-          "is each halo the right one"),
+          "which needs `"),
     Wrong("20.3", "one buffer for both halos",
-          "comm.Irecv(below, source=down)", "comm.Irecv(above, source=down)", "is each halo the right one"),
+          "comm.Irecv(below, source=down)", "comm.Irecv(above, source=down)", "which needs `"),
     Wrong("20.3", "works in place, on rows that are being sent", "new = np.empty_like(strip)", "new = strip",
           "`strip` was changed; it belongs to the caller. While it is sent, write to `new`"),
-    Wrong("20.3", "blocking calls: nothing is computed meanwhile",
-          "pending = [comm.Irecv(above, source=up), comm.Irecv(below, source=down)]\n"
-          "    pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]\n",
-          "pending = []\n"
+    Wrong("20.3", "blocking calls: nothing is computed meanwhile", PENDING,
+          "    pending = []\n"
           "    comm.Sendrecv(strip[0], up, recvbuf=below, source=down)\n"
           "    comm.Sendrecv(strip[-1], down, recvbuf=above, source=up)\n",
-          "right, but Sendrecv blocks"),
+          "right, but by Sendrecv"),
     Wrong("20.3", "tags that do not match",
           "comm.Irecv(below, source=down)", "comm.Irecv(below, source=down, tag=1)",
           "of blur: request.Wait()"),
+    Wrong("20.4", "one after another", HALVE,
+          "        if holds(low + 1):\n            low = low + 1\n        else:\n"
+          "            high = low + 1\n",
+          "Is the distance halved?"),
+    Wrong("20.4", "the wrong end moves", ["low = middle", "high = middle"], ["high = middle", "low = middle"],
+          "your limit: expected"),
+    Wrong("20.4", "one beside the limit", ["low = middle", "high = middle"], ["low = middle + 1",
+          "high = middle"],
+          "your limit: expected"),
+    Wrong("20.4", "never asks", "if holds(middle):", "if middle < 8192:", "your limit: expected 1, got"),
+    Wrong("20.4", "never ends", "high - low > 1", "high - low > 0", "Is the distance halved?"),
 ]

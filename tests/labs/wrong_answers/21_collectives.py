@@ -2,7 +2,13 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"patience": 6, "sizes": (1, 4096)}
+SMALL = {
+    "patience": 6,
+    "computed_ranks": (4, 8),
+    "computed_sizes": (64, 65536, 1 << 22),
+    "sizes": (1, 4096),
+    "moment": 0.05,
+}
 
 TREE = """    for reach in doublings(comm.size):
         # Across ranks: who has the vector sends, who is next receives, the others wait for their round.
@@ -25,6 +31,10 @@ ALLREDUCE = """    mean = np.empty_like(gradient)
     comm.Allreduce(gradient, mean)
     return mean / comm.size"""
 
+SWAP = """        comm.Sendrecv(chunks[to], dest=to, recvbuf=box, source=source)
+        chunks[comm.rank] += box
+"""
+
 # fmt: off
 WRONG = [
     Wrong("21.1", "root sends to everybody", TREE, """\
@@ -43,16 +53,28 @@ WRONG = [
 """, "the number of rounds: expected 3, got 4"),
     Wrong("21.1", "right for root 0 alone", ["dest=(me + reach + root)", "source=(me - reach + root)"],
           ["dest=(me + reach)", "source=(me - reach)"],
-          "of broadcast: comm.Recv(vector, source=(me - reach) % comm.size)"),
+          "in a group of 5 ranks, root 1, 8 values: ranks"),
+    Wrong("21.1", "else for elif", "elif me < 2 * reach:", "else:", "in a group of 5 ranks, root 0"),
     Wrong("21.1", "sends to a rank that is not there",
           "            if me + reach < comm.size:\n"
           "                comm.Send(vector, dest=(me + reach + root) % comm.size)\n",
           "            comm.Send(vector, dest=(me + reach + root) % comm.size)\n",
           "the number of vectors sent: expected 4, got 7"),
-    Wrong("21.1", "nobody receives", "elif me < 2 * reach:", "elif me < reach:", "8 of 8 values are off"),
+    Wrong("21.1", "nobody receives", "elif me < 2 * reach:", "elif me < reach:",
+          "it is as it was before the call"),
+    Wrong("21.1", "into a copy that only the function sees",
+          "    for reach in doublings(comm.size):\n        # Across ranks: who",
+          "    vector = vector.copy()\n    for reach in doublings(comm.size):\n        # Across ranks: who",
+          "the result must lie in this array, not in a new one"),
+    Wrong("21.1", "small letters", ["comm.Send(vector, dest=",
+          "comm.Recv(vector, source=(me - reach + root) % comm.size)"],
+          ["comm.send(vector, dest=", "vector[:] = comm.recv(source=(me - reach + root) % comm.size)"],
+          "is not there: build it from comm.Send"),
     Wrong("21.1", "uses MPI's own broadcast",
           TREE, "    comm.Bcast(vector, root=root)\n", "comm.Bcast is not there: build it from comm.Send"),
     Wrong("21.2", "replaces where it should add", "vector += box", "vector[:] = box", "5 ranks, root 0"),
+    Wrong("21.2", "a new array with the sum", "vector += box", "vector = vector + box",
+          "on rank 0, `vector`"),
     Wrong("21.2", "rounds in the order of broadcast",
           "in reversed(doublings(comm.size))", "in doublings(comm.size)", "5 ranks, root 0"),
     Wrong("21.2", "receives into the vector that holds the sum",
@@ -66,40 +88,71 @@ WRONG = [
     else:
         comm.Send(vector, dest=root)
 """, "the number of rounds: expected 3, got 4"),
-    Wrong("21.2", "allreduce tells nobody", "    broadcast(comm, vector, root)\n", "", "values are off"),
+    Wrong("21.2", "allreduce tells nobody", "    broadcast(comm, vector, root)\n", "",
+          "allreduce_tree, 5 ranks, root 0"),
     Wrong("21.2", "broadcast from another root",
-          "broadcast(comm, vector, root)", "broadcast(comm, vector, 0)", "5 ranks, root 1"),
-    Wrong("21.3", "sends the whole vector instead of a chunk",
-          "comm.Sendrecv(chunks[to], dest=to, recvbuf=box, source=source)\n        chunks[comm.rank] += box",
-          """\
-whole = np.empty_like(vector)
+          "broadcast(comm, vector, root)", "broadcast(comm, vector, 0)", "allreduce_tree, 5 ranks, root 1"),
+    Wrong("21.3", "sends the whole vector instead of a chunk", SWAP, """\
+        whole = np.empty_like(vector)
         comm.Sendrecv(vector, dest=to, recvbuf=whole, source=source)
-        chunks[comm.rank] += np.array_split(whole, comm.size)[comm.rank]""", "the number of vectors sent"),
+        chunks[comm.rank] += np.array_split(whole, comm.size)[comm.rank]
+""", "the number of vectors sent"),
     Wrong("21.3", "sends its own chunk instead of the receiver's",
           "comm.Sendrecv(chunks[to]", "comm.Sendrecv(chunks[comm.rank]", "reduce_scatter"),
     Wrong("21.3", "one step too few", "for i in range(1, comm.size)", "for i in range(1, comm.size - 1)",
-          "5 ranks, root 0, 8 values: on rank"),
+          "reduce_scatter, 5 ranks, 8 values: on rank"),
     Wrong("21.3", "source is the rank to the right too",
-          "(comm.rank - i) % comm.size\n        comm.Sendrecv(chunks[to]",
-          "(comm.rank + i) % comm.size\n        comm.Sendrecv(chunks[to]", "wait in line"),
-    Wrong("21.3", "always sends its own chunk",
-          "comm.Sendrecv(chunks[old]", "comm.Sendrecv(chunks[comm.rank]", "allgather"),
-    Wrong("21.3", "receives into the chunk it sends",
-          "recvbuf=chunks[new]", "recvbuf=chunks[old]", "allgather"),
+          "source = (comm.rank - i) % comm.size", "source = (comm.rank + i) % comm.size",
+          "in a group of 5 ranks, 8 values: ranks"),
     Wrong("21.3", "the sum is a new array, not the vector's chunk",
           "chunks[comm.rank] += box", "chunks[comm.rank] = chunks[comm.rank] + box",
-          "5 ranks, root 0, 8 values: on rank"),
-    Wrong("21.4", "sum for mean", "mean / comm.size", "mean", "This is the sum over the ranks, not the mean"),
-    Wrong("21.4", "only rank 0 gets it",
+          "the result must lie in this array, not in a new one"),
+    Wrong("21.3", "the sum in a copy of the chunk, which is returned",
+          ["    for i in range(1, comm.size):", "        chunks[comm.rank] += box\n", "    return "
+          "chunks[comm.rank]"],
+          ["    total = chunks[comm.rank].copy()\n"
+          "    for i in range(1, comm.size):", "        total += box\n", "    return total"],
+          "the result must lie in this array, not in a new one"),
+    Wrong("21.3", "begins with itself: one step too many", "for i in range(1, comm.size)",
+          "for i in range(comm.size)",
+          "reduce_scatter, 5 ranks"),
+    Wrong("21.3", "MPI's own", SWAP, "        box[:] = comm.allreduce(chunks[to])\n",
+          "is not there: build it from"),
+    Wrong("21.4", "always sends its own chunk",
+          "comm.Sendrecv(chunks[old]", "comm.Sendrecv(chunks[comm.rank]", "5 ranks"),
+    Wrong("21.4", "receives into the chunk it sends",
+          "recvbuf=chunks[new]", "recvbuf=chunks[old]", "5 ranks"),
+    Wrong("21.4", "one step too few", "for i in range(comm.size - 1):", "for i in range(comm.size - 2):",
+          "allgather, 5 ranks, 8 values: on rank"),
+    Wrong("21.4", "one step too many", "for i in range(comm.size - 1):", "for i in range(comm.size):",
+          "rank"),
+    Wrong("21.4", "in a new array",
+          "    right = (comm.rank + 1) % comm.size\n    left = (comm.rank - 1) % comm.size\n    for i",
+          "    chunks = np.array_split(vector.copy(), comm.size)\n"
+          "    right = (comm.rank + 1) % comm.size\n    left = (comm.rank - 1) % comm.size\n    for i",
+          "the result must lie in this array, not in a new one"),
+    Wrong("21.4", "the other way round the ring", "dest=right, recvbuf=chunks[new], source=left",
+          "dest=left, recvbuf=chunks[new], source=right", "5 ranks"),
+    Wrong("21.5", "sum for mean", "mean / comm.size", "mean", "This is the sum over the ranks, not the mean"),
+    Wrong("21.5", "only rank 0 gets it",
           "comm.Allreduce(gradient, mean)", "comm.Reduce(gradient, mean, root=0)",
-          "the mean: 7 of 7 values are off"),
-    Wrong("21.4", "one array as input and output",
-          ALLREDUCE, "    comm.Allreduce(gradient, gradient)\n    return gradient / comm.size\n", "alias"),
-    Wrong("21.4", "in place: the gradient is gone", ALLREDUCE, """\
+          "Do all ranks call Allreduce, and is the result returned?"),
+    Wrong("21.5", "Allreduce on rank 0 only", "    comm.Allreduce(gradient, mean)\n",
+          "    if comm.rank == 0:\n        comm.Allreduce(gradient, mean)\n", "Do all ranks call Allreduce"),
+    Wrong("21.5", "one array as input and output",
+          ALLREDUCE, "    comm.Allreduce(gradient, gradient)\n"
+          "    return gradient / comm.size\n", "must not be aliased"),
+    Wrong("21.5", "in place: the gradient is gone", ALLREDUCE, """\
     from mpi4py import MPI
 
     comm.Allreduce(MPI.IN_PLACE, gradient)
     return gradient / comm.size""", "`gradient` was changed"),
-    Wrong("21.4", "result of another dtype", "np.empty_like(gradient)", "np.empty(len(gradient))", "failed"),
-    Wrong("21.4", "the number of ranks written down", "mean / comm.size", "mean / 4", "the mean"),
+    Wrong("21.5", "result of another dtype", "np.empty_like(gradient)", "np.empty(len(gradient))",
+          "differ in dtype"),
+    Wrong("21.5", "the number of ranks written down", "mean / comm.size", "mean / 4", "5 ranks: on rank"),
+    Wrong("21.5", "small letters", "comm.Allreduce(gradient, mean)\n    return mean",
+          "return comm.allreduce(gradient)",
+          "the right mean, but by the calls"),
+    Wrong("21.5", "forgets to return", "    return mean / comm.size", "    mean / comm.size",
+          "got None. Does the function return"),
 ]

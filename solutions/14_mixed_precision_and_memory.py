@@ -307,7 +307,8 @@ print(f"training loss of the last epoch: {last}")
 # behind, as many updates are rounded away. The net and its start are the same for all three.
 #
 # ## What is it worth here?
-# Whether 16 bits are faster, the hardware decides. A processor needs instructions for them:
+# Whether 16 bits are faster, hardware and library decide. The processor needs instructions for them, and
+# PyTorch's library must use these:
 #
 # | | bfloat16 | float16 |
 # |---|---|---|
@@ -333,6 +334,7 @@ print(lab14.abilities(device))
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
 
 # %%
+# About 30 s, most of it in float16 on a CPU.
 speeds = lab14.speeds(images, matrix, runs, device)
 times = {way: row["seconds"] for way, row in speeds.items()}
 plots.spread(times, title="A training step of a convolution net, by type and layout", name="types")
@@ -355,9 +357,13 @@ predict.compare("14.2", **gains)
 # %% [markdown]
 # **Explain.** What you should see follows the table: a type with instructions of its own gains, one that is
 # converted loses. A factor of two or more takes hardware that does twice the arithmetic, and layers that wait
-# for arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less, or
-# none. Where a line says "not steady", others used the machine: run the cell again before you conclude
-# anything.
+# for arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less, or none.
+#
+# You may see instead that a type loses badly although the processor has instructions for it: float16 on CPUs,
+# mostly. The library must use them, too. Where it has no kernel for a type, PyTorch computes it in a plain
+# loop, ten or thirty times as slow.
+#
+# Where a line says "not steady", others used the machine: run the cell again before you conclude anything.
 #
 # Flop/s are given beside those of a large matrix product in the same type, which is about what the machine
 # can do. More than 100 % means that the convolution's library beats the product's, or takes fewer

@@ -23,7 +23,7 @@ lab.start("20_ranks_and_messages")
 # %% tags=["parameters"]
 few = 10  # values in a short message, 8 bytes each
 many = 1_000_000  # values in a long message (8 MB)
-patience = 10  # seconds after which a check calls a program stuck
+patience = 20  # seconds after which a check calls a program stuck
 blur_steps = 40  # how often the photograph of 20.3 is blurred
 late_runs = 15  # how often each way is timed when a neighbour is late
 sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message in the measurement
@@ -124,6 +124,7 @@ with check("20.1"):
     four = min(4, len(per_rank))  # ranks, or as many as there are
     arrived = per_rank[0][four][0]
     messages = sum(results[four][1] for results in per_rank[:four])
+    expect.equal(messages, four if four > 1 else 0, f"Messages round {four} ranks")
     predict.compare("20.1", arrives_at_rank_0=arrived, messages=messages)
 
 
@@ -221,7 +222,8 @@ def expect_shift(comm):
 
 
 with check("20.2"):
-    launch.run(on_every_size, expect_shift, ranks=launch.ranks_here(5), timeout=patience)
+    per_rank = launch.run(on_every_size, expect_shift, ranks=launch.ranks_here(5), timeout=patience)
+    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 
 # %% [markdown]
@@ -332,7 +334,8 @@ def expect_blur(comm):
 
 
 with check("20.3"):
-    launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
+    per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
+    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 
 # %% [markdown]

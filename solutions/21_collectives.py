@@ -21,7 +21,7 @@ lab.start("21_collectives")
 
 # %% tags=["parameters"]
 lengths = (8, 7, 3)  # values per vector in the checks: even, odd, and fewer than ranks
-patience = 10  # seconds after which a check calls a program stuck
+patience = 20  # seconds after which a check calls a program stuck
 computed_ranks = (4, 64)  # numbers of ranks in the computed curves
 computed_sizes = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)  # bytes
 sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in the measurement
@@ -485,7 +485,8 @@ def expect_average(comm):
 
 
 with check("21.5"):
-    launch.run(on_every_size, expect_average, ranks=launch.ranks_here(5), timeout=patience)
+    per_rank = launch.run(on_every_size, expect_average, ranks=launch.ranks_here(5), timeout=patience)
+    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 # %% [markdown]
 # ### Measure

@@ -31,32 +31,61 @@ lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortes
 # *In the track "PPoPP hands-on, 90 minutes", exercise 43.3 is the one to do. The measurement after it needs
 # the answer of 43.2: `make solve LAB=43 EX=43.2` puts it into your notebook.*
 #
-# ### Two jobs, two libraries
-# Horovod's **controller** agrees in short messages between hosts which tensors are ready on all ranks: MPI
-# (MVAPICH2-GDR, say) or Gloo. Its **operations** move the tensors: those on GPUs by NCCL, if it was built for
-# it; those on CPUs by MPI or Gloo. NCCL tells about itself with `NCCL_DEBUG=INFO` (and, with
-# `NCCL_DEBUG_SUBSYS=INIT,NET,TUNING`, which cards reach GPUs, and the algorithm of each call), to a file with
-# `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p`. The kit has excerpts of real logs; three versions of NCCL on connections:
+# ## Two jobs, two libraries
+# Horovod does two things, and may do them by two libraries:
+#
+# - Its **controller** agrees, in short messages between hosts, which tensors are ready on all ranks. That is
+#   MPI (MVAPICH2-GDR, say) or Gloo, Horovod's own library for TCP.
+# - Its **operations** move the tensors. Those on GPUs go by NCCL, if Horovod was built for it. Those on CPUs
+#   go by MPI or Gloo.
+#
+# NCCL finds its own way from GPU to GPU, and tells about it:
+#
+# | variable | what it does |
+# |---|---|
+# | `NCCL_DEBUG=INFO` | NCCL prints how ranks are connected |
+# | `NCCL_DEBUG_SUBSYS=INIT,NET,TUNING` | … also which cards reach GPUs, and the algorithm of each call |
+# | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into a file for each host and process |
+#
+# A line about a connection reads like this:
+#
+#     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
+#
+# A *channel* is one of several rings or trees that NCCL uses side by side. In channel 00 **rank** 3 sends
+# to rank 4. The brackets hold the GPU: its PCI bus up to NCCL 2.18.1, its number from 2.18.3 on. What counts
+# stands behind `via`:
+#
+# | behind `via` | which way |
+# |---|---|
+# | `P2P/…` | GPU to GPU, by NVLink or PCIe (`nvidia-smi topo -m` says which) |
+# | `SHM/…` | two copies through the host's memory; before 2.13 it was `direct shared memory` |
+# | `NET/IB…` | an InfiniBand or RoCE card; all bytes are copied to the host's memory first |
+# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the card reads the GPU's memory itself |
+# | `NET/Socket/…` | TCP; on a cluster with InfiniBand a mistake |
+#
+# The kit has excerpts of real logs. Here are five, with one line of each kind that is in them:
 
 # %%
 logs = {name: lab43.example(name).read_text().splitlines() for name in lab43.examples()}
-for name in ("2.10.3_roce_gdrdma", "2.18.3_socket_shm", "2.21.5_ib_gdrdma"):
-    connected = [line for line in logs[name] if " via " in line]
-    print(name, *connected[:5], sep="\n")
+jobs_shown = {  # what the job was: its log
+    "2 hosts of 8 A800, RoCE": "2.10.3_roce_gdrdma",
+    "2 hosts of 4 H100, InfiniBand": "2.21.5_ib_gdrdma",
+    "8 hosts of 8 GPUs, InfiniBand": "nvls_64_ranks",
+    "2 virtual machines of 8 GPUs": "2.18.3_socket_shm",
+    "4 A100 of a host": "a100_nvlink_shm",
+}
+for job, name in jobs_shown.items():
+    ways = {}
+    for line in logs[name]:
+        if " via " in line:
+            way = line.split(" via ")[1]
+            ways[way.split("/")[0]] = line[line.index("Channel") :]
+    print(job, *ways.values(), "", sep="\n")
 
 # %% [markdown]
-# `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA`: in ring or tree 00 **rank** 3 sends to
-# rank 4. Brackets hold the GPU: its PCI bus up to NCCL 2.18.1, its number from 2.18.3 on. Behind `via`:
-#
-# - `P2P/…`: GPU to GPU, by NVLink or PCIe (`nvidia-smi topo -m` says which)
-# - `SHM/…`, before 2.13 `direct shared memory`: two copies through the host's memory
-# - `NET/IB/0`: network card 0. With `GDRDMA` it reads the GPU's memory itself; without, all bytes are copied
-#   to the host first. `NET/Socket`: TCP, on a cluster with InfiniBand a mistake
-#
 # ### Predict
-# We plot these three, `nvls_64_ranks` (8 hosts of 8 GPUs, InfiniBand) and `a100_nvlink_shm` (4 A100 of a
-# host, NVLink between 0 and 1 and between 2 and 3 only). In how many do cards read GPUs, in how many do GPUs
-# of a host go through its memory?
+# In how many of these five do network cards read GPUs themselves? In how many do GPUs of one host go through
+# its memory?
 
 # %%
 predict("43.1", cards_read_gpus=..., host_memory_between=...)
@@ -64,18 +93,25 @@ predict("43.1", cards_read_gpus=..., host_memory_between=...)
 
 # %% [markdown]
 # ### Exercise 43.1 · Read the connections
-# From the lines of any version make {(source, dest): {kinds}}, and ignore all other lines. 6 to 9 lines.
+# A log has thousands of lines. From the lines of any version make {(source, dest): {kinds}}, and ignore all
+# other lines. There are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" with GPUDirect RDMA.
 #
-# <details><summary>Hint 1: one pattern for all versions</summary>
+# Lines differ by version. The second number of the channel may be missing. A PCI bus is hexadecimal,
+# `14[c9000]`. Before `via` there may be `[send]` or `[receive]`. This finds them all:
 #
-# The second number of the channel may be missing: `(?:/\d+)?`. A bus is hexadecimal: `\[\w+\]`, not
-# `\[\d+\]`. Before `via` may stand `[send]` or `[receive]`.
+#     match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)
+#
+# In a line about a connection `source, dest, via = match.groups()`, all text. In any other line `match` is
+# None. About 8 lines. *(beginner)*
+#
+# <details><summary>Hint 1: the kind</summary>
+#
+# It is `via.split("/")[0]`, but "SHM" for `direct shared memory`; and "+GDRDMA" is added if that is in `via`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)`; unless that is
-# None, `source, dest, via = match.groups()`. The kind is `via.split("/")[0]`, but "SHM" for `direct shared
-# memory` and "NET+GDRDMA" with GDRDMA. `pairs.setdefault((int(source), int(dest)), set()).add(kind)`.
+# In `for line in lines:` and `if match:` the three texts, the kind, and then `pairs.setdefault((int(source),
+# int(dest)), set()).add(kind)`.
 # </details>
 
 # %%
@@ -101,23 +137,33 @@ with check("43.1"):
     expect.equal(connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
 
 # %%
-shown = ("2.10.3_roce_gdrdma", "2.21.5_ib_gdrdma", "nvls_64_ranks", "2.18.3_socket_shm", "a100_nvlink_shm")
-counts = {}  # log -> {kind: pairs of ranks}
-for name in shown:
+table = {}
+for job, name in jobs_shown.items():
     pairs = connections(logs[name]).values()
-    kinds = ("P2P", "SHM", "NET", "NET+GDRDMA")
-    counts[name.replace("_", "\n")] = {kind: sum(kind in pair for pair in pairs) for kind in kinds}
-plots.bars(counts, ylabel="pairs of ranks", title="How ranks are connected, in five excerpts")
-gdrdma = sum(row["NET+GDRDMA"] > 0 for row in counts.values())
-shm = sum(row["SHM"] > 0 for row in counts.values())
-predict.compare("43.1", cards_read_gpus=gdrdma, host_memory_between=shm)
+    table[job] = {kind: any(kind in pair for pair in pairs) for kind in ("P2P", "SHM", "NET", "NET+GDRDMA")}
+table = pd.DataFrame(table).T
+print(table.replace({True: "yes", False: "-"}))
+predict.compare("43.1", cards_read_gpus=table["NET+GDRDMA"].sum(), host_memory_between=table["SHM"].sum())
 
 # %% [markdown]
-# **Explain.** In which two logs is there a network, but GPUDirect RDMA is off? (`nvls` and `2.18.3`: `NET`
-# alone.) In which two do GPUs of a host not reach each other? (`2.18.3` and `a100`: `SHM`. The first had no
-# way between them; the ring of the second has to leave the pairs that NVLink joins.)
+# **Explain.** In the first two jobs cards read the GPUs. Two other jobs have a network, but no GPUDirect
+# RDMA. Which, and what would you ask their administrator?
+# <details><summary>Answer</summary>
 #
-# What goes wrong when ranks and GPUs do not fit? Two more logs, read by `summary()` of `lab43.read`:
+# The 8 hosts with InfiniBand: their cards could, so ask whether the driver for it is loaded
+# (`nvidia-peermem`). And the virtual machines, which talk over `NET/Socket`: TCP cannot.
+# </details>
+#
+# In two jobs GPUs of one host go through its memory. Why, if the four A100 have NVLink?
+# <details><summary>Answer</summary>
+#
+# NVLink is between 0 and 1, and between 2 and 3 only, as the log's first line says. A ring over all four has
+# to leave these pairs: 1 to 2 and 3 to 0 are `SHM`. In the virtual machines no GPU reached another one.
+# </details>
+#
+# ## One GPU for each rank
+# What goes wrong when ranks and GPUs do not fit? Two more logs, summed up by the kit's
+# `lab43.read(…).summary()`:
 
 # %%
 for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
@@ -125,23 +171,35 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 
 
 # %% [markdown]
-# ### Exercise 43.2 · One GPU for each rank
-# NCCL refuses **two ranks on one GPU**: the first log.
+# **Slurm and GPUs in one minute.** `srun` starts the ranks of a job on its nodes. `--gpus-per-node=4` asks
+# for 4 GPUs on each node. Then a site decides which of them a rank *sees*: all of its node, or some.
+# `--gpu-bind=none` says: all. `--gpus-per-task=1` gives each rank one, and lets it see only that. The *local
+# rank* counts the ranks of a node: 0, 1, 2, 3.
 #
-# And a rank should **see** all GPUs of its node. Slurm's `--gpus-per-task=1` shows each rank one. On most
-# clusters Linux then keeps the other GPUs from it, by a *cgroup*, and NCCL no longer finds the NVLinks to
-# them: the second log. Such a job goes on, through host memory
-# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). `CUDA_VISIBLE_DEVICES` of one GPU hides the
-# others from CUDA alone. NCCL reaches them all the same since CUDA 10.1, and went through host memory before
-# (`p2p.cc`).
+# NCCL refuses **two ranks on one GPU**. That was the first log.
 #
-# So one starts `srun --gpus-per-node=4 --gpu-bind=none`: every rank sees four GPUs, and takes its own by its
-# local rank. 1 + 6 lines.
+# And a rank should **see** all GPUs of its node. Where Linux keeps the others from it, by a *cgroup*, NCCL
+# does not find them. That was the second log: the job did not work
+# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). At best such a job goes on through host
+# memory. `--gpus-per-task=1` makes such a cgroup on most clusters.
+#
+# (`CUDA_VISIBLE_DEVICES` with one GPU hides the others from CUDA alone. NCCL reaches them all the same since
+# CUDA 10.1; before, it went through host memory: its `p2p.cc`.)
+#
+# So one starts `srun --gpus-per-node=4 --gpu-bind=none`. Every rank sees four GPUs, and takes its own by its
+# local rank.
+#
+# ### Exercise 43.2 · My GPU, and what is wrong
+# `my_gpu`: the n-th rank of a node takes the n-th GPU that it sees. Where it sees fewer, it counts round:
+# rank 2 of a list `[5]` takes 5, and rank 4 of `[0, 1, 2, 3]` takes 0.
+#
+# `trouble`: what is wrong with a job? First ask whether two ranks have the same GPU. GPU 0 of node1 is not
+# GPU 0 of node2. Then ask for each rank whether it sees the GPUs that the ranks of its **own host** have
+# taken. About 1 and 7 lines. *(beginner)*
 #
 # <details><summary>Hint 1: choosing and comparing</summary>
 #
-# The n-th rank of a node takes the n-th GPU that it sees; where it sees fewer, count round, `%`. GPU 0 of
-# node1 is not GPU 0 of node2: (host, GPU) pairs must differ. Peers are the ranks of the same host.
+# To count round is `%`, the remainder. Compare (host, GPU) pairs. Peers are the ranks of the same host.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -152,12 +210,12 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # %%
 def my_gpu(local_rank, visible):
     """visible: the GPUs that a rank sees, by their numbers in the node, as [0, 1, 2, 3]. Returns its own."""
-    raise NotImplementedError("exercise 43.2: One GPU for each rank")
+    raise NotImplementedError("exercise 43.2: My GPU, and what is wrong")
 
 
 def trouble(job):
     """job: by rank (host, GPU, GPUs visible). Returns None, "two ranks on one GPU" or "peers hidden"."""
-    raise NotImplementedError("exercise 43.2: One GPU for each rank")
+    raise NotImplementedError("exercise 43.2: My GPU, and what is wrong")
 
 
 # %%
@@ -189,24 +247,46 @@ with check("43.2"):
     expect.equal(trouble([("node1", 0, [0]), ("node2", 1, [1])]), None, "One rank on each node: trouble")
 
 # %% [markdown]
-# ### Exercise 43.3 · What will be built?
-# Variables of the environment, set while pip builds Horovod, say who moves tensors of GPUs. 7 lines:
+# ## Who moves GPU tensors?
+# That is settled when Horovod is **built**, by variables of the environment:
 #
-# 1. `HOROVOD_GPU_OPERATIONS`, `NCCL` or `MPI`, is for all five operations, `HOROVOD_GPU_ALLREDUCE`,
-#    `…_ALLGATHER` and so on for one each. The one for all beside any for one: raise `ValueError("both")`.
-# 2. What nobody names goes through the host's memory, without an error.
-# 3. Allreduce by NCCL with another operation by MPI may deadlock: raise `ValueError("mixed")`, unless
-#    `HOROVOD_ALLOW_MIXED_GPU_IMPL` is exactly `1`. The other way round is not refused.
+# | variable | says who moves GPU tensors in |
+# |---|---|
+# | `HOROVOD_GPU_OPERATIONS` | all five operations |
+# | `HOROVOD_GPU_ALLREDUCE` | allreduce alone |
+# | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | that one alone |
+#
+# Each is `NCCL` or `MPI`. An operation that nobody names goes through the host's memory, and nothing says so.
+# Horovod's build (its CMake files) refuses two things:
+#
+# - The variable for all **together with** any of those for one.
+# - **Allreduce by NCCL with any other operation by MPI**: two libraries that wait for each other on one GPU
+#   may wait for ever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL`, if it is exactly `1`, allows it. The other way
+#   round, allreduce by MPI and another one by NCCL, is not refused.
+#
+# Three examples, without `HOROVOD_` before each name:
+#
+# | set | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
+# |---|---|---|---|---|---|
+# | `GPU_OPERATIONS=NCCL` | NCCL | NCCL | NCCL | NCCL | NCCL |
+# | `GPU_ALLREDUCE=NCCL` | NCCL | None | None | None | None |
+# | `GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI` | refused: mixed | | | | |
+#
+# ### Exercise 43.3 · What will be built?
+# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
+#
+# Write `build`. It returns a row of the table as a dict, raises `ValueError("both")` for the first thing that
+# is refused, and `ValueError("mixed")` for the second. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one table</summary>
 #
-# `single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}`, then rule 1, then a table of
-# `together or single[name]`, and rule 3 on that.
+# `single = {name: switches.get(f"HOROVOD_GPU_{name}") for name in OPERATIONS}`. With these ask for "both".
+# Then the row is `together or single[name]` for each name, and "mixed" is asked of the row.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `if together and any(single.values()): raise ValueError("both")`. Mixed: `chosen["ALLREDUCE"] == "NCCL" and
-# "MPI" in chosen.values()`; unless the switch of rule 3 is `"1"`, `raise ValueError("mixed")`.
+# "MPI" in chosen.values()`; unless the switch that allows it is `"1"`, `raise ValueError("mixed")`.
 # </details>
 
 # %%
@@ -220,7 +300,8 @@ def build(switches):
 
 
 # %%
-cases = {  # switches, without HOROVOD_: who moves each of OPERATIONS (N NCCL, M MPI, - None), or the error
+# Switches, without HOROVOD_: who moves each of OPERATIONS (N NCCL, M MPI, - None), or the error.
+cases = {
     "": "-----",
     "GPU_OPERATIONS=NCCL": "NNNNN",
     "GPU_OPERATIONS=MPI": "MMMMM",
@@ -250,144 +331,209 @@ with check("43.3"):
             got = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
         except ValueError as error:
             got = str(error)
-        expect(got == want, f"Switches “{text}”: CMake says {says} (N NCCL, M MPI, - None), you {got}.")
+        expect(
+            got == want, f"Switches “{text}”: CMake says {says} (N NCCL, M MPI, - None): {want}; you: {got}."
+        )
 
 # %% [markdown]
-# ### Measure: what is this Horovod built for, and which library carried some training steps?
-# A GPU machine may have several builds of Horovod: `host` (no operations for GPUs), `nccl`, `mpi`. Each
-# trains here, on this machine's device. Which operation do you expect in its timeline?
+# ### Measure
+# What is this Horovod built for, and which library carried some training steps?
+#
+# A GPU machine may have several builds of Horovod: `host` (no operations for GPUs), `nccl` and `mpi`. Each
+# trains here for some steps, on this machine's device. Which operation do you expect in its timeline (lab
+# 42)? About 10 s for each build.
 
 # %%
-print({by: bool(getattr(hvd, f"{by}_built")()) for by in ("mpi", "gloo", "nccl")})  # horovodrun --check-build
+for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
+    built = getattr(hvd, f"{library}_built")()
+    print(f"{library}: {'built in' if built else 'not built in'}")
 print(lab43.report(my_gpu, lengths))
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
-for build in [builds.current_horovod()] if world.launcher() else builds.horovod_builds():
-    ranks = launch.ranks_here(lab43.most_ranks(build, 2))
-    training = launch.run(train, 4, 64, 4, ranks=ranks, env=env, horovod=build)[0]
+for flavour in [builds.current_horovod()] if world.launcher() else builds.horovod_builds():
+    ranks = launch.ranks_here(lab43.most_ranks(flavour, 2))
+    training = launch.run(train, 4, 64, 4, ranks=ranks, env=env, horovod=flavour)[0]
     if world.is_root():
         calls = timeline.backends(training.events)
-        print(f"build {build}, {ranks} rank(s). {training.where.describe()} Calls: {calls}")
-        carried = {"build": build, "ranks_used": ranks, "calls": calls}
+        print(f"build {flavour}, {ranks} rank(s). {training.where.describe()} Calls: {calls}")
+        carried = {"build": flavour, "ranks_used": ranks, "calls": calls}
         record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# Tensors in host memory never go by NCCL, whatever the build: the controller's library, MPI or Gloo, carries
-# them. With tensors on GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies them to the host's
-# memory first, and its timeline does not show that.
+# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`. Tensors in host memory never go by NCCL, whatever
+# the build: the controller's library carries them.
 #
-# ### Four allreduces
-# Four ways to sum a vector over m nodes of g GPUs each:
+# With GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies the tensors to the host's memory first,
+# and its timeline does not show that.
 #
-# - **ring**: NCCL's, flat, in the order of the nodes.
-# - **tree**: NCCL's. A node's GPUs are a chain. The first ones of all nodes are a binary tree: sums go up the
-#   chain and the tree, and the result comes down. There are *two* such trees, each for half of the vector.
-# - **torus**, `HOROVOD_TORUS_ALLREDUCE=1`: reduce-scatter in the node, each share summed by a ring across
-#   nodes, allgather; all by NCCL.
-# - **hierarchical**, `HOROVOD_HIERARCHICAL_ALLREDUCE=1`: the same, but the middle is MPI on the hosts: every
-#   GPU's share goes down over PCIe and up again.
+# ## Four allreduces
+# How does NCCL sum a vector over m nodes of g GPUs each? And what else can Horovod let it do?
 #
-# `lab43.trees(m)` returns both trees as NCCL builds them (`src/graph/trees.cc`), each {node: (parent,
-# children)}. The root's parent is None.
+# - **ring**: one ring of all GPUs, in the order of the nodes. NCCL chooses it.
+# - **tree**: two trees, each for half of the vector (see below). NCCL chooses it.
+# - **torus**: reduce-scatter in the node, each share summed by a ring across nodes, allgather in the node.
+#   Horovod takes it with `HOROVOD_TORUS_ALLREDUCE=1`, and NCCL does the parts.
+# - **hierarchical**: as torus, but MPI sums the shares on the hosts. Every share goes down over PCIe and up
+#   again. Horovod takes it with `HOROVOD_HIERARCHICAL_ALLREDUCE=1`.
+#
+# In the **tree** a node's GPUs are a chain. The first GPUs of all nodes are a tree: sums go up the chain and
+# the tree, and the result comes down again. For 8 nodes the first tree is drawn here, with 0 as its root:
+#
+#              0
+#              |
+#              4
+#            /   \
+#           2     6
+#          / \   / \
+#         1   3 5   7
+#
+# In a single tree nodes 2, 4 and 6 would have most to do. So NCCL builds a second one, in which they are
+# leaves. `lab43.trees(m)` returns both as NCCL builds them (`src/graph/trees.cc`), each {node: (parent,
+# children)}:
 
 # %%
 for tree in lab43.trees(8):
-    print({node: (parent, children) for node, (parent, children) in tree.items()})
+    for node, (parent, children) in tree.items():
+        print(f"{node}: parent {parent}, children {children}", end="    " if node % 2 == 0 else "\n")
+    print()
 
 
 # %% [markdown]
 # Node 4 has two children in the first tree, and none in the second. Is it so with every node that has two?
+# <details><summary>Answer</summary>
 #
-# ### Exercise 43.4 · What leaves a node?
-# Each message is now sent whole (NCCL cuts it in slices). How many vectors and how many messages leave the
-# busiest node, in both directions of the trees together? And how many *latencies* pass, inside the nodes too:
-# messages of which each waits for the one before? 9 lines.
-#
-# <details><summary>Hint 1: ring and torus</summary>
-#
-# Each of p = mg ranks sends 2(p - 1) chunks of 1/p, one after the other; one rank of a node sends its to the
-# next node. With one node nothing leaves, but the latencies remain. The torus has g rings of m ranks, each
-# with 1/g of the vector, between the two halves of a ring of g.
+# Yes: 2, 4 and 6 have two in the first, and 1, 3 and 5 in the second. Who has two in one tree is a leaf of
+# the other. So all have about as much to send.
 # </details>
-# <details><summary>Hint 2: tree</summary>
 #
-# In each of both trees a node sends a message to its parent, if it has one, and one to each child: half a
-# vector each. Latencies: up the chain g - 1, up the tree ⌈log₂ m⌉, which is `(m - 1).bit_length()`, and down.
+# What does a way cost? Three numbers, for messages that are sent whole:
+#
+# - **vectors** that leave the busiest node, over its network card: they decide for long vectors;
+# - **messages** that leave it;
+# - **latencies**: messages of which each has to wait for the one before, inside the nodes, too. They decide
+#   for short vectors.
+#
+# With p = mg ranks:
+#
+# | way | vectors | messages | latencies |
+# |---|---|---|---|
+# | ring (lab 23) | 2(p - 1)/p | 2(p - 1) | 2(p - 1) |
+# | torus | 2(m - 1)/m | 2(m - 1)g | 2(g - 1) + 2(m - 1) |
+# | tree | ? | ? | ? |
+#
+# ### Exercise 43.4 · What leaves a node in NCCL's trees?
+# Fill in the last row. In **each** of both trees a node sends one message to its parent, if it has one (the
+# sum, up), and one to each of its children (the result, down). Each message is half a vector.
+#
+# For the latencies a sum goes up the chain of g GPUs, which are g - 1 messages, and up the tree, which is
+# ⌈log₂ m⌉ levels high: `(m - 1).bit_length()`. The result goes down the same way. About 6 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: count by node</summary>
+#
+# `sent = [0] * m`, and then go through both trees: `for tree in lab43.trees(m):` and in it `for node,
+# (parent, children) in tree.items():`.
 # </details>
-# <details><summary>Hint 3: nearly the answer</summary>
+# <details><summary>Hint 2: nearly the answer</summary>
 #
-# ring: 2(p - 1)/p vectors, 2(p - 1) messages and latencies. torus: 2(m - 1)/m vectors, 2(m - 1)g messages,
-# 2(g - 1) + 2(m - 1) latencies.
-#
-# tree: `sent = [0] * m`. In `for tree in lab43.trees(m):` and `for node, (parent, children) in tree.items():`
-# add `len(children) + (parent is not None)` to `sent[node]`. `max(sent)` messages are half as many vectors.
+# Add `len(children) + (parent is not None)` to `sent[node]`. The busiest node sends `max(sent)` messages, and
+# half as many vectors. Latencies: `2 * (g - 1) + 2 * (m - 1).bit_length()`.
 # </details>
 
 # %%
-def leaves_node(way, m, g):
-    """way: "ring", "tree" or "torus". Returns (vectors, messages, latencies)."""
-    raise NotImplementedError("exercise 43.4: What leaves a node?")
+def leaves_node(m, g):
+    """m nodes of g GPUs, NCCL's trees. Returns (vectors, messages, latencies)."""
+    raise NotImplementedError("exercise 43.4: What leaves a node in NCCL's trees?")
 
 
 # %%
-# What is asked: what was counted on the virtual cluster.
+# What is asked: what was counted on the virtual cluster, on one node to sixteen.
 with check("43.4"):
-    for way in ("ring", "tree", "torus"):
-        for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2), (16, 1)]:
-            counted = lab43.leaving(way, m, g)
-            got = leaves_node(way, m, g)
-            subject = f"{way}, {m} node(s) of {g}: you say (vectors, messages, latencies) = {got}"
-            expect.close(got, counted, subject)
+    for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2), (16, 1)]:
+        got = leaves_node(m, g)
+        subject = f"{m} node(s) of {g}: you say (vectors, messages, latencies) = {got}"
+        expect.close(got, lab43.leaving("tree", m, g), subject)
 
 # %% [markdown]
-# However many nodes there are, none sends more than two vectors. For contrast we also run the tree of lab 21,
-# a *binomial* one, with whole vectors: its root has log₂ m children. Vectors from the busiest node, by nodes:
+# Now counted on the virtual cluster: the vectors that leave the busiest node. For contrast there is one more
+# way, the tree of lab 21. It is *binomial*, single, and sends whole vectors. About 15 s.
 
 # %%
 sizes = (2, 3, 4, 8, 16, 64)
-ways = ("ring", "tree", "binomial")
-print(pd.DataFrame({way: {m: lab43.leaving(way, m, 4)[0] for m in sizes} for way in ways}).round(2))
+counted = {}
+for way in ("ring", "torus", "tree", "binomial"):
+    counted[way] = {m: lab43.leaving(way, m, 4)[0] for m in sizes}
+print(pd.DataFrame(counted).rename_axis("nodes").round(2))
 
 # %% [markdown]
+# **Explain.** However many nodes there are, with two trees none sends more than two vectors: hardly more than
+# in a ring. The root of the binomial tree sends to log₂ m children, six of them at 64 nodes. That is why
+# NCCL's tree (since 2.4) is not for short vectors only.
+#
 # ### Predict
-# 16 nodes of 4 P100 behind one card of 25 Gb/s: servers as in Horovod's published benchmarks, which had 128
-# of them (`docs/benchmarks.rst`). How many times as fast as the flat ring are tree and torus for 10 kB, and
-# tree, torus and hierarchical for 100 MB?
+# How much does that help? 16 nodes of 4 P100 behind one network card, servers as in Horovod's published
+# benchmarks (`docs/benchmarks.rst`, which had 128 of them). Between nodes it is 2.9 GB/s, inside a node 11
+# GB/s, and about 5 µs for each message.
+#
+# How many times as fast as the ring are tree and torus for 10 kB? Count latencies: the ring has 126.
+#
+# And for 100 MB? The ring sends 1.97 vectors over the card: 68 ms. So does the tree, nearly. The torus sends
+# 1.875, but first and last each GPU moves 0.75 vectors inside its node, and nobody uses the card meanwhile.
+# How many times as fast as the ring is it?
 
 # %%
-predict("43.4", tree_short=..., torus_short=..., tree_long=..., torus_long=..., hierarchical_long=...)
+predict("43.4", tree_short=..., torus_short=..., tree_long=..., torus_long=...)
 
 # %%
+# About a minute: every point is a run of 64 virtual ranks.
 gain = lab43.gains(nodes, machine, lengths, copy * 1e9)
-curves = {way: {n / 1e3: value for n, value in row.items()} for way, row in gain.items()}
-plots.lines(curves, xlabel="kB", ylabel="times a ring's speed", title=f"{nodes} nodes, {machine}", logx=True)
-short = {f"{way}_short": gain[way][lengths[0]] for way in ("tree", "torus")}
-long = {f"{way}_long": gain[way][lengths[-1]] for way in ("tree", "torus", "hierarchical")}
-predict.compare("43.4", **short, **long)
+curves = {}
+for way, row in gain.items():
+    curves[way] = {nbytes / 1e3: times for nbytes, times in row.items()}
+title = "Trees for short vectors, rings for long ones, the torus in between"
+plots.lines(
+    curves, xlabel="length of the vector (kB)", ylabel="times the ring's speed", title=title, logx=True
+)
+measured = {}
+for way in ("tree", "torus"):
+    measured[f"{way}_short"] = gain[way][lengths[0]]
+    measured[f"{way}_long"] = gain[way][lengths[-1]]
+predict.compare("43.4", **measured)
 record.add("gains", machine=machine, nodes=nodes, gains=gain)
-# NCCL's src/graph/tuning.cc, 2.8 to 2.30: a tree gets 0.92 of the bandwidth, × 1/2; a ring all, × p/(2p - 2).
-p = nodes * virtual.machine(machine).ranks_per_node
-print(f"For long vectors NCCL itself reckons with a tree {0.92 * (p - 1) / p:.2f} times as fast as its ring.")
 
 # %% [markdown]
-# **Explain.** Short tensors: latencies count, 126 in the ring, 36 in the torus, 14 in the tree. Long ones:
-# vectors on the card, close to two in each way. NCCL's tree is then nearly as fast as its ring: it loses the
-# time until its slices fill it. So NCCL has it since 2.4. And so it has two: the binomial tree needs as few
-# latencies, but its root sends four vectors.
+# **Explain.** For **short** vectors latencies decide: 126 in the ring, 36 in the torus, 14 in the tree. The
+# tree gains less than 126/14: its messages are half vectors, the ring's are a 64th, and those of one node
+# wait for one another.
 #
-# In between, at 100 kB to 1 MB, the torus is ahead: few latencies, and shares in place of whole vectors.
-# Hierarchical never beats the torus here: its copies pay only where MPI crosses the network better than NCCL.
-# (With several cards in a node NCCL makes a ring for each; ours is one ring.)
+# For **long** vectors bytes decide, and all but the binomial tree are near the ring. The tree loses the time
+# until its slices fill it. The torus loses what it does inside the nodes before and after. *Hierarchical*
+# loses its copies besides: they can pay only where MPI crosses the network better than NCCL does.
 #
-# Which way NCCL took it tells since 2.20 (`TUNING`). Here are lines of three hosts of 8 H100. LL, LL128 and
-# Simple are *protocols*: the first two send a flag with every few bytes, which saves latency and costs
-# bandwidth. In `NVLSTree` the NVLink switch adds within the node.
+# In **between**, from 100 kB to 1 MB, the torus is ahead: few latencies, and shares in place of whole
+# vectors.
+#
+# All this is of one machine with one card a node, computed by the kit's model. NCCL has a model of its own
+# (`src/graph/tuning.cc`), which gives a tree 0.92 of the bandwidth, halved, and the ring p/(2p - 2) of it.
+# What does it say of long vectors on 64 ranks? <details><summary>Answer</summary>
+#
+# 0.46 against 64/126 = 0.508: the tree is 0.91 times as fast as the ring. The plot agrees within some
+# hundredths.
+# </details>
+#
+# ## What NCCL chose
+# Since 2.20 NCCL tells its choice (`TUNING`). Here are lines of three hosts of 8 H100. LL, LL128 and Simple
+# are *protocols*: the first two send a flag with every few bytes, which saves latency and costs bandwidth. In
+# `NVLSTree` the NVLink switch adds within the node. The times are NCCL's own estimates, in µs.
 
 # %%
 choices = lab43.read(lab43.example("tuning_h100_allreduce")).choices
-rows = {(call.bytes, call.algorithm, call.protocol): call.seconds * 1e6 for call in choices}
-print(pd.Series(rows, name="NCCL's own estimate in µs").round(1))
+for call in dict.fromkeys(choices):  # each once
+    print(f"{call.bytes:7d} bytes: {call.algorithm:9}{call.protocol:7}{call.seconds * 1e6:5.1f} µs")
 
 # %% [markdown]
+# **Explain.** Trees for short vectors, as in our plot; where the switch can add, its tree from 512 KiB on.
+# (The log ends before a ring might have been chosen.)
+#
 # ### What you take away
 # - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes, all ranks complete.
 # - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).

@@ -6,7 +6,7 @@
 #
 # **You will be able to** (1) prove which MPI library a process holds, (2) say which thread level Horovod is
 # given, and mend it, (3) write the line that starts a job with MVAPICH2-GDR, and start it, (4) prove from a
-# timeline which library carried the gradients, and (5) whether they stayed on the GPU.
+# timeline which library carried the gradients, (5) prove whether they stayed on the GPU.
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40
 
@@ -34,21 +34,23 @@ rounds = 3  # of each way to train; the ways take turns
 # %% [markdown]
 # *In the track "PPoPP hands-on, 90 minutes" the exercise to do here is 42.3. It needs no other exercise: run
 # the next code cell, and go on at "The line that starts a job".*
-
+#
+# ## Which MPI does this process hold?
+# MVAPICH is a family of MPI libraries from Ohio State University, made for InfiniBand and GPUs:
 #
 # | library | what it is | takes GPU memory |
 # |---|---|---|
-# | MVAPICH2 2.3.7 | open source, for InfiniBand; the last 2.x | built with CUDA, and with `MV2_USE_CUDA=1` |
+# | MVAPICH2 2.3.7 | open source, the last 2.x | if built with CUDA, and with `MV2_USE_CUDA=1` |
 # | MVAPICH2-GDR 2.3.7 | closed build of it: GPUDirect RDMA, deep learning | with `MV2_USE_CUDA=1` |
-# | MVAPICH 3, 4 | open source, a new core over UCX or libfabric | if built so; Spack's recipe says no |
+# | MVAPICH 3, 4 | open source, a new core over UCX or libfabric | if built with it |
 # | MVAPICH-Plus 4, 5 | closed build of that, GDR's successor | yes: `MVP_ENABLE_GPU=1` is the default |
-# This kit brings MPICH, on which they are built. `make mvapich2` puts MVAPICH2 beside it, and this lab then
-# runs on both, side by side. You need neither InfiniBand nor a GPU for it.
-
 #
-# What does a process here hold? It can be asked in two ways. MPI itself says its name in a text, by the
-# function `MPI_Get_library_version`. And Linux lists every file that a process has mapped, in
-# `/proc/self/maps`.
+# This kit brings MPICH, on which they are all built. `make mvapich2` puts MVAPICH2 beside it in some minutes,
+# and this lab then runs on both, side by side. You need neither InfiniBand nor a GPU for it.
+#
+# A process can be asked in two ways what it holds. MPI says its name in a text, by the function
+# `MPI_Get_library_version`. And Linux lists all files that a process has mapped, in `/proc/self/maps`. Here
+# are both, from a rank of each MPI that is here:
 
 # %%
 inside = {}
@@ -56,26 +58,36 @@ for mpi in mpis:
     inside[mpi] = launch.run(lab42.look_inside, ranks=ranks, mpi=mpi, env=lab42.UNBOUND)[0]
 libraries = {mpi: rank.library for mpi, rank in inside.items()}
 for rank in inside.values():
-    print(f"{rank.library}\n  its text begins: {rank.text[:70]!r}\n  its file: {', '.join(rank.files)}")
+    print(rank.library)
+    print(f"  its text begins: {rank.text[:70]!r}")
+    print(f"  its file: {', '.join(rank.files)}")
 if free and "mvapich2" not in mpis:
-    print("MVAPICH2 is not built here: `make mvapich2` does it in some minutes. Until then the tables below")
-    print("hold the kit's reference for it.")
+    print("MVAPICH2 is not built here: `make mvapich2` does it in some minutes.")
+    print("Until then the tables below hold the kit's reference for it.")
 
 # %% [markdown]
-# The file's name proves nothing: MPICH's and MVAPICH2's are both `libmpi.so.12`, so a program built with one
-# runs on whichever is found first. There must be **one** file: two MPI libraries in a process do not know of
-# each other.
+# The file's name proves nothing. MPICH's and MVAPICH2's are both `libmpi.so.12`, on purpose: a program built
+# with one runs on the other. It runs on whichever is found first.
+#
+# But there must be **one** file. Two MPI libraries in a process do not know of each other.
 #
 # ### Exercise 42.1 · Which MPI library is this?
-# The text **begins** with the name of its family. What may follow is free, and may name another family:
+# The text **begins** with the name of its family, and then comes the version:
 #
 #     'MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date…'        'MPICH Version:      5.0.2\nMPICH ABI…'
 #     'MVAPICH Version:        4.0\nMVAPICH Release date…'            'Open MPI v5.0.11, package: …'
 #
-# `re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)` finds the version, as `[1]`, if the text
-# begins so; else it is None. MVAPICH2-GDR's text says MVAPICH2, but its tool `mpiname -a` prints
-# MVAPICH2-GDR. The tool only lies in `PATH`, so it says nothing about a process whose text is another
-# family's. About 5 lines.
+# What follows is free, and may name another family. This line looks at the beginning alone:
+#
+#     version = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
+#
+# If the text begins so, `version[1]` is the version; else `version` is None.
+#
+# MVAPICH2-GDR's text says MVAPICH2. What gives it away is a tool, `mpiname -a`, which prints MVAPICH2-GDR.
+# The tool is only found in `PATH`. So believe it only if the text says MVAPICH2: else it belongs to a library
+# that this process does not hold.
+#
+# Write `which_mpi`. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one family after the other</summary>
 #
@@ -83,8 +95,8 @@ if free and "mvapich2" not in mpis:
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `gdr = family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname`, and then `return ("MVAPICH2-GDR" if gdr else
-# family), version[1]`.
+# `gdr = family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname`, and then `return "MVAPICH2-GDR" if gdr else
+# family, version[1]`.
 # </details>
 
 
@@ -113,7 +125,8 @@ with check("42.1"):
 # %% [markdown]
 # ## Who may call MPI?
 # Horovod has a thread of its own, which calls MPI. Your program has another one. May both be in MPI at once?
-# A program asks for a **thread level** when it starts MPI, and is given that one or a lower one:
+#
+# A program asks for a **thread level** when it starts MPI. It is given that one or a lower one:
 #
 # | level | who may call MPI |
 # |---|---|
@@ -122,30 +135,33 @@ with check("42.1"):
 # | SERIALIZED | every thread, but never two at once |
 # | MULTIPLE | every thread, at any time |
 #
-# On the lower levels MPI leaves its locks out. Two threads in it at once then spoil its lists: a crash, a job
-# that hangs, or nothing at all, until one day.
+# On the lower levels MPI leaves its locks out. Two threads in it at once then spoil its lists. What comes of
+# it is a crash, a job that hangs, or nothing at all, until one day. Horovod asks for MULTIPLE.
+#
+# MVAPICH2 **binds** ranks to cores: a rank's threads may run on its cores and nowhere else. By default each
+# rank gets **one** core. And to a rank that is bound to one core MVAPICH2 grants one thread, whatever was
+# asked for.
 #
 # ### Predict
-# Horovod asks for MULTIPLE. Which level is it given on a cluster with MVAPICH2 and no variable set: "SINGLE",
-# "FUNNELED", "SERIALIZED" or "MULTIPLE"?
+# Is Horovod given what it asks for by MVAPICH2 if nobody sets a variable? Write "MULTIPLE" or "less".
 
 # %%
-predict("42.2", level="SINGLE")
+predict("42.2", level="less")
 
 # %% [markdown]
 # ### Exercise 42.2 · The thread level trap
-# MVAPICH2 **binds** each rank to cores, unless told otherwise: the rank's threads may run there and nowhere
-# else. To a rank that is bound to one core it gives SINGLE. Write the rule of its InfiniBand device,
-# `ch3:mrail`. Variables hold text.
+# Write the whole rule, that of MVAPICH2's InfiniBand device, `ch3:mrail`. Variables are text: `"0"`, not 0.
 #
-# 1. `MV2_ENABLE_AFFINITY=0` (the default is 1): nobody is bound. MULTIPLE.
-# 2. Else a rank needs one core, or, with `MV2_CPU_BINDING_POLICY=hybrid`, as many as
-#    `MV2_THREADS_PER_PROCESS` says (one if that is not set). If all ranks of the node need more than the node
-#    has hardware threads, MVAPICH2 **aborts**. It counts before it looks at anything else, and counts the
-#    whole machine (`nproc --all`), not your share.
-# 3. Else the rank is bound: with `hybrid` to its cores, even if that is only one, which gives MULTIPLE; else
-#    to one core, SINGLE. `MV2_CPU_BINDING_LEVEL` wins over this: `socket` and `numanode` MULTIPLE, `core`
-#    SINGLE.
+# 1. `MV2_ENABLE_AFFINITY=0`: nobody is bound. MULTIPLE. (The default is 1.)
+# 2. Else count. A rank needs one core, or, with `MV2_CPU_BINDING_POLICY=hybrid`, as many as
+#    `MV2_THREADS_PER_PROCESS` says (one if that is not set). If all ranks of the node together need more than
+#    the node has hardware threads, MVAPICH2 **aborts**. This comes before rule 3.
+# 3. Else the rank is bound, by `MV2_CPU_BINDING_LEVEL`: to one `core`, SINGLE; to a `socket` or a `numanode`,
+#    which have several, MULTIPLE. If that is not set, `hybrid` binds it to the cores of rule 2, which gives
+#    MULTIPLE even if it is one core; every other policy to one core, SINGLE.
+#
+# For example 4 ranks on 16 hardware threads: without variables SINGLE, with `hybrid` MULTIPLE, with `hybrid`
+# and 5 threads for each it aborts. About 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: how many cores?</summary>
 #
@@ -184,9 +200,17 @@ with check("42.2"):
 
 # %% [markdown]
 # ### Measure
-# What is Horovod given here? labkit sets `MV2_ENABLE_AFFINITY=0` for its ranks; "affinity on" undoes it, as
-# if no variable were set. "Asked for less" is the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod ask
-# for SINGLE. The measured level in the last table is the kit's, of `ch3:mrail`. About 5 s for each line.
+# What is Horovod given here? There are up to four settings:
+#
+# | setting | what it is |
+# |---|---|
+# | affinity off | `MV2_ENABLE_AFFINITY=0`, as labkit sets it for its ranks |
+# | affinity on | as if no variable were set |
+# | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
+# | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod ask for SINGLE |
+#
+# Your prediction is about `ch3:mrail`, which needs InfiniBand. So it is compared with the kit's table, which
+# was measured with that device. (`less` stands there for any level below MULTIPLE.) About 5 s for each line.
 
 # %%
 levels = []
@@ -206,18 +230,25 @@ mrail = reference[(reference.channel == "ch3:mrail") & (reference.setting == "af
 predict.compare("42.2", level=mrail.level.iloc[0])
 
 # %% [markdown]
-# **Explain.** Only `ch3:mrail` with affinity on falls into the trap. MPICH binds nobody, and neither do
-# MVAPICH2's other devices: if `make mvapich2` built one without InfiniBand for you, it says MULTIPLE with
-# affinity on, and that is no proof for a cluster.
+# **Explain.** You should see: only `ch3:mrail` with affinity on gives less where MULTIPLE was asked for.
+# With `socket` it does not: the rank is bound, but to several cores.
 #
-# `MV2_ENABLE_AFFINITY=0` is the simplest cure, where something else binds the ranks (srun does). It also
-# switches off MVAPICH2-GDR's own choice of cores near GPU and network card (its guide, 9.4 and 13.7);
-# `hybrid` with a number of threads keeps it. We have measured neither on GPUs. On some processors, as POWER9
-# and EPYC 7742, `hybrid` is the default. MVAPICH 3, 4 and Plus read no `MV2_` variable.
+# You may see MULTIPLE with affinity on in your own table. Then your MVAPICH2 has another device, such as
+# `ch3:nemesis:tcp`: that one binds nobody, and neither does MPICH. So a laptop on which all is well proves
+# nothing for the cluster.
+#
+# What is the cure? <details><summary>Answer</summary>
+#
+# `MV2_ENABLE_AFFINITY=0` is the simplest one, where something else binds the ranks, as srun does. It also
+# switches off MVAPICH2-GDR's own choice of cores near the GPU and the network card (its guide, 9.4 and 13.7).
+# `hybrid` with a number of threads keeps that. Which is faster on a GPU cluster we have not measured. On some
+# processors, such as POWER9 and EPYC 7742, `hybrid` is the default. MVAPICH 3, 4 and Plus read no `MV2_`
+# variable.
+# </details>
+#
 # ## The line that starts a job
-# A job of 2 nodes, 4 GPUs on each, a rank for each GPU, 14 cores for each rank: one line with Slurm's srun,
-# and one with MVAPICH2's own launcher, mpirun_rsh.
-
+# A job has 2 nodes with 4 GPUs each, a rank for each GPU, and 14 cores for each rank. Slurm's launcher is
+# srun, MVAPICH2's own is mpirun_rsh. Here is the line for either:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4
 #         --cpus-per-task=14 --gpus-per-node=4 --gpu-bind=none python train.py
@@ -243,19 +274,25 @@ predict.compare("42.2", level=mrail.level.iloc[0])
 # **Order counts.** mpirun_rsh takes words with a `=` for variables only *directly before* the program; behind
 # it they are the program's arguments. srun knows no variables: they stand before it, after `env`.
 #
-# On one machine without Slurm the launcher is `mpiexec`:
+# On one machine without Slurm the launcher is `mpiexec`. Here are 4 ranks with 14 cores each, and no GPU:
 #
 #     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 4 -bind-to core:14 python train.py
 #
 # ### Exercise 42.3 · Write the line, and start it
 # *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# `variables` returns what a flavour needs. `mvapich2`, on CPUs: `MV2_ENABLE_AFFINITY=0`. `mvapich2-gdr`: the
-# three of the lines above, and GDRCopy's, if a path is given. `mvapich-plus`: `MVP_ENABLE_GPU=1` alone.
+# `variables` returns what a flavour needs, as a dict:
 #
-# `command` returns the line for a job as a list of words: `job.nodes`, `job.ranks` and `job.gpus` of each
-# node, `job.cores` of each rank. A job without GPUs (0) has no option about GPUs. Further harmless options,
-# such as `--cpu-bind=cores`, are welcome. 6 and 10 lines.
+# | flavour | variables |
+# |---|---|
+# | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
+# | `mvapich2-gdr` | the three of the lines above, and GDRCopy's if a path is given |
+# | `mvapich-plus` | `MVP_ENABLE_GPU=1` alone |
+#
+# `command` returns the line for a job, as a list of words. `job.nodes` is the number of nodes. `job.ranks`
+# and `job.gpus` are those of each node, `job.cores` those of each rank. Where `job.gpus` is 0, the line says
+# nothing about GPUs. Further harmless options, such as `--cpu-bind=cores`, are welcome. About 6 and 10 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: words</summary>
 #
@@ -315,9 +352,9 @@ with check("42.3"):
 
 # %% [markdown]
 # ### Measure
-# Now start your line: with srun, in a job on two nodes, where Slurm is (`make tabletop` starts one on this
-# machine); else with mpiexec. Its program lets each rank say where it is, how many cores it may use, and with
-# which MPI. About 10 s for each MPI.
+# Now start your line. Where Slurm is, srun starts it in a job on two nodes (`make tabletop` starts a Slurm on
+# this machine). Elsewhere mpiexec starts it. The program lets each rank say where it is, how many cores it
+# may use, and with which MPI. About 10 s for each MPI.
 
 # %%
 launcher = lab42.launcher_here() if free else None
@@ -332,9 +369,9 @@ for mpi in mpis if launcher else []:
     print(pandas.DataFrame(answers)[["rank", "host", "cores", "threads", "device", "mpi", "level"]], "\n")
 
 # %% [markdown]
-# **What does one core cost?** The same line with one core for its only rank, and with all. `seen` is the
-# control: the cores that the rank says it may use. (The tabletop's nodes share this machine and pin nobody,
-# so it is mpiexec there.)
+# **What does one core cost?** The same line with one core for its only rank, and with all. `asked` is what
+# the line says. `seen` is the control: the cores that the rank found. (The tabletop's nodes share this
+# machine and pin nobody, so it is mpiexec there.) About 10 s.
 
 # %%
 if launcher:
@@ -349,15 +386,21 @@ if launcher:
     print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
 
 # %% [markdown]
-# **Explain.** A step computes on as many cores as it has threads and may use. On one core it takes about as
-# many times as long as the other line has cores, as far as the work can be shared. On a node of 56 cores and
-# 4 ranks, a forgotten `--cpus-per-task` leaves 52 of them idle, and nothing says so. If `seen` is not what
-# was `asked`, nobody was bound: look at the launcher. If a line is not `steady`, compare nothing.
+# **Explain.** On one core the step should take longer. At most by as many times as the other line has cores:
+# not all of the work can be shared. If a line is not `steady`, compare nothing. If `seen` is not what was
+# `asked`, nobody was bound: look at the launcher.
+#
+# A node has 56 cores and 4 ranks, and somebody forgot `--cpus-per-task`. How many cores compute?
+# <details><summary>Answer</summary>
+#
+# Four. Slurm gives each rank one, which it shares with Horovod's thread and the loaders. The other 52 are
+# idle, and nothing says so.
+# </details>
 #
 # ## Which library carried the gradients?
-# `hvd.mpi_built()` says what could be used. The **timeline** says what was: with `HOROVOD_TIMELINE=file`,
-# rank 0 writes down every activity of every tensor. Here are the first of a run of three gradients, in the
-# order in which they began.
+# `hvd.mpi_built()` says what *could* be used. The **timeline** says what *was*: with `HOROVOD_TIMELINE=file`
+# rank 0 writes down every activity of every tensor. Here are the first ones of a run with three gradients, in
+# the order in which they began.
 
 
 # %%
@@ -374,16 +417,25 @@ first = timeline.activities(first_events)
 lab42.show([activity for activity in first if activity.tensor.startswith("allreduce")], first=18)
 
 # %% [markdown]
-# NEGOTIATE_ALLREDUCE is Horovod's wait until every rank has this gradient, ALLREDUCE the whole work on it.
-# Inside, the gradients are copied into the *fusion buffer*, one library call carries it, and they are copied
-# out. (INIT_FUSION_BUFFER makes the buffer, once.) What is ready when Horovod looks goes together, and
-# Horovod looks once a millisecond: so your three may also go in two or three calls.
+# | activity | what happens |
+# |---|---|
+# | NEGOTIATE_ALLREDUCE | Horovod waits until every rank has this gradient |
+# | ALLREDUCE | the whole work on it; those below are parts of it |
+# | INIT_FUSION_BUFFER | the buffer in which gradients are packed is made, once |
+# | MEMCPY_IN_FUSION_BUFFER | the gradient is copied in |
+# | MPI_ALLREDUCE | one call of the library carries all that is in the buffer |
+# | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out |
+#
+# What is ready when Horovod looks goes together, and Horovod looks once a millisecond. So your three
+# gradients may also go in two or three calls.
 #
 # ### Exercise 42.4 · Which library, in how many calls?
 # An activity that begins with a library's name (MPI, GLOO, NCCL, CCL) and `_` moved data. The tensors of
-# **one** call begin one right after the other; between two calls, other activities begin. So `MPI_ALLREDUCE`
-# three times in a row is one call with 3 tensors. Count calls and tensors of each such activity. About 4
-# lines.
+# **one** call begin one right after the other. Between two calls, other activities begin. So `MPI_ALLREDUCE`
+# three times in a row is one call with 3 tensors.
+#
+# For each such activity count calls and tensors. `event.name` is the name of an activity. About 4 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: neighbours of one name</summary>
 #
@@ -429,8 +481,9 @@ predict("42.4", calls_fused=1, calls_unfused=12)
 # %% [markdown]
 # ### Measure
 # Fused and unfused take turns, and so do the libraries, in several rounds: what disturbs one disturbs all.
-# Gloo, Horovod's own library for TCP, is the control: its name must be in its timeline, and MPI's must not.
-# Calls a step are calls, times gradients in a step, over tensors carried. About a minute.
+#
+# Gloo is Horovod's own library for TCP. It is the control: its name must be in its timeline, and MPI's must
+# not be. Calls a step are calls, times gradients in a step, over tensors carried. About a minute.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -478,7 +531,12 @@ for library in libraries.values():
 # ## Did my gradients stay on the GPU?
 # A GPU job can be slow because its gradients go through host memory, and nothing says so. In 2018 somebody
 # asked why his timeline had MPI_ALLREDUCE and no NCCL_ALLREDUCE (Horovod's issue 321). The answer: his
-# Horovod had been built without NCCL. Four jobs, and what the row of one gradient holds in each:
+# Horovod had been built without NCCL.
+#
+# A build of Horovod is `nccl`, `mpi` or `host`. `nccl` gives GPU memory to NCCL. `mpi` gives it to MPI, which
+# must be CUDA-aware. `host` copies GPU tensors to host memory first, and MPI or Gloo carry the copy.
+#
+# Here are five jobs, and what the row of one gradient holds in each:
 
 # %%
 for journey in lab42.JOURNEYS[:5]:
@@ -486,13 +544,11 @@ for journey in lab42.JOURNEYS[:5]:
     print("   ", " ".join(journey.activities), "\n")
 
 # %% [markdown]
-# (The first was recorded here. The others are built from Horovod 0.28.1's source, operation by operation, as
-# we had no GPU; no file of a GPU job was to be had.)
+# (The first was recorded here. The others are built from Horovod 0.28.1's source, operation by operation: we
+# had no GPU, and no file of a GPU job was to be had.)
 #
 # Look at the third and the fourth: **they are the same.** The timeline alone cannot tell whether MPI was
-# given GPU memory. Two more facts decide: where your gradients are (`gradient.device`), and Horovod's build.
-# A build is `nccl`, `mpi` (for a CUDA-aware MPI), or `host`, which copies GPU tensors to host memory before
-# MPI or Gloo sees them.
+# given GPU memory. Two more facts decide: where your gradients are (`gradient.device`), and the build.
 #
 # | in the row | what it says |
 # |---|---|
@@ -511,7 +567,7 @@ for journey in lab42.JOURNEYS[:5]:
 # 3. `"stayed on the GPU"`: NCCL carried it, and nothing copied it to the host.
 # 4. `"CUDA-aware MPI"`: Horovod handed GPU memory to MPI.
 #
-# About 7 lines.
+# About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the order of questions</summary>
 #
@@ -556,23 +612,27 @@ with check("42.5"):
 for library in libraries.values():
     training = results[library]["fused"]
     rows = lab42.gradients(timeline.activities(training.events or []))
-    for way, count in Counter(
-        way_of(row, *lab42.device_and_build(training)) for row in rows.values()
-    ).items():
+    counts = Counter(way_of(row, *lab42.device_and_build(training)) for row in rows.values())
+    for way, count in counts.items():
         print(f"{library}: {count} gradients, {way}. labkit says: {training.where.describe()}")
 
 # %% [markdown]
 # **Explain.** On a machine without GPUs all are CPU tensors, and the timeline is right to show MPI. With GPUs
-# and `make run LAB=42 HOROVOD=nccl` they should stay there; if they do not, look at the three facts in the
-# order of the exercise.
+# and `make run LAB=42 HOROVOD=nccl` they should stay there. If they do not, ask in the order of the exercise:
+# the device, the host buffer, NCCL, the build.
 #
-# What a CUDA-aware MPI does with GPU memory is its own affair, and no timeline shows it. MVAPICH2-GDR's guide
-# (13) has nominal limits, such as `MV2_GPUDIRECT_LIMIT` (8192 bytes) for what the network card reads from the
-# GPU and `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for what it writes there; longer messages go in pieces
-# through host memory. It chooses their values by the machine that it finds. Lab 27 measures such ways.
+# Does "CUDA-aware MPI" mean that nothing goes through host memory?
+# <details><summary>Answer</summary>
+#
+# No. What MPI does with GPU memory is its own affair, and no timeline shows it. MVAPICH2-GDR's guide (13) has
+# limits: `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes) for what the network card reads from the GPU, and
+# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072) for what it writes there. Longer messages go in pieces through
+# host memory. The library chooses the values by the machine that it finds. Lab 27 measures such ways.
+# </details>
 #
 # ## Two nodes
-# The same lab as a job on two nodes, once for each MPI. About a minute each.
+# The same lab as a job on two nodes, once for each MPI: `make tabletop` starts two on this machine. About a
+# minute each. Without a cluster you see the kit's jobs.
 
 # %%
 frames = []

@@ -313,8 +313,9 @@ predict.compare("15.2", decoding_over_reading=times["decoding_over_reading"])
 #
 # ### Predict
 # The stored order is class by class, some 50 images each. Read forward through a buffer of 64, how many of
-# the 10 classes does a batch of 32 hold? (The buffer holds 64 neighbours; a batch takes from it while it
-# moves on by 32. How many classes are in 96 neighbours?)
+# the 10 classes does a batch of 32 hold? (Each item that comes out is one of 64, at random. So an item waits
+# for 64 others on average, and one in twenty waits three times as long: a batch is made of about the last 200
+# images of the stream.)
 
 # %%
 predict("15.3", classes_in_batch=...)

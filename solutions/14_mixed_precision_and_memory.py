@@ -30,7 +30,7 @@ seeds = (0, 1, 2)  # a training for each: start weights and order of the images
 tiny = 2**-20  # a loss that is a mean over a million values has so small a gradient for each of them
 images = 32  # images per step where convolutions are timed (a GPU gets 64 times as many)
 matrix = 384  # rows and columns of the matrices whose product is timed (a GPU gets 16 times as many)
-runs = 9  # timed runs of each
+runs = 7  # timed runs of each
 
 # %% [markdown]
 # ## Three kinds of numbers
@@ -337,7 +337,7 @@ predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
 # About 30 s, most of it in float16 on a CPU.
 speeds = lab14.speeds(images, matrix, runs, device)
 times = {way: row["seconds"] for way, row in speeds.items()}
-plots.spread(times, title="A training step of a convolution net, by type and layout", name="types")
+plots.spread(times, title="A convolution net's step, by type and layout", name="types")
 for way, row in speeds.items():
     print(f"{way:23} {row['flops'] / 1e9:9.1f} Gflop/s, {row['share']:4.0%} of a matrix product in that type")
     record.add("convolution", way=way, **row)
@@ -357,11 +357,14 @@ predict.compare("14.2", **gains)
 # %% [markdown]
 # **Explain.** What you should see follows the table: a type with instructions of its own gains, one that is
 # converted loses. A factor of two or more takes hardware that does twice the arithmetic, and layers that wait
-# for arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less, or none.
+# for arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less, or
+# none.
 #
 # You may see instead that a type loses badly although the processor has instructions for it: float16 on CPUs,
 # mostly. The library must use them, too. Where it has no kernel for a type, PyTorch computes it in a plain
 # loop, ten or thirty times as slow.
+#
+# On a CPU float16 is timed contiguous alone, as it may take so long.
 #
 # Where a line says "not steady", others used the machine: run the cell again before you conclude anything.
 #

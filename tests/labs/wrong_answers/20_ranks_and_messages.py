@@ -128,7 +128,7 @@ if comm.rank % 2 == 0:
           "        if holds(low + 1):\n            low = low + 1\n        else:\n"
           "            high = low + 1\n",
           "Is the distance halved?"),
-    Wrong("20.4", "the wrong end moves", ["low = middle", "high = middle"], ["high = middle", "low = middle"],
+    Wrong("20.4", "the wrong end moves", "if holds(middle):", "if not holds(middle):",
           "your limit: expected"),
     Wrong("20.4", "one beside the limit", ["low = middle", "high = middle"], ["low = middle + 1",
           "high = middle"],

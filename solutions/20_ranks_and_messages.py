@@ -430,8 +430,8 @@ def time_when_late(comm):
     strip = np.tile(photo, (6, 1))
     alone = timing.measure(partial(blur, MPI.COMM_SELF, strip), seconds=0.5)
     late = comm.bcast(alone.median, root=0)
-    seconds = {"control: no neighbour": alone}
-    for name, way in (("neighbour late, blocking calls", blur_late), ("neighbour late, your blur", blur)):
+    seconds = {"no neighbour": alone}
+    for name, way in (("late, blocking calls", blur_late), ("late, your blur", blur)):
         seconds[name] = []
         for _ in range(late_runs):
             comm.Barrier()  # Across ranks: both begin together
@@ -444,7 +444,7 @@ def time_when_late(comm):
 
 
 waits = launch.run(time_when_late, ranks=2)[0]
-plots.spread(waits, title="Your blur computes while its neighbour is late", xlabel="rank 0's time")
+plots.spread(waits, title="Overlap hides waiting", xlabel="rank 0's time")
 alone, blocking, yours = (timing.quartiles(row)[0] for row in waits.values())
 record.add("late neighbour", alone_s=alone, blocking_s=blocking, yours_s=yours, **record.BY_MPI)
 predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)

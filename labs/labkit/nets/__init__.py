@@ -4,6 +4,7 @@
     torch_digits     that net in PyTorch
     keras_digits     that net in Keras 3
     torch_conv       a convolutional net in PyTorch that computes much and sends little
+    torch_blocks     a deep net in blocks, to be cut into stages
     layer_table      parameters, flops and activations of each layer of AlexNet, VGG-16, ResNet-50 and others
 
 Training in NumPy, for virtual ranks:
@@ -14,7 +15,7 @@ Training in NumPy, for virtual ranks:
     accuracy         percent right after training on virtual ranks with an exchange of gradients of one's own
 """
 
-from labkit.nets.digits import keras_digits, start_weights, torch_conv, torch_digits
+from labkit.nets.digits import keras_digits, start_weights, torch_blocks, torch_conv, torch_digits
 from labkit.nets.layers import layer_table
 from labkit.nets.training import accuracy, cut, gradient, join, percent_right
 
@@ -27,6 +28,7 @@ __all__ = [
     "layer_table",
     "percent_right",
     "start_weights",
+    "torch_blocks",
     "torch_conv",
     "torch_digits",
 ]

@@ -1,7 +1,8 @@
 """The small nets that the labs train.
 
 The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes, ReLU
-between, logits out: 17,226 parameters. And a convolutional net that computes much and sends little.
+between, logits out: 17,226 parameters. A convolutional net that computes much and sends little. And a deep
+one in blocks, to be cut.
 """
 
 from __future__ import annotations
@@ -93,3 +94,23 @@ def torch_conv(width: int = 32, classes: int = 10, seed: int = 0):
             nn.Flatten(),
             nn.Linear(2 * width, classes),
         )
+
+
+def torch_blocks(widths: Sequence[int], seed: int = 0) -> list:
+    """A deep net as a list of blocks, torch.nn.Sequential of Linear and ReLU; the last has no ReLU (62, 63).
+
+    widths: inputs of the first block, of the second, …, outputs of the last. The same seed gives the same
+    weights (He's start: normal, variance 2 / inputs; biases 0) on every rank.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    blocks = []
+    for place, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+        layer = torch.nn.Linear(inputs, outputs)
+        with torch.no_grad():
+            layer.weight.copy_(torch.randn(outputs, inputs, generator=generator) * (2 / inputs) ** 0.5)
+            layer.bias.zero_()
+        last = place == len(widths) - 2
+        blocks.append(torch.nn.Sequential(layer) if last else torch.nn.Sequential(layer, torch.nn.ReLU()))
+    return blocks

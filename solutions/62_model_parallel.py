@@ -1,0 +1,352 @@
+# %% [markdown]
+# # 62 Model parallelism
+#
+# A net that does not fit into one device is cut into stages, and each rank holds one. You cut it, run it
+# forwards and back over the ranks, and see what that gains, and what it does not.
+#
+# **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
+# ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
+#
+# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 55 · Before: 02, 20, 30
+
+# %%
+import itertools
+
+import numpy as np
+import pandas
+import torch
+from labkit import check, expect, hint, lab, launch, nets, predict, record, timing, world
+from support import lab62
+from torch.nn import functional
+
+lab.start("62_model_parallel")
+ranks = launch.ranks_here(4)
+
+# %% tags=["parameters"]
+width = 512  # numbers between two blocks
+depth = 8  # blocks of the net
+images = 256  # pictures in a step
+repeat = 10  # timed steps
+patience = 20  # seconds after which a check calls a program stuck
+
+# %% [markdown]
+# ## 1. Where to cut
+# In lab 30 every rank held the whole net and a part of the pictures: *data parallelism*. Here it is the other
+# way round. Every rank sees all pictures, and holds a part of the **net**: *model parallelism*.
+#
+# The simplest way is to cut between layers. Our net is a list of **blocks**, each a layer and its ReLU. The
+# blocks of one rank are its **stage**: rank 0 has the first ones, rank 1 the next, and so on.
+#
+#     pictures → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
+#                      rank 0           rank 1          rank 2
+#
+# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs, or how fast
+# pictures can follow each other. So it should be as cheap as possible.
+#
+# A cut is written as a list of **edges**: stage s holds the blocks from `edges[s]` up to, but without,
+# `edges[s + 1]`. The picture above is `[0, 2, 3, 5]`.
+#
+# ### Exercise 62.1 · The best cut
+# `costs` holds one number for each block. Return the edges of `stages` stages, each of one block or more, so
+# that the dearest stage is as cheap as possible. There are few blocks, so you may try every cut.
+#
+# `itertools.combinations(range(1, 5), 2)` gives every choice of 2 of the places 1, 2, 3, 4, in order:
+# `(1, 2), (1, 3), …`. `min(choices, key=function)` gives the choice whose function is least. About 5 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: every cut</summary>
+#
+# A cut into 3 stages chooses 2 places between the blocks. In front of them stands 0, behind them the number
+# of blocks: `[0, *places, len(costs)]`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The dearest stage of edges is `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write that as a
+# function, and let `min` choose by it.
+# </details>
+
+
+# %%
+def cut(costs, stages):
+    """Edges of `stages` stages of the blocks with these costs: stages + 1 numbers, from 0 to len(costs)."""
+    ### BEGIN SOLUTION
+
+    def dearest(edges):
+        return max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
+
+    choices = itertools.combinations(range(1, len(costs)), stages - 1)
+    return min(([0, *places, len(costs)] for places in choices), key=dearest)
+    ### END SOLUTION
+
+
+# %%
+# What is asked: whole, rising edges from 0 to the end, and no cut with a cheaper dearest stage.
+with check("62.1"):
+    trials = (
+        ([1, 1, 1, 1], 2),
+        ([9, 1, 1, 1, 9], 3),
+        ([1, 2, 3, 4, 5, 6, 7], 3),
+        ([4, 1], 1),
+        ([2, 7, 1], 3),
+    )
+    for costs, stages in trials:
+        edges = list(cut(costs, stages))
+        what = f"Blocks that cost {costs}, {stages} stages: edges {edges}"
+        expect(len(edges) == stages + 1, f"{what}. {stages} stages have {stages + 1} edges.")
+        expect(edges[0] == 0 and edges[-1] == len(costs), f"{what}. They begin at 0 and end at {len(costs)}.")
+        expect(edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise.")
+        dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
+        best = lab62.least_slowest(costs, stages)
+        expect(dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best:g}.")
+
+# %% [markdown]
+# ## 2. Forwards, over the ranks
+# A rank takes what the rank before it gives, computes its stage, and gives the result to the next:
+#
+# - rank 0 takes the pictures themselves;
+# - the last rank gives nothing: what leaves it is the net's answer.
+#
+# `comm.Send(array, dest=…)` and `comm.Recv(array, source=…)` carry NumPy arrays. A tensor and a NumPy array
+# can share their memory: `tensor.numpy()` is such an array, so `comm.Recv(tensor.numpy(), source=0)` fills
+# the tensor. A tensor that is part of a computation must be cut loose first: `tensor.detach().numpy()`.
+#
+# One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives in a
+# message has no past. On the way back, PyTorch must compute the gradient **of what entered the stage**, for
+# the rank before. It does so only for a tensor of which one has said `tensor.requires_grad_()`.
+#
+# ### Exercise 62.2 · One stage forwards
+# Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)` computes.
+# `stage[0][0].in_features` is how many numbers enter for each picture, so a tensor to receive into is
+# `torch.empty(len(pictures), stage[0][0].in_features)`. About 7 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: three kinds of ranks</summary>
+#
+# Rank 0: `entering = pictures`. All others: make an empty tensor, `Recv` into it from `comm.rank - 1`, and
+# then `entering.requires_grad_()`. All but the last rank send.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `leaving = stage(entering)`, then `if comm.rank < comm.size - 1: comm.Send(leaving.detach().numpy(),
+# dest=comm.rank + 1)`, then `return entering, leaving`.
+# </details>
+
+
+# %%
+def forward(comm, stage, pictures):
+    """This rank's part of the way forward. Returns (what entered the stage, what leaves it)."""
+    ### BEGIN SOLUTION
+    # Across ranks: activations go from each rank to the next.
+    if comm.rank == 0:
+        entering = pictures
+    else:
+        entering = torch.empty(len(pictures), stage[0][0].in_features)
+        comm.Recv(entering.numpy(), source=comm.rank - 1)
+        entering.requires_grad_()
+    leaving = stage(entering)
+    if comm.rank < comm.size - 1:
+        comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)
+    return entering, leaving
+    ### END SOLUTION
+
+
+# %%
+# What is asked: on 1 to 4 ranks, the answer of one process, by Send and Recv, and open for the way back.
+with check("62.2"):
+    one = lab62.alone()
+    for size in range(1, min(ranks, lab62.MOST) + 1):
+        tried = launch.run(lab62.try_forward, forward, ranks=size, timeout=patience)
+        for rank, got in enumerate(tried):
+            where = f"{size} ranks, rank {rank}"
+            expect(
+                "send" not in got["calls"],
+                f"{where}: `send` packs any object. `Send` carries the array itself.",
+            )
+            sends, receives = got["calls"].count("Send"), got["calls"].count("Recv")
+            expect.equal(
+                [sends, receives], [int(rank < size - 1), int(rank > 0)], f"{where}: calls of Send, Recv"
+            )
+            expect(
+                got["joined"], f"{where}: what leaves has no past, so no gradient can come back through it."
+            )
+            if rank > 0:
+                expect(
+                    got["reachable"], f"{where}: what entered gets no gradient. Say `requires_grad_()` to it."
+                )
+        expect.close(tried[-1]["output"], one.output, f"{size} ranks: what leaves the last rank", rtol=1e-4)
+
+# %% [markdown]
+# ## 3. And back
+# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and that of what
+# entered its stage: `entering.grad`. This gradient goes to the rank before. There it is the gradient of what
+# *left* that stage, and `leaving.backward(gradient)` goes on from it.
+#
+# ### Exercise 62.3 · One stage back
+# `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every stage has
+# its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: two beginnings</summary>
+#
+# The last rank begins with `loss.backward()`; the others receive a gradient from `comm.rank + 1` first.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The others: `gradient = torch.empty_like(leaving)`, `comm.Recv(gradient.numpy(), source=comm.rank + 1)`,
+# `leaving.backward(gradient)`. Then all ranks but 0 send `entering.grad.numpy()` to `comm.rank - 1`.
+# </details>
+
+
+# %%
+def backward(comm, entering, leaving, loss):
+    """This rank's part of the way back: gradients for its stage's parameters, and one for the rank before."""
+    ### BEGIN SOLUTION
+    # Across ranks: gradients go from each rank to the one before.
+    if comm.rank == comm.size - 1:
+        loss.backward()
+    else:
+        gradient = torch.empty_like(leaving).detach()
+        comm.Recv(gradient.numpy(), source=comm.rank + 1)
+        leaving.backward(gradient)
+    if comm.rank > 0:
+        comm.Send(entering.grad.numpy(), dest=comm.rank - 1)
+    ### END SOLUTION
+
+
+# %%
+# What is asked: on 1 to 4 ranks, every gradient that one process computes.
+with check("62.3"):
+    one = lab62.alone()
+    for size in range(1, min(ranks, lab62.MOST) + 1):
+        tried = launch.run(lab62.try_backward, forward, backward, ranks=size, timeout=patience)
+        gradients = [block for got in tried for block in got["gradients"]]
+        for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
+            where = f"{size} ranks, block {block}"
+            expect(got is not None, f"{where}: its parameters have no gradient. Who calls backward there?")
+            for name, mine, theirs in zip(("weight", "bias"), got, want, strict=True):
+                expect.close(mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6)
+        for rank, got in enumerate(tried):
+            calls = f"{size} ranks, rank {rank}: calls of Send, Recv on the way back"
+            wanted = [int(rank > 0), int(rank < size - 1)]
+            expect.equal([got["calls"].count("Send"), got["calls"].count("Recv")], wanted, calls)
+
+# %% [markdown]
+# ## 4. What is it good for?
+# ### Predict
+# A net of equal blocks on four ranks. Which part of one process's bytes (parameters, gradients, Adam's
+# averages) does each rank hold? And for which part of a step does each rank compute, if computing is all that
+# takes time?
+
+# %%
+predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
+
+# %% [markdown]
+# ### Measure
+# One training step with Adam on one rank, and on several. We ask for the bytes that each rank holds
+# afterwards, for the time of a step, and for when each rank computed. About 20 s.
+
+
+# %%
+def study(comm):
+    """Bytes held, the Measurement of a step, the first loss, and spans of one step, on every rank."""
+    widths = [64] + [width] * (depth - 1) + [width, 10]
+    blocks = nets.torch_blocks(widths)
+    costs = [block[0].weight.numel() for block in blocks]
+    edges = cut(costs, comm.size)
+    stage = torch.nn.Sequential(*blocks[edges[comm.rank] : edges[comm.rank + 1]])
+    optimizer = torch.optim.Adam(stage.parameters())
+    pictures = torch.rand(images, 64, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(images) % 10
+
+    def step(stage_or_watched):
+        optimizer.zero_grad()
+        entering, leaving = forward(comm, stage_or_watched, pictures)
+        last = comm.rank == comm.size - 1
+        loss = functional.cross_entropy(leaving, labels) if last else None
+        backward(comm, entering, leaving, loss)
+        optimizer.step()
+        return loss.item() if last else None
+
+    loss = step(stage)
+    measured = timing.measure(lambda: step(stage), repeat=repeat, comm=comm)
+    spans = lab62.busy_spans(comm, stage, step)
+    return lab62.held(stage, optimizer), measured, comm.bcast(loss, root=comm.size - 1), spans
+
+
+# %%
+sizes = sorted({1, 2, ranks})
+studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
+rows = []
+for size, results in studies.items():
+    most = max(held for held, *_ in results)
+    _, step, loss, _ = results[0]
+    record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss)
+    rows.append(
+        {"ranks": size, "most MB on a rank": most / 1e6, "ms a step": 1e3 * step.median, "loss": loss}
+    )
+    print(f"{size} ranks: {step}")
+print(pandas.DataFrame(rows).set_index("ranks").round(4))
+
+# %%
+_, step, _, spans = studies[ranks][0]
+end = max(finish for own in spans for _, _, finish in own)
+busy = [sum(finish - start for _, start, finish in own) / end for own in spans]
+whole = studies[1][0][0]
+most = max(held for held, *_ in studies[ranks])
+print("Share of the step in which each rank computes:", np.round(busy, 2), "together", round(sum(busy), 2))
+predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)))
+lab62.draw_busy(spans, "One stage computes, the others wait")
+
+# %% [markdown]
+# **Explain.** The loss is the same for any number of ranks: the net learns exactly as before. Each rank holds
+# about its share of the bytes; not exactly, since blocks cannot be halved. That is what model parallelism is
+# for: **nets that do not fit**.
+#
+# It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured pieces
+# never stand above each other: together they fill about one rank's time. The step takes as long as on one
+# rank, and a little more for the messages. (You may see a *shorter* step: a smaller stage fits better into a
+# core's cache. You may see a longer one, where ranks share cores.)
+#
+# Data parallelism is the control: there every rank computes all the time, and holds *everything*. That is the
+# line "1 ranks" of the table, on each rank.
+#
+# What would fill the empty places?
+# <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
+# begin with the next ones. That is pipeline parallelism, lab 63.</details>
+#
+# ## 5. The same in TensorFlow: `tf.device`
+# Where the devices belong to **one** process, as the GPUs of one node may, no messages need be written. The
+# program says where each piece is to be computed, and the framework copies. We let TensorFlow make two
+# logical devices out of this machine's CPU. About 10 s.
+
+
+# %%
+def on_two_devices():
+    """A block on each of two logical CPUs: where its output is, and whether it is that of one device."""
+    import tensorflow
+
+    (cpu,) = tensorflow.config.list_physical_devices("CPU")
+    parts = [tensorflow.config.LogicalDeviceConfiguration() for _ in range(2)]
+    tensorflow.config.set_logical_device_configuration(cpu, parts)
+    layers = [tensorflow.random.stateless_normal((64, 64), seed=(1, place)) for place in range(2)]
+    pictures = tensorflow.random.stateless_normal((8, 64), seed=(2, 2))
+    values, places = pictures, []
+    for place, weights in enumerate(layers):
+        with tensorflow.device(f"CPU:{place}"):
+            values = tensorflow.nn.relu(values @ weights)
+        places.append(values.device.rpartition("/")[2])
+    with tensorflow.device("CPU:0"):
+        once = tensorflow.nn.relu(tensorflow.nn.relu(pictures @ layers[0]) @ layers[1])
+    return places, bool(np.array_equal(values.numpy(), once.numpy()))
+
+
+places, equal = launch.run(on_two_devices, ranks=1)[0] if not world.launcher() else (None, None)
+print("Where the blocks were computed:", places, "; the same as on one device:", equal)
+
+# %% [markdown]
+# **Explain.** Two blocks on two devices, the same numbers, and no word about a message: TensorFlow copies
+# what a device needs. In PyTorch one writes `block.to("cuda:1")` and `values.to("cuda:1")`. It ends at the
+# node's edge: devices of other nodes belong to other processes, and there somebody has to send, as you did.
+#
+# ### What you take away
+# - Model parallelism cuts the net. Activations travel forwards, their gradients back.
+# - Each rank holds about 1/p of parameters, gradients and optimizer.
+# - Without more, one rank computes at a time: p ranks are no faster than one. Lab 63 fills the pipe.

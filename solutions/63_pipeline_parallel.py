@@ -1,0 +1,437 @@
+# %% [markdown]
+# # 63 Pipeline parallelism
+#
+# In lab 62 the net was cut into stages, and one rank computed while the others waited. Here the batch is cut,
+# too: several small batches follow each other through the stages. You write who does what when, and run it.
+#
+# **You will be able to** (1) write GPipe's plan and 1F1B's, (2) say how much of the time they leave idle, and
+# how much memory they need, (3) run a plan on real ranks, (4) tell which knob helps against what.
+#
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 62
+
+# %%
+import numpy as np
+import pandas
+from labkit import check, expect, hint, lab, launch, plots, predict, record, world
+from support import lab63
+
+lab.start("63_pipeline_parallel")
+ranks = launch.ranks_here(4)
+
+# %% tags=["parameters"]
+counts = (1, 2, 4, 8)  # micro-batches that are tried
+nap = 0.02  # seconds for which a stage of the measurement sleeps on its way forward
+width = 512  # numbers between two stages of the net in the check
+patience = 20  # seconds after which a check calls a program stuck
+
+# %% [markdown]
+# ## 1. A plan for every rank
+# The batch of a step is cut into **micro-batches**, numbered from 0. When rank 0 has sent the first one on,
+# it can begin with the next. Gradients of all micro-batches are added up; the weights change once, at the end
+# of the step. So nothing changes in what the net learns.
+#
+# What a rank does is written as a list, its **plan**: `("F", 0)` is the way forward of micro-batch 0 through
+# this rank's stage, `("B", 0)` the way back. A rank does its plan in order. It waits where something is not
+# there yet:
+#
+# - F of a micro-batch needs what the rank *before* sends of it;
+# - B needs what the rank *behind* sends of it, and on the last rank only the F of the same micro-batch.
+#
+# **GPipe** (Huang and others, 2018) is the simplest plan: every rank goes forwards with all micro-batches, in
+# order, and then back with all of them, in order.
+#
+# ### Exercise 63.1 · GPipe's plan
+# Return a list with one plan for each of `ranks` ranks, for `micro` micro-batches. 2 or 3 lines. *(beginner)*
+#
+# <details><summary>Hint 1: one rank</summary>
+#
+# `[("F", number) for number in range(micro)]` is the first half of each rank's plan.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# Add the same with "B". All ranks have the same plan, so return `[plan for rank in range(ranks)]`.
+# </details>
+
+
+# %%
+def gpipe(ranks, micro):
+    """GPipe's plans: for each rank a list of ("F", number) and ("B", number)."""
+    ### BEGIN SOLUTION
+    plan = [("F", number) for number in range(micro)] + [("B", number) for number in range(micro)]
+    return [list(plan) for _ in range(ranks)]
+    ### END SOLUTION
+
+
+# %%
+# What is asked: plans that can be run, with all ways forward in front of all ways back.
+with check("63.1"):
+    for size, micro in ((1, 1), (2, 3), (4, 4), (3, 8)):
+        plans = gpipe(size, micro)
+        where = f"{size} ranks, {micro} micro-batches"
+        wrong = lab63.shortcoming(plans, size, micro)
+        expect(not wrong, f"{where}: {wrong}")
+        for rank, plan in enumerate(plans):
+            order = "".join(kind for kind, _ in plan)
+            expect(
+                order == "F" * micro + "B" * micro, f"{where}, rank {rank}: {order}. First all F, then all B."
+            )
+
+# %% [markdown]
+# ### The picture
+# `lab63.play` lets all ranks do their plans on paper: a way forward takes 1, a way back 2 (lab 02), a message
+# nothing. Look at the empty places: they are called the **bubble**.
+
+# %%
+pictures = {f"{micro} micro-batches": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
+lab63.draw(pictures, name="gpipe")
+
+# %% [markdown]
+# ### Predict
+# With p ranks and m micro-batches, the last rank must wait for p - 1 ways forward before it can begin, and it
+# ends p - 1 ways back before the first rank does. So each rank waits as long as p - 1 micro-batches take,
+# and works as long as m take. Which share of the time is idle, for 4 ranks and 1, 4, 16 micro-batches?
+
+# %%
+predict("63.1", idle_1=..., idle_4=..., idle_16=...)  # three numbers between 0 and 1
+
+# %%
+played = {micro: lab63.play(gpipe(4, micro)).idle for micro in (1, 4, 16)}
+predict.right("63.1", idle_1=played[1], idle_4=played[4], idle_16=played[16])
+print("Played:  ", {micro: round(idle, 3) for micro, idle in played.items()})
+print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p - 1) / (m + p - 1)")
+
+# %% [markdown]
+# **Explain.** The formula is that of the text: p - 1 parts of waiting, m parts of work. More micro-batches
+# make the bubble smaller, and never zero. Why not cut the batch into single pictures, then?
+# <details><summary>Answer</summary> Small pieces compute less well: a matrix product of one row moves as many
+# weights as one of a hundred rows (lab 12). And a layer such as batch normalisation sees only its
+# micro-batch.</details>
+#
+# ## 2. Memory: one forward, one backward
+# From its F until its B, a micro-batch holds memory: its activations, which the way back needs (lab 02). Such
+# a micro-batch is **in flight**.
+#
+# ### Exercise 63.2 · How many are in flight?
+# Return the largest number of micro-batches that are in flight at once in one rank's plan. 5 lines.
+# *(beginner)*
+#
+# <details><summary>Hint 1: count</summary>
+#
+# Go through the plan. F adds one, B takes one away. Remember the largest count.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `now += 1 if kind == "F" else -1`, and then `most = max(most, now)`.
+# </details>
+
+
+# %%
+def most_in_flight(plan):
+    """The most micro-batches that have gone forwards and not yet back, at any time of a rank's plan."""
+    ### BEGIN SOLUTION
+    now = 0
+    most = 0
+    for kind, _ in plan:
+        now += 1 if kind == "F" else -1
+        most = max(most, now)
+    return most
+    ### END SOLUTION
+
+
+# %%
+with check("63.2"):
+    for text, want in (
+        ("FB", 1),
+        ("FFBB", 2),
+        ("FBFBFB", 1),
+        ("FFBFBB", 2),
+        ("FFFBBFFBBB", 3),
+        ("FFBBFFFBBB", 3),
+    ):
+        numbers = {"F": iter(range(9)), "B": iter(range(9))}
+        plan = [(kind, next(numbers[kind])) for kind in text]
+        slips = {
+            "this is the number at the end": 0,
+            "this counts all micro-batches of the plan": text.count("F"),
+        }
+        slips = {words: value for words, value in slips.items() if value != want}
+        expect.equal(most_in_flight(plan), want, f"most in flight in the plan {text}", slips=slips)
+
+# %% [markdown]
+# GPipe holds all m micro-batches before the first one goes back. **1F1B** ("one forward, one backward";
+# PipeDream, Narayanan and others 2019, with a flush at the end of the step) goes back as soon as it can. Rank
+# r of p does:
+#
+# 1. a *warm-up* of as many F as there are ranks behind it: p - 1 - r (or m, if that is less);
+# 2. then, in turn, one F and one B, as long as there are F left;
+# 3. then the B that are left.
+#
+# Each kind goes through the micro-batches in order: 0, 1, 2, …
+#
+# ### Exercise 63.3 · The plan 1F1B
+# Return the plans of all ranks. About 9 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: three parts of a list</summary>
+#
+# For each rank: `warm = min(micro, ranks - 1 - rank)`. The first part is F of 0 to warm - 1.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# The second part: `for number in range(warm, micro): plan += [("F", number), ("B", number - warm)]`. The
+# third one is B of `micro - warm` to `micro - 1`.
+# </details>
+
+
+# %%
+def one_f_one_b(ranks, micro):
+    """1F1B's plans: for each rank a list of ("F", number) and ("B", number)."""
+    ### BEGIN SOLUTION
+    plans = []
+    for rank in range(ranks):
+        warm = min(micro, ranks - 1 - rank)
+        plan = [("F", number) for number in range(warm)]
+        for number in range(warm, micro):
+            plan += [("F", number), ("B", number - warm)]
+        plan += [("B", number) for number in range(micro - warm, micro)]
+        plans.append(plan)
+    return plans
+    ### END SOLUTION
+
+
+# %%
+# What is asked: plans that can be run, in no more time than GPipe, with at most p - r in flight on rank r.
+with check("63.3"):
+    for size, micro in ((1, 3), (2, 3), (4, 4), (4, 2), (3, 8), (4, 8)):
+        plans = one_f_one_b(size, micro)
+        where = f"{size} ranks, {micro} micro-batches"
+        wrong = lab63.shortcoming(plans, size, micro)
+        expect(not wrong, f"{where}: {wrong}")
+        for rank, plan in enumerate(plans):
+            order = "".join(kind for kind, _ in plan)
+            warm = min(micro, size - 1 - rank)
+            want = "F" * warm + "FB" * (micro - warm) + "B" * warm
+            expect.equal(order, want, f"{where}, rank {rank}: the order of F and B")
+        ours, theirs = lab63.play(plans).time, lab63.play(gpipe(size, micro)).time
+        expect(ours <= theirs, f"{where}: it takes {ours:g}, and GPipe {theirs:g}.")
+
+# %%
+both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
+played = {name: lab63.play(plans) for name, plans in both.items()}
+# Two pieces of the net on each rank, so a way forward through one takes half as long.
+played["Interleaved, two pieces"] = lab63.play(lab63.interleaved(4, 8, 2), forward=0.5, backward=1.0)
+lab63.draw(played, name="three_plans")
+for name, plans in both.items():
+    print(f"{name:<6} in flight on ranks 0 to 3: {[most_in_flight(plan) for plan in plans]}")
+inter = [most_in_flight([action[:2] for action in plan]) for plan in lab63.interleaved(4, 8, 2)]
+print(f"Interleaved, pieces of half the size: {inter}")
+
+# %% [markdown]
+# **Explain.** 1F1B leaves exactly the same bubble as GPipe: the waiting at both ends is the same. What it
+# saves is **memory**: rank r holds at most p - r micro-batches, however many there are.
+#
+# What makes the bubble itself smaller is cutting the net finer. In the third picture each rank has *two*
+# pieces of the net, 0 and 4, 1 and 5, …, and the pipe is filled by pieces of half the length (Megatron-LM,
+# Narayanan and others 2021). The price: twice as many messages, and more in flight again.
+#
+# Which rank needs most memory with 1F1B, and what would you do about it?
+# <details><summary>Answer</summary> Rank 0, with p micro-batches in flight; the last has one. One may give
+# rank 0 fewer layers, or compute activations again on the way back in place of keeping them (lab
+# 16).</details>
+#
+# ## 3. On real ranks
+# Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. All arrays are
+# NumPy's:
+#
+# | call | what it does |
+# |---|---|
+# | `work.room_for_entering(number)` | an empty array, to receive what enters this stage |
+# | `work.forward(number, entering)` | the way forward; returns what leaves, to be sent to the next rank |
+# | `work.room_for_gradient(number)` | an empty array, to receive a gradient from the next rank |
+# | `work.backward(number, gradient)` | the way back; returns the gradient to be sent to the rank before |
+#
+# The first rank gives `None` for entering and sends nothing back; the last gives `None` for the gradient and
+# sends nothing on.
+#
+# There is a trap. A long `Send` waits until the receiver asks (lab 20). In 1F1B rank 0 may be sending F 1 to
+# rank 1, while rank 1 is sending the gradient of B 0 to rank 0: both wait for ever. So send with `Isend`,
+# which returns a *request* at once, keep the requests, and wait for all of them at the end:
+#
+#     pending.append(comm.Isend(array, dest=1, tag=number))
+#     ...
+#     for request in pending:
+#         request.Wait()
+#
+# The `tag` is a number on the envelope: `Recv(array, source=0, tag=3)` takes only a message with tag 3.
+#
+# ### Exercise 63.4 · Run a plan
+# Do the actions of `plan`, a list for this rank, in order. About 16 lines. *(advanced)*
+#
+# <details><summary>Hint 1: one action</summary>
+#
+# For "F": receive what enters, if this is not rank 0; compute; send what leaves, if this is not the last
+# rank. "B" is the same with the neighbours the other way round.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# ```python
+# if kind == "F":
+#     entering = None
+#     if comm.rank > 0:
+#         entering = work.room_for_entering(number)
+#         comm.Recv(entering, source=comm.rank - 1, tag=number)
+#     leaving = work.forward(number, entering)
+#     if comm.rank < comm.size - 1:
+#         pending.append(comm.Isend(leaving, dest=comm.rank + 1, tag=number))
+# ```
+# </details>
+
+
+# %%
+def run_plan(comm, plan, work):
+    """Do this rank's plan, a list of ("F", number) and ("B", number), with its stage's `work`."""
+    ### BEGIN SOLUTION
+    # Across ranks: what leaves goes to the next rank, its gradient comes back from there.
+    pending = []
+    for kind, number in plan:
+        if kind == "F":
+            entering = None
+            if comm.rank > 0:
+                entering = work.room_for_entering(number)
+                comm.Recv(entering, source=comm.rank - 1, tag=number)
+            leaving = work.forward(number, entering)
+            if comm.rank < comm.size - 1:
+                pending.append(comm.Isend(leaving, dest=comm.rank + 1, tag=number))
+        else:
+            gradient = None
+            if comm.rank < comm.size - 1:
+                gradient = work.room_for_gradient(number)
+                comm.Recv(gradient, source=comm.rank + 1, tag=number)
+            back = work.backward(number, gradient)
+            if comm.rank > 0:
+                pending.append(comm.Isend(back, dest=comm.rank - 1, tag=number))
+    for request in pending:
+        request.Wait()
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the gradients and the loss of one process, for both plans, with short and with long messages.
+with check("63.4"):
+    for size in range(1, min(ranks, 4) + 1):
+        for plan_of, micro, wide, batch in (
+            (gpipe, 2, 8, 8),
+            (one_f_one_b, 4, 8, 8),
+            (one_f_one_b, 4, width, 2048),
+        ):
+            loss, gradients = lab63.one_process(wide, batch)
+            long = "long" if wide > 8 else "short"
+            where = f"{size} ranks, {micro} micro-batches, {plan_of.__name__}, {long} messages"
+            plans = plan_of(size, micro)
+            tried = launch.run(
+                lab63.try_plan, run_plan, plans, micro, wide, batch, ranks=size, threads=1, timeout=patience
+            )
+            expect.close(tried[-1]["loss"], loss, f"{where}: the loss on the last rank", rtol=1e-4)
+            ours = [gradient for result in tried for gradient in result["gradients"]]
+            for place, (got, want) in enumerate(zip(ours, gradients, strict=True)):
+                expect(got is not None, f"{where}: parameter {place} has no gradient. Was every B done?")
+                expect.close(got, want, f"{where}: gradient of parameter {place}", rtol=1e-3, atol=1e-6)
+            for rank, result in enumerate(tried):
+                left = result["under_way"]
+                expect(not left, f"{where}, rank {rank}: {left} requests were not waited for.")
+                small = [call for call in result["calls"] if call in ("send", "isend", "recv", "irecv")]
+                expect(not small, f"{where}: {small} pack any object. Send arrays as they are: Isend, Recv.")
+
+# %% [markdown]
+# ### Predict
+# 4 ranks, 8 micro-batches. On rank 0, how many times as many bytes does GPipe hold for the way back as 1F1B
+# does? And which share of the time is idle, on real ranks with real messages?
+
+# %%
+predict("63.4", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
+
+# %% [markdown]
+# ### Measure: memory
+# Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back.
+
+# %%
+size = min(ranks, 4)
+micro = max(counts)
+held = {}
+for name, plan_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
+    results = launch.run(
+        lab63.try_plan, run_plan, plan_of(size, micro), micro, width, 512, ranks=size, threads=1
+    )
+    held[name] = [result["bytes"] for result in results]
+    record.add("memory", ranks=size, plan=name, micro=micro, bytes=held[name])
+table = pandas.DataFrame(held, index=pandas.Index(range(size), name="rank")) / 1e6
+print("Most megabytes held for the way back:", table.round(2), sep="\n")
+
+# %% [markdown]
+# ### Measure: the bubble
+# This machine may have fewer cores than there are ranks; then ranks would wait for cores, not for each other.
+# So each stage has a stand-in device that needs no core: it *sleeps*. Ranks and messages are real. For each
+# number of micro-batches five runs; the middle one counts, and the bars show the others. About 15 s.
+
+# %%
+idle = {}
+for micro in counts:
+    plans = one_f_one_b(size, micro)
+    runs = [
+        launch.run(lab63.sleep_through, run_plan, plans, nap, 2 * nap, ranks=size, threads=1)[0]
+        for _ in range(5)
+    ]
+    idle[micro] = [100 * run.idle for run in runs]
+    record.add("bubble", ranks=size, micro=micro, idle=float(np.median(idle[micro])) / 100)
+formula = {micro: 100 * (size - 1) / (micro + size - 1) for micro in counts}
+plots.lines(
+    {"measured on real ranks": idle, "(p - 1) / (m + p - 1)": formula},
+    xlabel="micro-batches",
+    ylabel="% idle",
+    title=f"The bubble of {size} ranks",
+    logx=True,
+)
+predict.compare(
+    "63.4",
+    bytes_gpipe_over_1f1b=held["GPipe"][0] / held["1F1B"][0],
+    idle=float(np.median(idle[max(counts)])) / 100,
+)
+
+# %%
+last = max(runs, key=lambda run: -run.time)
+lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds", name="measured")
+
+# %% [markdown]
+# **Explain.** Measured and computed agree, and the measured bubble is a little larger: messages and Python
+# take time as well, and more of it with more micro-batches. The memory agrees with what you counted: m in
+# flight against p on rank 0. (The last rank keeps a little more for each micro-batch: the loss is computed
+# there.)
+#
+# You may see a much larger bubble, with a wide bar: then something else keeps this machine's cores busy, and
+# a rank that has slept enough is not woken at once.
+#
+# ## 4. PyTorch's own
+# `torch.distributed.pipelining` has these plans: `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B`
+# and some newer ones that split the way back in two ("zero bubble"). The same net, its 1F1B, over Gloo:
+
+# %%
+if world.launcher():
+    print("Under a launcher the ranks belong to MPI; PyTorch's pipeline is shown without one.")
+else:
+    results = launch.run(lab63.by_torch, 4, 8, 8, ranks=size, controller="torch", threads=1)
+    loss, gradients = lab63.one_process(8, 8)
+    theirs = [gradient for part, _ in results for gradient in part]
+    worst = max(float(np.abs(got - want).max()) for got, want in zip(theirs, gradients, strict=True))
+    print(
+        f"PyTorch's 1F1B: loss {results[-1][1]:.5f}, one process {loss:.5f}; gradients differ by {worst:.1g}"
+    )
+
+# %% [markdown]
+# **Explain.** The same numbers from the library. In practice you take it; now you know what its names mean,
+# and which bubble and which memory to expect.
+#
+# ### What you take away
+# - Cutting the batch fills the pipe: (p - 1) / (m + p - 1) of the time stays idle.
+# - 1F1B has GPipe's bubble and less memory: p micro-batches in flight, not m.
+# - Smaller pieces of the net make the bubble smaller, for more messages.
+# - Send with `Isend`: two stages that send to each other would wait for ever. Lab 64 cuts the matrices
+#   themselves.

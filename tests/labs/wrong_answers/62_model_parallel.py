@@ -1,0 +1,58 @@
+"""Mistakes of learners in lab 62: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"width": 32, "depth": 5, "images": 16, "repeat": 5}
+
+_BEST = "    return min(([0, *places, len(costs)] for places in choices), key=dearest)"
+_SEND = "        comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)"
+_RECEIVE = """        entering = torch.empty(len(pictures), stage[0][0].in_features)
+        comm.Recv(entering.numpy(), source=comm.rank - 1)
+"""
+_BACK = "        comm.Send(entering.grad.numpy(), dest=comm.rank - 1)"
+
+# fmt: off
+WRONG = [
+    Wrong("62.1", "equal numbers of blocks", _BEST,
+          "    return [len(costs) * stage // stages for stage in range(stages + 1)]", "a better cut has"),
+    Wrong("62.1", "the first cut", _BEST, "    return next([0, *places, len(costs)] for places in choices)",
+          "a better cut has"),
+    Wrong("62.1", "the worst cut", "return min(", "return max(", "a better cut has"),
+    Wrong("62.1", "the cheapest stage is cheapest", "        return max(sum", "        return min(sum",
+          "better cut"),
+    Wrong("62.1", "without the ends", "[0, *places, len(costs)] for places in choices), key=dearest)",
+          "list(places) for places in choices), key=lambda edges: 0)", "edges."),
+    Wrong("62.1", "empty stages", _BEST, "    return [0] * stages + [len(costs)]", "edges rise"),
+    Wrong("62.2", "nobody sends", _SEND, "        pass", "without an end"),
+    Wrong("62.2", "pickled", [_SEND, _RECEIVE],
+          ["        comm.send(leaving.detach(), dest=comm.rank + 1)",
+           "        entering = comm.recv(source=comm.rank - 1)\n"], "packs any object"),
+    Wrong("62.2", "no gradient for what entered", "        entering.requires_grad_()\n", "",
+          "Say `requires_grad_()`"),
+    Wrong("62.2", "the pictures on every rank", _RECEIVE,
+          _RECEIVE + "        entering = torch.ones(len(pictures), stage[0][0].in_features)\n",
+          "what leaves the last rank"),
+    Wrong("62.2", "computed without a past", "    leaving = stage(entering)",
+          "    with torch.no_grad():\n        leaving = stage(entering)", "has no past"),
+    Wrong("62.2", "sends what entered", "leaving.detach().numpy(), dest", "entering.detach().numpy(), dest",
+          "62.2"),
+    Wrong("62.2", "round the ring", "    if comm.rank < comm.size - 1:\n        comm.Send(leaving",
+          "    if comm.size > 1:\n        comm.Send(leaving", "62.2"),
+    Wrong("62.2", "returns the answer alone", "    return entering, leaving", "    return leaving",
+          "two tensors"),
+    Wrong("62.3", "only the last rank", "        leaving.backward(gradient)", "        pass", "62.3"),
+    Wrong("62.3", "a gradient of ones", "        leaving.backward(gradient)",
+          "        leaving.backward(torch.ones_like(leaving))", "the gradient of its"),
+    Wrong("62.3", "the sum as loss", "        leaving.backward(gradient)", "        leaving.sum().backward()",
+          "the gradient of its"),
+    Wrong("62.3", "nothing goes back", _BACK, "        pass", "without an end"),
+    Wrong("62.3", "sends the activations", "comm.Send(entering.grad.numpy()",
+          "comm.Send(entering.detach().numpy()",
+          "the gradient of its"),
+    Wrong("62.3", "twice", "        leaving.backward(gradient)",
+          "        leaving.backward(gradient, retain_graph=True)\n        leaving.backward(gradient)",
+          "the gradient of its"),
+    Wrong("62.3", "to the next rank", _BACK,
+          "        comm.Send(entering.grad.numpy(), dest=(comm.rank + 1) % comm.size)", "without an end"),
+]
+# fmt: on

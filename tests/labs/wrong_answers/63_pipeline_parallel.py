@@ -1,0 +1,69 @@
+"""Mistakes of learners in lab 63: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"counts": (1, 2), "nap": 0.005, "width": 256}
+
+_GPIPE = (
+    '    plan = [("F", number) for number in range(micro)] '
+    '+ [("B", number) for number in range(micro)]'
+)
+_TURN = "            plan += [(\"F\", number), (\"B\", number - warm)]"
+_ISEND = "pending.append(comm.Isend(leaving, dest=comm.rank + 1, tag=number))"
+_ISEND_BACK = "pending.append(comm.Isend(back, dest=comm.rank - 1, tag=number))"
+
+# fmt: off
+WRONG = [
+    Wrong("63.1", "one plan for all", "return [list(plan) for _ in range(ranks)]", "return plan",
+          "a plan for each of"),
+    Wrong("63.1", "no way back", _GPIPE, '    plan = [("F", number) for number in range(micro)]',
+          "goes backwards"),
+    Wrong("63.1", "micro-batches from 1", _GPIPE, _GPIPE.replace("range(micro)", "range(1, micro + 1)"),
+          "it is to be 0 to"),
+    Wrong("63.1", "one after the other", _GPIPE,
+          '    plan = [(kind, number) for number in range(micro) for kind in "FB"]',
+          "first all F, then all B"),
+    Wrong("63.1", "back first", _GPIPE,
+          '    plan = [(kind, number) for kind in "BF" for number in range(micro)]',
+          "before it went forwards"),
+    Wrong("63.2", "the number at the end", "    return most", "    return now", "the number at the end"),
+    Wrong("63.2", "all of them", "    return most", "    return len(plan) // 2", "counts all micro-batches"),
+    Wrong("63.2", "never less", 'now += 1 if kind == "F" else -1', 'now += 1 if kind == "F" else 0',
+          "counts all micro-batches"),
+    Wrong("63.2", "looked at after each B", "        most = max(most, now)",
+          '        if kind == "B":\n            most = max(most, now)', "most in flight"),
+    Wrong("63.3", "GPipe's", "    return plans\n    ### END", "    return gpipe(ranks, micro)\n    ### END",
+          "the order of F and B"),
+    Wrong("63.3", "one more in the warm-up", "ranks - 1 - rank", "ranks - rank", "the order of F and B"),
+    Wrong("63.3", "the ranks the other way round", "ranks - 1 - rank", "rank", "waits for ever"),
+    Wrong("63.3", "B before F in turn", _TURN, '            plan += [("B", number - warm), ("F", number)]',
+          "63.3"),
+    Wrong("63.3", "B of the wrong micro-batch", _TURN, '            plan += [("F", number), ("B", number)]',
+          "goes backwards with micro-batches"),
+    Wrong("63.3", "warm-up without a limit", "min(micro, ranks - 1 - rank)", "ranks - 1 - rank",
+          "goes forwards"),
+    Wrong("63.3", "the rest is forgotten",
+          '        plan += [("B", number) for number in range(micro - warm, micro)]\n', "", "goes backwards"),
+    Wrong("63.4", "Send waits", [_ISEND, _ISEND_BACK],
+          ["comm.Send(leaving, dest=comm.rank + 1, tag=number)",
+          "comm.Send(back, dest=comm.rank - 1, tag=number)"],
+          "without an end"),
+    Wrong("63.4", "nothing is waited for", "        request.Wait()", "        pass", "were not waited for"),
+    Wrong("63.4", "only the last is waited for", "    for request in pending:\n        request.Wait()",
+          "    if pending:\n        pending[-1].Wait()", "were not waited for"),
+    Wrong("63.4", "nothing is sent back", _ISEND_BACK, "pass", "without an end"),
+    Wrong("63.4", "the way back is left out", "            back = work.backward(number, gradient)",
+          "            back = gradient if comm.rank else None", "63.4"),
+    Wrong("63.4", "a gradient of ones",
+          "                comm.Recv(gradient, source=comm.rank + 1, tag=number)",
+          "                comm.Recv(gradient, source=comm.rank + 1, tag=number)\n"
+          "                gradient[:] = 1", "gradient of parameter"),
+    Wrong("63.4", "always micro-batch 0", "leaving = work.forward(number, entering)",
+          "leaving = work.forward(0, entering)", "63.4"),
+    Wrong("63.4", "pickled", [_ISEND, "comm.Recv(entering, source=comm.rank - 1, tag=number)"],
+          ["pending.append(comm.isend(leaving, dest=comm.rank + 1, tag=number))",
+           "entering = comm.recv(source=comm.rank - 1, tag=number)"], "pack any object"),
+    Wrong("63.4", "only forwards", "        else:\n            gradient = None",
+          '        elif kind == "C":\n            gradient = None', "has no gradient"),
+]
+# fmt: on

@@ -1,0 +1,79 @@
+"""Lab 63's support: plans played on paper, what is wrong with one, and pieces that are interleaved."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from labkit.errors import LabError
+from support import lab63
+
+
+def one_after_the_other(micro: int) -> list[tuple]:
+    return [(kind, number) for number in range(micro) for kind in "FB"]
+
+
+def forwards_then_back(micro: int) -> list[tuple]:
+    return [(kind, number) for kind in "FB" for number in range(micro)]
+
+
+def test_one_rank_is_never_idle():
+    played = lab63.play([one_after_the_other(3)])
+    assert (played.time, played.idle) == (9, 0)
+    assert [(span.kind, span.micro, span.begin, span.end) for span in played.spans[0][:3]] == [
+        ("F", 0, 0, 1),
+        ("B", 0, 1, 3),
+        ("F", 1, 3, 4),
+    ]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize("micro", [1, 4, 16])
+def test_the_bubble_is_the_closed_form(ranks, micro):
+    played = lab63.play([forwards_then_back(micro)] * ranks, forward=1.5, backward=2.5)
+    assert played.time == pytest.approx(4.0 * (micro + ranks - 1))
+    assert played.idle == pytest.approx((ranks - 1) / (micro + ranks - 1))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_interleaved_pieces_make_the_bubble_smaller(pieces):
+    """(p - 1) / (v m + p - 1) of all time: Narayanan and others (2021), section 2.2.2, as a share of m."""
+    ranks, micro = 4, 8
+    plans = lab63.interleaved(ranks, micro, pieces)
+    for plan in plans:
+        assert len(plan) == len(set(plan)) == 2 * micro * pieces
+    played = lab63.play(plans, forward=1 / pieces, backward=2 / pieces)
+    assert played.idle == pytest.approx((ranks - 1) / (pieces * micro + ranks - 1))
+
+
+def test_interleaved_pieces_need_multiples():
+    with pytest.raises(LabError, match="multiples of the ranks; 6 is none of 4"):
+        lab63.interleaved(4, 6, 2)
+
+
+def test_a_deadlock_is_named():
+    with pytest.raises(LabError, match="Rank 0 waits for ever before B0"):
+        lab63.play([[("F", 0), ("B", 0)], [("B", 0), ("F", 0)]])
+
+
+@pytest.mark.parametrize(
+    ("plans", "says"),
+    [
+        ([forwards_then_back(2)], "a plan for each of 2 ranks"),
+        ([forwards_then_back(2), [("F", 0), ("F", 1), ("B", 0)]], r"Rank 1 goes backwards with .* \[0\]"),
+        ([[("B", 0), ("F", 0), ("F", 1), ("B", 1)]] * 2, "Rank 0 goes back with micro-batch 0 before"),
+        ([forwards_then_back(3)] * 2, "to be 0 to 1"),
+    ],
+)
+def test_what_is_wrong_with_a_plan(plans, says):
+    assert re.search(says, lab63.shortcoming(plans, 2, 2))
+
+
+def test_a_right_plan_has_no_shortcoming():
+    assert lab63.shortcoming([one_after_the_other(2)], 1, 2) == ""
+    assert lab63.shortcoming([forwards_then_back(5)] * 3, 3, 5) == ""
+
+
+def test_plans_are_drawn():
+    figure = lab63.draw({"all": lab63.play([forwards_then_back(2)] * 2)})
+    assert figure.axes[0].get_title(loc="left") == "all: 33 % idle"

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling trace mvapich2
+	submit results scaling trace mvapich2 gpu-check gpu-bundle
 
 # The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -93,6 +93,18 @@ site: setup ## a few questions, then slurm/sites/NAME.sh for a new cluster
 
 tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 	@$(PY) -m authoring tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
+
+# Brought along for a machine without a network: BUNDLE, else build/gpu-bundle where nothing is set up.
+BROUGHT := $(if $(wildcard .venv/setup-stamp.json),,$(patsubst %/,%,$(dir $(wildcard build/gpu-bundle/bundle.json))))
+GPU_BUNDLE = $(or $(call typed,BUNDLE),$(BROUGHT))
+
+gpu-check: ## all that needs a GPU, in ten minutes: tests, labs, proofs, flop/s [BUNDLE=folder] [LABS=40,46] [MINUTES=10]
+	@$(BOOT) -m env.gpu_check $(if $(GPU_BUNDLE),--bundle "$(GPU_BUNDLE)") $(if $(LABS),--labs $(LABS)) \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(call typed,DEVICE),--device $(call typed,DEVICE))
+
+gpu-bundle: ## what gpu-check needs on a machine without a network: make gpu-bundle PYTHON=3.12 [WITHOUT="torch numpy"]
+	@env -u PYTHON $(BOOT) env/setup.py
+	@$(PY) -m env.bundle $(if $(PYTHON),--python "$(PYTHON)") $(if $(call typed,WITHOUT),--without "$(call typed,WITHOUT)")
 
 tabletop: setup ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2]
 	@$(TABLETOP) up $(if $(NODES),--nodes "$(NODES)") $(if $(BANDWIDTH),--bandwidth "$(BANDWIDTH)") $(if $(LATENCY),--latency "$(LATENCY)") $(if $(GPUS),--gpus "$(GPUS)") $(TABLE)

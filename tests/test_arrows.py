@@ -105,7 +105,8 @@ def targets(found: Import, modules: Collection[str]) -> str:
 def package(module: str) -> str:
     """The package whose face stands before a module: "labkit.timing" for "labkit.timing.timer", or ""."""
     parts = module.split(".")
-    depth = 2 if parts[0] in ("labkit", "support", "slurm") or parts[:2] == ["authoring", "tour"] else 1
+    deep = parts[0] in ("labkit", "support", "slurm")
+    depth = 2 if deep or parts[:2] in (["authoring", "tour"], ["authoring", "gpu_check"]) else 1
     return ".".join(parts[:depth]) if len(parts) > depth else ""
 
 

@@ -19,7 +19,8 @@ SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "T
 WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules set them for other purposes
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
-ASIDE = ("lock.py", "horovod/own_tests", "mvapich2")  # below env/, but no part of the set-up
+# Below env/, but no part of the set-up.
+ASIDE = ("lock.py", "horovod/own_tests", "mvapich2", "bundle", "gpu_check")
 NEEDED_BYTES = 6e9
 NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
 # PyTorch, TensorFlow, and the packages of CUDA that they bring.

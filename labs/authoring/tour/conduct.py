@@ -75,12 +75,13 @@ def _tour(root: Path, out: Path, stems: list[str], small: bool) -> int:
     print(f"Looking at this machine, then {len(stems)} labs{' at test size' if small else ''} …", flush=True)
     report = doctor.report()
     outcomes = []
-    with _Display(len(stems)) as display:
+    with Display(len(stems)) as display:
         for stem in stems:
             display.begin(stem)
             verdict = report["labs"].get(stem, {})
             lacks = verdict["sentence"] if verdict.get("status") == doctor.NEEDS else ""
-            outcome = run.run(root, out, stem, small, lacks, display.tick)
+            parameters = run.small_parameters(root, stem) if small else {}
+            outcome = run.run(root, out, stem, parameters, lacks, display.tick)
             outcomes.append(outcome)
             display.end(outcome)
             seconds = time.monotonic() - begin
@@ -109,7 +110,7 @@ def _short(path: Path) -> str:
         return str(path)
 
 
-class _Display:
+class Display:
     """A moving line for the lab that runs, and a line that stays for each that has ended."""
 
     def __init__(self, labs: int):
@@ -129,7 +130,7 @@ class _Display:
             *columns, console=self.console, transient=True, disable=not self.console.is_terminal
         )
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> Display:
         self.progress.start()
         return self
 

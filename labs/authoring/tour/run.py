@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +24,10 @@ PATIENCE = 15.0  # seconds that a lab, its kernel and its ranks get to end when 
 
 @dataclass
 class Outcome:
-    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's promise."""
+    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's promise.
+
+    cut: it did not fail by itself, but was ended when its time was over.
+    """
 
     stem: str
     title: str
@@ -34,6 +37,7 @@ class Outcome:
     minutes: int = 0
     ranks: int = 1
     needs: tuple[str, ...] = ()
+    cut: bool = False
 
     def plain(self) -> dict:
         """For tour.json."""
@@ -45,21 +49,35 @@ def small_parameters(root: Path, stem: str) -> dict:
     path = root / "tests/labs/wrong_answers" / f"{stem}.py"
     if not path.exists():
         return {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SMALL":
-            if isinstance(node.value, ast.Call):
-                return {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.value.keywords}
-            return ast.literal_eval(node.value)
-    return {}
+    statements = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if _is_about_small(node)]
+    # These lines alone, since the file imports what only tests have; they are sums such as `1 << 16`, too.
+    names = {"__builtins__": {"dict": dict}}
+    exec(compile(ast.Module(statements, type_ignores=[]), str(path), "exec"), names)
+    return names.get("SMALL", {})
+
+
+def _is_about_small(node: ast.stmt) -> bool:
+    """`SMALL = …` or `SMALL |= …`."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(getattr(target, "id", "") == "SMALL" for target in targets)
 
 
 def run(
-    root: Path, out: Path, stem: str, small: bool, lacks: str, tick: Callable[[int, int], None]
+    root: Path,
+    out: Path,
+    stem: str,
+    parameters: Mapping[str, object],
+    lacks: str,
+    tick: Callable[[int, int], None],
+    *,
+    limit: float | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Execute the solved lab `stem`, freshly generated from its source; its files go into `out`.
 
-    tick(done, cells) is called a few times a second. A lab that takes longer than its header says is ended.
-    lacks: what this machine lacks for the lab; if not "", the lab is skipped.
+    tick(done, cells) is called a few times a second. lacks: what this machine lacks for the lab; if not "",
+    the lab is skipped. limit: seconds after which it is ended, by default the minutes of its header.
+    variables: of the environment, for the lab and its ranks.
     """
     begin = time.monotonic()
     try:
@@ -73,16 +91,16 @@ def run(
         outcome.status = SKIPPED
         outcome.sentence = f"It needs more than there is here. {lacks}"
         return outcome
-    job = _write_job(root, out, stem, notebook, outcome.title, small_parameters(root, stem) if small else {})
+    job = _write_job(root, out, stem, notebook, outcome.title, parameters)
     executed = Path(json.loads(job.read_text())["out"])
     log = out / "work" / f"{stem}.log"
     with open(log, "w") as sink:
         ended = launch.run_to_end(
             [sys.executable, "-m", "authoring.tour.lab", str(job)],
             patience=PATIENCE,
-            timeout=60 * head.minutes,
+            timeout=limit or 60 * head.minutes,
             tick=lambda: tick(*html.progress(executed)),
-            env=_environment(out),
+            env={**_environment(out), **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -93,7 +111,9 @@ def run(
     outcome.seconds = time.monotonic() - begin
     if ended.cause == "timeout":
         outcome.status = FAILED
-        outcome.sentence = f"It took longer than the {head.minutes} minutes of its header."
+        outcome.cut = True
+        promise = f"{limit:.0f} seconds that it had" if limit else f"{head.minutes} minutes of its header"
+        outcome.sentence = f"It took longer than the {promise}."
     elif ended.status:
         outcome.status = FAILED
         failure = html.failure(executed) if ended.status == 1 else None
@@ -101,7 +121,9 @@ def run(
     return outcome
 
 
-def _write_job(root: Path, out: Path, stem: str, notebook: str, title: str, parameters: dict) -> Path:
+def _write_job(
+    root: Path, out: Path, stem: str, notebook: str, title: str, parameters: Mapping[str, object]
+) -> Path:
     work = out / "work"
     executed = out / "notebooks"
     work.mkdir(exist_ok=True)
@@ -114,7 +136,7 @@ def _write_job(root: Path, out: Path, stem: str, notebook: str, title: str, para
         "out": str(executed / f"{stem}.ipynb"),
         "page": str(out / f"{stem}.html"),
         "title": title,
-        "parameters": parameters,
+        "parameters": dict(parameters),
         "folder": str(root / "solutions"),
         "parent": os.getpid(),
     }

@@ -21,7 +21,7 @@ lab.start("21_collectives")
 
 # %% tags=["parameters"]
 lengths = (8, 7, 3)  # values per vector in the checks: even, odd, and fewer than ranks
-patience = 20  # seconds after which a check calls a program stuck
+patience = 30  # seconds after which a check calls a program stuck
 computed_ranks = (4, 64)  # numbers of ranks in the computed curves
 computed_sizes = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)  # bytes
 sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in the measurement
@@ -107,7 +107,7 @@ def expect_results(comm, function, want, chunk=False):
     rooted = "root" in signature(function).parameters
     costs = {}
     for root in range(comm.size if rooted else 1):
-        for length in lengths:
+        for length in lengths if root == 0 else lengths[:1]:
             vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
             vector = vectors[comm.rank].copy()
             case = f"root {root}, {length} values" if rooted else f"{length} values"

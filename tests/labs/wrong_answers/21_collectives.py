@@ -3,7 +3,7 @@
 from tests.labs.wrong_answers import Wrong
 
 SMALL = {
-    "patience": 15,
+    "patience": 25,
     "computed_ranks": (4, 8),
     "computed_sizes": (64, 65536, 1 << 22),
     "sizes": (1, 4096),

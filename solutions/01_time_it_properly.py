@@ -71,6 +71,9 @@ predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 # **Explain.** You should see one slow call in the first round, and none in the second: the library is warm.
 # Restart the kernel, and the slow call is back.
 #
+# You may see instead: single slow calls later on. They are no warm-up: something else runs on this machine.
+# Section 3 deals with that.
+#
 # ### A machine to try timers on
 # Your timer will be checked on a *pretend machine*. Its clock moves only when it works, so the right answer
 # is known exactly, however busy your computer is. That is why your timer is handed its `clock`.
@@ -167,7 +170,7 @@ with check("01.1"):
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work. To queue it takes some 10 to 100 µs. What does a timer around
+# The device needs 2 ms for one piece of work. To queue it takes some 5 to 100 µs. What does a timer around
 # the *call alone* show, in ms?
 
 # %%

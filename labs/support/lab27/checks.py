@@ -80,16 +80,20 @@ def trial(
     chunk: int | None = None,
     copy: Step = (1e-5, 1e-9),
     link: Step = (2e-6, 1e-9),
+    late: float = 0.0,
     **options,
 ) -> Trial:
     """Run `way` round a ring of virtual ranks with virtual devices. A send waits for its receive.
 
-    copy, link: start in seconds, and seconds per byte. Further options go to Cluster.run. Each of run.results
+    copy, link: start in seconds, and seconds per byte. late: seconds that rank 1 begins after the others, so
+    that what is sent to it waits. Further options go to Cluster.run. Each of run.results
     is (what `into` holds, the log of the device's copies).
     """
     start, per_byte = link
     machine = virtual.ideal(start, 1 / per_byte).but(eager=0)
-    run = virtual.Cluster(ranks, machine=machine).run(_on_virtual_device, way, nbytes, chunk, copy, **options)
+    run = virtual.Cluster(ranks, machine=machine).run(
+        _on_virtual_device, way, nbytes, chunk, copy, late, **options
+    )
     return Trial(run, nbytes, chunk, (copy, link, copy))
 
 
@@ -98,7 +102,9 @@ def message(nbytes: int, chunk: int | None) -> str:
     return f"{nbytes} bytes in chunks of {chunk}" if chunk else f"{nbytes} bytes"
 
 
-def _on_virtual_device(comm, way: Callable, nbytes: int, chunk: int | None, copy: Step):
+def _on_virtual_device(comm, way: Callable, nbytes: int, chunk: int | None, copy: Step, late: float):
     start, per_byte = copy
+    if comm.rank == 1:
+        comm.compute(late)
     device = StandIn(start, 1 / per_byte, comm.Wtime, comm.compute)
     return ring.exchange_on(device, comm, way, nbytes, chunk), device.log

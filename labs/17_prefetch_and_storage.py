@@ -249,7 +249,8 @@ predict.right("17.2", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # and decoding in the training loop itself, sets the storage, times reading alone, and then trains without
 # prefetch and with it, in turns. Training without prefetch is the control: if its input or its compute then
 # differs by more than a quarter from what the setting was made of, the machine changed under the round, and
-# the round is not judged.
+# the round is not judged. (With prefetch compute may be up to half as long again, as a thread decodes beside
+# it.)
 
 # %%
 def feed(storage):
@@ -305,8 +306,8 @@ else:
 
 # %% [markdown]
 # **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch it is
-# nothing up to 1, and input - compute from there on. Where a round lies along the x axis is what it really
-# had, not what was asked for.
+# nothing up to 1, and input - compute from there on. Where a run lies along the x axis is the input over
+# compute that it really had, not what was asked for.
 #
 # You may see instead points above the lower line. The thread needs a core to decode on; where there is none
 # to spare, or both want the GIL, input and compute slow each other down. Rounds drawn as crosses were not

@@ -191,12 +191,14 @@ def test_a_generator_that_reads_nothing_ahead_is_no_prefetch():
 
 def test_a_round_whose_compute_moved_is_not_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(show.record, "add", lambda *_, **__: {})
-    still = {"share": 2, "compute": 1.0, "input": 2.0, "no prefetch": (2.1, 1.1), "prefetch": (1.2, 1.4)}
+    still = {"share": 2, "compute": 1.0, "input": 2.0, "no prefetch": (2.1, 1.1), "prefetch": (1.2, 1.2)}
     computed = {**still, "no prefetch": (2.1, 1.3)}
     read = {**still, "no prefetch": (2.6, 1.1)}
-    rows = lab15.judge([still, computed, read])
-    assert [row["steady"] for row in rows] == [True, False, False]
-    assert rows[0]["prefetch"] == 1.2
+    slowed = {**still, "prefetch": (1.2, 1.6)}
+    rows = lab15.judge([still, computed, read, slowed])
+    assert [row["steady"] for row in rows] == [True, False, False, False]
+    assert rows[0]["prefetch"] == pytest.approx(1.0)
+    assert rows[0]["input, prefetch"] == pytest.approx(2 / 1.2)
 
 
 def test_storage_is_set_so_that_input_takes_its_share():

@@ -13,6 +13,8 @@ from support.lab15.pipeline import loader
 from support.lab15.storage import Storage, cold_and_cached
 
 STEPS = 3  # of training, in one recording
+WAYS = ("no prefetch", "prefetch")
+SLOWED = 1.5  # with prefetch a thread decodes beside the step, and may slow it down
 MOVED = 1.25  # a round whose compute or input changed by more than this is not judged
 
 
@@ -99,31 +101,32 @@ def classes_in_batch(shuffled: Callable, stored: Stored, sizes, whole: bool, bat
 
 
 def judge(results: list[dict]) -> list[dict]:
-    """What each round of the training over slow storage says, in units of its compute; recorded, too.
+    """What each round of the training over slow storage says, in units of compute; recorded, too.
 
     results: rows {"share": asked for, "compute": seconds, calibrated, "input": seconds, read alone, and by
     way ("no prefetch", "prefetch") the (seconds waited, seconds computed) of a step}. Returns rows {"share",
-    "input", "no prefetch", "prefetch": over compute, "steady"}. A round is steady if without prefetch compute
-    and input are still what they were, within MOVED.
+    "no prefetch", "prefetch": waited over computed, "input, no prefetch", "input, prefetch": read over
+    computed, "steady"}. What was computed is that of the same run. A round is steady if without prefetch
+    compute and input are still what they were, within MOVED, and with prefetch compute is, within SLOWED.
     """
     rows = []
     for row in results:
         compute = row["compute"]
         read_again, computed_again = row["no prefetch"]
-        judged = {
-            "share": row["share"],
-            "input": row["input"] / compute,
-            "no prefetch": row["no prefetch"][0] / compute,
-            "prefetch": row["prefetch"][0] / compute,
-            "steady": _still(compute, computed_again) and _still(row["input"], read_again),
-        }
+        judged = {"share": row["share"]}
+        for way in WAYS:
+            waited, computed = row[way]
+            judged[way] = waited / computed
+            judged[f"input, {way}"] = row["input"] / computed
+        same = _still(compute, computed_again) and _still(row["input"], read_again)
+        judged["steady"] = same and _still(compute, row["prefetch"][1], SLOWED)
         rows.append(judged)
         record.add("step", unit="1", compute=compute, **judged)
     return rows
 
 
-def _still(before: float, after: float) -> bool:
-    return max(before, after) <= MOVED * min(before, after)
+def _still(before: float, after: float, times: float = MOVED) -> bool:
+    return max(before, after) <= times * min(before, after)
 
 
 @plots.styled
@@ -131,15 +134,14 @@ def show_rounds(rows: list[dict], exposed: Callable) -> None:
     """Draw and print the rounds of `judge` beside the learner's exposed(read, compute, ahead)."""
     title = "Prefetch hides input up to one compute"
     figure, axes = plots.one_axes(title, "input (in units of compute)", "exposed (in units of compute)")
-    grid = np.linspace(0, 1.1 * max(row["input"] for row in rows), 100)
-    ways = ("no prefetch", "prefetch")
-    for index, way in enumerate(ways):
+    grid = np.linspace(0, 1.1 * max(row[f"input, {way}"] for row in rows for way in WAYS), 100)
+    for index, way in enumerate(WAYS):
         color = plots.COLORS[index]
         line = [exposed(x, 1.0, way == "prefetch") for x in grid]
         axes.plot(grid, line, color=color, linestyle="--" if index else "-", label=f"{way}, predicted")
         for steady, marker in ((True, "o^"[index]), (False, "x")):
             of_kind = [row for row in rows if row["steady"] is steady]
-            places = [row["input"] for row in of_kind]
+            places = [row[f"input, {way}"] for row in of_kind]
             heights = [row[way] for row in of_kind]
             label = f"{way}, measured" if steady else f"{way}, not judged"
             if places:
@@ -153,20 +155,18 @@ def show_rounds(rows: list[dict], exposed: Callable) -> None:
         if not steady:
             print(f"input {share:g} x compute: none of {len(of_share)} rounds was steady enough to judge")
             continue
-        had = float(np.median([row["input"] for row in steady]))
-        waited = [float(np.median([row[way] for row in steady])) for way in ways]
-        told = [exposed(had, 1.0, way == "prefetch") for way in ways]
-        print(
-            f"input {share:g} x compute ({had:.2f} measured): exposed {waited[0]:.2f} without prefetch "
-            f"({told[0]:.2f} predicted), {waited[1]:.2f} with ({told[1]:.2f} predicted); "
-            f"{len(steady)} of {len(of_share)} rounds judged"
-        )
+        print(f"input {share:g} x compute, {len(steady)} of {len(of_share)} rounds judged:")
+        for way in WAYS:
+            had = float(np.median([row[f"input, {way}"] for row in steady]))
+            waited = float(np.median([row[way] for row in steady]))
+            told = exposed(had, 1.0, way == "prefetch")
+            print(f"    {way:12} {had:.2f} measured; exposed {told:.2f} predicted, {waited:.2f} measured")
 
 
 def three_steps(feed: Callable, train: Callable, prefetch: Callable, new_storage: Callable) -> dict:
     """For plots.lanes: when three steps compute and when something reads, without and with prefetch."""
     rows: dict[str, list] = {}
-    for way in ("no prefetch", "prefetch"):
+    for way in WAYS:
         source = feed(new_storage())
         profile = _recorded(prefetch(source, 2) if way == "prefetch" else source, train)
         middle = profile.middle[0]

@@ -7,7 +7,7 @@
 # from any launcher, (3) turn a net's gradients into messages of the right size, (4) decide from measurements,
 # and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 22, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 22, 23, 32, 40
 
 # %%
 from dataclasses import replace
@@ -225,9 +225,8 @@ for name, loop in {"your loop": time_calls, "no barrier": no_barrier, "no warm-u
 # *First* `meeting`: return the four in a dict; labkit sets them. 3 lines.
 #
 # *Then* `mean`. `dist.all_reduce(tensor)` sums over all ranks, in place. Gradients want the mean: divide by
-# `dist.get_world_size()`, in place (`tensor /= 2` halves it). Tensors of float16 come, too, and float16 ends
-# at
-# 65504. 2 lines, in the right order. *(intermediate)*
+# `dist.get_world_size()`, in place (`tensor /= 2` halves it). Tensors of float16 come, too, and the largest
+# float16 is 65504. 2 lines, in the right order. *(intermediate)*
 #
 # <details><summary>Hint 1: one address for all; float16</summary>
 #
@@ -513,8 +512,8 @@ for net, bars in lab51.keep_steps(stepped, ranks=ranks, nodes=nodes).items():
 predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "horovod-mpi", "resnet50"))
 
 # %% [markdown]
-# **Explain.** Each pair of bars is one library: one by one, then fused. Fusing saves calls, and costs two
-# copies of every byte, the hatched part.
+# **Explain.** Each pair of bars is one library (`hvd` is Horovod): one by one, then fused. Fusing saves
+# calls, and costs two copies of every byte, the hatched part.
 #
 # You should see: with Horovod, whose call takes a millisecond, fusing ResNet-50's 107 gradients is worth it.
 # With `mpi`, whose call takes µs inside one machine, the copies cost more than all the calls. With VGG-16

@@ -95,8 +95,8 @@ def keep_steps(by_backend: Mapping[str, Sequence[Mapping]], **where) -> dict[str
 
 
 def _label(name: str, way: str) -> str:
-    """In lines, as eight names stand side by side."""
-    return f"{name}-{way}".replace("-", "\n")
+    """In short lines, as eight names stand side by side; hvd is Horovod's own short name."""
+    return f"{name}-{way}".replace("horovod", "hvd").replace("-", "\n")
 
 
 def fused_gain(by_backend: Mapping[str, Sequence[Mapping]], name: str, net: str) -> float:

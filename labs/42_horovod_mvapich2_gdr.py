@@ -351,9 +351,12 @@ if launcher:
 
 
 # %% [markdown]
-# **Explain.** On one core the step should take longer. At most by as many times as the other line has cores:
-# not all of the work can be shared. If a line is not `steady`, compare nothing. If `seen` is not what was
-# `asked`, nobody was bound: look at the launcher.
+# **Explain.** You should see: on one core the step takes longer, at most by as many times as the other line
+# has cores. Not all of the work can be shared.
+#
+# You may see the line with more cores *slower*, even many times. Then other programs want these cores: the
+# threads of a step wait for each other, and one of them always waits for a core. `make doctor` says how busy
+# the machine is. And if `seen` is not what was `asked`, nobody was bound: look at the launcher.
 #
 # A node has 56 cores and 4 ranks, and somebody forgot `--cpus-per-task`. How many cores compute?
 # <details><summary>Answer</summary>
@@ -478,14 +481,32 @@ predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["u
 # %%
 # A conclusion only where both may be quoted.
 for library in libraries.values():
-    fused, unfused = (results[library][way].took for way in ("fused", "unfused"))
+    fused = results[library]["fused"].took
+    unfused = results[library]["unfused"].took
     if fused.steady and unfused.steady:
         print(f"{library}: an unfused step takes {unfused.median / fused.median:.2f} times a fused one.")
     else:
-        print(f"{library}: no conclusion. Fused: {fused.verdict}. Unfused: {unfused.verdict}.")
+        print(f"{library}: no conclusion, as the steps are not steady (see above).")
 
 # %% [markdown]
-# **Explain.** EXPLAIN
+# **Explain.** *The names.* MPI's lines hold `MPI_ALLREDUCE` alone, and Gloo's `GLOO_ALLREDUCE` alone. So a
+# timeline tells libraries apart. It does not tell MPICH from MVAPICH2: that was exercise 42.1.
+#
+# *The calls.* Unfused there are 12, fused between 1 and 3. Why not always 1?
+# <details><summary>Answer</summary>
+#
+# Gradients become ready one after the other. If Horovod looks while the last ones are not ready yet, the
+# first ones leave without them.
+# </details>
+#
+# *The times.* Twelve calls cost eleven latencies more. One call costs two more copies of all gradients. On
+# one node, through memory, a latency is some microseconds: so both ways should be close, and either may be
+# ahead. If the boxes in the plot overlap, or a line says *not steady*, neither has won. Between nodes
+# latencies are longer: there fusion pays, as the table at the end of this lab and lab 44 show.
+#
+# You may see one way many times slower than the other. Then ranks, and Horovod's threads, wait for cores: MPI
+# *polls*, it asks again and again for a message, and holds its core meanwhile. The more calls a step has, the
+# more often a rank waits for another one that has no core. That is no property of the library.
 #
 # ## Did my gradients stay on the GPU?
 # A GPU job can be slow because its gradients go through host memory, and nothing says so. In 2018 somebody
@@ -593,10 +614,16 @@ for mpi in mpis if free and cluster.here() else []:
     frames.append(submitted.records("step"))
 title = "Your jobs" if frames else "The kit's reference, not yours"
 table = pandas.concat(frames) if frames else record.reference(lab.current(), "step")
-columns = ["nodes", "ranks", "mpi", "way", "seconds", "seconds_steady"]
-print(f"{title}:", table.reindex(columns=columns), sep="\n")
+for name in ("seconds", "seconds_q1", "seconds_q3"):
+    table[name.replace("seconds", "ms")] = (1e3 * table[name]).round(1)
+columns = ["nodes", "ranks", "mpi", "way", "ms", "ms_q1", "ms_q3", "seconds_steady"]
+print(f"{title}:", table.reindex(columns=columns).to_string(index=False), sep="\n")
 
 # %% [markdown]
+# **Explain.** `ms` is the median of a step, and `ms_q1` to `ms_q3` its middle half. Compare rows of the same
+# nodes and ranks, and only where `seconds_steady` is True. With more ranks than cores, as on a tabletop on a
+# laptop, ranks wait for cores most of the time, and differences between libraries mean little.
+#
 # ### What you take away
 # - The text of `MPI_Get_library_version` and `/proc/self/maps` prove the library; a file's name does not.
 # - MVAPICH2 over InfiniBand gives threads only to ranks that are not bound to one core.

@@ -99,9 +99,9 @@ def show(frame, whose: str) -> None:
     measured = {}
     for way, row in last.iterrows():
         measured[way] = _Spread(1e3 * row.seconds, 1e3 * row.seconds_q1, 1e3 * row.seconds_q3)
-    where = f"on {first.nodes} node{'s' if first.nodes > 1 else ''}"
+    where = f"On {first.nodes} node{'s' if first.nodes > 1 else ''}"
     name = f"step on {first.nodes} nodes"  # of the picture's file
-    title = f"A step {where}: the model knows messages, not tensors"
+    title = f"{where}: messages cost, and tensors, too"
     plots.compare(predicted, measured, unit="ms", title=title, name=name)
 
 
@@ -155,7 +155,7 @@ def show_predicted(step_time: Callable, layers: int, backward: float, alpha: flo
     }
     curves = {f"look every {ms} ms": (sizes, row) for ms, row in times.items()}
     axis = {"xlabel": "fusion threshold (bytes)", "ylabel": "time of a step (ms)", "logx": True}
-    plots.lines(curves, **axis, title="Predicted: a step over the slow link")
+    plots.lines(curves, **axis, title="A large threshold pays, a long cycle costs (predicted)")
     return gradients, {ms: row[-1] for ms, row in times.items()}
 
 

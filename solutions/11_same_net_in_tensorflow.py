@@ -31,7 +31,7 @@ epochs = 10  # passes over the training images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
 compiler = "inductor"  # torch.compile's backend; "aot_eager" makes the graph and compiles nothing
 numbers = 1 << 20  # float32 values in the torch.compile example
-wide = 2048  # outputs of the two layers of a large net
+wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
 # First PyTorch's curve, with the training step of lab 10. It is the one to meet.
@@ -272,7 +272,7 @@ print("Python ran with:", *seen, sep="\n")
 # %% [markdown]
 # ### Measure
 # The step of 11.1, line by line and as a graph. And as a control the same with a large net, of two layers
-# with 2048 outputs. Some 10 s.
+# with 4096 outputs. Some 15 s.
 
 
 # %%
@@ -297,8 +297,8 @@ predict.compare("11.2", traces=len(seen), eager_over_graph=speed["small net"])
 
 # %% [markdown]
 # **Explain.** What a graph saves is Python's share of a step. You should see a ratio of several times with
-# the small net, and one near 1 with the large net: there the arithmetic takes the time, and Python's part is
-# lost in it.
+# the small net, and one near 1 (1.1, say) with the large net: there the arithmetic takes the time, and
+# Python's part is lost in it.
 #
 # Look at the list above: symbols, `Tensor("x:0", shape=(3,), …)`, for tensors; the numbers themselves for 2
 # and 3.

@@ -357,8 +357,8 @@ for where, times in races.items():
     raced = {way: times[way] for way in [*ways, "message"]}
     plots.bandwidth(raced, title=f"Staging pays for copies; {name}, {where}")
     for way, n in itertools.product(times, sizes):
-        staged = "no" if way == "device buffers" else "through the host"
-        place = {"device": name, "staged": staged, "library": "MPI"}
+        path = "no" if way == "device buffers" else "through the host"
+        place = {"device": name, "staged": path, "library": "MPI"}
         record.add("exchange", way=way, where=where, bytes=n, seconds=times[way][n], ranks=2, **place)
     median = {way: times[way][longest].median for way in times}
     slowest_step = max(median[step] for step in lab27.STEPS)
@@ -382,7 +382,6 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # as a good network, so there all three steps count.
 # </details>
 #
-# %% [markdown]
 # ### Exercise 27.4 · Choose the way and the chunk
 # Large chunks overlap little; small ones pay the start of each step often. What is best? `steps` holds
 # (start, seconds per byte) of the three. Let

@@ -516,7 +516,7 @@ for library, trainings in results.items():
         found = {"way": way, "calls_per_step": calls, "carried_by": " ".join(allreduces), "nodes": nodes}
         found |= training.where.fields()
         record.add("step", ranks=ranks, mpi=library, seconds=training.took, **found)
-plots.spread(times, title="One training step, by library and fusion")
+plots.spread(times, title="A training step by library: compare only what is steady")
 predict.compare("42.4", calls_fused=per_step["fused"], calls_unfused=per_step["unfused"])
 
 # %%
@@ -543,7 +543,7 @@ for library in libraries.values():
 # *The times.* Twelve calls cost eleven latencies more. One call costs two more copies of all gradients. On
 # one node, through memory, a latency is some microseconds: so both ways should be close, and either may be
 # ahead. If the boxes in the plot overlap, or a line says *not steady*, neither has won. Between nodes
-# latencies are longer: there fusion pays, as the table at the end of this lab and lab 44 show.
+# latencies are longer, and fusion pays more (lab 44).
 #
 # You may see one way many times slower than the other. Then ranks, and Horovod's threads, wait for cores: MPI
 # *polls*, it asks again and again for a message, and holds its core meanwhile. The more calls a step has, the

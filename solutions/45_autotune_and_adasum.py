@@ -266,8 +266,9 @@ predict.compare("45.2", best=max(medians, key=medians.get))
 # Is Adasum always best? Look at the larger rates before you read on.
 # <details><summary>Answer</summary>
 #
-# No. At 0.2 the mean is as good as Adasum on 4 and 16 ranks: a longer step is what it lacked, and now has. On
-# 32 ranks both are worse than Adasum at 0.05. So Adasum saves *some* tuning of the rate, not all of it.
+# No. At 0.2 the bars of mean and Adasum overlap on 4 and 16 ranks: a longer step is what the mean lacked, and
+# now has. On 32 ranks the mean at 0.2 gets about as far as Adasum at 0.05. So Adasum saves *tuning the rate*.
+# It is not better than a mean whose rate has been tuned.
 # </details>
 #
 # Three seeds are few: where bars overlap, nobody has won. And 32 ranks make three steps in a pass. They would
@@ -314,7 +315,9 @@ else:
 # Does the advice help here? Compare 0.05 with 0.2 for *nodes of 4*, and 0.05 with 0.125 for *Adasum*.
 # <details><summary>Answer</summary>
 #
-# ADVICE
+# It helps *nodes of 4* on 16 ranks, where they come close to *Adasum*. On 4 ranks the bars of *Adasum* at
+# both rates overlap, and on 32 ranks it is worse with the larger rate. Such a rate is where to begin a
+# search, not where to end it.
 # </details>
 #
 # GPUs of a build without NCCL have their tensors copied to the host, and a warning says so.

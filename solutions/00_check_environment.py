@@ -215,6 +215,7 @@ with check("00.2"):
         expect.equal(people[0]["host"], platform.node(), "`host` of rank 0")
     library = people[0]["library"]
     expect(isinstance(library, str), f"`library` is {library}, but MPI.Get_library_version() gives text.")
+    expect("\n" in library or len(library) > 20, f"`library` is {library!r}: ask MPI.Get_library_version().")
 print("Library:", library.splitlines()[0])
 predict.compare("00.2", processes=len({*pids, os.getpid()}))
 
@@ -278,9 +279,9 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 # </details>
 #
 # ### Exercise 00.3 · Unlock it
-# Write `pass_on`: every rank sends its greeting, `f"greetings from {comm.rank}"`, to its right neighbor and
-# returns the one from its left neighbor. Nobody may wait for ever, whatever the number of ranks. One call
-# does both at the same time:
+# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the one from its left
+# neighbor. The greeting names the process, so that nobody can make it up. Nobody may wait for ever, whatever
+# the number of ranks. One call does both at the same time:
 #
 #     theirs = comm.sendrecv(thing, dest=1, source=2)  # sends to rank 1, returns what rank 2 sends
 #
@@ -289,25 +290,32 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 # <details><summary>Hint 1: where does it go, where does it come from?</summary>
 # To `right`, from `left`. Both stand in the function already.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
-# return comm.sendrecv(f"greetings from {comm.rank}", dest=right, source=…)</details>
+# return comm.sendrecv(greeting, dest=right, source=…)</details>
 
 
 # %%
 def pass_on(comm):
-    """Send "greetings from RANK" to the right neighbor; return the greeting of the left one."""
+    """Send this rank's greeting to the right neighbor; return the greeting of the left one."""
     left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    greeting = f"greetings from rank {comm.rank}, process {os.getpid()}"
     ### BEGIN SOLUTION
-    return comm.sendrecv(f"greetings from {comm.rank}", dest=right, source=left)
+    return comm.sendrecv(greeting, dest=right, source=left)
     ### END SOLUTION
 
 
 # %%
-# What is asked: what each rank returned, with three ranks and with four.
+# What is asked: each rank returns its left neighbor's greeting, with three ranks and with four.
+def pass_on_and_tell(comm):
+    return os.getpid(), pass_on(comm)
+
+
 with check("00.3"):
     # Across ranks: three as well as `ranks`, since some mistakes show with an odd number only.
     for count in (3, ranks):
-        got = launch.run(pass_on, ranks=count, timeout=patience)
-        want = [f"greetings from {(rank - 1) % len(got)}" for rank in range(len(got))]
+        told = launch.run(pass_on_and_tell, ranks=count, timeout=patience)
+        sent = [f"greetings from rank {rank}, process {pid}" for rank, (pid, _) in enumerate(told)]
+        want = sent[-1:] + sent[:-1]  # what each rank's left neighbor sent
+        got = [greeting for _, greeting in told]
         expect.equal(got, want, f"what {len(got)} ranks returned, rank by rank")
 
 # %% [markdown]

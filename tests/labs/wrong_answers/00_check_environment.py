@@ -4,7 +4,7 @@ from tests.labs.wrong_answers import Wrong
 
 SMALL = {"ranks": 4, "patience": 4}
 
-GREET = '    return comm.sendrecv(f"greetings from {comm.rank}", dest=right, source=left)'
+GREET = "    return comm.sendrecv(greeting, dest=right, source=left)"
 
 # fmt: off
 WRONG = [
@@ -40,20 +40,23 @@ WRONG = [
           "MPI.Get_library_version()", "MPI.Get_version()", "gives text"),
     Wrong("00.2", "the function instead of its result",
           "MPI.Get_library_version()", "MPI.Get_library_version", "gives text"),
+    Wrong("00.2", "a name by heart", "MPI.Get_library_version()", '"MPICH"', "ask MPI.Get_library_version()"),
     Wrong("00.2", "nothing returned", "    return {**me", "    me = {**me", "rank 0 returned None"),
     Wrong("00.2", "MPI not imported",
           "    from mpi4py import MPI\n", "", "NameError: name 'MPI' is not defined"),
     Wrong("00.3", "still receives first", GREET, """\
     note = comm.recv(source=left)
-    comm.send(comm.rank, dest=right)
+    comm.send(greeting, dest=right)
     return note""", "wait"),
     Wrong("00.3", "wrong way round the ring",
           "dest=right, source=left", "dest=left, source=right", "3 ranks returned"),
     Wrong("00.3", "waits for the one it sends to",
           "dest=right, source=left", "dest=right, source=right", "wait"),
-    Wrong("00.3", "its own greeting", GREET, '    return f"greetings from {comm.rank}"', "3 ranks returned"),
+    Wrong("00.3", "its own greeting", GREET, "    return greeting", "3 ranks returned"),
+    Wrong("00.3", "made up, no message at all",
+          GREET, '    return f"greetings from rank {left}, process {os.getpid()}"', "3 ranks returned"),
     Wrong("00.3", "even ranks send, odd ranks receive: an odd one is left over",
           GREET, "    return comm.sendrecv(0, dest=comm.rank ^ 1, source=comm.rank ^ 1)", "Invalid rank"),
     Wrong("00.3", "sends, returns nothing", "return comm.sendrecv", "comm.sendrecv", "got None"),
-    Wrong("00.3", "its rank instead of the greeting", 'f"greetings from {comm.rank}"', "comm.rank", "got 2"),
+    Wrong("00.3", "its rank instead of the greeting", "sendrecv(greeting,", "sendrecv(comm.rank,", "got 2"),
 ]

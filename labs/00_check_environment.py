@@ -1,13 +1,12 @@
 # %% [markdown]
 # # 00 Check your environment
 #
-# In a quarter of an hour you learn what your machine has, why a cluster has more, and how these labs talk to
-# you.
+# In half an hour you learn what your machine has, what a cluster has more, and how these labs talk to you.
 #
 # **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
 # their own, (3) read what a failed run and a stuck run tell you.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 15 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 30 · Before: -
 
 # %%
 import os
@@ -31,8 +30,11 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   by a failed check; try again.
 # - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own. `make solve LAB=00 EX=00.1` in a
 #   terminal writes one answer into your notebook; `make progress` shows how far you are.
+# - **Explain** says what you should have seen, and what you may see instead. Think about its questions before
+#   you unfold the answers.
 #
-# Run a cell with Shift+Enter, from top to bottom.
+# Run a cell with Shift+Enter, from top to bottom. Cells with `with check(…)` you only run; you need not
+# understand them.
 #
 # ## 1. What your machine has
 # Training on many GPUs needs many parts to fit together:
@@ -49,8 +51,12 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # No laptop has all of them, and none is needed to begin: every lab says what it needs.
 #
+# A *node* is one computer of a cluster. A *core* is a part of its processor that can run one program at a
+# time.
+#
 # ### Predict
-# How many cores may this process use, and how much memory (GiB) has the machine?
+# How many cores may this process use, and how much memory (GiB) has the machine? (A GiB is 2³⁰ bytes, nearly
+# a GB.)
 
 # %%
 predict("00.1", cores=..., memory_gib=...)
@@ -62,17 +68,30 @@ predict("00.1", cores=..., memory_gib=...)
 # %%
 doctor.show()
 
+# %% [markdown]
+# ### The report as data
+# `doctor.report()` is the same as a dict of dicts. Two of its parts:
+
+# %%
+report = doctor.report()
+print("machine:", report["machine"])
+print("gpu:", report["gpu"])
+
 
 # %% [markdown]
-# ### Exercise 00.1 · Share the machine
-# `doctor.report()` is the same as a dict of dicts: `report["machine"]["cores"]`. If 4 ranks all used every
-# core, they would only get in each other's way. So write `per_rank`: what each of `ranks` ranks may use, as a
-# dict with
+# So `report["machine"]["cores"]` is the number of cores that this process may use, and
+# `report["gpu"]["devices"]` the list of GPUs, or None where the doctor found none.
 #
-# - `threads`: whole cores per rank, but at least 1,
-# - `memory_gib`: its part of the memory that is *free*,
-# - `gpus`: how many GPUs the machine has, in all (`report["gpu"]["devices"]` is a list, or None where there
-#   is none).
+# ### Exercise 00.1 · Share the machine
+# If 4 ranks (processes) all used every core, they would only get in each other's way. So write `per_rank`:
+# what each of `ranks` ranks may use, by the report that your function is given. Return a dict with
+#
+# - `threads`: whole cores per rank, but at least 1;
+# - `memory_gib`: its part of the memory that is *free*, `memory_free_gib`;
+# - `gpus`: how many GPUs the machine has, in all; 0 where there is none.
+#
+# In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
 # "cores" are those you may use. "cores_in_all" are the machine's: a batch job or container often gets
@@ -96,6 +115,7 @@ def per_rank(report, ranks):
 
 
 # %%
+# What is asked: the shares of a machine with 6 cores and 2 GPUs, of 1, 4 and 12 ranks; and without a GPU.
 with check("00.1"):
     # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 30 are free; 2 GPUs.
     node = {
@@ -107,12 +127,15 @@ with check("00.1"):
         expect.equal(per_rank(node, count), want, f"{count} ranks, 6 cores of 64, 30 GiB free of 256, 2 GPUs")
     node["gpu"] = {"devices": None}
     expect.equal(per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)")
-report = doctor.report()
 print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
 predict.compare("00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"])
 
 
 # %% [markdown]
+# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and virtual
+# machines often get a part of the machine only. "cores" is what counts for you; "cores_in_all" is what the
+# machine has.
+#
 # ## 2. Ranks are processes
 # A *rank* is one of several processes that run the same function. `launch.run` starts them, shows what they
 # print behind their number, and returns a list of their results. (On a cluster the launcher has started them
@@ -128,10 +151,12 @@ def greet(comm):
 launch.run(greet, ranks=ranks)
 
 # %% [markdown]
-# Run that cell again: the order changes. Ranks do not wait for each other unless you make them.
+# Run that cell again, a few times: the order may change. Ranks do not wait for each other unless you make
+# them.
 #
 # ### Predict
-# Your notebook is a process, too. How many different processes take part in that cell, all told?
+# Your notebook is a process, too. How many different processes run Python code in that cell, notebook and
+# ranks?
 
 # %%
 predict("00.2", processes=...)
@@ -139,12 +164,20 @@ predict("00.2", processes=...)
 
 # %% [markdown]
 # ### Exercise 00.2 · Prove it
-# Write `who_am_i`, to be run on every rank. It returns a dict: `rank` and `ranks` (from `comm`), `host`
-# (`platform.node()`), `pid` (the number the operating system gave this process: `os.getpid()`), and
-# `library`, the MPI library's own words about itself (`MPI.Get_library_version()`).
+# Write `who_am_i`, to be run on every rank. It returns a dict:
 #
-# <details><summary>Hint 1: MPI</summary>
-# "from mpi4py import MPI" belongs inside the function: only ranks load MPI, never the notebook.</details>
+# | key | value |
+# |---|---|
+# | `rank`, `ranks` | this rank's number, and how many there are: `comm.rank`, `comm.size` |
+# | `host` | the computer's name: `platform.node()` |
+# | `pid` | the number that the operating system gave this process: `os.getpid()` |
+# | `library` | the MPI library's own words about itself: `MPI.Get_library_version()` |
+#
+# `MPI` comes from `from mpi4py import MPI`. Write that line *inside* of the function: only ranks load MPI,
+# never the notebook. About 3 lines. *(beginner)*
+#
+# <details><summary>Hint 1: a dict</summary>
+# {"rank": comm.rank, "ranks": comm.size} is a dict with two entries.</details>
 # <details><summary>Hint 2: nearly the answer</summary>
 # Return {"rank": comm.rank, "ranks": comm.size, "host": …, "pid": …, "library": …}, each … a call from the
 # text.</details>
@@ -156,6 +189,7 @@ def who_am_i(comm):
 
 
 # %%
+# What is asked: every rank tells its own number and process, and names its MPI.
 with check("00.2"):
     # Across ranks: one dict from every rank, in the order of the ranks.
     people = launch.run(who_am_i, ranks=ranks)
@@ -169,14 +203,19 @@ with check("00.2"):
         expect.equal(people[0]["host"], platform.node(), "`host` of rank 0")
     library = people[0]["library"]
     expect(isinstance(library, str), f"`library` is {library}, but MPI.Get_library_version() gives text.")
+    expect("\n" in library or len(library) > 20, f"`library` is {library!r}: ask MPI.Get_library_version().")
 print("Library:", library.splitlines()[0])
 predict.compare("00.2", processes=len({*pids, os.getpid()}))
 
 
 # %% [markdown]
+# **Explain.** The ranks have different process numbers, and none is the notebook's: that is the proof. (The
+# launcher adds one or two helpers of its own, which run no Python of yours.) Each rank has its own memory. A
+# variable that rank 1 sets, no other rank can see: it takes a message.
+#
 # ## 3. When it goes wrong
-# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here each rank takes its
-# part of a list, and one finds nothing. Read the message: which rank, what, which line?
+# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here four ranks take their
+# parts of a list of three. Read the message: which rank, what, which line?
 
 # %%
 def take_a_part(comm):
@@ -191,8 +230,18 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The last rank: there is no part for it (IndexError), in the line `return parts[comm.rank]`. On the other
+# ranks nothing was wrong.
+# </details>
+#
 # Second: nobody fails, and nothing happens. Each rank waits for a message that is sent only after another
-# wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and where.
+# wait: a *deadlock*. `launch.run` stops it after `timeout` seconds and says who waits, and where. In the next
+# cell ranks stand in a ring, and each has a left and a right neighbor:
+#
+# - `comm.send(thing, dest=1)` sends any Python object to rank 1;
+# - `comm.recv(source=0)` waits for what rank 0 sends, and returns it.
 
 # %%
 def pass_on_stuck(comm):
@@ -210,31 +259,49 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 
 
 # %% [markdown]
-# ### Exercise 00.3 · Unlock it
-# Write `pass_on`: every rank sends its greeting to its right neighbor and returns the one from its left
-# neighbor, in a ring, and nobody waits for ever.
+# Who waits for whom?
 #
-# <details><summary>Hint 1: what is wrong?</summary>
-# All ranks stand in recv. Nobody has got as far as send, so nobody's message can arrive.</details>
-# <details><summary>Hint 2: a call for it</summary>
-# comm.sendrecv(what, dest=…, source=…) sends and receives at the same time, and returns what it
-# received.</details>
-# <details><summary>Hint 3: nearly the answer</summary>
-# return comm.sendrecv(f"greetings from {comm.rank}", dest=right, source=…)</details>
+# <details><summary>Answer</summary>
+#
+# All ranks stand in `recv`, each for its left neighbor. Nobody has got as far as `send`, so no message can
+# arrive.
+# </details>
+#
+# ### Exercise 00.3 · Unlock it
+# Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the one from its left
+# neighbor. The greeting names the process, so that nobody can make it up. Nobody may wait for ever, whatever
+# the number of ranks. One call does both at the same time:
+#
+#     theirs = comm.sendrecv(thing, dest=1, source=2)  # sends to rank 1, returns what rank 2 sends
+#
+# 1 line. *(beginner)*
+#
+# <details><summary>Hint 1: where does it go, where does it come from?</summary>
+# To `right`, from `left`. Both stand in the function already.</details>
+# <details><summary>Hint 2: nearly the answer</summary>
+# return comm.sendrecv(greeting, dest=right, source=…)</details>
 
 # %%
 def pass_on(comm):
-    """Send "greetings from RANK" to the right neighbor; return the greeting of the left one."""
+    """Send this rank's greeting to the right neighbor; return the greeting of the left one."""
     left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    greeting = f"greetings from rank {comm.rank}, process {os.getpid()}"
     raise NotImplementedError("exercise 00.3: Unlock it")
 
 
 # %%
+# What is asked: each rank returns its left neighbor's greeting, with three ranks and with four.
+def pass_on_and_tell(comm):
+    return os.getpid(), pass_on(comm)
+
+
 with check("00.3"):
     # Across ranks: three as well as `ranks`, since some mistakes show with an odd number only.
     for count in (3, ranks):
-        got = launch.run(pass_on, ranks=count, timeout=patience)
-        want = [f"greetings from {(rank - 1) % len(got)}" for rank in range(len(got))]
+        told = launch.run(pass_on_and_tell, ranks=count, timeout=patience)
+        sent = [f"greetings from rank {rank}, process {pid}" for rank, (pid, _) in enumerate(told)]
+        want = sent[-1:] + sent[:-1]  # what each rank's left neighbor sent
+        got = [greeting for _, greeting in told]
         expect.equal(got, want, f"what {len(got)} ranks returned, rank by rank")
 
 # %% [markdown]

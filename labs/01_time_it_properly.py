@@ -6,9 +6,10 @@
 # **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
 # your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 25 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 45 · Before: 00
 
 # %%
+import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,10 +28,14 @@ steps = 10_000  # training steps in the last cell's throw of the dice
 
 # %% [markdown]
 # ## 1. A first call is a different program
-# It loads code, picks an algorithm, asks for memory, fills caches. Training pays for that once.
+# The call that we time is a *convolution*: a filter that slides over a picture, the commonest work of a net
+# for pictures (lab 10). Nothing hangs on what it computes.
+#
+# The very first call of a function loads code, picks an algorithm, asks for memory, fills caches. Later calls
+# find all that done. Training pays for it once, and makes millions of calls.
 #
 # ### Predict
-# How many times as long as a later one does the very first convolution of this program take?
+# How many times as long as a later one does the very first convolution of this program take? Guess.
 
 # %%
 predict("01.1", first_over_later=...)  # a number; 1 means no difference
@@ -46,21 +51,40 @@ def convolution():
     return torch.nn.functional.conv2d(pictures, filters)
 
 
-naive = []
-for _ in range(repeat):  # the obvious way: read the clock, call, read the clock
-    begin = time.perf_counter()
-    convolution()
-    naive.append(time.perf_counter() - begin)
-print("The first five calls:", ", ".join(timing.human(seconds) for seconds in naive[:5]))
+def naive_times():
+    """Seconds of `repeat` calls, the obvious way: read the clock, call, read the clock."""
+    seconds = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        convolution()
+        seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
+naive = naive_times()
+again = naive_times()  # a control: the same once more
+print("The first five calls:      ", ", ".join(timing.human(seconds) for seconds in naive[:5]))
+print("Five of the second round:  ", ", ".join(timing.human(seconds) for seconds in again[:5]))
 predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 
 
 # %% [markdown]
-# Run that cell again: the slow call is gone, the library is warm. (Restart the kernel and it is back.) Your
-# timer will be checked on a *pretend machine*. Its clock moves only when it works, so the right answer is
-# known exactly, however busy your computer is. That is why your timer is handed its `clock`.
+# **Explain.** You should see one slow call in the first round, and none in the second: the library is warm.
+# Restart the kernel, and the slow call is back.
+#
+# You may see instead: single slow calls later on. They are no warm-up: something else runs on this machine.
+# Section 3 deals with that.
+#
+# ### A machine to try timers on
+# Your timer will be checked on a *pretend machine*. Its clock moves only when it works, so the right answer
+# is known exactly, however busy your computer is. That is why your timer is handed its `clock`.
+#
+#     machine = PretendMachine()
+#     machine.work(0.1)    # 0.1 s of work
+#     machine.clock()      # 0.1
 
 # %%
+# You need not read this cell.
 class PretendMachine:
     """A machine whose clock moves only when it works. All times in seconds."""
 
@@ -86,7 +110,8 @@ class PretendMachine:
 # %% [markdown]
 # ### Exercise 01.1 · Warm up, then take many samples
 # Call `call()` `warmup` times without looking at the clock. Then time `repeat` calls **one by one** and
-# return the list of durations. Where you would write `time.perf_counter()`, write `clock()`. About 8 lines.
+# return the list of durations, in order. Where you would write `time.perf_counter()`, write `clock()`. About
+# 8 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the shape</summary>
 # Two loops, one after the other. Only the second reads the clock: twice per call.</details>
@@ -111,6 +136,7 @@ def sample(call, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
+# What is asked: a duration for each of the calls after the warm-up, by the clock that is handed in.
 with check("01.1"):
     machine = PretendMachine()
     durations = iter([0.9, 0.5, 0.3] + [0.1, 0.2] * 50)  # three slow calls, then 0.1 s and 0.2 s in turn
@@ -123,12 +149,19 @@ with check("01.1"):
 
 # %% [markdown]
 # ## 2. A device that works while you go on
-# A call on a GPU returns when the work is *queued*. A timer that does not know this reports wonders. To see
-# it without a GPU we use a stand-in: a worker thread that takes work from a queue, in order, as a CUDA stream
-# does. It computes nothing, it sleeps; but it is truly asynchronous. Where there is a GPU, we use that.
+# A call on a GPU returns when the work is *queued*; the GPU does it while your program goes on. A timer that
+# does not know this reports wonders.
+#
+# To see it without a GPU we use a stand-in: a worker thread that takes work from a queue, in order, as a
+# GPU's stream does. It computes nothing, it sleeps; but it is truly asynchronous. Where there is a GPU, we
+# use that.
+#
+# - `device_call()` puts one piece of work into the queue, and returns;
+# - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work. What does a timer around the *call alone* show?
+# The device needs 2 ms for one piece of work. To queue it takes some 5 to 100 µs. What does a timer around
+# the *call alone* show, in ms?
 
 # %%
 predict("01.2", shown_ms=...)  # milliseconds
@@ -159,7 +192,8 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 # %% [markdown]
 # ### Exercise 01.2 · Wait for the device
 # Write `sample_device`: as `sample`, but each duration covers its own call's work on the device: **all of it,
-# and nothing else**. `synchronize()` waits until the queue is empty. It has to stand in more than one place.
+# and nothing else**. What was queued earlier, by the warm-up or by the program before, does not belong to it.
+# So `synchronize()` has to stand in more than one place. About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the end</summary>
 # Before the second reading of the clock, the device must have finished this call's work.</details>
@@ -176,6 +210,7 @@ def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
+# What is asked: each of four durations is 0.1 s of work and its launch, whatever is in the queue before.
 def four_samples(warmup):
     """Your durations of four calls with 0.1 s of work each, on a pretend machine."""
     machine = PretendMachine()
@@ -191,13 +226,31 @@ with check("01.2"):
         first = f"With warmup={calls} the first sample is {got[0]:.1f} s, the second {got[1]:.1f} s"
         expect(got[0] < 0.11, f"{first}: the first also holds work that was in the queue before it.")
         expect.close(got, [0.1 + 10e-6] * 4, "the durations (10 µs of launch and 0.1 s of work)")
-print("With the work:", timing.human(np.median(sample_device(device_call, synchronize, repeat, warmup))))
+
+# %%
+with_work = np.median(sample_device(device_call, synchronize, repeat, warmup))
+print(f"The call alone {timing.human(launches)}, with its work {timing.human(with_work)}")
 
 # %% [markdown]
+# **Explain.** The stand-in's work is 2 ms, and now the timer says so (a sleep ends a little late: 2.1 ms is
+# right, too). The number of before, some 0.01 to 0.1 ms, was true as well. It was the answer to another
+# question: how long does it take to *ask* the device?
+#
+# Why is one wait, after the call, not enough?
+#
+# <details><summary>Answer</summary>
+#
+# The queue may hold older work when the clock is read first. Then the first sample pays for it: the pretend
+# machine shows a first sample of 0.6 s and more beside 0.1 s.
+# </details>
+#
 # ## 3. One number, or none
-# A sample is your program's time plus whatever else happened: a neighbour, an interrupt, a page fault. One
-# hiccup drags a mean along; the **median** stays. A quarter of the samples lie below the **quartile** q1, a
-# quarter above q3. Where this middle half is wide, the honest answer is: no number yet.
+# A sample is your program's time plus whatever else happened: a neighbour, an interrupt, a page of memory
+# that had to be fetched. One such hiccup drags a *mean* along. The **median**, the middle one of all samples
+# in order, stays.
+#
+# A quarter of the samples lie below the **quartile** q1, a quarter above q3. Half of them lie between: the
+# middle half. Where it is wide, the honest answer is: no number yet.
 #
 # ### Predict
 # Four calls take 10 ms and one takes 110 ms. What are the mean and the median?
@@ -208,8 +261,14 @@ predict("01.3", mean_ms=..., median_ms=...)  # milliseconds
 
 # %% [markdown]
 # ### Exercise 01.3 · Quote it or refuse
-# Return a dict with `median`, `q1` and `q3` in seconds, as `np.percentile` gives them; `spread`, the width of
-# the middle half **as a share of the median**; and `steady`: True when the spread is at most `widest`.
+# Return a dict with
+#
+# - `median`, `q1`, `q3`, in seconds: the 50th, 25th and 75th percentile. `np.percentile(samples, [25, 75])`
+#   gives two of them;
+# - `spread`: the width of the middle half, q3 - q1, **as a share of the median**;
+# - `steady`: True when the spread is at most `widest`.
+#
+# About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: percentiles</summary>
 # q1 is the 25th percentile, the median the 50th, q3 the 75th. np.percentile takes a list of them.</details>
@@ -223,6 +282,7 @@ def summarize(samples, widest=0.25):
 
 
 # %%
+# What is asked: the five entries, right to the last digit, of odd and of even numbers of samples.
 with check("01.3"):
     hiccup = [10, 10, 10, 10, 110]
     got = summarize(hiccup)
@@ -235,12 +295,16 @@ with check("01.3"):
         expect.close(got["spread"], 2 / 3, f"spread of {unit} times 1, 5, 3, 2, 4, as a share of the median")
         expect(not got["steady"], "A spread of 67 % is not steady at widest=0.25.")
     expect(summarize([1, 5, 3, 2, 4], widest=0.7)["steady"], "A spread of 67 % is steady at widest=0.7.")
-predict.compare("01.3", mean_ms=np.mean(hiccup), median_ms=np.median(hiccup))
+    expect(summarize([3, 4, 5], widest=0.25)["steady"], "A spread of 25 % is steady at widest=0.25: at most.")
+    four = summarize([1, 2, 3, 6])
+    expect.close(four["median"], 2.5, "the median of four samples, 1, 2, 3 and 6")
+    expect.close([four["q1"], four["q3"]], [1.75, 3.75], "q1 and q3 of four samples, 1, 2, 3 and 6")
+predict.right("01.3", mean_ms=(10 + 10 + 10 + 10 + 110) / 5, median_ms=10)
 
 # %% [markdown]
 # ### Measure
 # Yours beside `timing.measure`, which every later lab uses. It does what you wrote, and refuses to quote on
-# its own.
+# its own. As a control, once more with a call that sleeps for 1 ms and for 3 ms in turn.
 
 # %%
 yours = summarize(sample_device(convolution, lambda: timing.device_sync(device), repeat, warmup))
@@ -248,33 +312,87 @@ measured = timing.measure(convolution, repeat=repeat, warmup=warmup, device=devi
 print(f"yours:  {timing.human(yours['median'])}, spread {yours['spread']:.0%}, steady: {yours['steady']}")
 print(f"labkit: {measured}")
 record.add("convolution", seconds=measured, images=images)
-plots.spread({"first calls, no care": naive, "timing.measure": measured})
-
-# %% [markdown]
-# ## 4. Two programs, one restless machine
-# Processors slow down when they get hot, neighbours come and go. Time all of A, then all of B, and you
-# compare two *moments*. `timing.ratio` takes turns (A B, B A, …) and the median of the pairs' ratios: both
-# meet the same machine. Even where neither time can be quoted, their ratio often can.
+plots.spread({"no care": naive, "timing.measure": measured}, title="Without warm-up, one run is far out")
 
 # %%
-turns = timing.ratio(lambda: [len(convolution()) for _ in range(2)], convolution, device=device)
-print("Two convolutions against one:", turns)
+naps = itertools.cycle([0.001, 0.003])  # 1 ms, 3 ms, 1 ms, …
+print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat, warmup=warmup))
 
 # %% [markdown]
+# **Explain.** You should see yours and labkit's median within some percent of each other, and the unsteady
+# call refused: "do not quote", with the reason. Its median would have been a number that no call ever took.
+#
+# You may see instead: the convolution refused, too. Then something else is running. That is the machine's
+# fault, not yours, and the remedy is the one that the message names.
+#
+# ## 4. Two programs, one restless machine
+# Processors slow down when they get hot; neighbours come and go. Time all of A, then all of B, and you
+# compare two *moments*.
+#
+# `timing.ratio(a, b)` takes turns (A B, B A, …) and quotes the median of the pairs' ratios: both meet the
+# same machine. Even where neither time can be quoted, their ratio often can.
+#
+# First on a pretend machine that gets hot: every piece of work takes 2 % longer than the one before. A and B
+# are the *same* work.
+
+# %%
+machine = PretendMachine()
+heat = 1.0
+
+
+def hot_work():
+    global heat
+    heat *= 1.02
+    machine.work(0.1 * heat)
+
+
+all_of_a = sample(hot_work, 20, 0, machine.clock)
+all_of_b = sample(hot_work, 20, 0, machine.clock)
+print(f"first A, then B: B takes {np.median(all_of_b) / np.median(all_of_a):.2f} times as long as A")
+pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))  # A B, A B, …
+pairs[1::2] = pairs[1::2, ::-1]  # every second pair was B A
+print(f"in turns:        B takes {np.median(pairs[:, 1] / pairs[:, 0]):.2f} times as long as A")
+
+
+# %%
+def two_convolutions():
+    convolution()
+    return convolution()
+
+
+# %%
+print("Two convolutions against one:", timing.ratio(two_convolutions, convolution, device=device))
+
+# %% [markdown]
+# **Explain.** One after the other, equal work seems to differ by half: B came when the machine was hotter. In
+# turns the ratio is 1.00. And your real machine says 2, or close to it: two convolutions are two.
+#
 # ## 5. Many ranks: the slowest counts
-# A step over many ranks ends when its slowest rank ends. Let each rank meet a hiccup in 2 % of its steps: 15
-# ms instead of 10 ms. Every rank's own median is 10 ms. And the job's?
+# A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when its slowest
+# rank ends. Let each rank meet a hiccup in 2 % of its steps: 15 ms instead of 10 ms. Every rank's own median
+# is 10 ms. And the job's? The next cell throws dice for 10,000 steps.
 
 # %%
 dice = np.random.default_rng(0)
 for ranks in (1, 4, 16, 64):
-    slowest = np.where(dice.random((steps, ranks)) < 0.02, 15, 10).max(axis=1)  # ms, of each step
+    hiccups = dice.random((steps, ranks)) < 0.02  # by step and rank
+    milliseconds = np.where(hiccups, 15, 10)
+    slowest = milliseconds.max(axis=1)  # of each step
     share = np.mean(slowest > 10)
     print(f"{ranks:3} ranks: {share:4.0%} of the steps hold a hiccup, median {np.median(slowest):.0f} ms")
 
 # %% [markdown]
-# Noise that is harmless on one device sets the pace of many (1 - 0.98⁶⁴ = 73 %). So across ranks: the longest
-# time of each step, then the median. `timing.measure(call, comm=comm)` does it.
+# **Explain.** Noise that is harmless on one device sets the pace of many. A step of 64 ranks is undisturbed
+# only if all 64 are: 0.98⁶⁴ = 27 %. So the median of the job is 15 ms, though every rank's own is 10 ms.
+#
+# So across ranks: the longest time of each step, then the median. `timing.measure(call, comm=comm)` does it.
+#
+# From how many ranks on is the job's median 15 ms?
+#
+# <details><summary>Answer</summary>
+#
+# From 35 on: there 0.98³⁵ = 0.49, so more than half of the steps hold a hiccup.
+# </details>
 #
 # ### What you take away
 # - Warm up: the first calls are another program.

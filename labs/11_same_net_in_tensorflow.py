@@ -7,11 +7,12 @@
 # `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your Python, (4)
 # measure what a graph buys, in TensorFlow and with `torch.compile`.
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 40 · Before: 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
 
 # %%
 import os
 import shutil
+from functools import partial
 
 import numpy as np
 from labkit import check, data, expect, hint, lab, nets, plots, predict, record, timing
@@ -30,34 +31,56 @@ epochs = 10  # passes over the training images
 learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
 compiler = "inductor"  # torch.compile's backend; "aot_eager" makes the graph and compiles nothing
 numbers = 1 << 20  # float32 values in the torch.compile example
+wide = 4096  # outputs of the two layers of a large net
 
 # %% [markdown]
 # First PyTorch's curve, with the training step of lab 10. It is the one to meet.
+#
+# And a control: PyTorch beside itself. The same batches, each with its rows in reverse order. The mean over a
+# batch is the same number, but the computer adds in another order.
 
 # %%
 digits = data.digits()
 orders = [np.concatenate(data.batches(len(digits.train_x), batch, epoch, seed=0)) for epoch in range(epochs)]
 steps = [(digits.train_x[rows], digits.train_y[rows]) for rows in np.reshape(orders, (-1, batch))]
 
-twin = nets.torch_digits()
-optimizer = torch.optim.SGD(twin.parameters(), lr=learning_rate)
-torch_curve = []
-for images, labels in steps:
-    optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(twin(torch.tensor(images)), torch.tensor(labels))
-    loss.backward()
-    optimizer.step()
-    torch_curve.append(loss.item())
+
+def torch_losses(steps):
+    """The loss of each step, by PyTorch. steps: pairs (images, labels), arrays."""
+    net = nets.torch_digits()
+    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    losses = []
+    for images, labels in steps:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(torch.tensor(images)), torch.tensor(labels))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %%
+torch_curve = torch_losses(steps)
+turned = [(images[::-1].copy(), labels[::-1].copy()) for images, labels in steps]
+turned_curve = torch_losses(turned)
 print(f"PyTorch: {len(steps)} steps, loss {torch_curve[0]:.6f} -> {torch_curve[-1]:.6f}")
+print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_curve[-1]:.6f}")
 
 # %% [markdown]
 # ## Define-by-run
-# As in PyTorch, an operation of today's TensorFlow runs as soon as Python reaches its line (*eager*). What
-# you want to differentiate, you put under a tape: `with tf.GradientTape() as tape:`. The net is
-# `nets.keras_digits()`, with the same starting weights.
+# As in PyTorch, an operation of today's TensorFlow runs as soon as Python reaches its line (*eager*). PyTorch
+# remembers what it did with every tensor. TensorFlow remembers only what happens under a *tape*:
+#
+#     w = tf.Variable(3.0)
+#     with tf.GradientTape() as tape:
+#         loss = w * w                        # under the tape: remembered
+#     gradients = tape.gradient(loss, [w])    # walks back: [6.0], one gradient for each variable
+#
+# The net is `nets.keras_digits()`, with the same starting weights.
 #
 # ### Predict
-# After all steps, by how much do the losses of the two frameworks differ? As a share: 0.01 is one percent.
+# After all steps, by how much do the losses of the two frameworks differ at most? As a share: 0.01 is one
+# percent. A float32 keeps 24 bits, so each rounding is off by up to 6e-8 of the number.
 
 # %%
 predict("11.1", relative_difference=...)  # a number
@@ -65,8 +88,15 @@ predict("11.1", relative_difference=...)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# The loss is `keras.losses.SparseCategoricalCrossentropy`, which is called with (labels, outputs). Mind that
-# the net gives logits, and that Keras' losses expect probabilities unless told otherwise.
+# One step, as in lab 10: forward, loss, gradients, update. The parts:
+#
+# - `net(images)` gives *logits*, numbers of any size, one for each digit (lab 10);
+# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss, which is then called with
+#   (labels, outputs). Without `from_logits=True` it takes the outputs for probabilities;
+# - `net.trainable_variables` is the list of weights;
+# - `optimizer.apply_gradients(pairs)` updates. It takes (gradient, variable) pairs, as `zip` makes them.
+#
+# Return the loss of before the update. 5 or 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what belongs under the tape?</summary>
 #
@@ -86,6 +116,7 @@ def train_step(net, optimizer, images, labels):
 
 
 # %%
+# What is asked: the loss of each step before its update, the weights moved, and PyTorch's curve.
 with check("11.1"):
     net = nets.keras_digits()
     optimizer = keras.optimizers.SGD(learning_rate)
@@ -104,22 +135,41 @@ with check("11.1"):
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
 
 # %%
-predict.compare("11.1", relative_difference=np.abs(np.array(eager) / torch_curve - 1).max())
-plots.loss({"PyTorch": torch_curve, "TensorFlow": eager}, title="One net, two frameworks")
+tensorflow_off = np.abs(np.array(eager) / torch_curve - 1).max()
+turned_off = np.abs(np.array(turned_curve) / torch_curve - 1).max()
+predict.compare("11.1", relative_difference=tensorflow_off)
+print(f"the control, PyTorch with the rows turned round: {turned_off:.2g}")
+plots.loss({"PyTorch": torch_curve, "TensorFlow": eager}, title="One net, two frameworks, one curve")
 
 # %% [markdown]
-# **Explain.** float32 keeps 24 bits: steps of 6e-8. The frameworks add in another order, so the last bits
-# differ. If two curves of the same weights and data differ by more, look for a mistake.
+# **Explain.** You should see two numbers of about the same size, some 1e-7 to 1e-6. The frameworks add in
+# another order, and so does PyTorch where the rows are turned round. Each rounding is off by 6e-8 at most,
+# and the steps carry it on.
+#
+# So this is how exact "the same" can be. If two curves of the same weights and data differ by more, look for
+# a mistake: another order of batches, another rate, probabilities for logits.
 #
 # ## Define-and-run
-# First make a graph of all operations, then run the graph, without Python. `tf.function(f)` runs your Python
-# once per *kind* of argument, with symbols in place of numbers (**tracing**), and keeps the graph; from then
-# on `print`, `append`, every line of Python stays silent. The kind of a tensor is its shape and dtype. Of
-# Python numbers, *each value* is a kind of its own.
+# First make a *graph* of all operations, then run the graph, without Python. `tf.function(f)` does so:
+#
+# - It runs your Python once for each *kind* of argument, with symbols in place of numbers (**tracing**), and
+#   keeps the graph.
+# - From then on a call runs the graph. `print`, `append`, every line of Python stays silent.
+#
+# The kind of a tensor is its shape and dtype, whatever numbers it holds. Of Python numbers, *each value* is a
+# kind of its own.
+#
+#     @tf.function
+#     def double(x):
+#         print("tracing")   # appears once for each kind
+#         return 2 * x
 #
 # ### Predict
-# A `tf.function` is called with a tensor of 3 numbers, another tensor of 3, a tensor of 5, then the Python
-# numbers 2, 3, 2. How often does its Python run? And how many times faster is a training step as a graph?
+# (a) A `tf.function` is called with a tensor of 3 numbers, another tensor of 3, a tensor of 5, then the
+# Python numbers 2, 3, 2. How often does its Python run?
+#
+# (b) Eager, every operation costs Python some 10 µs and more before anything is computed, and a training step
+# of this small net has some fifty. How many times as fast is the step as a graph? Guess.
 
 # %%
 predict("11.2", traces=..., eager_over_graph=...)  # two numbers
@@ -128,13 +178,23 @@ predict("11.2", traces=..., eager_over_graph=...)  # two numbers
 # %% [markdown]
 # ### Exercise 11.2 · One graph for every batch and every rate
 # In lab 41 the learning rate rises over the first steps, and a last batch may be smaller. Make a step that is
-# traced **once**, whatever the number of images and whatever the rate. Plain SGD by hand, no optimizer:
-# `variable.assign_sub(…)` subtracts in place.
+# traced **once**, whatever the number of images and whatever the rate.
 #
-# <details><summary>Hint 1: how do I say "any number of images"?</summary>
+# You can fix the kinds once and for all, one `tf.TensorSpec(shape, dtype)` an argument. `None` in a shape is
+# any length, and `[]` the shape of a single number; a Python number given for it becomes a tensor:
 #
-# `tf.function(input_signature=[…])` fixes the kinds once: one `tf.TensorSpec(shape, dtype)` an argument.
-# `None` in a shape is any length; `[]` is a scalar tensor, and a Python number given for it becomes one.
+#     @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
+#     def scale(rows, factor):
+#         return factor * rows
+#
+# Images are float32 of shape (n, 64), labels int64 of shape (n,), the rate is one float32. Inside, plain SGD
+# by hand, no optimizer: `variable.assign_sub(change)` subtracts in place. `make_step` returns the step. About
+# 10 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: where does the function stand?</summary>
+#
+# Inside `make_step`: `def step(images, labels, rate)` with `@tf.function(…)` above it. It uses the `net` that
+# `make_step` was given. After it, `return step`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -151,6 +211,7 @@ def make_step(net):
 
 
 # %%
+# What is asked: each call's loss and update, at any rate and size, and Python run once for all of them.
 def note_and_call(*inputs, **options):
     """In place of the net's own call: notes each run of Python."""
     traced.append(call)
@@ -185,19 +246,50 @@ def total(x):
 
 for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
     total(x)
-print(*seen, sep="\n")
+print("Python ran with:", *seen, sep="\n")
 
-# %%
-graph_step = tf.function(train_step)
-step_of = (nets.keras_digits(), keras.optimizers.SGD(0.2), *steps[0])
-speed = timing.ratio(lambda: train_step(*step_of).numpy(), lambda: graph_step(*step_of).numpy())
-print(f"eager {speed.a}\ngraph {speed.b}\nratio {speed}")
-record.add("eager_over_graph", value=speed.median, batch=batch)
-predict.compare("11.2", traces=len(seen), eager_over_graph=speed)
 
 # %% [markdown]
-# **Explain.** The ratio is Python's share of a step: large here, since the net is small; near 1 for big
-# layers.
+# ### Measure
+# The step of 11.1, line by line and as a graph. And as a control the same with a large net, of two layers
+# with 4096 outputs. Some 15 s.
+
+# %%
+def eager_over_graph(net):
+    """How many times as long as the graph the step of 11.1 takes line by line, a timing.Ratio."""
+    arguments = (net, keras.optimizers.SGD(0.01), *steps[0])
+    graph_step = tf.function(train_step)
+    return timing.ratio(
+        lambda: train_step(*arguments).numpy(), lambda: graph_step(*arguments).numpy(), seconds=6
+    )
+
+
+layers = [keras.layers.Dense(wide, activation="relu"), keras.layers.Dense(wide, activation="relu")]
+large_net = keras.Sequential([keras.Input((64,)), *layers, keras.layers.Dense(10)])
+speed = {"small net": eager_over_graph(nets.keras_digits()), "large net": eager_over_graph(large_net)}
+for name, measured in speed.items():
+    print(f"{name}: eager {measured.a}")
+    print(f"{name}: graph {measured.b}")
+    print(f"{name}: ratio {measured}")
+    record.add("eager_over_graph", value=measured.median, batch=batch, net=name)
+predict.compare("11.2", traces=len(seen), eager_over_graph=speed["small net"])
+
+# %% [markdown]
+# **Explain.** What a graph saves is Python's share of a step. You should see a ratio of several times with
+# the small net, and one near 1 (1.1, say) with the large net: there the arithmetic takes the time, and
+# Python's part is lost in it.
+#
+# Look at the list above: symbols, `Tensor("x:0", shape=(3,), …)`, for tensors; the numbers themselves for 2
+# and 3.
+#
+# A colleague's step gets slower and slower, call by call: the rate is a Python number that changes in each
+# step. Why?
+#
+# <details><summary>Answer</summary>
+#
+# Every new rate is a new kind: the step is traced again each time, and every graph is kept. Give the rate as
+# a tensor, or fix the kinds by `input_signature`.
+# </details>
 #
 # ## Graphs elsewhere
 # TensorFlow 1, Theano and Caffe knew graphs only. Chainer and PyTorch made define-by-run the habit;
@@ -207,6 +299,9 @@ predict.compare("11.2", traces=len(seen), eager_over_graph=speed)
 # |---|---|---|
 # | Python's `print`, `if`, debugger | in every step | while the graph is made |
 # | known before it runs | the next operation | the whole: fuse, reorder, place, run without Python |
+#
+# First define-and-run as TensorFlow 1 had it: nothing is computed until a *session* runs the graph, and then
+# with any value for x.
 
 # %%
 graph = tf.Graph()
@@ -218,10 +313,20 @@ with tf.compat.v1.Session(graph=graph) as session:  # and run, with another valu
     print("x = 3 gives", session.run(y, {x: 3.0}))
 
 
+# %% [markdown]
+# ### Measure: what a compiler makes of a graph
+# A chain of eighteen operations, line by line: eighteen times PyTorch reads a vector from memory and writes
+# one. `torch.compile` makes a graph of it. Its *backend* decides what becomes of the graph:
+#
+# - `inductor` writes one C++ loop for all eighteen operations;
+# - `aot_eager`, the control, runs the graph's operations one by one, as before.
+#
+# The first call compiles: up to half a minute on a busy machine.
+
 # %%
 def chain(x):
     for _ in range(6):
-        x = torch.sin(x) * 0.9 + 0.1  # line by line: eighteen passes over memory
+        x = torch.sin(x) * 0.9 + 0.1  # three operations, each a pass over memory
     return x
 
 
@@ -229,28 +334,59 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker process
 if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
     print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
     compiler = "aot_eager"
-compiled = torch.compile(chain, backend=compiler)
 values = torch.linspace(0, 1, numbers)
-first = timing.measure(lambda: compiled(values), repeat=1, warmup=0)
-speed = timing.ratio(lambda: chain(values), lambda: compiled(values), seconds=3)
-print(f"torch.compile ({compiler}): first call {first.median:.1f} s, then line by line / compiled: {speed}")
+for backend in dict.fromkeys(["aot_eager", compiler]):  # each once
+    compiled = torch.compile(chain, backend=backend)
+    first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
+    gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)
+    print(f"{backend}: first call {first.median:.1f} s, then line by line / compiled: {gain}")
+
+# %%
+# How often is a graph made? A backend of our own, which counts, and runs the graph as it is.
+graphs = []
+
+
+def count_graphs(graph, examples):
+    graphs.append(graph)
+    return graph.forward
+
+
+def line(x):
+    return 2 * x + 1
+
+
+counted = torch.compile(line, backend=count_graphs)
+for length in (10, 10, 20, 30, 40):
+    counted(torch.zeros(length))
+    print(f"after a vector of {length}: {len(graphs)} graphs")
 
 
 # %% [markdown]
-# **Explain.** Eighteen passes over memory become one: this graph saves work, not only Python. The price is
-# the first call, and another one for every new shape.
+# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With `inductor`
+# the chain is several times as fast, since eighteen passes over memory have become one. That is another
+# saving than TensorFlow's above: work, not Python.
+#
+# The price is the first call. The second length costs once more. Then PyTorch has understood that lengths
+# vary, and makes a graph for any: no more are made.
 #
 # ### Exercise 11.3 · The same curve from fit
-# Keras has its own loop, `compile` and `fit`, which runs a graph like yours. It reports one loss an epoch:
-# the mean over its steps, each taken before its update. Train with the images in the order `orders[0]`,
-# `orders[1]`, … (row numbers of one epoch each), and see that `fit` changes neither the order nor the
-# batches.
+# Keras has its own loop, which runs a graph like yours:
 #
-# <details><summary>Hint 1: what does fit do unless told otherwise?</summary>
+#     net.compile(optimizer=…, loss=…)            # once
+#     history = net.fit(images, labels, epochs=1, verbose=0)
+#     history.history["loss"]                     # a list, one loss an epoch
 #
-# Batches of 32, shuffled, and the same array in all epochs. So call `fit` once an epoch, with `batch_size`
-# and `shuffle`. `compile` takes the optimizer and the loss as objects; their names in quotes take default
-# values.
+# It reports one loss an epoch: the mean over its steps, each taken before its update.
+#
+# Unless told otherwise, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
+# the same arrays in all epochs. Train with the images in the order `orders[0]`, `orders[1]`, … (row numbers
+# of one epoch each), in batches of `batch`, and see that `fit` changes neither. The optimizer is plain SGD
+# with `learning_rate`. About 8 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: how can each epoch have an order of its own?</summary>
+#
+# Call `fit` once an epoch, with the rows in that order, `batch_size=batch` and `shuffle=False`. `compile`
+# takes the optimizer and the loss as objects; their names in quotes take default values.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -265,6 +401,7 @@ def fit_losses(net, orders) -> list[float]:
 
 
 # %%
+# What is asked: PyTorch's losses, mean over each epoch, from as many steps.
 with check("11.3"):
     net = nets.keras_digits()
     got = fit_losses(net, orders)
@@ -283,7 +420,8 @@ print("Keras, as reported by fit:    ", np.round(got, 4))
 # ### What you take away
 # * Same weights, same batches in the same order: the same curve, to the last bits of float32.
 # * Python runs while tracing. New shape, new Python number: new trace. `input_signature` avoids it.
-# * A graph saves Python on small steps and memory traffic on long chains, for the price of the first call.
+# * A graph saves Python on small steps; a compiler saves memory traffic on long chains, for the price of
+#   first calls.
 # * `fit` shuffles, in batches of 32, unless told otherwise.
 #
 # Next: where the time of a step goes (12), and many processes instead of one (20).

@@ -7,7 +7,7 @@
 # **You will be able to** (1) stage an exchange through pinned host memory, (2) pipeline it with two buffers,
 # (3) prove that an MPI takes device memory before you hand it any, (4) choose way and chunk by size.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 50 · Before: 20, 22
+# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 20, 22, 23
 
 # %%
 import itertools
@@ -30,14 +30,22 @@ slow_read = 1e9  # bytes per second at which some servers let a network card rea
 # ### A device, and what stands in for it
 # `device` is this rank's GPU. Where there is none, it is a **stand-in**: memory that the host cannot touch,
 # behind copies that really move the bytes, at a fortieth of a GPU's pace. Every plot and record says which.
-# `device.to_host(host, memory)` and `device.to_device(memory, host)` **start** a copy and return at once;
-# `.wait()` of what they return comes back when it is over. Leave both ends alone until then. Each direction
-# has an engine, which does one copy after another. `host` has to be *pinned*: other memory the system may
-# move meanwhile. It takes long to get, so your functions are given theirs. Slices (`memory[a:b]`) are views.
+#
+# A copy is *started*, and later waited for:
+#
+#     copy = device.to_host(host, memory)    # begins to copy device memory into host memory; returns at once
+#     copy.wait()                            # comes back when the copy is over
+#     device.to_device(memory, host).wait()  # the other way: begun, and waited for at once
+#
+# Leave both ends alone until the wait is over. Each direction has an *engine* of its own, which does one copy
+# after another, while the program goes on.
+#
+# The host's end has to be *pinned*: memory that the system promises not to move. Getting it takes long, so
+# your functions are given theirs, once. Slices (`memory[a:b]`) are views, not copies.
 #
 # ### Predict
-# The stand-in copies 0.25 GB/s; two ranks of a node may exchange at 4 GB/s. A copy, a message and a copy:
-# how many times as long as the message alone is that?
+# The stand-in copies 0.25 GB/s, and a message between two ranks of a node moves some 4 GB/s. A copy to the
+# host, a message, a copy to the device: how many times as long as the message alone is that?
 
 # %%
 predict("27.1", staged_over_host=...)
@@ -45,12 +53,17 @@ predict("27.1", staged_over_host=...)
 
 # %% [markdown]
 # ### Exercise 27.1 · Staged through the host
-# Every rank sends device memory `out` to `dest`, and fills `into` with what `source` sends. `outbox` and
-# `inbox` are pinned and as long as these. 3 lines.
+# Every rank sends its device memory `out` to rank `dest`, and fills its device memory `into` with what rank
+# `source` sends. Plain MPI can do that with host memory only. So: to the host, exchange, to the device.
 #
-# <details><summary>Hint 1: in the middle</summary>
+# `outbox` and `inbox` are pinned, and as long as `out` and `into`. All send and receive at once, which one
+# call of MPI does (lab 20): `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`. 3 lines.
+# *(beginner)*
 #
-# Everybody sends and receives at once: `comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)`.
+# <details><summary>Hint 1: the order</summary>
+#
+# `out` to `outbox`, then the exchange, then `inbox` to `into`. Each step needs what the one before has
+# finished.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -69,6 +82,7 @@ here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there 
 
 
 # %%
+# You need not read this cell: it looks at what your functions did.
 def expect_received(received, chunk=None):
     """What `into` holds, by rank, is what the rank on the left has sent."""
     for rank, got in enumerate(received):
@@ -106,9 +120,23 @@ with check("27.1"):
 
 # %% [markdown]
 # ### Predict
-# While a message travels, both engines sleep. So cut it: while one chunk travels, the next is copied to the
-# host and the one before to the device. **T = the sum of a chunk's three steps + (k - 1) × the slowest**. If
-# copies are as fast as messages and no step takes time to start, how many times as fast are 10 chunks?
+# While the message of 27.1 travels, both engines sleep. So cut it into chunks: while one chunk travels, the
+# next is copied to the host, and the one before to the device.
+#
+# | time | to host | message | to device |
+# |---|---|---|---|
+# | 1 | chunk 0 | | |
+# | 2 | chunk 1 | chunk 0 | |
+# | 3 | chunk 2 | chunk 1 | chunk 0 |
+# | 4 | chunk 3 | chunk 2 | chunk 1 |
+# | 5 | | chunk 3 | chunk 2 |
+# | 6 | | | chunk 3 |
+#
+# The first chunk takes its three steps one after another. Then a chunk is ready whenever the slowest step has
+# done one more: **T = the sum of a chunk's three steps + (k - 1) × the slowest**, for k chunks.
+#
+# Let copies be as fast as messages, and no step take time to start. How many times as fast as one piece are
+# 10 chunks?
 
 # %%
 predict("27.2", times_as_fast=...)
@@ -116,11 +144,22 @@ predict("27.2", times_as_fast=...)
 
 # %% [markdown]
 # ### Exercise 27.2 · Pipelined staging
-# `outbox` and `inbox` now have two halves of one chunk each, which take turns: `half(outbox, i)` is the one
-# for chunk i, cut to its length. Chunk 0's copy to the host is started for you. For each chunk i: `Irecv`,
-# wait for `copy`, `Isend`, start the next chunk's copy to the host, only *then* wait for what comes (MPI
-# moves long messages while you wait in it), and start its copy to the device. Before a half is used again,
-# wait until whoever used it is done; no sooner. About 13 lines.
+# `outbox` and `inbox` now have two halves of one chunk each, which take turns. `half(outbox, i)` is the one
+# for chunk i, cut to its length; `pieces[i]` is chunk i's place in `out` and `into`. The copy of chunk 0 to
+# the host is started for you: `copy`. For each chunk i, in this order:
+#
+# 1. `Irecv` into its half of the inbox, so that the message finds its place;
+# 2. wait for `copy`, then `Isend` its half of the outbox;
+# 3. start the *next* chunk's copy to the host;
+# 4. only *then* wait for what comes (MPI moves long messages while you wait in it, lab 32);
+# 5. start its copy to the device.
+#
+# Before a half is used again, wait until whoever used it is done, and no sooner: before step 1 for the copy
+# to the device of chunk i - 2, before step 3 for the send of chunk i - 1. In the end wait for all that is
+# under way.
+#
+# `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return requests, which have `Wait()`; copies
+# have `wait()`. About 13 lines. *(advanced)*
 #
 # <details><summary>Hint 1: who used the half?</summary>
 #
@@ -161,6 +200,9 @@ with check("27.2"):
         trial = lab27.trial(pipelined, p, nbytes, chunk, copy=(1e-5, beta))
         expect_received(trial.received, chunk)
         expect_no_waste(trial)
+    for p in (3, 4):  # rank 1 begins 1 ms later than the others: what is sent to it has to wait
+        trial = lab27.trial(pipelined, p, 7003, 1000, late=1e-3)
+        expect_received(trial.received, 1000)
     received = launch.run(lab27.exchange, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
     expect_received(received, 30_000)
     races, name = launch.run(lab27.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
@@ -170,28 +212,45 @@ with check("27.2"):
         expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
 
 # %%
+# What is busy when: 1 MB on a virtual rank, staged in one piece and cut into 10; no step takes time to start.
 no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "trace": True}
 whole = lab27.trial(staged, 2, 10**6, **no_start)
 cut = lab27.trial(pipelined, 2, 10**6, 10**5, **no_start)
 rows = lab27.busy(whole, "staged") | lab27.busy(cut, "cut")
-plots.lanes(rows, title="1 MB: what is busy when?")
-predict.compare("27.2", times_as_fast=whole.time / cut.time)
+plots.lanes(rows, title="Cut into chunks, copies and messages overlap")
+one_step = 1e6 * 1e-9  # seconds of 1 MB in each step
+predict.right("27.2", times_as_fast=3 * one_step / ((3 + 9) * one_step / 10))
+print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as fast")
+
+# %% [markdown]
+# **Explain.** Above, each row waits for the one before it. Below, the three are busy at the same time, but
+# for the first and the last chunk: they are why it is 2.5 and not 3.
 
 # %% [markdown]
 # ### Exercise 27.3 · May this MPI have device memory?
 # A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. Any other MPI
 # would read there as if it were the host's, and crash, or worse. So prove it, by two answers.
 #
-# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`; some have no such function: `None`.
-# (Open MPI 5 says whether this very run can. That its `ompi_info` lists an extension `cuda` proves nothing.)
+# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`; some libraries have no such
+# function: `None`. (Open MPI 5 says whether this very run can. That its `ompi_info` lists an extension `cuda`
+# proves nothing.)
 #
-# **Is it switched on?** The first of `switches` whose name is in the *first line* of the library's version
-# (paths stand below) has the variable; `0` and `false` are off. Open MPI 4 reads such settings from files,
-# too: conda-forge's package is built for CUDA, and its file switches that off. So `environment` holds what
-# this rank's variables *and* such files say.
+# **Is it switched on?** `switches`, below, is a list of (name, variable, default). The first one whose name
+# is in the *first line* of the library's version counts; later lines hold paths. Its variable is looked up in
+# `environment`, a dict of texts; where it is unset, the default counts. `"0"` and `"false"` are off.
 #
-# Only both make it safe; but Cray MPICH need not answer the first (`None` will do, `False` will not). What is
-# not in the list is not safe. About 5 lines.
+# Open MPI 4 reads such settings from files, too: conda-forge's package is built for CUDA, and its file
+# switches that off. So `environment` holds what this rank's variables *and* such files say.
+#
+# | library | built | switched on | safe |
+# |---|---|---|---|
+# | one of the list | `True` | yes | yes |
+# | one of the list | `False`, or not switched on | | no |
+# | Cray MPICH, which need not answer | `None` | yes | yes |
+# | any other of the list | `None` | yes | no |
+# | not in the list | | | no |
+#
+# About 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which library?</summary>
 #
@@ -219,6 +278,7 @@ def takes_device_memory(version, built, environment):
 
 
 # %%
+# You need not read this cell: versions, settings, and what is right.
 every = {  # (built, the variable's value) -> safe? The same for all in the list, but for (True, None)
     (True, "1"): True,
     (True, "0"): False,
@@ -240,6 +300,7 @@ cases = {  # (version, variable) -> {(built, its value): safe?}
 }
 
 # %%
+# What is asked: yes where both answers are yes, of every library of the list.
 with check("27.3"):
     for (version, variable), answers in cases.items():
         for (built, value), safe in answers.items():
@@ -254,8 +315,10 @@ safe = takes_device_memory(version, built, environment)
 print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device memory? {safe}")
 
 # %% [markdown]
-# All ways between two ranks. If your function says yes and there is a GPU, `lab27.direct` joins in: a
-# `Sendrecv` of device memory, once the GPU is idle, as MPI does not know its streams. When does cutting pay?
+# ### Measure
+# All ways between two ranks, and the steps of staging, each alone. If your function says yes and there is a
+# GPU, `lab27.direct` joins in: a `Sendrecv` of device memory, once the GPU is idle, as MPI does not know its
+# streams. When does cutting pay? About half a minute.
 
 # %%
 if safe and name.startswith("cuda"):
@@ -263,26 +326,54 @@ if safe and name.startswith("cuda"):
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
 races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ranks)[0]
 for where, times in races.items():
-    plots.bandwidth({way: times[way] for way in [*ways, "message"]}, title=f"{name}, {where}")
+    raced = {way: times[way] for way in [*ways, "message"]}
+    plots.bandwidth(raced, title=f"Staging pays for copies; {name}, {where}")
     for way, n in itertools.product(times, sizes):
-        staged = "no" if way == "device buffers" else "through the host"
-        place = {"device": name, "staged": staged, "library": "MPI"}
+        path = "no" if way == "device buffers" else "through the host"
+        place = {"device": name, "staged": path, "library": "MPI"}
         record.add("exchange", way=way, where=where, bytes=n, seconds=times[way][n], ranks=2, **place)
-over_host = times["staged"][longest].median / times["message"][longest].median
-predict.compare("27.1", staged_over_host=over_host)
+    median = {way: times[way][longest].median for way in times}
+    slowest_step = max(median[step] for step in lab27.STEPS)
+    print(f"{where}, {longest / 2**20:g} MiB, in times of the slowest step:", end=" ")
+    print(f"staged {median['staged'] / slowest_step:.2f}, pipelined {median['pipelined'] / slowest_step:.2f}")
+predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 
 
 # %% [markdown]
+# **Explain.** You should see: a staged message takes the sum of its steps, two copies and hardly more. A
+# pipelined one comes near its slowest step, one copy, once the message has several chunks (of 1 MiB here);
+# shorter messages are one chunk, and there both ways are the same.
+#
+# You may see instead: *pipelined* further from its slowest step, 1.2 times and more. Then the ranks share
+# cores, and whoever should start the next copy waits for one.
+#
+# Why does a faster network not help the stand-in?
+#
+# <details><summary>Answer</summary>
+#
+# The slowest step sets the pace, and that is the copy. Real GPUs copy at some 10 GB/s and more, about as fast
+# as a good network, so there all three steps count.
+# </details>
+#
 # ### Exercise 27.4 · Choose the way and the chunk
-# `steps` holds (start, seconds per byte) of the three. Let a be the start of the one with most seconds per
-# byte, r what the *others* together take per byte. Only **ka + nr/k** of T depends on k, the number of
-# chunks; at the minimum a = nr/k². Return the bytes of a chunk, a whole number from 1 to n; but 0 if `direct`
-# (start, seconds per byte), device memory to MPI, is faster. `pipeline_time` is T. 5 lines.
+# Large chunks overlap little; small ones pay the start of each step often. What is best? `steps` holds
+# (start, seconds per byte) of the three. Let
+#
+# - a be the start of the step with most seconds per byte, the slowest;
+# - r be what the *other two* together take per byte.
+#
+# Of T only **ka + nr/k** depends on k, the number of chunks: k starts of the slowest step, and one chunk's
+# time in the others. It is least where both are equal, k = sqrt(nr/a). So a chunk has **n/k = sqrt(na/r)**
+# bytes.
+#
+# Return the bytes of a chunk: a whole number (`round`), at least 1 and at most n. But return 0 if `direct`
+# (start, seconds per byte), device memory to MPI in one piece, is faster. `pipeline_time(nbytes, k, steps)`
+# is T. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
-# k = sqrt(nr/a), so a chunk has n/k = sqrt(na/r) bytes, `round`ed, at least 1 and at most n. The slowest step
-# is `max(steps, key=lambda step: step[1])`.
+# The slowest step is `max(steps, key=lambda step: step[1])`. `max(1, min(nbytes, …))` keeps a number from 1
+# to n.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -318,6 +409,7 @@ with check("27.4"):
             expect.equal(zero, share < 1, f"{case} direct takes {share} of the best staging. Is 0 right?")
 
 # %%
+# T beside your pipeline, the longest message in chunks of several lengths; about 20 s.
 chunks = [longest >> power for power in (8, 6, 5, 4, 3, 2, 0)]
 tried = {chunk: (pipelined, chunk) for chunk in chunks}
 cut_races, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
@@ -328,20 +420,35 @@ for where, times in races.items():
         steps.append((start, scaling.fit_alpha_beta(times[step]).beta))
     model = {chunk / 1024: 1e3 * pipeline_time(longest, longest / chunk, steps) for chunk in chunks}
     yours = {chunk / 1024: 1e3 * cut_races[where][chunk][longest].samples for chunk in chunks}
-    title = f"Which chunk? {name}"
-    plots.lines({"T": model, "yours": yours}, title=title, xlabel="chunk (KiB)", ylabel="ms", logx=True)
-    print(f"{where}: by your formula {choose(longest, steps) / 1024:.4g} KiB. How sharp is the bottom?")
+    title = f"Too small pays starts, too large does not overlap; {name}"
+    curves = {"T, computed": model, "yours, measured": yours}
+    plots.lines(curves, title=title, xlabel="chunk (KiB)", ylabel="time (ms)", logx=True)
+    print(f"{where}: by your formula {choose(longest, steps) / 1024:.4g} KiB")
 
 # %% [markdown]
-# With **GPUDirect RDMA** the card itself reads and writes the GPU's memory: one step. NVIDIA measured 6.39
-# GB/s so (manual of GPUDirect RDMA 1.8; it names no card, we take FDR InfiniBand, which carries 6.8). But
-# some servers let a card read a GPU slowly: say, at `slow_read`.
+# **Explain.** You should see a curve that falls, has a flat bottom at about the length of your formula, and
+# rises to the right end, one chunk. Measured times lie somewhat above T: a rank needs a moment between the
+# steps.
 #
-# **GDRCopy** maps the GPU's memory, so that the CPU copies: it starts at once, an engine in 6 to 7 µs, but
-# each read goes to the GPU and back. Below, times **computed** from published ones (GDRCopy: P100, engine:
-# K40) on that link (5 µs, an estimate).
+# The bottom is flat: half or twice the best chunk costs some percent. So libraries can do with one fixed
+# length.
 #
-# Up to which power of two is the CPU faster to the host, and slow RDMA than chunks?
+# ### Ways past the host
+# With **GPUDirect RDMA** the network card itself reads and writes the GPU's memory: one step. NVIDIA measured
+# 6.39 GB/s so (manual of GPUDirect RDMA 1.8; it names no card, we take FDR InfiniBand, which carries 6.8).
+# But some servers let a card read a GPU slowly: say, at `slow_read`.
+#
+# **GDRCopy** maps the GPU's memory, so that the CPU copies. It starts at once, where an engine takes 6 to 7
+# µs. But each of the CPU's reads goes to the GPU and back.
+#
+# The next cells **compute** times from published ones. Some of them (from GDRCopy's README, P100): the CPU
+# copies 128 bytes to the host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs, 8 KiB in 17.8 µs. An engine takes
+# 6.5 µs and 0.1 ns a byte (K40). The link takes 5 µs (an estimate) and 0.16 ns a byte.
+#
+# ### Predict
+# Up to which power of two of bytes is the CPU faster to the host than an engine? And up to which is RDMA at
+# `slow_read`, 1 ns a byte, faster than the best chunks? (Short messages are one chunk: two copies and a
+# message.)
 
 # %%
 predict("27.4", cpu_to_host_bytes=..., slow_rdma_bytes=...)
@@ -366,17 +473,36 @@ paths = {
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
 by_cpu = [n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < pipeline_time(n, 1, [engine])]
 by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
-predict.compare("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
+predict.right("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
 
 # %% [markdown]
-# Such limits ship with the libraries. MVAPICH-Plus: `MVP_GDRCOPY_MAX_SIZE_D2H` 2048, `…_H2D` 32768.
+# **Explain.** RDMA is the lowest curve wherever the card reads fast. Where it reads slowly, only short
+# messages gain: they have few bytes to read slowly, and save the starts of two copies.
 #
-# MVAPICH2-GDR's guide (2.3.7) lists `MV2_GDRCOPY_LIMIT` 8192, for a library that `MV2_GPUDIRECT_GDRCOPY_LIB`
-# names or `LD_LIBRARY_PATH` finds; RDMA up to `MV2_GPUDIRECT_LIMIT` 8192, into the receiver's memory up to
-# `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` 131072; above them chunks of `MV2_CUDA_BLOCK_SIZE` 262144. They are
-# nominal: the library sets others by the machine that it finds. For which n is that block best, n = c²r/a?
+# Such limits ship with the libraries:
+#
+# | library | variable | default | what happens above |
+# |---|---|---|---|
+# | MVAPICH-Plus | `MVP_GDRCOPY_MAX_SIZE_D2H`, `…_H2D` | 2048, 32768 | no copies by the CPU |
+# | MVAPICH2-GDR 2.3.7 | `MV2_GDRCOPY_LIMIT` | 8192 | no copies by the CPU |
+# | | `MV2_GPUDIRECT_LIMIT` | 8192 | no RDMA |
+# | | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | no RDMA into the receiver's memory |
+# | | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the chunks) |
+#
+# MVAPICH2-GDR's are as its guide lists them, and nominal: the library sets others by the machine that it
+# finds. GDRCopy's library has to be found, by `MV2_GPUDIRECT_GDRCOPY_LIB` or in `LD_LIBRARY_PATH`.
+#
+# For which n is a chunk c of 262144 bytes the best?
+#
+# <details><summary>Answer</summary>
+#
+# From c = sqrt(na/r) follows n = c²r/a. With the numbers above the slowest step is the link, a = 5 µs, and r
+# is 0.2 ns, two copies: n is 2.7 MB. A library that cannot change its chunk is best for some MB, and as the
+# bottom is flat, good from 1 to 10 MB.
+# </details>
 #
 # ### What you take away
-# - Pipelined staging takes hardly more than its slowest step. Best chunk: sqrt(na/r), twice as long for 4n.
+# - Pipelined staging takes little more than its slowest step.
+# - The best chunk has sqrt(na/r) bytes, twice as many for 4n; the bottom is flat.
 # - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants `MV2_USE_CUDA=1`.
 # - By size: CPU copies for the shortest, RDMA where the card reads fast, else chunks through the host.

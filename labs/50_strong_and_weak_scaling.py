@@ -417,7 +417,7 @@ def where(compute, allreduce):
 # %%
 # What is asked: the table above, and a second step in which another rank comes last.
 with check("50.4"):
-    computing = np.array([[10.0, 10.0, 13.0], [10.0, 14.0, 10.0]])  # three ranks, two steps of 15 s and 17 s
+    computing = np.array([[10.0, 13.0, 10.0], [10.0, 10.0, 14.0]])  # three ranks, two steps of 15 s and 17 s
     got = where(computing, np.array([[15.0], [17.0]]) - computing)
     expect(isinstance(got, dict), f"where returns a dict; it returned {got}.")
     expect.close(got["communicate"], [2, 3], "communicate: in each step, of the rank that arrived last")

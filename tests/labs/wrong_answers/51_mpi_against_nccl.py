@@ -3,7 +3,7 @@
 from tests.labs.wrong_answers import Wrong
 
 SMALL = {
-    "asked": ("mpi", "torch-nccl"),  # Gloo runs in check 51.2
+    "asked": ("mpi", "horovod-mpi", "torch-nccl"),  # Gloo runs in check 51.2
     "longest": 1 << 16,
     "rounds": ((8192, 5, 2), (1 << 28, 3, 1)),
     "nets": ("resnet50",),

@@ -62,7 +62,7 @@ patience = 5  # seconds after which a run without an end counts as stuck
 predict("00.1", cores=..., memory_gib=...)
 
 # %% [markdown]
-# Now ask the doctor. It loads each framework once to look inside, which takes some seconds. Read a few lines
+# Now ask the doctor. It loads each framework once to look inside: 10 to 60 seconds. Read a few lines
 # of "not found: …": they say what each missing part would enable.
 
 # %%

@@ -259,9 +259,18 @@ with check("50.2"):
     expect.close(efficiency(large, weak=True), {8: 1, 16: 0.8}, f"weak efficiency of {large}")
     expect.close(speedup(large, weak=True), {8: 8, 16: 12.8}, f"weak speed-up of {large}")
 
+
 # %%
-plots.scaling(measured["strong"], title="Strong scaling: more ranks, less time for the same batch")
-plots.efficiency(measured["weak"], weak=True, title="Weak scaling: more images in about the same time")
+def titled(title, kind):
+    """The title; where times of this kind may not be quoted, it says so."""
+    steady = all(step.steady for step in measured[kind].values())
+    return title if steady else f"{title} (not steady: measure again)"
+
+
+plots.scaling(measured["strong"], title=titled("Strong: less time for the same batch", "strong"))
+plots.efficiency(
+    measured["weak"], weak=True, title=titled("Weak: more images in about the same time", "weak")
+)
 speedup_here = scaling.speedup(measured["strong"])[largest]  # labkit's, of the medians above
 efficiency_here = scaling.efficiency(measured["weak"], weak=True)[largest]
 predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_here)
@@ -272,7 +281,8 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # three apart.
 #
 # You may see instead: more than ideal. Then a smaller share of the images fits a cache (*super-linear*), or
-# the run on one rank was disturbed. Wide bars mean a busy machine: run the cell above again.
+# the run on one rank was disturbed. Wide bars, and "not steady" in a title, mean a busy machine: such a curve
+# says nothing. Measure again.
 #
 # A colleague's program computes four times as slowly as yours and scales better than yours. How can that be?
 #
@@ -336,7 +346,9 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
     fit = scaling.fit_amdahl(measured["strong"])
     medians = {ranks: step.median for ranks, step in measured["strong"].items()}
     print(f"by hand: s = {serial_share(medians):.1%}; with the spread of the samples: {fit}")
-    plots.scaling(measured["strong"], fit=fit, title=f"Amdahl's law through {len(counts)} measured points")
+    plots.scaling(
+        measured["strong"], fit=fit, title=titled(f"Amdahl's law through {len(counts)} points", "strong")
+    )
 
 # %% [markdown]
 # **Explain.** The two fits differ a little: labkit's takes every time by its percentage, and lets t(1) move,

@@ -391,7 +391,8 @@ sent, took, whose = lab45.between_nodes("45_autotune_and_adasum")  # tables of n
 pairs = {f"{way}, {p:.0f} nodes": (way, p) for way in sent for p in sent.index if "16" in way}
 guess = {name: bytes_sent(1, p)[way] / bytes_sent(1, p)["float32"] for name, (way, p) in pairs.items()}
 counted = {name: sent[way][p] for name, (way, p) in pairs.items()}
-plots.compare(guess, counted, title="Bytes that leave a node, over float32's")
+title = "float16 is half of the bytes on two nodes alone"
+plots.compare(guess, counted, unit="bytes that leave a node, over float32's", title=title)
 print(f"Seconds over float32's ({whose}):", took.round(2), sep="\n")
 predict.compare("45.3", **{f"on_{p:.0f}_nodes": sent["float16"][p] for p in sent.index})
 

@@ -50,10 +50,10 @@ LABS = (
     Lab(
         "14_mixed_precision_and_memory",
         30,
-        {"images": 16, "matrix": 384, "pairs": 16, "rows": 512, "budget": 8_000_000},
+        {"images": 16, "matrix": 384},
         ("convolution",),
     ),
-    Lab("15_input_pipeline", 30, {"repeats": 1}, ("step",)),
+    Lab("15_input_pipeline", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",
         25,

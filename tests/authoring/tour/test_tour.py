@@ -164,7 +164,7 @@ def test_small_parameters(checkout):
     assert run.small_parameters(checkout.root, "10_x") == {"length": 2, "sizes": (1, 2), "name": "a"}
     (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text("SMALL = {'length': 4}\n")
     assert run.small_parameters(checkout.root, "10_x") == {"length": 4}
-    text = "from tests import Wrong\n\nSMALL = {'length': 1 << 16}\nSMALL |= {'sizes': (1,)}\nWRONG = [Wrong()]\n"
+    text = "from x import y\n\nSMALL = {'length': 1 << 16}\nSMALL |= {'sizes': (1,)}\nWRONG = [Wrong()]\n"
     (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text(text)
     assert run.small_parameters(checkout.root, "10_x") == {"length": 65536, "sizes": (1,)}
     assert run.small_parameters(checkout.root, "11_y") == {}

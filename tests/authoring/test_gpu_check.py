@@ -1,0 +1,393 @@
+"""gpu-check without a GPU: its plan, its proofs, its page, and the whole command in a rehearsal."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from authoring import generate
+from authoring.gpu_check import conduct, peak, plan, proof, report, trial
+from authoring.gpu_check.plan import Clock, Lab
+from authoring.gpu_check.proof import CONTRADICTION, CPU, NOT_SHOWN, ON_DEVICE, STAGED, Finding
+from authoring.gpu_check.report import Check, LabRun
+from authoring.gpu_check.trial import Tried
+from labkit import paths, record, world
+from labkit.errors import LabError
+from labkit.horovod import timeline
+from support import lab42
+from support.lab42 import timelines as journeys
+
+LAB = Lab("43_horovod_nccl2", 10, on_device=("carried",), one_gpu="NCCL between two ranks")
+VERDICTS = {
+    journeys.ON_GPU: ON_DEVICE,
+    journeys.AWARE: ON_DEVICE,
+    journeys.STAGED: STAGED,
+    journeys.ON_CPU: CPU,
+}
+
+
+# --- the plan
+
+
+def test_the_shares_of_the_parts_are_the_whole():
+    for compiling in (False, True):
+        parts = plan.order(plan.LABS, compiling=compiling, without_tensorflow=False)
+        assert set(parts) == {lab.stem for lab in plan.LABS} | set(plan.PARTS) - (
+            set() if compiling else {"horovod"}
+        )
+        clock = Clock(parts, 600)
+        assert sum(clock.shares.values()) == pytest.approx(600)
+        assert min(clock.shares.values()) > plan.SHORTEST
+
+
+def test_what_needs_horovod_comes_after_its_compilation():
+    parts = list(plan.order(plan.LABS, compiling=True, without_tensorflow=False))
+    behind = parts[parts.index("horovod") + 1 :]
+    assert {part.split("_")[0] for part in behind} == {
+        *("40", "41", "42", "43", "44", "45", "46", "51"),
+        *("tests", "report"),
+    }
+
+
+def test_labs_that_cannot_run_leave_their_share_to_others():
+    with_it = Clock(plan.order(plan.LABS, compiling=False, without_tensorflow=False), 600)
+    without = Clock(plan.order(plan.LABS, compiling=False, without_tensorflow=True), 600)
+    assert without.shares["11_same_net_in_tensorflow"] == 0
+    assert without.shares["46_three_libraries"] > with_it.shares["46_three_libraries"]
+
+
+def test_the_clock_gives_a_part_what_earlier_ones_left():
+    clock = Clock({"a": 1, "b": 1, "c": 2}, 400, begun=time.time() - 20)
+    assert clock.limit("a") == pytest.approx(80, abs=1)
+    assert clock.limit("b") == pytest.approx(180, abs=1), "a took 20 s of its 100"
+    assert clock.too_late("b") == ""
+    late = Clock({"a": 1, "b": 1}, 100, begun=time.time() - 98)
+    assert late.too_late("b") == "The time was over: of its share of 50 s, 2 s were left."
+
+
+def test_the_plan_sets_parameters_that_its_labs_have():
+    for lab in plan.LABS:
+        source = generate.load(lab.stem, paths.root())
+        assigned = generate.outputs(source)[f"labs/{lab.stem}.py"]
+        for name in lab.settings:
+            assert f"\n{name} = " in assigned, f"{lab.stem} has no parameter {name}"
+
+
+def test_labs_are_picked_by_number():
+    assert [lab.number for lab in conduct.pick("46, 40")] == ["40", "46"]
+    assert conduct.pick("") == plan.LABS
+    with pytest.raises(LabError, match="nothing to say of 20_ranks_and_messages. Its labs are 10, 12"):
+        conduct.pick("20")
+
+
+# --- the proofs
+
+
+@pytest.mark.parametrize("journey", lab42.JOURNEYS, ids=lambda journey: journey.told)
+def test_a_row_of_a_timeline_is_judged_as_lab_42_does(journey):
+    verdict, because = proof.of_row(journey.activities, journey.device, journey.build)
+    assert verdict == VERDICTS[journey.verdict], because
+
+
+def entry(**fields) -> dict:
+    return {"result": "carried", "device": "cuda:0", "staged": "no", "library": "NCCL", **fields}
+
+
+STAGED_BY_MPI = {"staged": "through the host", "library": "MPI"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"calls": {"NCCL_ALLREDUCE": 3}}, ON_DEVICE),
+        ({"calls": {"NCCL_ALLREDUCE": 3, "MPI_BCAST": 1}}, ON_DEVICE),
+        ({"calls": {"MPI_ALLREDUCE": 3}}, CONTRADICTION),
+        ({"names": "ALLREDUCE NCCL_REDUCESCATTER MEMCPY_IN_HOST_BUFFER MPI_ALLREDUCE"}, STAGED),
+        ({"carried_by": ["NCCL"]}, ON_DEVICE),
+        ({"carried_by": ["GLOO"]}, CONTRADICTION),
+        ({**STAGED_BY_MPI, "carried_by": "MPI_ALLREDUCE"}, STAGED),
+        ({**STAGED_BY_MPI, "calls": {"NCCL_ALLREDUCE": 1}}, CONTRADICTION),
+        ({"library": "MPI", "carried_by": ["MPI"]}, ON_DEVICE),
+        ({"library": None, "staged": None}, ON_DEVICE),
+        ({"device": "cpu"}, CPU),
+        ({"device": "stand-in, 0.25 GB/s after 400 µs"}, CPU),
+        ({"device": None}, CPU),
+        ({"device": "cuda:0 (NVIDIA H100)", **STAGED_BY_MPI}, STAGED),
+    ],
+)
+def test_a_record_is_judged_with_the_operations_that_it_names(fields, verdict):
+    assert proof.of_record(entry(**fields))[0] == verdict
+
+
+def events_of(rows: dict[str, list[str]]) -> list[dict]:
+    """A timeline in which each tensor has these activities, one after the other, as Horovod writes them."""
+    events = []
+    for row, (tensor, activities) in enumerate(rows.items()):
+        events.append({"ph": "M", "name": "process_name", "pid": row, "args": {"name": tensor}})
+        for place, name in enumerate(activities):
+            events += [
+                {"ph": "B", "name": name, "pid": row, "ts": 10 * place},
+                {"ph": "E", "pid": row, "ts": 10 * place + 5},
+            ]
+    return events
+
+
+@pytest.mark.parametrize("journey", lab42.JOURNEYS[:-1], ids=lambda journey: journey.told)
+def test_a_timeline_beside_the_record_of_its_run(journey):
+    library = "Gloo" if "GLOO_ALLREDUCE" in journey.activities else "MPI"
+    if journey.build == "nccl" and journey.device != "cpu":
+        library = "NCCL"
+    of_run = {
+        "device": journey.device,
+        "library": library,
+        "staged": "through the host" if journey.build == "host" and journey.device != "cpu" else "no",
+        "horovod_build": journey.build,
+    }
+    told = [entry(**of_run)]
+    found = proof.of_timeline(LAB, "timeline", events_of({"a weight": journey.activities}), told)
+    assert [finding.verdict for finding in found] == [VERDICTS[journey.verdict]]
+
+
+def test_a_timeline_that_says_another_library_than_all_records():
+    mpi = events_of({"a weight": ["NEGOTIATE_ALLREDUCE", "ALLREDUCE", "MPI_ALLREDUCE"]})
+    (finding,) = proof.of_timeline(LAB, "timeline", mpi, [entry()])
+    assert finding.verdict == CONTRADICTION
+    assert finding.because == "it names MPI, and the records' library is NCCL"
+
+
+def test_of_several_ways_the_file_names_the_one():
+    told = [
+        entry(way="host, MPICH", horovod_build="host", **STAGED_BY_MPI),
+        entry(way="CUDA-aware MPI", horovod_build="mpi", library="MPI"),
+    ]
+    rows = {"a weight": ["ALLREDUCE", "MPI_ALLREDUCE"], "loss": ["ALLREDUCE", "MPI_ALLREDUCE"]}
+    for name, verdict in {"timeline_46_host_MPICH": STAGED, "timeline_46_CUDA_aware_MPI": ON_DEVICE}.items():
+        (finding,) = proof.of_timeline(LAB, name, events_of(rows), told)
+        assert finding.verdict == verdict
+
+
+def test_a_number_on_the_host_beside_gradients_is_no_failure():
+    rows = {"a weight": ["ALLREDUCE", "NCCL_ALLREDUCE"], "loss": ["ALLREDUCE", "MPI_ALLREDUCE"]}
+    (finding,) = proof.of_timeline(LAB, "timeline", events_of(rows), [entry(horovod_build="nccl")])
+    assert finding.verdict == ON_DEVICE
+
+
+def verdicts(lab: Lab, entries: list[dict], timelines=None, **machine) -> dict[str, str]:
+    machine = {"gpus": 1, "builds": ["host", "nccl"], **machine}
+    return {f.what: f.verdict for f in proof.of_lab(lab, entries, timelines or {}, **machine)}
+
+
+def test_a_lab_on_one_gpu_says_what_it_cannot_show():
+    assert verdicts(LAB, [entry(build="nccl", calls={"NCCL_ALLREDUCE": 1})]) == {
+        "carried nccl": ON_DEVICE,
+        "one GPU": NOT_SHOWN,
+    }
+    assert "one GPU" not in verdicts(LAB, [entry()], gpus=2)
+    assert verdicts(LAB, [entry()], builds=["host"])["NCCL"] == NOT_SHOWN
+
+
+def test_records_of_other_things_count_for_nothing():
+    other = {"result": "gains", "device": "cpu"}
+    assert verdicts(LAB, [entry(), other], gpus=2) == {"carried": ON_DEVICE}
+    assert verdicts(LAB, [other], gpus=2) == {"records": NOT_SHOWN}
+    against = next(lab for lab in plan.LABS if lab.number == "51")
+    allreduce = {"result": "allreduce", "device": "cpu", "staged": "no", "library": "MPI"}
+    rows = [{**allreduce, "backend": "mpi"}, {**allreduce, "backend": "mpi-gpu"}]
+    assert verdicts(against, rows, gpus=2) == {"allreduce mpi-gpu": CPU}
+
+
+def test_a_record_that_names_a_gpu_which_nobody_used():
+    said = {"result": "step", "device": "cuda:0", "staged": None, "library": None}
+    lab = Lab("10_train_on_one_device", 10, on_device=("step",))
+    assert verdicts(lab, [said], memory=2 << 20) == {"step": CPU}
+    assert verdicts(lab, [said], memory=600 << 20) == {"step": ON_DEVICE}
+    assert verdicts(lab, [said], memory=None) == {"step": ON_DEVICE}
+
+
+def test_the_kits_own_records_were_measured_on_cpus():
+    """Real records, of runs on a machine without GPUs: none may pass for one of a GPU."""
+    judged = 0
+    for lab in plan.LABS:
+        file = paths.root() / "solutions" / "results" / f"{lab.stem}.jsonl"
+        for finding in proof.of_lab(lab, record.entries(file), {}, gpus=0):
+            assert finding.verdict in (CPU, NOT_SHOWN), finding
+            judged += finding.verdict == CPU
+    assert judged > 10
+
+
+@pytest.mark.slow
+def test_a_real_timeline_of_cpu_ranks_is_a_failure(tmp_path):
+    from labkit import builds, launch
+    from labkit.horovod import train
+
+    env = {"HOROVOD_TIMELINE": str(tmp_path / "timeline_43.json")}
+    training = launch.run(train, 3, 32, 4, ranks=2, env=env, timeout=500)[0]
+    told = {"build": builds.current_horovod(), "calls": timeline.backends(training.events)}
+    entries = [{"result": "carried", **told, **training.where.fields()}]
+    found = proof.of_lab(LAB, entries, proof.read_timelines(tmp_path), gpus=0, builds=["host"])
+    assert [(f.what, f.verdict) for f in found] == [
+        ("carried host", CPU),
+        ("timeline timeline_43", CPU),
+        ("NCCL", NOT_SHOWN),
+    ]
+
+
+# --- tests, flop/s, page
+
+
+def test_the_files_with_tests_for_gpus_are_found():
+    names = {path.name for path in trial.files(paths.root())}
+    assert {"test_placement.py", "test_steps.py", "test_lab42.py"} <= names
+    assert "test_gpu_check.py" not in names
+
+
+def test_results_of_pytest_are_read(tmp_path):
+    told = tmp_path / "tests.xml"
+    told.write_text(
+        '<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure message="Error: 1&#10;x"/>'
+        '</testcase><testcase name="c"><skipped message="no GPU"/></testcase><testcase name="d"><error '
+        'message="ImportError: y"/></testcase></testsuite></testsuites>'
+    )
+    tried = trial.read(told)
+    assert tried.passed == ["a"]
+    assert tried.failed == {"b": "Error: 1", "d": "ImportError: y"}
+    assert tried.skipped == {"c": "no GPU"}
+    assert trial.read(tmp_path / "none.xml") == Tried()
+
+
+def test_flops_are_those_of_the_nets():
+    small = peak.SMALL
+    tokens = small.texts * small.length
+    blocks = small.layers * 12 * small.width**2 * 2 * tokens
+    # query times key and weights times value: each length^2 times width products a text, half of them causal
+    attention = small.layers * 2 * small.texts * small.length**2 * small.width * 2 / 2
+    assert peak.flops(plan.GPT, small) == pytest.approx(3 * (blocks + attention))
+    pixels = small.batch * small.side**2
+    convolutions = 2 * 9 * small.channels**2 * 2 * small.blocks * pixels
+    stem = 2 * 27 * small.channels * pixels
+    classes = 2 * small.batch * small.channels * 1000
+    # backward computes two products for each of forward's; the images need no gradient
+    want = 3 * convolutions + 2 * stem + 3 * classes
+    assert peak.flops(plan.RESNET, small) == pytest.approx(want)
+
+
+@pytest.mark.slow
+def test_the_nets_run_and_their_shares_are_told():
+    rows = []
+    peak.Race("cpu", 3.0, rows.append).run()
+    product, *nets = rows
+    assert product["net"] == peak.PRODUCT
+    measured = [row for row in nets if "share" in row]
+    assert [row["net"] for row in measured] == [plan.RESNET, plan.GPT]
+    for row in measured:
+        assert row["share"] == pytest.approx(row["flops_per_s"] / row["peak"])
+    assert [row["not_run"] for row in nets if "not_run" in row] == ["compiled on GPUs only"] * 2
+
+
+def a_check(**changes) -> Check:
+    row = {"net": plan.GPT, "way": "torch.compile", "kind": "bfloat16", "flops_per_s": 6e14, "share": 0.81}
+    labs = [
+        LabRun("10_x", 12.0, findings=[Finding("10_x", "step", ON_DEVICE, "on cuda:0; nothing was sent")]),
+        LabRun("41_y", not_run="TensorFlow is not installed here."),
+        LabRun(
+            "43_z",
+            20.0,
+            findings=[
+                Finding("43_z", "carried host", STAGED, "on cuda:0, through host memory for MPI"),
+                Finding("43_z", "one GPU", NOT_SHOWN, "NCCL between two ranks"),
+            ],
+        ),
+    ]
+    fields = {
+        "when": "2026-01-01 10:00",
+        "minutes": 10.0,
+        "seconds": 480.0,
+        "facts": [("GPUs", "NVIDIA X, 80 GiB"), ("driver", "1|2")],
+        "gpus": 1,
+        "device": "cuda",
+        "tried": Tried(passed=["a"], skipped={"b": "needs two GPUs"}),
+        "labs": labs,
+        "flops": [row | {"aim": 0.8, "seconds_steady": True}],
+    }
+    return Check(**(fields | changes))
+
+
+def test_the_page_of_a_good_check():
+    check = a_check()
+    page = report.render(check)
+    assert check.failures == []
+    assert "No test failed" in page
+    assert "| 10_x | 12 s | on the device | step: on cuda:0; nothing was sent |" in page
+    assert "| 41_y |  | not run | TensorFlow is not installed here. |" in page
+    assert "| 43_z | 20 s | staged | carried host: on cuda:0, through host memory for MPI |" in page
+    assert "|  |  | not shown on one GPU | NCCL between two ranks |" in page
+    assert "| GPT-like | torch.compile, bfloat16 | 600 | 81% | 80% |  |" in page
+    assert "1 passed, 0 failed, 1 skipped.\n- skipped: b: needs two GPUs" in page
+    assert "| driver | 1\\|2 |" in page
+    assert report.aims_in_words(check.flops) == [
+        "ResNet-like: not measured; the aim is 60%",
+        "GPT-like: 81% of the product of matrices (torch.compile); the aim is 80%",
+    ]
+
+
+def test_the_page_of_a_bad_check():
+    bad = [Finding("12_z", f"layer {n}", CPU, "the record's device is 'cpu'") for n in range(5)]
+    labs = [LabRun("12_z", 3.0, findings=bad), LabRun("15_z", failed="✗ 15.1 no")]
+    check = a_check(labs=labs, tried=Tried(failed={"test_a": "AssertionError"}))
+    page = report.render(check)
+    assert check.failures == [
+        "test test_a: AssertionError",
+        "lab 12_z: CPU, the record's device is 'cpu' (layer 0; layer 1; layer 2 and 2 more)",
+        "lab 15_z: ✗ 15.1 no",
+    ]
+    assert "**Failures: 3.**" in page
+    assert "**CPU: a failure**" in page
+    assert "| 15_z |  | **failed** | ✗ 15.1 no |" in page
+
+
+# --- the command
+
+
+@pytest.mark.skipif(world.device() != "cpu", reason="there is a GPU")
+def test_without_a_gpu_a_sentence_and_nothing_written(checkout):
+    done = checkout.python("-m", "authoring.gpu_check")
+    assert done.returncode == 1
+    assert done.stderr.strip() == conduct.NO_GPU
+    assert not (checkout.root / "build").exists()
+    assert not (checkout.root / "solutions" / "results").exists()
+
+
+RECORD = 'record.add("step", seconds=0.5, way=str(length))'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("minutes", [4, 0.01])
+def test_a_rehearsal_runs_it_all_and_proves_no_gpu(checkout, minutes):
+    from tests.authoring.tour.tour_labs import write_lab
+
+    write_lab(checkout, "10_train_on_one_device", needs="torch", measure=RECORD)
+    write_lab(checkout, "12_find_the_bottleneck", needs="torch", measure="[][0]")
+    (checkout.root / "tests" / "test_marked.py").write_text(
+        "import pytest\n\n\n@pytest.mark.gpu\ndef test_of_a_gpu():\n    pytest.skip('no GPU')\n"
+    )
+    options = ("--device", "cpu", "--labs", "10,12", "--minutes", str(minutes))
+    done = checkout.python("-m", "authoring.gpu_check", *options, timeout=500)
+    out = checkout.root / "build" / "gpu-rehearsal"
+    page = (out / "results" / "REPORT.md").read_text()
+    assert "A rehearsal of the GPU check, on the CPU" in page
+    assert not (checkout.root / "solutions" / "results").exists()
+    if minutes < 1:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert page.count("The time was over") == 4, "two labs, the tests, the flop/s"
+        return
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "lab 10_train_on_one_device: CPU, the record's device is 'cpu' (step)" in page
+    assert "lab 12_find_the_bottleneck: IndexError: list index out of range" in page
+    assert "0 passed, 0 failed, 1 skipped." in page
+    (kept,) = [json.loads(line) for line in (out / "results" / "10_train_on_one_device.jsonl").open()]
+    assert kept["seconds"] == 0.5
+    assert kept["gpus"] == 0
+    assert kept["driver"] is None
+    assert (out / "index.html").exists()
+    assert (out / "results" / "flops.jsonl").exists()

@@ -491,9 +491,8 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 # %% [markdown]
 # **Explain.** A field with `=` has no winner: the middle halves of the runs overlap. On 2 ranks, ring and
-# Rabenseifner send the very same messages, and so do doubling and nearly the tree. So where one of the two
-# seems to lead there, you see how large the noise is: that is the control of this map. Trust a lead that is
-# larger.
+# Rabenseifner send the very same messages. So where one of the two seems to lead there, you see how large the
+# noise is: that is the control of this map. Trust a lead that is larger.
 #
 # You should see: the ways with few messages lead at the left, those with few bytes at the right. You may see
 # instead: few fields with one letter only. Then the machine is busy, or has few cores. On a cluster, run this

@@ -500,14 +500,15 @@ for way, taken in kinds.items():
     record.add("step", way=way, seconds=taken, **here)
 if "autotune's" in kinds:
     predict.compare("45.4", autotuned_share=kinds["autotune's"].median / kinds["default"].median)
-plots.spread(kinds, title=f"A step of {layers} matrices, {width} x {width}, by setting")
+plots.spread(kinds, title=f"A step of {layers} matrices: where boxes overlap, nobody won")
 
 # %% [markdown]
 # **Explain.** Does the box of *autotune's* lie left or right of that of *default*? If they overlap, nobody
 # won.
 #
 # You should see it right: slower, or about the same. It has tried 8 settings, and the default is none of
-# them. You may see it left on another run: what it proposes follows its noisy scores.
+# them. You may see it left, as on a busy machine: what it proposes follows noisy scores. Where a line says
+# *not steady*, conclude nothing.
 #
 # And your own search? It had the default among its three, so it cannot end much behind it.
 #

@@ -8,15 +8,17 @@
 # what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
 # costs.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 40 · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20, 21
 
 # %%
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, timing, world
-from labkit.counting import CallLog, on_every_size
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, world
+from labkit.counting import on_every_size
+from labkit.errors import LabError
 from labkit.placement import through_numpy
+from support import lab30
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("30_average_gradients")
@@ -30,9 +32,24 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
-# The loss of a batch is a mean over its images, so its gradient is the mean of the images' gradients. Cut the
-# batch into p equal parts: the mean of the parts' gradients is the gradient of the batch. So p ranks can
-# share the work on each batch, and nothing changes but the time. Lab 10's training, to compare with:
+# ## Why it works
+# The loss of a batch is a mean over its images. So its gradient is the mean of the images' gradients.
+#
+# Now cut the batch into p equal parts, one for each rank. The mean of the parts' gradients is the gradient of
+# the batch:
+#
+# | | images | gradient |
+# |---|---|---|
+# | one process | 0 1 2 3 4 5 6 7 | mean of 8 |
+# | rank 0 of 2 | 0 2 4 6 | mean of 4 |
+# | rank 1 of 2 | 1 3 5 7 | mean of 4 |
+# | both ranks | 0 1 2 3 4 5 6 7 | mean of the two means: the same mean of 8 |
+#
+# So p ranks can share the work on each batch. If they begin with equal weights, and all use that mean,
+# nothing changes but the time.
+#
+# The net is lab 10's: 64 pixels, then layers of 128, 64 and 10 units, each with a weight matrix and a bias.
+# Here is lab 10's training in one process, to compare with.
 
 # %%
 def train_alone():
@@ -51,9 +68,18 @@ def train_alone():
     return losses
 
 
+ranks = launch.ranks_here(workers)
+alone = train_alone()
+print(f"one process on {world.device()}: loss from {alone[0]:.3f} to {alone[-1]:.3f} in {len(alone)} steps")
+
+
+# %% [markdown]
+# MPI sends arrays, and a net has many tensors. These two helpers turn a list of tensors into one flat array,
+# and back. They work on weights as well as on gradients.
+
 # %%
 def to_vector(tensors):
-    """All numbers of the tensors in one flat float32 array."""
+    """All numbers of the tensors in one flat float32 array: a copy."""
     return parameters_to_vector(tensors).detach().cpu().numpy()
 
 
@@ -62,13 +88,10 @@ def from_vector(vector, tensors):
     vector_to_parameters(torch.from_numpy(vector).to(world.device()), tensors)
 
 
-ranks = launch.ranks_here(workers)
-alone = train_alone()
-print(f"one process on {world.device()}: loss from {alone[0]:.3f} to {alone[-1]:.3f} in {len(alone)} steps")
-
 # %% [markdown]
 # ### Predict
-# With four ranks: images for each rank in a step, and float32 values each puts into the average?
+# With four ranks and a global batch of 128: how many images has each rank in a step? And how many float32
+# values does each put into the average, one for each weight and bias of 64 → 128 → 64 → 10?
 
 # %%
 predict("30.1", images_per_rank=..., values_averaged=...)
@@ -77,7 +100,7 @@ predict("30.1", images_per_rank=..., values_averaged=...)
 # %% [markdown]
 # ### Exercise 30.1 · Shard the batch
 # `rows` are the image numbers of a global batch, the same on all ranks. Return this rank's part: equal parts,
-# every image on exactly one rank. One line.
+# every image on exactly one rank. One line. *(beginner)*
 #
 # <details><summary>Hint 1: dealing cards</summary>
 #
@@ -95,6 +118,7 @@ def my_share(rows, rank, size):
 
 
 # %%
+# What is asked: equal parts of the batch's own rows, each row on exactly one rank.
 with check("30.1"):
     rows = data.batches(1536, batch, epoch=0)[1]
     for size in (1, 2, 4, 8):
@@ -106,21 +130,28 @@ with check("30.1"):
         twice = len(together) - len(set(together))
         expect(not twice, f"With {size} ranks, {twice} images are seen twice, and as many by nobody.")
     net_values = to_vector(nets.torch_digits().parameters())
-    predict.compare("30.1", images_per_rank=batch // 4, values_averaged=len(net_values))
+    predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
 
 
 # %% [markdown]
 # ### Exercise 30.2 · Start equal
-# Equal gradients keep equal weights equal; they do not make them so. Give every rank rank 0's weights. 3
-# lines, with the helpers `to_vector(tensors)` and `from_vector(vector, tensors)` from above.
+# Equal gradients keep equal weights equal. They do not *make* them equal: that is done once, before the first
+# step. Give every rank the weights of rank 0, with `to_vector` and `from_vector` from above. 3 lines.
+# *(beginner)*
+#
+# Lab 21's broadcast is one call in MPI. All ranks make it. On rank 0 it reads the array, on all others it
+# overwrites it:
+#
+#     comm.Bcast(array, root=0)
 #
 # <details><summary>Hint 1: three steps</summary>
 #
-# All weights (`net.parameters()`) into one vector; rank 0's vector to everybody (lab 21); back into the net.
+# All weights (`net.parameters()`) into one vector; rank 0's vector to everybody; back into the net.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Bcast(weights, root=0)` overwrites `weights` on all ranks but 0.
+# `weights = to_vector(net.parameters())`, then the `Bcast` of `weights`. It overwrites the array, not the
+# net: `from_vector(weights, …)` comes last.
 # </details>
 
 # %%
@@ -130,26 +161,22 @@ def start_equal(comm, net):
 
 
 # %%
-def changed_by_start(comm):
-    """Names of the weights that are not what rank 0 began with."""
-    net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
-    from_vector(to_vector(net.parameters()) + 0.1 * comm.rank, net.parameters())  # biases differ too
-    own = {name: to_vector([weight]) for name, weight in net.named_parameters()}
-    before = comm.bcast(own, root=0)
-    start_equal(comm, net)
-    after = {name: to_vector([weight]) for name, weight in net.named_parameters()}
-    return [name for name in after if not np.array_equal(after[name], before[name])]
-
-
+# What is asked: nets that differ from rank to rank are, afterwards, what rank 0's was.
 with check("30.2"):
-    for rank, names in enumerate(launch.run(changed_by_start, ranks=ranks, timeout=patience)):
-        expect(not names, f"On rank {rank}, {', '.join(names)} is not what rank 0 began with.")
+    for rank, seen in enumerate(launch.run(lab30.started, start_equal, ranks=ranks, timeout=patience)):
+        for name, weights in seen.after.items():
+            slips = {"unchanged: it is what this rank drew itself": seen.own[name]}
+            because = "it should be what rank 0 began with"
+            expect.equal(weights, seen.of_rank_0[name], f"Rank {rank}: {name}", slips=slips, because=because)
 
 
 # %% [markdown]
 # ### Exercise 30.3 · Average the gradients
-# After `backward()` each weight has its gradient in `.grad`: replace it by the mean over the ranks. Every
-# message costs a latency, so put all six (real nets: hundreds) into **one** vector. 5 lines.
+# After `backward()` each weight has its gradient in `weight.grad`. Replace each by its mean over the ranks.
+#
+# As in 21.4, `comm.Allreduce(own, total)` leaves the sum of all ranks' `own` in everybody's `total`, an array
+# like it. Each call costs a latency, so put all six gradients (real nets: hundreds) into **one** vector, and
+# make **one** call. `from_vector` writes into gradients as it does into weights. 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which tensors?</summary>
 #
@@ -158,8 +185,8 @@ with check("30.2"):
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `own = to_vector(gradients)`, then as in 21.4 an `Allreduce` into another array, and the mean back with
-# `from_vector`.
+# `own = to_vector(gradients)`, `total = np.empty_like(own)`, the `Allreduce`, and the mean, `total /
+# comm.size`, back with `from_vector`.
 # </details>
 
 # %%
@@ -169,39 +196,36 @@ def average_gradients(comm, net):
 
 
 # %%
-def expect_average(comm):
-    """Fail unless all gradients are the mean. Returns how many calls of MPI that took."""
-    net = nets.torch_digits().to(world.device())
-    for weight in net.parameters():
-        weight.grad = torch.rand(weight.shape, generator=torch.Generator().manual_seed(comm.rank)).to(weight)
-    own = {name: to_vector([weight.grad]) for name, weight in net.named_parameters()}
-    log = CallLog(comm)
-    average_gradients(log, net)
-    for name, weight in net.named_parameters():
-        total = sum(comm.allgather(own[name]))
-        slips = {
-            "This is the sum, not the mean": total,
-            f"The gradient of {name} is still this rank's own": own[name],
-        }
-        subject = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
-        expect.close(to_vector([weight.grad]), total / comm.size, subject, slips=slips)
-    return len(log.calls)
+# What is asked: on every number of ranks all gradients are their mean, after one call of MPI.
+def try_average(comm):
+    return lab30.expect_average(comm, average_gradients)
 
 
 with check("30.3"):
-    calls = launch.run(on_every_size, expect_average, ranks=ranks, timeout=patience)[0]
-    most = max(calls.values())
-    expect(most <= 1, f"The mean is right, but it took {most} calls of MPI: use one vector for all.")
+    calls = launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0]
+    for size, names in calls.items():
+        many = (
+            f"{size} ranks: the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
+        )
+        expect(len(names) <= 1, many)
+        pickled = f"comm.{names[0]} pickles; the call for arrays is written with a capital." if names else ""
+        expect(not names or names[0][0].isupper(), pickled)
 
 
 # %% [markdown]
 # ### Exercise 30.4 · The training step
-# The loop of `train_alone`, on every rank with its rows `share`. Call `average(comm, net)` at the right
-# place. `losses` gets the loss of the *global* batch, the same number on every rank. 6 lines.
+# The loop of `train_alone`, on every rank, with its own rows `share` in place of `rows`. Write the step. 6
+# lines. *(intermediate)*
+#
+# - Call `average(comm, net)` where it belongs. `average` is an argument of `train`: your `average_gradients`,
+#   or what the next cells put in its place. `start` and `share_of` are arguments for the same reason.
+# - `losses` gets the loss of the *global* batch, one number, the same on every rank. `comm.allreduce(x)`,
+#   with a small a, takes a single number and returns the sum over the ranks.
+# - The learning rate stays what it was: it is the same global batch.
 #
 # <details><summary>Hint 1: where does the average go?</summary>
 #
-# `backward()` makes gradients, `optimizer.step()` uses them. The rate stays: it is the same global batch.
+# `backward()` makes gradients, `optimizer.step()` uses them. Between the two.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -210,91 +234,250 @@ with check("30.3"):
 # </details>
 
 # %%
-def train(comm, average=average_gradients):
+def train(comm, average=average_gradients, start=start_equal, share_of=my_share):
     """Data-parallel SGD. Returns the global loss of every step, and this rank's weights at the end."""
     images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
-    start_equal(comm, net)
+    start(comm, net)
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
     losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
-            share = my_share(rows, comm.rank, comm.size)
+            share = share_of(rows, comm.rank, comm.size)
             raise NotImplementedError("exercise 30.4: The training step")
     return losses, to_vector(net.parameters())
 
 
 # %%
-def watched(comm, average):
-    """train, and before each average: how far this rank's weights and gradient are from rank 0's."""
-    apart = []
-
-    def watch(comm, net):
-        expect(net[0].weight.grad is not None, "No gradients yet: `backward()` comes before `average`.")
-        own = [to_vector(net.parameters()), to_vector([weight.grad for weight in net.parameters()])]
-        of_rank_0 = comm.bcast(own)
-        apart.append([np.linalg.norm(here - there) for here, there in zip(own, of_rank_0, strict=True)])
-        average(comm, net)
-
-    losses, weights = train(comm, watch)
-    return losses, weights, np.array(apart)
+# Need not be read. What is asked of a step: each of its parts is there, in its place.
+def expect_step(seen):
+    steps = len(alone)
+    times = f"`average(comm, net)` was called {seen.averages} times in {steps} steps, not once in each."
+    expect(seen.averages == steps, times)
+    later = "Either `backward()` comes later, or `zero_grad()` clears them after it."
+    expect(not seen.missing, f"When `average` is called there are no gradients. {later}")
+    part = batch // ranks
+    twice = f"{seen.images[0]} images go through each rank's net in a step, not its part of {part}."
+    expect(all(images == part for images in seen.images), twice)
+    expect(seen.moved, "The weights never move: `optimizer.step()` is missing.")
+    expect.equal(len(seen.losses), steps, "Losses, one for each step")
+    numbers = all(isinstance(loss, float) for loss in seen.losses)
+    expect(numbers, "`losses` holds tensors: `loss.item()` is the number.")
 
 
 # %%
+# What is asked: every loss is that of one process, on every rank, and all ranks' weights stay equal.
 with check("30.4"):
     expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
-    results = launch.run(watched, average_gradients, ranks=ranks, timeout=patience)
-    curves, weights, apart = zip(*results, strict=True)
-    expect.equal([len(curves[0]), len(apart[0])], [len(alone)] * 2, "Losses, averages: one a step")
-    expect.equal(curves, [curves[0]] * ranks, "The losses of all ranks, the same on each: [rank][step]")
-    expect.close(curves[0][0], alone[0], "The first loss, before any update, against one process")
-    same = ranks > 1 and apart[1][0, 1] == 0
+    trained = launch.run(lab30.watched, train, average_gradients, ranks=ranks, timeout=patience)
+    for seen in trained:
+        expect_step(seen)
+    losses = trained[0].losses
+    same = ranks > 1 and np.array_equal(trained[0].gradient, trained[1].gradient)
     expect(not same, "All ranks find the same gradient: each works on the whole batch, not on its part.")
-    expect.close(curves[0][1], alone[1], "The loss after one update (average before it? the rate as it was?)")
-    expect.close(curves[0], alone, "The loss of every step against one process")
+    expect.equal([seen.losses for seen in trained], [losses] * ranks, "The losses of the ranks: [rank][step]")
+    first = "The loss of the first step, before any update, against one process"
+    summed = {"this is the sum of the ranks' losses, not their mean": alone[0] * ranks}
+    expect.close(losses[0], alone[0], first, slips=summed)
+    after = "The loss after one update, against one process"
+    suspects = "look at two things: is the average before the update, and is the rate as it was?"
+    expect.close(losses[1], alone[1], after, because=suspects)
+    cleared = "are the gradients of the step before cleared?"
+    expect.close(losses[2], alone[2], "The loss after two updates, against one process", because=cleared)
+    expect.close(losses, alone, "The loss of every step against one process", rtol=1e-3)
     for rank in range(ranks):
-        expect.equal(weights[rank], weights[0], f"At the end, rank {rank}'s weights against rank 0's")
-plots.loss({"one process": alone, f"{ranks} ranks": curves[0]}, title="The same training")
-
-# %% [markdown]
-# To rounding: a floating-point sum depends on its order. *Between the ranks* every bit is equal.
-#
-# ### Measure
-# Without the average, how far do the ranks drift apart? And which share of a step is the average?
+        what = f"At the end, rank {rank}'s weights against rank 0's"
+        expect.equal(trained[rank].weights, trained[0].weights, what)
 
 # %%
-predict("30.4", percent_for_average=...)
+plots.loss({"one process": alone, f"{ranks} ranks": losses}, title=f"{ranks} ranks train as one process does")
+print(f"largest difference between the two curves: {np.abs(np.subtract(losses, alone)).max():.1e}")
 
 
-def step_times(comm):
-    """Milliseconds of the two parts of a step."""
-    net = nets.torch_digits().to(world.device())
-    rows = my_share(np.arange(batch), comm.rank, comm.size)
-    images, labels = (torch.tensor(part[rows], device=world.device()) for part in data.digits()[:2])
-    compute = timing.measure(lambda: F.cross_entropy(net(images), labels).backward(), comm=comm)
-    average = timing.measure(lambda: average_gradients(comm, net), comm=comm)
-    return {"compute": compute.median * 1e3, "average": average.median * 1e3}
-
+# %% [markdown]
+# **Explain.** You should see one curve, drawn twice. The difference is a rounding error: a sum of
+# floating-point numbers depends on its order, and four ranks add in another order than one process.
+#
+# *Between the ranks* every bit is equal: the check has compared their weights with `==`. Why is that so,
+# although they too add in some order?
+# <details><summary>Answer</summary>
+#
+# All ranks receive the result of the same `Allreduce`. From equal weights and equal gradients each computes
+# the same update.
+# </details>
+#
+# ## What breaks without each part
+# `train` takes its three parts as arguments. So each can be replaced by a mistake that is often made:
+#
+# | | in place of | |
+# |---|---|---|
+# | no average | `average_gradients` | every rank goes its own way |
+# | the sum | `average_gradients` | p times the mean |
+# | no broadcast | `start_equal` | equal gradients, but each rank has drawn weights of its own |
+# | the same part | `my_share` | all ranks work on rank 0's images |
 
 # %%
 def no_average(comm, net):
     """In place of average_gradients: every rank goes its own way."""
 
 
-drift = {}
-for rank, (_, _, apart) in enumerate(launch.run(watched, no_average, ranks=ranks)):
-    drift[f"rank {rank}"] = apart[:, 0]
-plots.lines(drift, xlabel="step", ylabel="distance of the weights to rank 0's", title="Without the average")
-# Across ranks: with more ranks than cores, they would wait for a core, not for messages.
-times = launch.run(on_every_size, step_times, ranks=min(ranks, max(2, world.cores())))[0]
-plots.bars({f"p = {size}": times[size] for size in sorted(times)}, title="One step on p ranks")
-most = times[max(times)]
-record.add("step", unit="ms", ranks=max(times), **most, **through_numpy().fields())
-predict.compare("30.4", percent_for_average=100 * most["average"] / sum(most.values()))
+def sum_of_gradients(comm, net):
+    """In place of average_gradients: somebody forgot to divide."""
+    average_gradients(comm, net)
+    for weight in net.parameters():
+        weight.grad *= comm.size
+
+
+def start_as_drawn(comm, net):
+    """In place of start_equal: every rank keeps its own weights."""
+
+
+def first_share(rows, rank, size):
+    """In place of my_share: somebody wrote 0 for rank."""
+    return my_share(rows, 0, size)
+
 
 # %% [markdown]
+# ### Predict
+# Each of the four trains for ten epochs. How many of them end in an error? How many get less than half of the
+# 261 test images right? (Training as it should be gets about 95 % right.)
+
+# %%
+predict("30.4", end_in_an_error=..., right_below_50_percent=...)
+
+
+# %% [markdown]
+# ### Measure: four broken trainings
+# For each: the losses, the test images that each rank's net gets right, and how far its weights are from rank
+# 0's at the end. About 30 s.
+
+# %%
+def percent_right(weights):
+    """Percent of the test images that the net with these weights gets right."""
+    net = nets.torch_digits().to(world.device())
+    from_vector(weights, net.parameters())
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[2:])
+    guesses = net(images).argmax(dim=1)
+    return 100 * (guesses == labels).float().mean().item()
+
+
+broken = {
+    "as it should be": {},
+    "no average": {"average": no_average},
+    "the sum": {"average": sum_of_gradients},
+    "no broadcast": {"start": start_as_drawn},
+    "the same part": {"share_of": first_share},
+}
+results = {}
+errors = 0
+for name, parts in broken.items():
+    try:
+        results[name] = launch.run(train, ranks=ranks, **parts)
+    except LabError as error:
+        errors += 1
+        print(name, error)
+
+# %%
+# Need not be read: a table, a plot, and the records.
+curves = {name: ranks_of[0][0] for name, ranks_of in results.items()}
+right = {name: [percent_right(weights) for _, weights in ranks_of] for name, ranks_of in results.items()}
+print(f"{'':>16}  test images right, by rank (%)  weights apart  leaves the curve of one process at step")
+for name, ranks_of in results.items():
+    apart = max(np.linalg.norm(weights - ranks_of[0][1]) for _, weights in ranks_of)
+    off = [step for step, loss in enumerate(curves[name]) if abs(loss - alone[step]) > 1e-3]
+    departs = off[0] if off else "never"
+    percents = ", ".join(f"{percent:.0f}" for percent in right[name])
+    print(f"{name:>16}  {percents:>30}  {apart:>13.2f}  {departs}")
+    record.add("broken", unit="%", way=name, ranks=ranks, right=right[name], apart=float(apart))
+plots.loss(curves, title="Broken in four ways, and all of them learn")
+failed = sum(min(percents) < 50 for name, percents in right.items() if name != "as it should be")
+predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
+
+# %% [markdown]
+# **Explain.** You should see five curves that all fall, and no error. MPI and PyTorch do what they are told.
+#
+# - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of each batch.
+# - *The sum*: four times the mean, so four times the learning rate. The weights are equal, the training is
+#   another one, and at a higher rate it fails.
+# - *No broadcast*: all ranks get the same gradient, which fits none of their nets.
+# - *The same part*: equal weights, and four ranks do the work of one, on a quarter of the images.
+#
+# The numbers of right images alone would not tell you: one run of one seed says little about 90 against 95 %.
+# What does tell, at once, is the last column. Which part is missing if the very first loss is off, and which
+# if it is the second?
+# <details><summary>Answer</summary>
+#
+# The first loss (step 0) comes before any update: the weights (no broadcast) or the images (the same part)
+# are not those of one process. If the second (step 1) is the first to be off, the update is: no average, or
+# the sum.
+# </details>
+#
+# ## What it costs
+# A step is computing, then averaging. With p ranks each computes 1/p of the images. The average stays as long
+# as the net is: it does not shrink.
+#
+# | net | multiplications and additions for an image, there and back | gradient |
+# |---|---|---|
+# | the digits' net | 0.1 million | 69 kB |
+# | a convolutional net | 150 million | 265 kB |
+#
+# ### Predict
+# With two ranks rather than one: how many times as fast is a step of each net? 2 would be perfect, 1 no gain,
+# less than 1 a loss.
+
+# %%
+predict("30.4", digits_net=..., convolutional_net=...)
+
+
+# %% [markdown]
+# ### Measure: computing and averaging
+# 128 images over all ranks. Each rank computes with one thread, also where it is alone. About 20 s.
+
+# %%
+def time_steps(comm):
+    return lab30.step_times(comm, my_share, average_gradients, batch)
+
+
+# Across ranks: with more ranks than cores they would wait for a core, not for messages.
+most = min(ranks, max(2, world.cores()))
+times = launch.run(on_every_size, time_steps, ranks=most, threads=1)[0]
+
+# %%
+# Need not be read: two plots, the records, the comparison.
+gains = {}
+for net in times[1]:
+    bars = {}
+    for size in sorted(times):
+        parts = times[size][net]
+        bars[f"p = {size}"] = {part: 1e3 * measurement.samples for part, measurement in parts.items()}
+        medians = {part: 1e3 * measurement.median for part, measurement in parts.items()}
+        record.add("step", unit="ms", net=net, ranks=size, **medians, **through_numpy().fields())
+    plots.bars(bars, title=f"A step of {net}, {batch} images", name=f"step {net}")
+    alone_ms, shared_ms = (
+        sum(part.median for part in times[size][net].values()) for size in (1, min(2, most))
+    )
+    gains[net] = alone_ms / shared_ms
+predict.compare("30.4", digits_net=gains["the digits' net"], convolutional_net=gains["a convolutional net"])
+
+# %% [markdown]
+# **Explain.** You should see: in the convolutional net computing halves, the average is a thin slice, and two
+# ranks are nearly twice as fast. In the digits' net computing is so short that the average is most of the
+# step, and two ranks are *slower* than one.
+#
+# With p = 1 there is an average, too: nobody to talk to, but the gradients are copied into a vector and back.
+#
+# You may see instead: computing that does not halve. Then the ranks share a core (`make doctor` says how many
+# you have), or other programs run; the lines at the bars' ends, the middle half of the runs, are then long.
+#
+# Why does the convolutional net gain, although its gradient is four times as long?
+# <details><summary>Answer</summary>
+#
+# What counts is computing against bytes. It computes more than a thousand times as much for an image, and
+# sends four times as much. The digits' net has too little work to share.
+# </details>
+#
 # ### What you take away
 # - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to rounding.
-# - No error warns of a sum for a mean or of unequal starts; comparing with one process does.
-# - The average stays 69 kB on any number of ranks, the computing shrinks. A net so small gains little.
+# - No error warns of a missing part, and the loss falls all the same. Compare with one process, step by step.
+# - The average stays as long on any number of ranks, the computing shrinks. A net that computes little loses.
 # - Next: who should add (lab 31), how to hide the average behind backward (32), Horovod does it all (40).

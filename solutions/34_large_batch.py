@@ -1,17 +1,18 @@
 # %% [markdown]
 # # 34 Large batch
 #
-# More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's three
+# More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's
 # answers, drive each to the point where accuracy breaks, and find out what the speed is worth.
 #
 # **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS and LAMB,
-# (3) take their step on many ranks, the same as on one, (4) tell time to accuracy from time per epoch.
+# and say what they add to SGD and Adam, (3) take their step on many ranks, the same as on one, (4) tell
+# time to accuracy from time per epoch.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 50 · Before: 30
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 30
 
 # %%
 import numpy as np
-from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, record, virtual
+from labkit import check, data, expect, hint, lab, launch, nets, plots, predict, virtual
 from labkit.counting import on_every_size
 from support import lab34
 
@@ -19,23 +20,28 @@ lab.start("34_large_batch")
 
 # %% tags=["parameters"]
 batches = (32, 64, 128, 192, 256, 512, 768, 1536)  # images per step, over all ranks together
-epochs = 20  # passes over the 1,536 training images: the same for every batch
-warm = 5  # of these epochs, for the warm-up
-goal = 97  # % of the test images: 2 less than a batch of 32 gets right in the end
-seeds = (0, 1, 2)  # a training for each: start weights and order of the images
-sgd_rate = 0.025  # learning rates at a batch of 32; where they come from: see after 34.3
+epochs = 10  # passes over the 1,536 training images: the same for every batch
+warm = 2  # of these epochs, for the warm-up
+goal = 95  # % of the test images: about 3 less than a batch of 32 gets right in the end
+seeds = (0, 1, 2, 3, 4)  # a training for each: start weights and order of the images
+sgd_rate = 0.0125  # learning rates at a batch of 32; where they come from: see after 34.3
 lars_rate = 0.025
-lamb_rate = 0.00125
-tried = (0.006, 0.0125)  # and these of SGD, for one large batch alone
+adam_rate = 0.002
+lamb_rate = 0.005
 machine = "h100_ndr"  # the virtual machine whose links sum the gradients
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
-# The net: 64 pixels, four hidden layers of 64, ten digits; 17,290 parameters, no normalisation: deep enough
-# to be hurt by a high rate. The optimizer, SGD with **momentum**, has the form of all optimizers of this lab:
-# it moves a list of arrays `weights` in place, matrices and biases. `state.m` is a list of arrays like them,
-# zeros at first: a sum of past steps that fades. `decay` pulls a matrix towards 0; biases have none.
+# ## The net and its optimizer
+# The net: 64 pixels, four hidden layers of 64, ten digits. It has 17,290 parameters and no normalisation:
+# deep enough to be hurt by a high rate.
+#
+# All optimizers of this lab have the form of this one, SGD with **momentum**:
+#
+# - It moves `weights` **in place**, a list of arrays: matrices and biases in turn (`w -= …`).
+# - `state.m` is a list of arrays like them, zeros at first: a sum of past steps that fades.
+# - `decay` pulls a matrix towards 0. Biases (`w.ndim == 1`) have no decay.
 
 
 # %%
@@ -48,22 +54,40 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 
 
 # %% [markdown]
+# ## Scale the rate
+# With a batch of 32, an epoch has 48 steps. With 1,536 it has one. If the rate stays, a step goes no further,
+# and there are fewer steps: the net falls behind.
+#
+# **Linear scaling** (Goyal et al. 2017): k times the batch, k times the rate. Then one step goes as far as k
+# small steps did.
+#
+# A high rate hurts most at the start, where the gradient turns quickly. So the rate may climb to its height
+# over the first epochs: a **gradual warm-up**.
+#
 # ### Predict
-# With a batch of 32, an epoch has 48 steps; with 1,536, one. If the rate stays, a step goes no further, and
-# the net falls behind. **Linear scaling** (Goyal et al. 2017): k times the batch, k times the rate. Then a
-# step goes as far as k did. Up to which of the batches will that be as good as a batch of 32, to 2 % of the
-# test images? And with a **gradual warm-up**, where the rate climbs to its height in the first five epochs?
+# All trainings have ten epochs. A batch of 32 gets about 98 % of the test images right. Which is the
+# largest of the batches 32, 64, 128, 192, 256, 512, 768, 1,536 that loses less than 2 % against that,
+#
+# - if the rate is kept as it is for a batch of 32?
+# - if the rate is scaled linearly?
 
 # %%
-predict("34.1", linear_up_to=256, with_warm_up=512)
+predict("34.1", kept_up_to=64, linear_up_to=256)
 
 # %% [markdown]
 # ### Exercise 34.1 · The schedule
-# The rate of step 0, 1, 2, …. `peak = base * (batch / base_batch) ** power`: with power 1 linear, 0.5 the
-# square root, 0 not scaled. In the first `warm_up` epochs the rate climbs evenly, step by step, from `base`
-# (at step 0) to `peak` (at the first step *after* them). Then it falls: `peak * (1 + cos(π f)) / 2`. f is
-# the share of the steps after the warm-up that is behind us: 0 in the first of them, not yet 1 in the last.
-# An epoch has `images // batch` steps; what does not fill a batch is left out. `warm_up` may be 0. 6 lines.
+# Write the rate of step 0, 1, 2, …. An epoch has `images // batch` steps: what does not fill a batch is left
+# out. *(intermediate)*
+#
+# | when | rate |
+# |---|---|
+# | in the first `warm_up` epochs | climbs evenly from `base`, at step 0, to `peak`, one step *after* them |
+# | afterwards | falls: `peak * (1 + cos(π f)) / 2` |
+#
+# The peak is `base * (batch / base_batch) ** power`: power 1 is linear, 0.5 the square root, 0 not scaled.
+#
+# f is the share of the steps after the warm-up that is behind us: 0 in the first of them, not yet 1 in the
+# last. `warm_up` may be 0. 6 lines.
 #
 # <details><summary>Hint 1: count in steps</summary>
 #
@@ -105,65 +129,73 @@ with check("34.1"):
 
 # %% [markdown]
 # ### Measure: how far does linear scaling carry?
-# 261 test images: one is 0.4 %. Plot: the seeds' median, bars the middle half. Below: their lowest-highest.
+# Three ways: the rate kept, scaled linearly, and scaled with a warm-up. Each batch is trained with five
+# seeds. The plot shows test images that are *wrong*: the median of the seeds, and bars for the middle half.
+# (261 test images: one is 0.4 %.) About half a minute.
 
 
 # %%
 def plan(base, power, warm_up):
+    """rate(step, batch) of a training with these numbers."""
     return lambda step, batch: learning_rate(step, batch, base, power, warm_up, epochs)
 
 
-def show(trained, title=None):
-    right = {
-        way: {batch: [training.right for training in row] for batch, row in rows.items()}
-        for way, rows in trained.items()
-    }
-    if title:
-        plots.lines(right, xlabel="images per step", ylabel="test images right (%)", title=title, logx=True)
-    for way, rows in right.items():
-        print(f"{way:>20}", *(f"{b}: {min(row):.0f}-{max(row):.0f}" for b, row in rows.items()), sep="   ")
-        until = [[training.epochs_to_goal for training in row] for row in trained[way].values()]
-        fields = {"batches": list(rows), "right": list(rows.values()), "goal": goal, "epochs_to_goal": until}
-        record.add("accuracy", unit="%", way=way, epochs=epochs, seeds=seeds, **fields)
-
-
-def holds(rows):
-    """The largest batch up to which the median stays within 2 % of the smallest batch's."""
-    middle = {batch: np.median([training.right for training in row]) for batch, row in rows.items()}
-    enough = middle[batches[0]] - 2
-    return max(batch for batch in batches if all(middle[b] >= enough for b in batches if b <= batch))
-
+ways = {
+    "SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)),
+    "SGD, linear": (sgd, plan(sgd_rate, 1, 0)),
+    "SGD, linear, warm-up": (sgd, plan(sgd_rate, 1, warm)),
+}
+trained = lab34.sweep(ways, batches, seeds, epochs, goal)
 
 # %%
-ways = {"SGD, rate kept": (sgd, plan(sgd_rate, 0, 0)), "SGD, linear": (sgd, plan(sgd_rate, 1, 0))}
-ways["SGD, linear, warm-up"] = sgd, plan(sgd_rate, 1, warm)
-trained = lab34.sweep(ways, batches, seeds, epochs, goal)
-show(trained, f"{epochs} epochs of the digits")
-plain, climbing = (holds(trained[way]) for way in ("SGD, linear", "SGD, linear, warm-up"))
-predict.compare("34.1", linear_up_to=plain, with_warm_up=climbing)
+# Need not be read: the plot, the numbers below it, and how far each way holds.
+lab34.show(trained, f"{epochs} epochs: a rate that is kept falls behind")
+lab34.keep(trained, goal, epochs, seeds)
+holds = {way: lab34.holds(rows, least=2) for way, rows in trained.items()}
+print("loses less than 2 % up to a batch of:", holds)
+kept, linear = (holds[f"SGD, {how}"] for how in ("rate kept", "linear"))
+predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
+
+# %% [markdown]
+# **Explain.** You should see: the kept rate falls behind early, and more with every doubling of the batch.
+# The linear rule holds some doublings longer. Then it breaks, too, and the bars get long: some seeds still
+# learn, others do not. The rule says that k small steps go the same way as a large one; with a large k they
+# do not.
+#
+# The warm-up does little here. It takes two of only ten epochs, in which the rate is low, and this net does
+# not need it where the rule holds. In Goyal's training of ResNet-50 (90 epochs, rates up to 3.2) it was
+# what kept 8,192 images as good as 256. Take that from there, not from this plot.
+#
+# ## A rate for each layer
+# ‖w‖, a matrix's **norm**, is the root of the sum of its squared values. How large is each layer's gradient,
+# measured by its weights?
 
 # %%
 digits = data.digits()
 ratios = []
 for seed in seeds:
     weights = lab34.start_weights(seed)
-    gradient = nets.gradient(weights, digits.train_x, digits.train_y)
-    matrices = list(zip(weights, gradient, strict=True))[::2]
+    gradients = nets.gradient(weights, digits.train_x, digits.train_y)
+    matrices = [(w, g) for w, g in zip(weights, gradients, strict=True) if w.ndim > 1]
     ratios.append([np.linalg.norm(w) / np.linalg.norm(g) for w, g in matrices])
 print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", np.mean(ratios, axis=0).round(1))
 
 # %% [markdown]
-# **Explain.** The kept rate is too low for few steps. The rule says that k small steps go the same way as a
-# large one; at the start they do not, the gradient turns quickly, so warm-up helps. Most of the collapse is
-# the *rate's* doing: at 512 the kept rate is far better. But half the `sgd_rate`, as good at 32, did not
-# take linear scaling twice as far in our trials: to 256, with and without warm-up.
+# The last layer's gradient is two to three times as large a share of its weights as the others'. A rate
+# that the last layer bears is low for the rest.
 #
 # ### Exercise 34.2 · LARS
-# ‖w‖, a matrix's **norm**, is the root of the sum of its squared values. Look at the line printed last: the
-# last layer's gradient is a far larger share of its weights, and the rate that it bears is low for the rest.
-# **LARS** (You, Gitman and Ginsburg 2017) gives each matrix its own: `local = trust * ‖w‖ / (‖g‖ + decay *
-# ‖w‖)`. The step is then `local * (g + decay * w)`: about `rate * trust` of the matrix's norm, whatever the
-# gradient's size. Biases: local rate 1, no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1, too. 8 lines.
+# **LARS** (You, Gitman and Ginsburg 2017) gives each matrix a local rate:
+#
+#     local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)
+#     step  = local * (g + decay * w)
+#
+# So a step is about `rate * trust` of the matrix's norm, whatever the gradient's size. Biases: local rate
+# 1, no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1, too. The rest is as in `sgd`. `np.linalg.norm(w)` is
+# the norm. 8 lines. *(intermediate)*
+#
+# (The paper's `trust` is 0.001, with global rates of several units. Only `rate * trust` counts for
+# matrices; with 0.05 a rate as small as SGD's suits biases as well. Do not take 0.05 to another net.)
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
@@ -172,8 +204,8 @@ print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:",
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# ‖w‖ and ‖g‖: `size, slope = np.linalg.norm(w), np.linalg.norm(g)`. `local = 1`, and `if size > 0 and slope >
-# 0:` the formula.
+# `size = np.linalg.norm(w)`, `slope = np.linalg.norm(g)`, `local = 1`, and `if size > 0 and slope > 0:` the
+# formula.
 # </details>
 
 
@@ -184,7 +216,8 @@ def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
     for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
         step = g
         if w.ndim > 1:
-            size, slope = np.linalg.norm(w), np.linalg.norm(g)
+            size = np.linalg.norm(w)
+            slope = np.linalg.norm(g)
             local = trust * size / (slope + decay * size) if size > 0 and slope > 0 else 1
             step = local * (g + decay * w)
         state.m[i] = momentum * state.m[i] + rate * step
@@ -212,39 +245,64 @@ with check("34.2"):
             )
 
 # %% [markdown]
+# ## The same for Adam
+# **Adam** divides each value of the gradient by its usual size. It keeps two fading means, `state.m` of the
+# gradients and `state.v` of their squares. Both begin at 0 and are too small at first, hence the two
+# divisions (`state.t` is 1 in the first step). Here it is, with decay in the form that LAMB uses:
+
+
+# %%
+def adam_step(i, w, g, state, decay, betas=(0.9, 0.999), eps=1e-6):
+    """Adam's step for array i, at a rate of 1; for a matrix with decay."""
+    state.m[i] = betas[0] * state.m[i] + (1 - betas[0]) * g
+    state.v[i] = betas[1] * state.v[i] + (1 - betas[1]) * g**2
+    m = state.m[i] / (1 - betas[0] ** state.t)
+    v = state.v[i] / (1 - betas[1] ** state.t)
+    step = m / (np.sqrt(v) + eps)
+    return step + decay * w if w.ndim > 1 else step
+
+
+def adam(weights, gradients, state, rate, decay=1e-4):
+    """One step of Adam, in place."""
+    for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
+        w -= rate * adam_step(i, w, g, state, decay)
+
+
+# %% [markdown]
 # ### Exercise 34.3 · LAMB
-# **LAMB** (You et al. 2019, for BERT) does the same to **Adam's** direction. `state.m[i]` is a fading mean of
-# the gradients: `m = beta * m + (1 - beta) * g`, with `betas[0]`. `state.v[i]` is one of g², with `betas[1]`.
-# Both begin at 0, so in step t = 1, 2, … (`state.t`) they are too small by `1 - beta ** t`: divide by it. The
-# direction is `m / (sqrt(v) + eps)`, for a matrix `+ decay * w`. A bias moves by `rate * direction`, a matrix
-# by `rate * ‖w‖ / ‖direction‖ * direction`; where a norm is 0, by `rate * direction`. About 10 lines.
+# **LAMB** (You et al. 2019, for BERT) gives each matrix its own rate, as LARS does, but around Adam's step: a
+# matrix moves by
 #
-# <details><summary>Hint 1: do not store the divided ones</summary>
+#     rate * ‖w‖ / ‖step‖ * step
 #
-# `m = state.m[i] / (1 - betas[0] ** state.t)`: a new name. `state.m[i]` goes on undivided.
+# with the step that `adam_step` returns, decay included. A bias moves as in `adam`; so does a matrix where
+# one of the two norms is 0. Call `adam_step` once for each array: it changes `state`. 8 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: from adam to LAMB</summary>
+#
+# Keep what `adam_step` returns in `step`. A factor `ratio` is 1, and for a matrix with both norms above 0
+# it is their quotient.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `direction = m / (np.sqrt(v) + eps)`, `ratio = 1`. If `w.ndim > 1`: `direction = direction + decay * w`,
-# `size, length = …norm(w), …norm(direction)`, and if both are above 0 `ratio = size / length`.
+# `size = np.linalg.norm(w)`, `length = np.linalg.norm(step)`, `if w.ndim > 1 and size > 0 and length > 0:
+# ratio = size / length`. At last `w -= rate * ratio * step`.
 # </details>
 
 
 # %%
-def lamb(weights, gradients, state, rate, decay=1e-4, betas=(0.9, 0.999), eps=1e-6):
-    """One step of LAMB, in place. state.t: 1 in the first step."""
+def lamb(weights, gradients, state, rate, decay=1e-4):
+    """One step of LAMB, in place."""
     ### BEGIN SOLUTION
     for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
-        state.m[i] = betas[0] * state.m[i] + (1 - betas[0]) * g
-        state.v[i] = betas[1] * state.v[i] + (1 - betas[1]) * g**2
-        m = state.m[i] / (1 - betas[0] ** state.t)
-        v = state.v[i] / (1 - betas[1] ** state.t)
-        direction, ratio = m / (np.sqrt(v) + eps), 1
-        if w.ndim > 1:
-            direction = direction + decay * w
-            size, length = np.linalg.norm(w), np.linalg.norm(direction)
-            ratio = size / length if size > 0 and length > 0 else 1
-        w -= rate * ratio * direction
+        step = adam_step(i, w, g, state, decay)
+        ratio = 1
+        size = np.linalg.norm(w)
+        length = np.linalg.norm(step)
+        if w.ndim > 1 and size > 0 and length > 0:
+            ratio = size / length
+        w -= rate * ratio * step
     ### END SOLUTION
 
 
@@ -264,34 +322,76 @@ with check("34.3"):
             )
 
 # %% [markdown]
-# ### Measure: do they carry further?
-# What was tuned: one rate for each optimizer, *at a batch of 32*, of six that are a factor of 2 apart: the
-# best mean of three seeds; of a tie (SGD: 0.0125 to 0.05) the middle one. (By test images, as there are so
-# few; do not do that at work.) `trust` is from trials with a wider net. For larger batches a rule has to do:
-# the linear one for all three, so that we compare optimizers and not rules; and for SGD also the **square
-# root** of k, as in LAMB's paper. The last lines: SGD tuned for one large batch alone.
+# ## Do they carry further?
+# What was tuned: one rate for each optimizer, *at a batch of 32*, of rates that are a factor of 2 apart, by
+# the best mean of three seeds. (By test images, as there are so few; do not do that at work.) Where several
+# were as good, the middle one was taken; for SGD the lowest, as there one sees best what a rule does.
+#
+# For larger batches a rule has to do: the **square root** of k for Adam and LAMB, as in LAMB's paper, the
+# linear one for LARS, and both for SGD. All have the same warm-up.
+#
+# ### Predict
+# What is it that carries LAMB further than SGD: Adam's step, or the layers' own rates? The control is Adam
+# alone. At a batch of 768, how many percent of the test images do SGD (linear), Adam and LAMB get right?
 
 # %%
-more = {"SGD, square root": (sgd, plan(sgd_rate, 0.5, warm))}
-more["LARS, linear"] = lars, plan(lars_rate, 1, warm)
-more["LAMB, linear"] = lamb, plan(lamb_rate, 1, warm)
-trained |= lab34.sweep(more, batches, seeds, epochs, goal)
-show({way: trained[way] for way in ("SGD, linear, warm-up", *more)}, "All with warm-up")
-fair = {f"SGD, from {rate:g}": (sgd, plan(rate, 0.5, warm)) for rate in tried}
-show(lab34.sweep(fair, batches[-2:][:1], seeds, epochs, goal))
+predict("34.3", sgd_at_768=40, adam_at_768=70, lamb_at_768=90)
 
 # %% [markdown]
-# **Explain.** Layers' own rates carry further, LAMB's furthest, and all break. But look at SGD with the other
-# rule, and with a rate tuned for the large batch: it comes near LARS. (With the root, from the same rate,
-# LAMB was too slow: 84 to 93 % at 512 in our trials.) Nado et al. (2021) found that Nesterov momentum and
-# Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT. Reported with no accuracy lost: batches of 8,192
-# (ResNet-50 in an hour, 256 GPUs; Goyal) and of 32K (ResNet-50, LARS; BERT in 101 minutes, LAMB).
+# ### Measure: with the control
+# Five more ways. About half a minute.
+
+# %%
+more = {
+    "SGD, square root": (sgd, plan(sgd_rate, 0.5, warm)),
+    "LARS, linear": (lars, plan(lars_rate, 1, warm)),
+    "Adam, square root": (adam, plan(adam_rate, 0.5, warm)),
+    "LAMB, square root": (lamb, plan(lamb_rate, 0.5, warm)),
+}
+trained |= lab34.sweep(more, batches, seeds, epochs, goal)
+
+# %%
+# Need not be read: the plot, the numbers below it, the records.
+warmed = {way: trained[way] for way in ("SGD, linear, warm-up", *more)}
+lab34.show(warmed, "All with warm-up: which carries furthest?")
+lab34.keep({way: trained[way] for way in more}, goal, epochs, seeds)
+large = batches[-2]
+middle = {way: np.median([training.right for training in rows[large]]) for way, rows in warmed.items()}
+predict.compare(
+    "34.3",
+    sgd_at_768=middle["SGD, linear, warm-up"],
+    adam_at_768=middle["Adam, square root"],
+    lamb_at_768=middle["LAMB, square root"],
+)
+
+# %% [markdown]
+# **Explain.** Read it in pairs, as each claim has its control.
+#
+# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. Layers' own rates carry further by some
+#   doublings.
+# - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At the largest batches the
+#   lower rate brings SGD much of what LARS brings. So part of LARS's gain is simply that it avoids too high
+#   a rate.
+# - *LAMB* against *Adam*: the same rule, the same steps, with and without the layers' rates. You should see
+#   two curves whose bars overlap. On this net it is Adam's step that carries far, not LAMB's ratio.
+#
+# All of them break in the end. Nado et al. (2021) found the like at full size: SGD with Nesterov momentum
+# and Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT. What was reported with no accuracy lost:
+# batches of 8,192 (ResNet-50 in an hour, 256 GPUs; Goyal) and of 32K (ResNet-50, LARS; BERT in 76 minutes,
+# LAMB).
+#
+# Is that a ranking? No: one small net, ten epochs, a rate for each that was tuned in a minute.
 #
 # ### Exercise 34.4 · The same step on many ranks
 # Each rank has an equal part of the batch, and all must take the step that one process would take. What must
-# be averaged, and when? `nets.gradient(weights, images, labels)` is a list of arrays, `nets.join(arrays)` one
-# vector of them, `nets.cut(vector, weights)` arrays again. Trainings are in float32, the check's mostly in
-# float64: a buffer needs the gradient's dtype. 4 lines, one call.
+# be averaged, and when? 4 lines, one call of MPI. *(intermediate)*
+#
+# | | |
+# |---|---|
+# | `nets.gradient(weights, images, labels)` | the gradient, a list of arrays: the mean over these images |
+# | `nets.join(arrays)` | one vector of them |
+# | `nets.cut(vector, weights)` | arrays again, shaped like `weights` |
+# | `comm.Allreduce(own, total)` | the sum of all ranks' `own`, in `total`, an array like it (also in dtype) |
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -318,34 +418,14 @@ def parallel_step(comm, weights, images, labels, update, state, rate):
 
 
 # %%
-updates = {"SGD": sgd, "LARS": lars, "LAMB": lamb}
-
-
-def expect_one_process(ranks, name, where):
-    """ranks: what each did in three steps. Gradients, weights and calls of MPI as those of one process?"""
-    for step, alone in enumerate(lab34.one_process(updates[name], len(ranks))):
-        for rank, seen in enumerate(ranks):
-            at = f"{name} on {where}, step {step + 1}, rank {rank}"
-            updates_made, once = len(seen.gradients), "Every rank calls update once a step"
-            expect.equal(updates_made, 3, f"{at}: calls of update in 3 steps", because=once)
-            gradient, what = seen.gradients[step], f"{at}: the gradient given to update"
-            dtypes, like = {str(part.dtype) for part in gradient}, "A buffer is to be like the gradient"
-            expect.equal(dtypes, {"float64"}, f"{what}: dtypes", because=like)
-            expect.close(gradient, alone.gradient, what, rtol=1e-6, atol=1e-10, slips=alone.slips(rank))
-            weights, what = seen.weights[step], f"{at}: the weights, by right gradients"
-            same = {"they are what they were: give update those of the caller, no copy": alone.before}
-            own = "Is `state` the caller's own?"
-            expect.close(weights, alone.after, what, rtol=1e-6, atol=1e-10, slips=same, because=own)
-    calls = max(len(seen.calls) for seen in ranks)
-    enough = "One Allreduce a step is enough: join the gradients."
-    expect(len(ranks) == 1 or calls <= 3, f"{name} on {where}: {calls} calls of MPI in 3 steps. {enough}")
+updates = {"SGD": sgd, "LARS": lars, "Adam": adam, "LAMB": lamb}
 
 
 def try_parallel(comm):
     for name, update in updates.items():
         seen = comm.gather(lab34.three_steps(comm, parallel_step, update))
         if comm.rank == 0:
-            expect_one_process(seen, name, f"{comm.size} real ranks")
+            lab34.expect_one_process(seen, update, f"{name} on {comm.size} real ranks")
 
 
 # %%
@@ -354,15 +434,21 @@ with check("34.4"):
     for p in (1, 2, 3, 4):
         for name, update in updates.items():
             run = virtual.Cluster(nodes=p).run(lab34.three_steps, parallel_step, update)
-            expect_one_process(run.results, name, f"{p} virtual ranks")
+            lab34.expect_one_process(run.results, update, f"{name} on {p} virtual ranks")
     launch.run(on_every_size, try_parallel, ranks=launch.ranks_here(workers), timeout=patience)
 
 # %% [markdown]
+# ## What is the speed worth?
+# One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead of 48.
+#
+# A "GPU" is here a core of this machine, whose step is measured. The gradients' sum takes what the links of a
+# virtual machine need. The pair is arbitrary; it only has to give computing and messages some time.
+#
 # ### Predict
-# One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead of 48. How
-# many times as fast as with one GPU is an *epoch* then? And how many times sooner, at the best batch and in
-# the best way, are *97 % of the test images* right, which takes more epochs? Here a GPU is a core of this
-# machine, whose step is measured; the gradients' sum takes what the links of the virtual machine need.
+# How many times as fast as with one GPU is an *epoch* on 48 GPUs?
+#
+# And how many times sooner are *95 % of the test images* right, with as many GPUs as you like, in the best
+# way? That may take more epochs, or never happen.
 
 # %%
 predict("34.4", epoch_times_as_fast=40, goal_times_as_soon=10)
@@ -372,31 +458,44 @@ computing = lab34.step_times(updates, images=batches[0])
 seconds = {way: computing[way.split(",")[0]].median for way in trained}
 times = lab34.times_to_goal(trained, seconds, batches[0], machine)
 epoch, goals = lab34.speed_ups(times, "SGD, rate kept")
-goals.pop("SGD, linear", None)  # a curve less
+
+# %%
+# Need not be read: the plot, the records, and a line for each way.
 curves = {f"{goal} %: {way}": rows for way, rows in goals.items()} | {"an epoch": epoch}
 axes = {"xlabel": f"images per step, {batches[0]} a GPU", "ylabel": "times as fast as SGD on 1 GPU"}
-plots.lines(curves, title=f"Time per epoch, and time to {goal} %", logx=True, logy=True, **axes)
-for name, time in computing.items():
-    print(f"{name}, {batches[0]} images: {time}")
-    record.add("step", way=name, images=batches[0], seconds=time)
-for way, rows in times.items():
-    fields = dict(zip(("epoch", "goal"), zip(*rows.values(), strict=True), strict=True))
-    record.add("times", unit="s", way=way, batches=list(rows), gpu=batches[0], machine=machine, **fields)
-best = {}
-for way, row in goals.items():
-    best |= {f"{way}, batch {batch}, GPUs: {batch // batches[0]}": gain for batch, gain in row.items()}
-soonest = max(best, key=best.get, default="SGD on 1 GPU does not get there")
-print(f"{goal} % of the test images, soonest: {soonest}")
-predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best.get(soonest, 0))
+title = f"An epoch gets faster and faster, the way to {goal} % does not"
+plots.lines(curves, title=title, logx=True, logy=True, **axes)
+lab34.keep_times(computing, times, batches[0], machine)
+soonest = {way: max(row, key=row.get) for way, row in goals.items()}
+for way, batch in soonest.items():
+    gain = goals[way][batch]
+    used = batch // batches[0]
+    print(f"{way:>22}: {gain:4.1f} times as soon, with {used:2} GPUs: {gain / used:.2f} for each")
+best = max((row[soonest[way]] for way, row in goals.items()), default=0)
+predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_soon=best)
 
 # %% [markdown]
-# **Explain.** A curve ends where 97 % is not reached. The epoch becomes faster with every GPU; the goal by
-# far less, then not at all: GPUs that are paid for in vain. Twice the images in a step say less than twice as
-# much about the way to go; once they agree, more say nothing new. (The schedule has a part in it: its epochs
-# are the same at every batch. A faster `machine` lifts both curves, and hardly changes the gap.)
+# **Explain.** A curve ends where half of the seeds do not reach the goal. The epoch gets faster with every
+# GPU; the goal by far less, then not at all. The last column says what a GPU brings: with each that is
+# added, less. Do not rank the ways by this: their best values differ by less than another five seeds would
+# change them.
+#
+# Why does a larger batch need more epochs, at the best of rates?
+# <details><summary>Answer</summary>
+#
+# Twice the images in a step say less than twice as much about the way to go. Once their gradients agree,
+# more images say nothing new (McCandlish et al. 2018 call that batch the gradient's noise scale).
+# </details>
+#
+# One caveat: every training here has the same schedule over ten epochs, and the goal is often reached only
+# where the rate has nearly fallen to 0. A schedule for each batch might reach it sooner. This is not tested
+# here, and it may be a good part of why the curves are flat.
 #
 # ### What you take away
-# - k times the batch, k times the rate, with a warm-up from the base rate: until the rate itself breaks.
-# - LARS and LAMB make each layer's step a share of its weights. The rate still needs a rule, and a warm-up.
+# - k times the batch, k times the rate: needed, or the net falls behind; good for some doublings, then it
+#   breaks.
+# - LARS and LAMB make each layer's step a share of its weights. Ask for the control, Adam or a tuned SGD,
+#   before you say what that brought.
 # - Average first, then take norms: a step on p ranks is the step of one process.
-# - Images a second are not the goal. Ask for the time to an accuracy, of several seeds, at a tuned rate.
+# - Images a second are not the goal. Ask for the time to an accuracy, of several seeds, and for what a GPU
+#   brings.

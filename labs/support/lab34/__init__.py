@@ -10,21 +10,30 @@
 | | `lars_steps`, `lamb_steps` | steps of both optimizers, the right weights, and mistakes that are known |
 | | `distances` | how far a step of LARS moves matrices |
 | | `three_steps`, `one_process` | a step on many ranks, and what one process makes of it |
+| | `expect_one_process` | both compared |
+| shown | `show`, `holds` | wrong test images by batch, and how far a way holds |
+| | `keep`, `keep_times` | the records |
 """
 
 from support.lab34.cases import distances, lamb_steps, lars_steps
-from support.lab34.checks import one_process, three_steps
+from support.lab34.checks import expect_one_process, one_process, three_steps
 from support.lab34.schedule import SCHEDULES
+from support.lab34.show import holds, keep, keep_times, show
 from support.lab34.times import speed_ups, step_times, times_to_goal
 from support.lab34.training import fresh_state, start_weights, sweep
 
 __all__ = [
     "SCHEDULES",
     "distances",
+    "expect_one_process",
     "fresh_state",
+    "holds",
+    "keep",
+    "keep_times",
     "lamb_steps",
     "lars_steps",
     "one_process",
+    "show",
     "speed_ups",
     "start_weights",
     "step_times",

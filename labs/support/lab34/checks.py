@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Alone(NamedTuple):
         mean = self.gradient
         per_image = [part / self.images for part in mean]
         return {
-            "this is the rank's own gradient; an update needs the norm of the mean, so average first": own,
+            "this is the rank's own gradient; average first, LARS and LAMB need the mean's norm": own,
             "this is the sum over the ranks, not the mean; LARS hides that in matrices, not in biases": [
                 p * part for part in mean
             ],
@@ -80,6 +80,33 @@ def three_steps(comm, step: Callable, update: Callable) -> Seen:
         seen.weights.append([array.copy() for array in weights])
     seen.calls.extend(log.calls)
     return seen
+
+
+def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> None:
+    """Fail unless three steps on ranks are those of one process. ranks: what each saw. where: in words."""
+    for step, alone in enumerate(one_process(update, len(ranks))):
+        for rank, seen in enumerate(ranks):
+            at = f"{where}, step {step + 1}, rank {rank}"
+            once = "Every rank calls update once a step"
+            expect.equal(len(seen.gradients), STEPS, f"{at}: calls of update in 3 steps", because=once)
+            gradient = seen.gradients[step]
+            what = f"{at}: the gradient given to update"
+            dtypes = {str(part.dtype) for part in gradient}
+            like = "A buffer is to be like the gradient"
+            expect.equal(dtypes, {"float64"}, f"{what}: dtypes", because=like)
+            expect.close(gradient, alone.gradient, what, rtol=1e-6, atol=1e-10, slips=alone.slips(rank))
+            what = f"{at}: the weights, by right gradients"
+            same = {"they are what they were: give update those of the caller, no copy": alone.before}
+            state = "Is `state` the caller's own?"
+            weights = seen.weights[step]
+            expect.close(weights, alone.after, what, rtol=1e-6, atol=1e-10, slips=same, because=state)
+    calls = [name for seen in ranks for name in seen.calls]
+    pickled = [name for name in calls if name[0].islower()]
+    sentence = f"comm.{pickled[0]} pickles its argument; the call for arrays is Allreduce." if pickled else ""
+    expect(not pickled, f"{where}: {sentence}")
+    most = max(len(seen.calls) for seen in ranks)
+    enough = "One Allreduce a step is enough: join the gradients."
+    expect(len(ranks) == 1 or most <= STEPS, f"{where}: {most} calls of MPI in 3 steps. {enough}")
 
 
 def one_process(update: Callable, p: int) -> list[Alone]:

@@ -113,23 +113,16 @@ LARS_MISTAKES = {
 class Lamb:
     """You et al. 2019, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes"."""
 
-    def __call__(self, weights, gradients, state, rate, decay, betas, eps):
+    def __call__(self, weights, gradients, state, rate, decay, betas=(0.9, 0.999), eps=1e-6):
         for i, (w, g) in enumerate(zip(weights, gradients, strict=True)):
             state.m[i] = betas[0] * state.m[i] + (1 - betas[0]) * g
             state.v[i] = betas[1] * state.v[i] + (1 - betas[1]) * g**2
-            m = self.corrected(state.m[i], betas[0], state.t)
-            v = self.corrected(state.v[i], betas[1], state.t)
-            w -= rate * self.step(w, g, self.adam(m, v, eps), decay)
-            state.m[i], state.v[i] = self.kept(state.m[i], state.v[i], m, v)
-
-    def corrected(self, mean, beta, t):
-        return mean / (1 - beta**t)
-
-    def adam(self, m, v, eps):
-        return m / (np.sqrt(v) + eps)
+            m = state.m[i] / (1 - betas[0] ** state.t)
+            v = state.v[i] / (1 - betas[1] ** state.t)
+            w -= rate * self.step(w, g, m / (np.sqrt(v) + eps), decay)
 
     def step(self, w, g, adam, decay):
-        """The step at a rate of 1. adam: Adam's direction."""
+        """The step at a rate of 1. adam: Adam's direction, without decay."""
         if w.ndim == 1:
             return adam
         direction = adam + decay * w
@@ -140,30 +133,11 @@ class Lamb:
         length = norm(direction)
         return size / length if size and length else 1.0
 
-    def kept(self, m, v, corrected_m, corrected_v):
-        """The means that the next step finds."""
-        return m, v
-
-
-class _LambUncorrected(Lamb):
-    def corrected(self, mean, beta, t):
-        return mean
-
-
-class _LambCounts(Lamb):
-    def corrected(self, mean, beta, t):
-        return mean / (1 - beta ** (t + 1))
-
 
 class _LambOfBiases(Lamb):
     def step(self, w, g, adam, decay):
-        direction = adam + decay * w
+        direction = adam + decay * w if w.ndim > 1 else adam
         return self.ratio(w, g, direction) * direction
-
-
-class _LambDecayOfBiases(Lamb):
-    def step(self, w, g, adam, decay):
-        return adam + decay * w if w.ndim == 1 else super().step(w, g, adam, decay)
 
 
 class _LambGradientsNorm(Lamb):
@@ -171,14 +145,17 @@ class _LambGradientsNorm(Lamb):
         return norm(w) / norm(g)
 
 
-class _LambDecayLate(Lamb):
-    def step(self, w, g, adam, decay):
-        return adam if w.ndim == 1 else self.ratio(w, g, adam) * (adam + decay * w)
+class _LambUpsideDown(Lamb):
+    def ratio(self, w, g, direction):
+        return norm(direction) / norm(w)
 
 
-class _LambDecayApart(Lamb):
+class _LambDecayTwice(Lamb):
     def step(self, w, g, adam, decay):
-        return adam if w.ndim == 1 else self.ratio(w, g, adam) * adam + decay * w
+        if w.ndim == 1:
+            return adam
+        direction = adam + 2 * decay * w
+        return self.ratio(w, g, direction) * direction
 
 
 class _LambSpectral(Lamb):
@@ -186,43 +163,22 @@ class _LambSpectral(Lamb):
         return norm(w, 2) / norm(direction, 2)
 
 
-class _LambWithoutDecay(Lamb):
-    def step(self, w, g, adam, decay):
-        return super().step(w, g, adam, 0.0)
-
-
-class _LambStoresCorrected(Lamb):
-    def kept(self, m, v, corrected_m, corrected_v):
-        return corrected_m, corrected_v
-
-
-class _LambEpsUnderTheRoot(Lamb):
-    def adam(self, m, v, eps):
-        return m / np.sqrt(v + eps)
-
-
-class _LambForgets(Lamb):
-    def kept(self, m, v, corrected_m, corrected_v):
-        return 0 * m, 0 * v
-
-
 class _LambWithoutRatio(Lamb):
     def ratio(self, w, g, direction):
         return 1.0
 
 
+class _LambTrusts(Lamb):
+    def ratio(self, w, g, direction):
+        return 0.05 * super().ratio(w, g, direction)
+
+
 LAMB_MISTAKES = {
-    "without Adam's bias correction, m / (1 - beta**t), the first steps are wrong": _LambUncorrected(),
-    "biases are excluded: ratio 1, no decay": _LambOfBiases(),
-    "the ratio's lower part is the norm of the direction, not of the gradient": _LambGradientsNorm(),
-    "decay is part of the direction before its norm is taken": _LambDecayLate(),
-    "decay is part of the direction, which the ratio scales; AdamW's stands apart": _LambDecayApart(),
+    "biases are excluded: they move as in `adam`": _LambOfBiases(),
+    "the ratio's lower part is the norm of the step, not of the gradient": _LambGradientsNorm(),
+    "the ratio is upside down: the weights' norm stands above": _LambUpsideDown(),
+    "decay is in `adam_step`'s step already": _LambDecayTwice(),
     _SPECTRAL: _LambSpectral(),
-    "the direction is Adam's plus decay times the weights": _LambWithoutDecay(),
-    "no decay for biases": _LambDecayOfBiases(),
-    "this step's number is state.t, 1 in the first: it is counted for you": _LambCounts(),
-    "divide under a new name; state.m[i] and state.v[i] go on undivided": _LambStoresCorrected(),
-    "add eps to the root, not under it": _LambEpsUnderTheRoot(),
-    "keep state.m[i] and state.v[i] for the next step": _LambForgets(),
     "this is Adam: the layer's ratio is missing": _LambWithoutRatio(),
+    "LAMB has no `trust`": _LambTrusts(),
 }

@@ -1,17 +1,21 @@
-"""Times of three programs on SimGrid's ideal links, for tests/labkit/virtual/test_costs.py.
+"""Times of programs and of patterns that meet in ports on SimGrid's ideal links, for tests/labkit/virtual.
 
 Not run by the tests. With Debian's python3-simgrid:
-`/usr/bin/python3 tests/figures/simgrid.py tests/labkit/virtual/simgrid.json`.
+`/usr/bin/python3 tests/figures/record_simgrid.py tests/labkit/virtual/simgrid.json`.
 Links: full duplex, one up and one down per host, CM02 model, its corrections for TCP switched off.
 """
 
 import json
+import platform as machine
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from simgrid import Actor, Engine, Mailbox, simgrid_version, this_actor
+from simgrid import Actor, Comm, Engine, Mailbox, simgrid_version, this_actor
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "labkit" / "virtual"))  # without labkit and NumPy
+from patterns import patterns
 
 ALPHA, BANDWIDTH = 2e-6, 5e9  # seconds, bytes per second; the latency of a route is that of two links
 IDEAL = (
@@ -21,6 +25,8 @@ IDEAL = (
     "latency-factor:1",
     "bandwidth-factor:1",
     "weight-S:0",
+    # The lazy solver, which is the default, lets some flows of "servers" into one host faster than its link.
+    "optim:Full",
 )
 PRECISION = ("surf/precision:1e-13", "maxmin/precision:1e-9")
 
@@ -69,14 +75,66 @@ def platform(p):
     return file.name
 
 
-def run_one(name, p, nbytes):
+def engine(p):
     options = [f"--cfg=network/{option}" for option in IDEAL] + [f"--cfg={option}" for option in PRECISION]
-    engine = Engine(["record", *options])
-    engine.load_platform(platform(p))
+    made = Engine(["record", *options])
+    made.load_platform(platform(p))
+    return made
+
+
+def run_one(name, p, nbytes):
+    made = engine(p)
     for rank in range(p):
-        Actor.create(f"rank{rank}", engine.host_by_name(f"rank{rank}"), PROGRAMS[name], rank, p, nbytes)
-    engine.run()
-    print(json.dumps({"program": name, "ranks": p, "bytes": nbytes, "seconds": engine.clock}))
+        Actor.create(f"rank{rank}", made.host_by_name(f"rank{rank}"), PROGRAMS[name], rank, p, nbytes)
+    made.run()
+    print(json.dumps({"program": name, "ranks": p, "bytes": nbytes, "seconds": made.clock}))
+
+
+def meet(rank, pattern, arrivals):
+    """What a rank does in a pattern; arrivals: (round, source, dest) -> seconds, filled."""
+    this_actor.sleep_for(pattern.starts[rank])
+    for number, messages in enumerate(pattern.rounds):
+        sent = [
+            box(source, dest).put_async("message", nbytes)
+            for source, dest, nbytes in messages
+            if source == rank
+        ]
+        waiting = []
+        for source, dest, _ in messages:
+            if dest == rank:
+                key = number, source, dest
+                waiting.append(Actor.create(str(key), this_actor.get_host(), arrive, key, arrivals))
+        Comm.wait_all(sent)
+        for actor in waiting:
+            actor.join()
+
+
+def arrive(key, arrivals):
+    box(*key[1:]).get()
+    arrivals[key] = Engine.clock
+
+
+def meet_all(place):
+    pattern = list(patterns())[place]
+    made = engine(pattern.ranks)
+    arrivals = {}
+    for rank in range(pattern.ranks):
+        Actor.create(f"rank{rank}", made.host_by_name(f"rank{rank}"), meet, rank, pattern, arrivals)
+    made.run()
+    in_order = [
+        arrivals[number, source, dest]
+        for number, messages in enumerate(pattern.rounds)
+        for source, dest, _ in messages
+    ]
+    rounded = [float(f"{seconds:.9g}") for seconds in in_order]
+    print(json.dumps({"pattern": pattern.name, "ranks": pattern.ranks, "arrivals": rounded}))
+
+
+def ask(*arguments):
+    """What this file prints for them, in a process of its own: SimGrid has one engine a process."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def record(file):
@@ -84,19 +142,23 @@ def record(file):
     for name in PROGRAMS:
         for p in RANKS[name]:
             for nbytes in (96_000, 9_600_000):
-                command = [sys.executable, __file__, name, str(p), str(nbytes)]  # one engine a process
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                runs.append(json.loads(done.stdout.splitlines()[-1]))
+                runs.append(ask(name, p, nbytes))
     lines = ",\n".join(f"    {json.dumps(run)}" for run in runs)
+    met = [ask(place) for place in range(len(list(patterns())))]
+    met_lines = ",\n".join(f"    {json.dumps(run)}" for run in met)
     about = (
-        f"SimGrid {simgrid_version}, network model CM02 without TCP corrections; see tests/figures/simgrid.py"
+        f"SimGrid {simgrid_version} on {machine.system()} {machine.machine()}, Python "
+        f"{machine.python_version()}; network model CM02 without TCP corrections, solver Full; see "
+        "tests/figures/record_simgrid.py"
     )
     head = f'"about": "{about}",\n  "alpha": {ALPHA},\n  "bandwidth": {BANDWIDTH},'
-    file.write_text(f'{{\n  {head}\n  "runs": [\n{lines}\n  ]\n}}\n')
+    file.write_text(f'{{\n  {head}\n  "runs": [\n{lines}\n  ],\n  "met": [\n{met_lines}\n  ]\n}}\n')
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
+    if len(sys.argv) == 2 and sys.argv[1].isdigit():
+        meet_all(int(sys.argv[1]))
+    elif len(sys.argv) == 2:
         record(Path(sys.argv[1]))
     else:
         run_one(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -13,6 +13,7 @@ takes one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import numpy as np
 
@@ -373,7 +374,7 @@ class CollectiveRequest(Request):
         super().__init__(front, entered.name, None)
         self._data = None if data is None else np.asarray(data)
         self._before = None if data is None else self._data.tobytes()
-        self._until: float | None = None
+        self._until = inf
         self._waiter = None
         self.buffer = None if into is None else np.asarray(into)
         explain.poison(self.buffer)
@@ -394,20 +395,19 @@ class CollectiveRequest(Request):
         if self._waiter is not None:
             self._waiter.wake(lane.now)
 
-    def when(self) -> float | None:
+    def when(self) -> float:
         return self._until
 
     def watch(self, waiter) -> None:
         self._waiter = waiter
+        if waiter is not None and self._until < inf:
+            waiter.wake(self._until)
 
     def waits(self, call: str) -> tuple:
         return f"{call} of an {self.call}", self.comm, "with", None
 
     def finish(self, status) -> None:
-        lane = self.comm.lane
-        if self._until is None:
-            self.block(lane)
-        lane.now = max(lane.now, self._until)
+        self.block(self.comm.lane)
         if self._before is not None and self._data.tobytes() != self._before:
             explain.changed_before_wait(self)
         if self.buffer is not None:

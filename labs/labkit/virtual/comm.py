@@ -167,6 +167,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         except KeyError:
             channel = self._open_to(dest)
         if channel is None:
+            self.lane.sent = None
             return None
         if tag < 0:
             raise explain.bad_tag(tag)
@@ -179,19 +180,18 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         state = self.state
         if state.last_send > state.round:
             state.round = state.last_send
+        self.lane.leaving = self.lane.sent
         if departure is not None:
             self._depart(departure, call, dest)
 
     def _depart(self, departure: Departure, call: str, dest: int) -> None:
         """Wait until the buffer of a rendezvous is free, in a blocking call."""
         lane = self.lane
-        if departure.done is None:
-            departure.waiter = lane
+        while departure.done > lane.now:
+            departure.watch(lane)
             lane.waits = (call, self, "to", dest)
             lane.block()
             lane.waits = None
-        elif departure.done > lane.now:
-            lane.now = departure.done
 
     def _recv(self, buf, source, tag, status, call: str, base: int | None = None):
         """Receive into an array, or an object (buf is _OBJECT), which is returned."""
@@ -213,7 +213,12 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         if not self.transport.receive(lane, lane, into, channel, wanted, self.context, base):
             lane.waits = (call, self, "from", source, tag)
             lane.engine.next(lane)
-            lane.waits = None
+        latency = lane.channel.latency
+        while lane.flow.end + latency > lane.now:
+            lane.waits = (call, self, "from", source, tag)
+            self.transport.wires.tell(lane.flow, lane, latency)
+            lane.engine.next(lane)
+        lane.waits = None
         return self.take(lane, status)
 
     def _irecv(self, buf, source, tag, call) -> ReceiveRequest:

@@ -213,12 +213,13 @@ class State:
 class Receive:
     """A receive that was posted. into: the array it fills, None for an object. channel: None for any source.
 
-    message, channel, arrive: what it met, and when the last byte is there. waiter: who is to be woken then.
+    message, channel, flow: what it met, and its bytes (see wires). waiter: who is to be woken when they are
+    there, if that is not known yet.
     order: receives take messages in the order in which they were posted. base: the rank's round then.
     """
 
     __slots__ = (
-        "arrive", "base", "channel", "context", "into", "message", "order", "posted", "tag", "waiter",
+        "base", "channel", "context", "flow", "into", "message", "order", "posted", "tag", "waiter",
     )  # fmt: skip
 
     def __init__(self):
@@ -231,13 +232,18 @@ class Lane(Receive):
     It is also the one blocking receive that it can have at a time: an object less for every message.
     """
 
-    __slots__ = ("engine", "looked", "looks", "now", "since", "state", "switch", "thread", "turn", "waits")
+    __slots__ = (
+        "engine", "leaving", "looked", "looks", "now", "sent", "since", "state", "switch", "thread",
+        "turn", "waits",
+    )  # fmt: skip
 
     def __init__(self, engine: Engine, state: State, now: float):
         super().__init__()
         self.engine = engine
         self.state = state
         self.now = now
+        self.sent = None  # the flow of its last message
+        self.leaving = None  # that of its last blocking Send: what it sends later leaves after that
         self.waits = None  # while it is blocked: (call, communicator, "from" or "to", peer, tag)
         self.thread: greenlet | None = None
         self.switch: Callable | None = None

@@ -10,8 +10,8 @@ A message of n bytes (Alexandrov et al., LogGP, SPAA 1995, without the differenc
     n / bandwidth seconds; they travel for `latency`; they fill the receiver's port or card for as long as
     they took to leave; the receiver is busy for `overhead`.
 
-So one message alone takes α + nβ with α = latency + 2 overhead and β = 1 / bandwidth (Hockney 1994). A port
-or card carries one message at a time, in the order of sending; a message waits until both ends are free.
+So one message alone takes α + nβ with α = latency + 2 overhead and β = 1 / bandwidth (Hockney 1994). Messages
+that are under way at the same time share a port or card fairly (see wires).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
@@ -131,12 +132,12 @@ class Request:
 
     # -- what each kind of request does in its own way
 
-    def when(self) -> float | None:
-        """When it is done, in virtual seconds, as soon as that is known."""
+    def when(self) -> float:
+        """When it is done, in virtual seconds, as far as is known: it may get later. Infinite: unknown."""
         raise NotImplementedError
 
     def watch(self, waiter) -> None:
-        """Call waiter.wake(time) when that gets known; None: nobody."""
+        """Call waiter.wake(time) with that time, as soon as it is known; None: nobody."""
         raise NotImplementedError
 
     def finish(self, status) -> None:
@@ -151,15 +152,15 @@ class Request:
 
     def ready(self, now: float) -> bool:
         """Is it done by `now`?"""
-        when = self.when()
-        return when is not None and when <= now
+        return self.when() <= now
 
     def block(self, lane: Lane) -> None:
-        """Wait until it is known when it is done, and until then."""
-        self.watch(lane)
-        lane.waits = self.waits("Wait")
-        lane.block()
-        lane.waits = None
+        """Wait until it is done."""
+        while self.when() > lane.now:
+            self.watch(lane)
+            lane.waits = self.waits("Wait")
+            lane.block()
+            lane.waits = None
 
     def remember(self) -> None:
         """From now on a call that uses `buffer` is a mistake."""
@@ -183,18 +184,16 @@ class SendRequest(Request):
         self._before = None if self.buffer is None else self.buffer.tobytes()
         self.remember()
 
-    def when(self) -> float | None:
+    def when(self) -> float:
         return 0.0 if self._departure is None else self._departure.done
 
     def watch(self, waiter) -> None:
-        self._departure.waiter = waiter
+        self._departure.watch(waiter)
 
     def finish(self, status) -> None:
         lane = self.comm.lane
         state = self.comm.state
-        if self.when() is None:
-            self.block(lane)
-        lane.now = max(lane.now, self.when())
+        self.block(lane)
         state.round = max(state.round, self._round)
         if self._before is not None and self._before != self.buffer.tobytes():
             explain.changed_before_wait(self)
@@ -212,14 +211,18 @@ class ReceiveRequest(Request):
             explain.poison(into)
         self.remember()
 
-    def when(self) -> float | None:
+    def when(self) -> float:
         receive = self._receive
         if receive is None:
             return 0.0
-        return None if receive.message is None else receive.arrive
+        return inf if receive.message is None else receive.flow.end + receive.channel.latency
 
     def watch(self, waiter) -> None:
-        self._receive.waiter = waiter
+        receive = self._receive
+        if receive.message is None:
+            receive.waiter = waiter
+        elif waiter is not None:
+            self.comm.transport.wires.tell(receive.flow, waiter, receive.channel.latency)
 
     def finish(self, status) -> None:
         receive = self._receive
@@ -231,8 +234,7 @@ class ReceiveRequest(Request):
             if not explain.poisoned(into):
                 explain.changed_before_wait(self)
             into[...] = self._before  # what the message does not fill is as it was
-        if receive.message is None:
-            self.block(self.comm.lane)
+        self.block(self.comm.lane)
         self.result = self.comm.take(receive, status)
 
 
@@ -293,17 +295,12 @@ class _Earliest:
 def _wait_for_any(lane: Lane, requests: Sequence[Request]) -> None:
     earliest = _Earliest(lane)
     for request in requests:
-        when = request.when()
-        if when is None:
-            request.watch(earliest)
-        else:
-            earliest.wake(when)
+        request.watch(earliest)
     lane.waits = requests[0].waits("Waitany")
     lane.block()
     lane.waits = None
     for request in requests:
-        if request.when() is None:
-            request.watch(None)
+        request.watch(None)
 
 
 def _first(requests: Sequence[Request], now: float) -> int | None:

@@ -1,8 +1,7 @@
 """Messages: what they cost, which receive they meet, and what they carry. MPI's rules of matching.
 
-    Transport    the wires of one run
+    Transport    what carries the messages of one run: charges for them are those of its `wires`
     Channel      one direction between two ranks in one communicator
-    Port         a rank's or a network card's way out or in
     Departure    the sender's side of a rendezvous
 
 Send and receive meet as in MPI: by communicator, source and tag; messages of one pair in the order in which
@@ -10,8 +9,8 @@ they were sent, receives in the order in which they were posted. A receive from 
 arrived first.
 
 A message is a plain tuple, as a run may have millions of them:
-    (tag, envelope, turn, size, length, data, departure, mark)
-envelope: when its header arrives, with its last byte unless it is a rendezvous. turn: the sender's round.
+    (tag, flow, turn, size, length, data, departure, mark)
+flow: its bytes on their way; None of a rendezvous, whose bytes do not leave yet. turn: the sender's round.
 size: the bytes that it stands for; length: the bytes that it has. data: None once it is in the receiver's
 array. departure: of a rendezvous. mark: where it was sent (explain.mark), known only if it had to wait.
 """
@@ -21,21 +20,24 @@ from __future__ import annotations
 import sys
 from collections import deque
 from functools import partial
+from math import inf
 
 from labkit.virtual import explain
 from labkit.virtual.engine import Engine, Lane, Receive, State
 from labkit.virtual.loggp import Link, Machine
 from labkit.virtual.matching import Ledger
+from labkit.virtual.wires import Call, Flow, Port, Wires
 
 ANY = -2  # inside this package: any source, any tag
 MANY = 64  # messages that wait in one channel: from here on a deque is faster than a list, and worth its size
 
 
 class Transport:
-    """The wires of one run. local: each rank's number on its node. ledger: of the run's collectives."""
+    """The messages of one run. local: each rank's number on its node. ledger: of the run's collectives."""
 
     def __init__(self, engine: Engine, machine: Machine, local: list[int]):
         self.engine = engine
+        self.wires = Wires(engine)
         self.ledger = Ledger()
         self.inside = machine.inside
         self.between = machine.between
@@ -80,24 +82,6 @@ class Transport:
             sender.outgoing.append(channel)
         return channel
 
-    def transfer(self, channel: Channel, size: float, ready: float) -> tuple[float, float]:
-        """Take the wires for `size` bytes from `ready` on. Returns when the last has left, and arrived."""
-        out = channel.out
-        into = channel.into
-        latency = channel.latency
-        start = ready if ready > out.free else out.free
-        if into.free - latency > start:
-            start = into.free - latency
-        end = free = start + size / channel.bandwidth
-        if free < start + channel.gap:
-            free = start + channel.gap
-        out.free = free
-        into.free = free + latency
-        trace = self.engine.trace
-        if trace is not None:
-            trace.append((channel.source.rank, "send", start, end, channel.dest.rank, size))
-        return end, end + latency
-
     def send(self, lane: Lane, channel: Channel, data, size: float, tag: int, wait: bool) -> Departure | None:
         """Post a message. Returns its Departure when its sender must wait for it (rendezvous), else None.
 
@@ -108,35 +92,36 @@ class Transport:
             lane.sync()
         source = channel.source
         dest = channel.dest
-        lane.now = ready = lane.now + channel.overhead
+        now = lane.now
+        lane.now = ready = now + channel.overhead
         turn = source.last_send + 1
         if turn <= source.round:
             turn = source.round + 1
         source.last_send = turn
         channel.messages += 1
         channel.nbytes += size
-        departure = None
-        if size > self.eager or wait:  # its header goes behind what is in the port already
-            departure = Departure(ready)
-            envelope = (ready if ready > channel.out.free else channel.out.free) + channel.latency
+        flow = departure = None
+        if size > self.eager or wait:
+            departure = Departure(self.wires, ready)
         else:
-            envelope = self.transfer(channel, size, ready)[1]
+            flow = self.wires.begin(channel, size, ready, now, lane.leaving)
+        lane.sent = flow
         length = len(data) if type(data) is bytes else data.nbytes
         if dest.careful:
-            message = (tag, envelope, turn, size, length, _copy(data), departure, explain.mark(3))
-            self.engine.put(envelope, partial(self._arrive, channel, message))
+            message = (tag, flow, turn, size, length, _copy(data), departure, explain.mark(3))
+            self._announce(channel, message)
             return departure
         if channel.posted:
             receive = _first_receive(channel.posted, tag)
             if receive is not None:
                 there = type(receive.waiter) is Lane and put(receive.into, data)
                 data = None if there else _copy(data)
-                self._meet(channel, (tag, envelope, turn, size, length, data, departure, None), receive)
+                self._meet(channel, (tag, flow, turn, size, length, data, departure, None), receive)
                 return departure
         mail = channel.mail
         frame = sys._getframe(3)  # of whoever has called Send: as explain.mark, at less cost
         data = data if type(data) is bytes else data.copy()
-        mail.append((tag, envelope, turn, size, length, data, departure, (frame.f_code, frame.f_lasti)))
+        mail.append((tag, flow, turn, size, length, data, departure, (frame.f_code, frame.f_lasti)))
         if len(mail) == MANY and type(mail) is list:
             channel.mail = deque(mail)
         return departure
@@ -144,7 +129,7 @@ class Transport:
     def receive(
         self, lane: Lane, receive: Receive, into, channel: Channel | None, tag: int, context: int, base: int
     ) -> bool:
-        """Post a receive. Was its message there already?
+        """Post a receive. Has it met its message, which may still be on its way?
 
         channel: None for any source. base: the receiver's round when it was called. receive: the lane itself,
         if it is about to wait for it.
@@ -172,7 +157,7 @@ class Transport:
             if message is not None:
                 if message[6] is None:
                     receive.message = message
-                    receive.arrive = message[1]
+                    receive.flow = message[1]
                 else:
                     self._meet(channel, message, receive)
                 return True
@@ -184,29 +169,33 @@ class Transport:
         return False
 
     def _meet(self, channel: Channel, message: tuple, receive: Receive) -> None:
-        """Message and receive have met: a rendezvous now moves its bytes, a waiting rank goes on."""
+        """Message and receive have met: a rendezvous now moves its bytes, and who waits is told."""
         receive.message = message
         receive.channel = channel
-        arrive = message[1]
+        flow = message[1]
         departure = message[6]
         if departure is not None:
             both = departure.ready if departure.ready > receive.posted else receive.posted
-            departure.done, arrive = self.transfer(channel, message[3], both + self.handshake)
-            if departure.waiter is not None:
-                departure.waiter.wake(departure.done)
-        receive.arrive = arrive
+            time = self.engine.time
+            flow = self.wires.begin(channel, message[3], both + self.handshake, time)
+            departure.begin(flow)
+        receive.flow = flow
         waiter = receive.waiter
         if waiter is not None:
             receive.waiter = None
-            waiter.wake(arrive)
+            if flow.end < inf:
+                waiter.wake(flow.end + channel.latency)
+            else:
+                flow.asked.append((waiter, channel.latency))
 
     def finish(self, lane: Lane, receive: Receive) -> tuple:
         """The end of a receive that has its message: the clock and the rounds. The lane runs. Its message."""
         message = receive.message
         state = lane.state
-        arrive = receive.arrive
+        channel = receive.channel
+        arrive = receive.flow.end + channel.latency
         now = lane.now
-        lane.now = (arrive if arrive > now else now) + receive.channel.overhead
+        lane.now = (arrive if arrive > now else now) + channel.overhead
         turn = (state.last_recv if state.last_recv > receive.base else receive.base) + 1
         if turn < message[2]:
             turn = message[2]
@@ -215,22 +204,48 @@ class Transport:
             state.round = turn
         trace = lane.engine.trace
         if trace is not None:
-            source = receive.channel.source.rank
+            source = channel.source.rank
             trace.append((state.rank, "wait", receive.posted, lane.now, source, message[3]))
         return message
 
     def be_careful(self, lane: Lane) -> None:
         """From now on its rank matches messages as they arrive, those on their way too."""
         lane.state.careful = True
-        underway = []  # (envelope, source, channel, message)
+        mail = []  # (when it arrives as far as is known, source, channel, message)
         for channel in lane.state.incoming.values():
-            underway += [(message[1], channel.source.rank, channel, message) for message in channel.mail]
+            arrive = 0.0
+            for message in channel.mail:  # which arrive in the order in which they were sent
+                flow = message[1]
+                arrive = max(arrive, (flow.end if flow else message[6].ready) + channel.latency)
+                mail.append((arrive, channel.source.rank, channel, message))
             channel.mail = []
-        for envelope, _, channel, message in sorted(underway, key=lambda entry: entry[:2]):
-            if envelope <= lane.now:
+        for arrive, _, channel, message in sorted(mail, key=lambda entry: entry[:2]):
+            if arrive <= lane.now and not channel.announced:
                 lane.state.arrivals.append((channel, message))
             else:
-                self.engine.put(envelope, partial(self._arrive, channel, message))
+                self._announce(channel, message)
+
+    def _announce(self, channel: Channel, message: tuple) -> None:
+        """A careful rank is told of `message` when it arrives: its last byte, of a rendezvous its header."""
+        channel.announced.append(message)
+        event = Call(self.engine, partial(self._look, channel, message))
+        if message[6] is None:
+            self.wires.tell(message[1], event, channel.latency)
+        else:
+            event.wake(message[6].ready + channel.latency)
+
+    def _look(self, channel: Channel, message: tuple, time: float) -> None:
+        """Has `message` arrived? Messages of one channel arrive in the order in which they were sent."""
+        flow = message[1]
+        if flow is not None and flow.end + channel.latency > time:  # it was taken back meanwhile
+            event = Call(self.engine, partial(self._look, channel, message))
+            self.wires.tell(flow, event, channel.latency)
+            return
+        channel.there.add(id(message))
+        while channel.announced and id(channel.announced[0]) in channel.there:
+            first = channel.announced.popleft()
+            channel.there.remove(id(first))
+            self._arrive(channel, first, time)
 
     def arrived(self, lane: Lane, channel: Channel | None, tag: int, context: int) -> int | None:
         """The place in its rank's `arrivals` of the message that such a receive would take now: the first."""
@@ -267,12 +282,13 @@ class Transport:
 class Channel:
     """One direction between two ranks in one communicator (`context`), with its link's numbers and ports.
 
-    mail: messages that no receive has taken; posted: receives that no message has reached.
+    mail: messages that no receive has taken; posted: receives that no message has reached. last: the flow of
+    its last message. announced: of a careful rank, messages under way; there: ids of those that have arrived.
     """
 
     __slots__ = (
-        "bandwidth", "context", "dest", "gap", "into", "latency", "mail", "messages", "nbytes", "out",
-        "overhead", "posted", "source",
+        "announced", "bandwidth", "context", "dest", "gap", "into", "last", "latency", "mail", "messages",
+        "nbytes", "out", "overhead", "posted", "source", "there",
     )  # fmt: skip
 
     def __init__(self, context: int, source: State, dest: State, link: Link, out: Port, into: Port):
@@ -285,32 +301,46 @@ class Channel:
         self.bandwidth = link.bandwidth
         self.overhead = link.overhead
         self.gap = link.gap
+        self.last: Flow | None = None
         self.mail = []
         self.posted = []
+        self.announced = deque()
+        self.there = set()
         self.messages = self.nbytes = 0
 
 
-class Port:
-    """A rank's or a network card's way out or in. free: seconds, when its last message has passed."""
-
-    __slots__ = ("free",)
-
-    def __init__(self):
-        self.free = 0.0
-
-
 class Departure:
-    """The sender's side of a rendezvous. done: when its buffer is free again, None until that is known.
+    """The sender's side of a rendezvous: its buffer is free again when its bytes have left.
 
-    ready: when the sender was. waiter: who is to be woken when it is done.
+    ready: when the sender was. flow: its bytes, once it has met its receive; until then, waiter: who is to be
+    woken when they have left.
     """
 
-    __slots__ = ("done", "ready", "waiter")
+    __slots__ = ("flow", "ready", "waiter", "wires")
 
-    def __init__(self, ready: float):
+    def __init__(self, wires: Wires, ready: float):
+        self.wires = wires
         self.ready = ready
-        self.done: float | None = None
+        self.flow: Flow | None = None
         self.waiter: Lane | None = None
+
+    @property
+    def done(self) -> float:
+        """When its bytes have left; infinite while that is not known."""
+        return inf if self.flow is None else self.flow.end
+
+    def begin(self, flow: Flow) -> None:
+        """It has met its receive, and these are its bytes."""
+        self.flow = flow
+        if self.waiter is not None:
+            self.watch(self.waiter)
+
+    def watch(self, waiter) -> None:
+        """Call waiter.wake(time) when `done` is known; None: nobody."""
+        if self.flow is None:
+            self.waiter = waiter
+        elif waiter is not None:
+            self.wires.tell(self.flow, waiter, 0.0)
 
 
 def _first_message(mail, tag: int) -> tuple | None:

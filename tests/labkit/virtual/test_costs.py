@@ -89,7 +89,7 @@ def test_the_reference_programs_are_right():
     "recorded", RECORDED["runs"], ids=lambda case: f"{case['program']}-{case['ranks']}-{case['bytes']}"
 )
 def test_simgrid_gives_the_same_time(recorded):
-    """Recorded once (tests/figures/simgrid.py). Tolerance 0.01 %: SimGrid's own precision leaves 1e-6."""
+    """Recorded by tests/figures/record_simgrid.py. 0.01 %: SimGrid's own precision leaves 1e-6."""
     machine = virtual.ideal(RECORDED["alpha"], RECORDED["bandwidth"])
 
     def all_to_one(comm, vector):

@@ -209,7 +209,7 @@ def wrong_counts(comm):
         (aliased, "sendbuf and recvbuf share memory (buffers must not be aliased)"),
         (other_length, "mismatch in send count 4 and receive count 5"),
         (other_type, "sendbuf holds float64 and recvbuf float32"),
-        (strided, "is not contiguous"),
+        (strided, "not contiguous"),
         (read_only, "buf is read-only"),
         (uneven, "the root's sendbuf must hold 8 values, not 9"),
         (too_few, "expecting 4 items, one for each rank, got 2"),

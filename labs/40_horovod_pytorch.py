@@ -442,7 +442,7 @@ def try_train():
 # %%
 # What is asked: the pieces that were given, as many steps as one process makes, its losses, and a file.
 with check("40.5"):
-    losses, calls, there = launch.run(try_train, ranks=ranks, timeout=patience)[0]
+    losses, calls, there = launch.run(try_train, ranks=ranks, timeout=4 * patience)[0]
     expect(losses is not None, "train returned nothing: it returns the losses.")
     of_one_rank = epochs * (len(digits.train_x) // images_per_rank)
     slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
@@ -533,7 +533,7 @@ def time_of_step(device, images, labels):
 
 
 # %%
-by_rank = launch.run(train_in_all_ways, ranks=ranks)
+by_rank = launch.run(train_in_all_ways, ranks=ranks, timeout=10 * patience)
 results, step, where = by_rank[0]
 print(f"Rank 0: {where.describe()}")
 nets_by_way = {}

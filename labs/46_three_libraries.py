@@ -16,7 +16,7 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, home, lab, launch, plots, predict, record, scaling, timing, world
+from labkit import check, expect, hint, home, lab, launch, plots, predict, record, timing, world
 from support import lab46
 
 lab.start("46_three_libraries")
@@ -69,12 +69,13 @@ limit = 300  # seconds for one run, and for a cluster job
 # else a short text, what is missing.
 #
 # `machine` has five fields: `.builds` (Horovod's builds that are there), `.mpi` (the name of its MPI),
-# `.mpi_takes_gpu_memory`, and on each node `.gpus` and `.ranks`. Ask in this order:
+# `.mpi_takes_gpu_memory`, and on each node `.gpus` and `.ranks`. `BUILDS`, below, is the table's last
+# column as a dict. Ask in this order:
 #
-# | asked of | what is missing | return |
+# | question for | what is missing | return |
 # |---|---|---|
 # | CUDA-aware MPI, NCCL: they move GPU memory | the node has no GPU | `"no GPU"` |
-# | all | the library's build, `BUILDS[library]`, is not there | `"no build"` |
+# | all | Horovod's build for this library is not there | `"no build"` |
 # | CUDA-aware MPI | this MPI does not take GPU memory | `"MPI takes no GPU memory"` |
 # | NCCL | a GPU for each rank: there are more ranks than GPUs | `"ranks share a GPU"` |
 #
@@ -86,9 +87,12 @@ limit = 300  # seconds for one run, and for a cluster job
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Four times `if …: return "…"`, then `return ""`: `if BUILDS[library] != "host" and not machine.gpus`, `if
-# BUILDS[library] not in machine.builds`, `if library == "CUDA-aware MPI" and not
-# machine.mpi_takes_gpu_memory`, `if library == "NCCL" and machine.ranks > machine.gpus`.
+# Four times `if …: return "…"`, and `return ""` at the end. The four conditions:
+#
+# - `BUILDS[library] != "host" and not machine.gpus`
+# - `BUILDS[library] not in machine.builds`
+# - `library == "CUDA-aware MPI" and not machine.mpi_takes_gpu_memory`
+# - `library == "NCCL" and machine.ranks > machine.gpus`
 # </details>
 
 # %%
@@ -152,11 +156,15 @@ predict.compare("46.1", usable_here=len({way.library for way in plans}))
 # It has two training steps. In one, Horovod averages the gradients. The other is its **control**: the same
 # step with a plain optimizer, on a net of its own, and so without communication.
 #
-# All ranks run both, in turns. What slows the machine for a moment slows a step and its control alike. Their
-# difference is what communication adds.
+# All ranks run both, in turns. What slows the machine for a moment slows a step and its control alike.
+# Their difference is what communication adds.
 #
-# Here they are in PyTorch (lab 40), and below in Keras (lab 41). The parameter `framework` chooses. `where`
-# knows where the tensors are, and stages them where Horovod cannot (lab 27). Mostly it has nothing to do.
+# It is measured twice. *Weak scaling*: each rank has `images` images in a step. *Strong scaling*: all ranks
+# share so many.
+#
+# Here they are in PyTorch (lab 40), and below in Keras (lab 41). Read the one that you know. The parameter
+# `framework` chooses. `where` knows where the tensors are, and stages them where Horovod cannot (lab 27).
+# Mostly it has nothing to do.
 
 # %%
 def torch_steps(where, pictures, labels):
@@ -164,7 +172,8 @@ def torch_steps(where, pictures, labels):
     import horovod.torch as hvd
     import torch
 
-    own, twin = (lab46.in_torch(kind_of_net).to(where.device) for _ in range(2))
+    own = lab46.in_torch(kind_of_net).to(where.device)
+    twin = lab46.in_torch(kind_of_net).to(where.device)
     # Across ranks: begin equal; step() waits for the mean of each gradient.
     where.broadcast_parameters(hvd, own.state_dict())
     together = hvd.DistributedOptimizer(
@@ -206,7 +215,8 @@ def keras_steps(where, pictures, labels):
 
         return lambda: step().numpy()  # a number is there when the step is over
 
-    own, twin = (lab46.in_keras(kind_of_net) for _ in range(2))
+    own = lab46.in_keras(kind_of_net)
+    twin = lab46.in_keras(kind_of_net)
     # Across ranks: begin equal; this tape's gradient waits for the mean over the ranks.
     hvd.broadcast_variables(own.variables, root_rank=0)
     nbytes = sum(4 * math.prod(weights.shape) for weights in own.trainable_variables)
@@ -250,14 +260,16 @@ def train(comm, file):
 
 # %% [markdown]
 # ### Measure
-# Each way starts ranks of its own, with the build and the variables that you chose. One rank alone comes
+# Each way starts ranks of its own, with the build and the variables printed above. One rank alone comes
 # first: it needs no library, and is what the efficiency will be measured by. Half a minute to a minute; the
 # times come out later.
 
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
 for way, (build, variables) in plans.items():
-    sizes = [ranks] if world.launcher() or runs else [1, ranks]
+    sizes = [ranks]
+    if not runs and not world.launcher():  # a job has as many ranks as it has
+        sizes = [1, ranks]
     for size in sizes:
         by_rank = launch.run(
             train,
@@ -510,7 +522,7 @@ if ranks > 1 and (first, 1) in runs:
     one = runs[first, 1].times["weak"]
     rates[1] = images_per_second([images], one["step"].samples)
     parts = {"1 rank": lab46.parts(one)} | parts
-plots.bars(parts, ylabel="time of a step (ms)", title="Weak scaling: where a step goes")
+plots.bars(parts, ylabel="time of a step (ms)", title="Weak scaling: what Horovod adds to computing")
 
 # %%
 measured = {}  # only what this run can tell: a job on two nodes has not been on one
@@ -527,17 +539,18 @@ predict.compare("46.3", **measured)
 # <details><summary>Answer</summary> The uppermost, and no other.</details>
 #
 # *Computing* is the step without Horovod. On two ranks it can take longer than on one, although each has as
-# many images as before: they share the memory's bandwidth, and on many laptops two "cores" are two threads of
-# one.
+# many images as before: they share the memory's bandwidth, and on many laptops two "cores" are two threads
+# of one.
 #
 # *Horovod's thread* is what the control takes longer while Horovod runs, and has nothing to send. Once a
-# millisecond this thread asks the other ranks whether something is ready. With a core to spare for each rank
-# that costs nothing (42.3 asks for one). Without, it depends on how an MPI waits for an answer. On our two
-# cores it cost next to nothing with MPICH, and more than half of the computing with MVAPICH2.
+# millisecond this thread asks the other ranks whether something is ready. Where ranks have no core to spare
+# for it, it takes its time from the computing. How much that is depends on how an MPI waits for an answer:
+# compare the bars of MPICH and MVAPICH2, if both are here (`make mvapich2`).
 #
 # *Communication* stands on top. Inside one machine host MPI sends through shared memory, Gloo through TCP.
+# The next section prints how many bytes a second each of them moves.
 #
-# Strong scaling has a larger share: half the images to compute, and as many bytes to send.
+# In the table, strong scaling has a larger share: half the images to compute, and as many bytes to send.
 #
 # You may see instead: a share below 0, or a line with a star. Then something else computes on this machine.
 # Run section 2's measurement again when it is quiet.
@@ -552,9 +565,10 @@ for line in lab46.published(gpus=16):
     print(f"{line!s:38} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
 
 # %% [markdown]
-# Inception V3 sends 95 MB in a step of 476 ms: which library carries them hardly matters. VGG-16 sends 553 MB
-# in 489 ms: NCCL over RDMA keeps 85 % of the GPUs busy, the host 30 %. So ask first how much a net sends for
-# what it computes. Our small net sends much, as VGG-16 does.
+# Inception V3 sends 95 MB in a step that computes for 476 ms: which library carries them hardly matters.
+#
+# VGG-16 sends 553 MB in a step that computes for 489 ms: with NCCL over RDMA its efficiency is 85 %, with the
+# host 30 %. So ask first how much a net sends for what it computes.
 #
 # ## 5. Predict a step
 # Two measurements of the link tell what any step will cost. Horovod's allreduce was timed alone, once for a
@@ -653,8 +667,9 @@ for name, run in ran.items():
     step = run.times["weak"]["step"].median
     print(f"{name}: α {timing.human(alpha)}, 1/β {1e-9 / beta:.2f} GB/s. A step: predicted", end=" ")
     print(f"{timing.human(low)} to {timing.human(high)}, measured {timing.human(step)}")
-    short = run.link[min(run.link)]
-    print(f"    an allreduce of 1 KiB: {short}; with a look every 5 ms: {run.rare_looks}")
+    short = timing.human(run.link[min(run.link)].median)
+    rare = timing.human(run.rare_looks.median)
+    print(f"    an allreduce of 1 KiB: {short}; with a look every 5 ms: {rare}")
     record.add("link", way=name, ranks=ranks, alpha=alpha, beta=beta, unit="s", **run.place)
     here[f"here: {name}"] = lab46.Bounds(low / alone, high / alone, step / alone)
 
@@ -681,7 +696,8 @@ for line in [*lab46.published("vgg16"), *lab46.published("inception_v3", gpus=16
         milliseconds = [1e3 * seconds for seconds in (low, high, line.step)]
         names = ("all_hidden", "nothing_hidden", "nccl_rdma")
         predict.compare("46.4", **dict(zip(names, milliseconds, strict=True)))
-lab46.show_bounds(here | there, title="A step, between all hidden and nothing hidden")
+title = "NCCL's steps lie within their bounds or near them; the host's need not"
+lab46.show_bounds(here | there, title=title)
 
 # %% [markdown]
 # **Explain.** Start with VGG-16 on 16 GPUs; the link is the same in all four lines. NCCL over RDMA is in

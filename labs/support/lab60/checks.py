@@ -1,0 +1,98 @@
+"""The learner's averaging and accumulation, tried on real ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from support.lab60.counters import Traffic
+from support.lab60.group import group
+from support.lab60.hooks import attach, buckets_of
+from support.lab60.net import batch_of, new_net
+
+
+def _gradients(net: torch.nn.Module) -> list[np.ndarray]:
+    return [weights.grad.cpu().numpy() for weights in net.parameters()]
+
+
+def try_ddp(start: Callable, finish: Callable, most_bytes: int) -> dict:
+    """One way back of this rank's own pictures. Returns gradients three ways, and how the sums were begun.
+
+    ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange. begun: how
+    many sums had been begun when the way back was over."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    results: dict = {}
+    with group() as (rank, ranks):
+        pictures, labels = batch_of(rank, 8)
+        for name in ("alone", "torch", "ours"):
+            net = new_net(32)
+            model = DistributedDataParallel(net) if name == "torch" else net
+            end_of_step = None
+            if name == "ours":
+                buckets = buckets_of(net, most_bytes)
+                end_of_step = attach(buckets, start, finish)
+            for _ in range(2):  # a second step: nothing may be left over from the first
+                net.zero_grad()
+                traffic = Traffic(ranks)
+                with traffic:
+                    functional.cross_entropy(model(pictures), labels).backward()
+                    begun = traffic.calls.get("allreduce", 0)
+                    if end_of_step:
+                        end_of_step()
+            results[name] = _gradients(net)
+            results[f"calls {name}"] = traffic.calls.get("allreduce", 0)
+        results["buckets"] = len(buckets)
+        results["begun"] = begun
+    return results
+
+
+def try_start(start: Callable, late: float = 0.4) -> float:
+    """How much of the seconds `late` that the last rank comes late start(bucket) takes on the others.
+
+    Near 0 where start does not wait, near 1 where it does: the least of three tries. 0 on one rank.
+    """
+    from torch import distributed
+
+    shares = []
+    with group() as (rank, ranks):
+        for _ in range(3):
+            (weights,) = torch.nn.Linear(4, 1, bias=False).parameters()
+            weights.grad = torch.ones_like(weights)
+            distributed.barrier()
+            if rank == ranks - 1:
+                time.sleep(late)
+            begin = time.perf_counter()
+            started = start([weights])
+            shares.append((time.perf_counter() - begin) / late)
+            for item in started if isinstance(started, (list, tuple)) else [started]:
+                if hasattr(item, "wait"):
+                    item.wait()
+            distributed.barrier()
+        return 0.0 if rank == ranks - 1 else min(shares)
+
+
+def try_accumulate(accumulate: Callable, parts: int) -> dict:
+    """Gradients after accumulate(net, batches), those of one large batch, and the allreduces of each."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    with group() as (rank, ranks):
+        pictures, labels = batch_of(rank, 8 * parts)
+        whole = DistributedDataParallel(new_net(32))
+        functional.cross_entropy(whole(pictures), labels).backward()
+        net = DistributedDataParallel(new_net(32))
+        batches = list(zip(pictures.chunk(parts), labels.chunk(parts), strict=True))
+        traffic = Traffic(ranks)
+        with traffic:
+            accumulate(net, batches)
+        missing = any(weights.grad is None for weights in net.parameters())
+        return {
+            "ours": None if missing else _gradients(net),
+            "whole": _gradients(whole),
+            "allreduces": traffic.calls.get("allreduce", 0),
+            "sent": traffic.all_sent,
+        }

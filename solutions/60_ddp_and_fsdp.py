@@ -1,0 +1,393 @@
+# %% [markdown]
+# # 60 DDP and FSDP
+#
+# PyTorch brings data parallelism of its own. You build the heart of DDP yourself, count what it keeps on
+# every rank, and then shard the rest away: ZeRO and FSDP.
+#
+# **You will be able to** (1) say what DDP does and when, (2) accumulate gradients without paying for each
+# part, (3) compute what ZeRO's stages hold and send, (4) shard a net with FSDP, and save and load it.
+#
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 30, 32
+
+# %%
+import itertools
+
+import numpy as np
+import pandas
+import torch
+import torch.distributed as dist
+from labkit import check, expect, hint, home, lab, launch, predict, record
+from support import lab60
+from torch.nn.functional import cross_entropy
+
+lab.start("60_ddp_and_fsdp")
+ranks = 2
+
+# %% tags=["parameters"]
+width = 512  # numbers between two blocks of the net
+pictures = 64  # of each rank, in a step of the measurement
+repeat = 20  # timed steps of each way
+bucket_bytes = 2**20  # the most that a bucket holds
+patience = 60  # seconds after which a check calls a program stuck
+
+# %% [markdown]
+# ## 1. Under PyTorch's own launcher
+# `torch.distributed` is PyTorch's layer for many processes (lab 51). Each process finds in its environment
+# who it is: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, and where to meet: `MASTER_ADDR`, `MASTER_PORT`. PyTorch's
+# launcher sets them:
+#
+#     torchrun --nproc-per-node=4 train.py
+#     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
+#         --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
+#
+# Here `launch.run(…, controller="torch")` does the same. On CPUs the library **Gloo** carries the messages,
+# on GPUs NCCL does.
+#
+# In PyTorch the gradients' average is one line: `model = DistributedDataParallel(net)`, **DDP** for short.
+# What it does inside:
+#
+# 1. at the beginning it gives every rank the weights of rank 0 (lab 30);
+# 2. it puts the parameters into **buckets**, from the last layer to the first: in the order in which the way
+#    back computes their gradients;
+# 3. as soon as all gradients of a bucket are there, it begins to average them, while the way back goes on;
+# 4. at the end of the way back it waits for all averages.
+#
+# You know the idea from lab 32. Now the two pieces that matter are yours: 3 and 4. A *hook* calls them:
+# PyTorch calls a hook of a parameter whenever its gradient is complete, and `lab60.attach` counts.
+#
+# Two calls are new:
+#
+# - `work = dist.all_reduce(tensor, async_op=True)` begins to add `tensor` up over all ranks, in place, and
+#   returns at once; the numbers may be used after `work.wait()`;
+# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several.
+#
+# ### Exercise 60.1 · The heart of DDP
+# `bucket` is a list of parameters that have their gradients, as `weights.grad`. `start` begins to average
+# them, all in **one** message, and returns whatever `finish` needs. `finish` waits, and writes the average
+# into the gradients. 3 and 6 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: one message, and back</summary>
+#
+# `flat = torch.cat([weights.grad.flatten() for weights in bucket])` is what is sent. Return `flat` and `work`
+# as a pair. In `finish`, take `weights.grad.numel()` numbers of it for each parameter, in the same order.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# ```python
+# flat, work = started
+# work.wait()
+# parts = flat.split([weights.grad.numel() for weights in bucket])
+# for weights, part in zip(bucket, parts):
+#     weights.grad.copy_(part.view_as(weights.grad) / …)
+# ```
+# </details>
+
+
+# %%
+def start(bucket):
+    """Begin to add up the gradients of a bucket's parameters over all ranks. Returns what finish needs."""
+    ### BEGIN SOLUTION
+    # Across ranks: one sum for the whole bucket, begun and not waited for.
+    flat = torch.cat([weights.grad.flatten() for weights in bucket])
+    work = dist.all_reduce(flat, async_op=True)
+    return flat, work
+    ### END SOLUTION
+
+
+def finish(bucket, started):
+    """Wait for what start(bucket) returned, and write the average over all ranks into the gradients."""
+    ### BEGIN SOLUTION
+    flat, work = started
+    work.wait()
+    flat /= dist.get_world_size()
+    parts = flat.split([weights.grad.numel() for weights in bucket])
+    for weights, part in zip(bucket, parts, strict=True):
+        weights.grad.copy_(part.view_as(weights.grad))
+    ### END SOLUTION
+
+
+# %%
+# What is asked: PyTorch's own gradients, by one sum for each bucket, all begun before any is waited for.
+with check("60.1"):
+    waited = launch.run(lab60.try_start, start, ranks=ranks, controller="torch", timeout=patience)
+    expect(
+        max(waited) < 0.7,
+        "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`.",
+    )
+    for size, most in itertools.product((1, 2, 3), (1, 6000, 2**20)):
+        where = f"{size} ranks, buckets of at most {most} bytes"
+        results = launch.run(
+            lab60.try_ddp, start, finish, most, ranks=size, controller="torch", timeout=patience
+        )
+        for rank, got in enumerate(results):
+            who = f"{where}, rank {rank}"
+            expect.equal(got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket")
+            expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during the way back")
+            gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
+            for place, (ours, theirs, own) in enumerate(gradients):
+                what = f"{who}: gradient of parameter {place}, beside PyTorch's"
+                slips = {
+                    "these are the sums, not the averages": size * theirs,
+                    "this is the rank's own gradient": own,
+                }
+                expect.close(ours, theirs, what, rtol=1e-4, atol=1e-6, slips=slips if size > 1 else {})
+
+# %% [markdown]
+# ### Predict
+# Your DDP and PyTorch's average the same bytes. How many times PyTorch's step does yours take? And how many
+# times PyTorch's, if each tensor has a bucket of its own: 12 messages in place of a few?
+
+# %%
+predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
+
+# %% [markdown]
+# ### Measure
+# A step of a net of six blocks, in turns: yours, yours with a bucket for each tensor, PyTorch's, and, as a
+# control, no exchange at all. About 20 s.
+
+# %%
+size = ranks
+timings = launch.run(
+    lab60.compare_steps,
+    start,
+    finish,
+    width,
+    pictures,
+    repeat,
+    bucket_bytes,
+    ranks=size,
+    controller="torch",
+    threads=1,
+)[0]
+theirs = timings["PyTorch's DDP"].median
+rows = []
+for way, took in timings.items():
+    record.add("step", seconds=took, ranks=size, way=way, width=width)
+    rows.append(
+        {"way": way, "ms": 1e3 * took.median, "times PyTorch's": took.median / theirs, "steady": took.steady}
+    )
+print(pandas.DataFrame(rows).set_index("way").round(2))
+own, each = timings["yours"].median / theirs, timings["yours, a bucket for each tensor"].median / theirs
+predict.compare("60.1", yours=own, a_bucket_each=each)
+
+# %% [markdown]
+# **Explain.** Yours takes about as long as PyTorch's: what you wrote *is* DDP's heart. (PyTorch's keeps the
+# gradients inside of its buckets, so it saves the copying.) The line without exchange is what computing alone
+# takes; the rest of the step is the exchange, as far as it is not hidden.
+#
+# A bucket for each tensor costs more where messages are many and short. Here there are only 12, and half of
+# them long, so you may see little. If the lines are not steady, compare nothing, and run the cell again.
+#
+# ## 2. Accumulate, and pay once
+# A batch that does not fit into memory is cut into parts, whose gradients add up: `backward()` *adds* to
+# `weights.grad`. But DDP would average after every part. `with model.no_sync():` switches that off: inside,
+# gradients stay on the rank. Only the last part is computed outside of it.
+#
+# ### Exercise 60.2 · One average for all parts
+# `model` is a DDP model, `batches` a list of (pictures, labels) of equal lengths. Afterwards the gradients
+# are those of one batch with all pictures, averaged over the ranks, and there was **one** exchange.
+# `contextlib.nullcontext()` is a block that does nothing. 5 to 8 lines. *(beginner)*
+#
+# <details><summary>Hint 1: the mean of all</summary>
+#
+# `cross_entropy` is the mean over its pictures. The mean over all pictures is the sum of the parts' means,
+# divided by the number of parts: so divide each loss.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# First `with model.no_sync():` with a loop over `batches[:-1]`, then the last batch outside of it. In both:
+# `(cross_entropy(model(inputs), labels) / len(batches)).backward()`.
+# </details>
+
+
+# %%
+def accumulate(model, batches):
+    """Gradients of all batches together in the parameters of the DDP `model`, with one exchange."""
+    ### BEGIN SOLUTION
+    with model.no_sync():
+        for inputs, labels in batches[:-1]:
+            (cross_entropy(model(inputs), labels) / len(batches)).backward()
+    inputs, labels = batches[-1]
+    (cross_entropy(model(inputs), labels) / len(batches)).backward()
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the gradients of one large batch, for one exchange.
+with check("60.2"):
+    for parts in (1, 2, 4):
+        where = f"{parts} parts, {ranks} ranks"
+        results = launch.run(
+            lab60.try_accumulate, accumulate, parts, ranks=ranks, controller="torch", timeout=patience
+        )
+        for rank, got in enumerate(results):
+            who = f"{where}, rank {rank}"
+            expect(got["ours"] is not None, f"{who}: some parameters have no gradient.")
+            expect.equal(
+                got["allreduces"],
+                1,
+                f"{who}: exchanges",
+                because="all parts but the last belong into no_sync",
+            )
+            for place, (ours, want) in enumerate(zip(got["ours"], got["whole"], strict=True)):
+                slips = {"this is the sum of the parts' means": parts * want} if parts > 1 else {}
+                expect.close(
+                    ours, want, f"{who}: gradient of parameter {place}", rtol=1e-4, atol=1e-6, slips=slips
+                )
+
+# %% [markdown]
+# ## 3. What every rank keeps, and need not: ZeRO
+# With DDP every rank holds **everything**: for each parameter 4 bytes of itself, 4 of its gradient, and 8 of
+# Adam's two averages (lab 02). All ranks hold the same. ZeRO (Rajbhandari and others, 2020) deals it out
+# among the p ranks, in stages:
+#
+# | stage | dealt out among the ranks | in PyTorch |
+# |---|---|---|
+# | 0 | nothing | DDP |
+# | 1 | Adam's averages | `ZeroRedundancyOptimizer` |
+# | 2 | those, and the gradients | FSDP with `reshard_after_forward=False` (see below) |
+# | 3 | those, and the parameters | FSDP |
+#
+# What is dealt out must travel when it is needed. With n parameters, a rank sends in a step, by rings:
+#
+# - stages 0 to 2: as much as one allreduce: n (p - 1) / p numbers twice;
+# - stage 3: the parameters are gathered for the way forward, again for the way back, and the gradients are
+#   reduced and dealt out: n (p - 1) / p numbers three times.
+#
+# ### Exercise 60.3 · Bytes and traffic
+# Two functions: the bytes that one rank holds in a stage, with 32-bit numbers and Adam, and the numbers that
+# it sends in a step. About 6 lines together. *(beginner)*
+#
+# <details><summary>Hint 1: three kinds of bytes</summary>
+#
+# Parameters 4 n, gradients 4 n, averages 8 n: each is divided by `ranks` from its stage on.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The others are alike, from stages 2 and 3 on.
+# </details>
+
+
+# %%
+def bytes_held(stage, n, ranks):
+    """Bytes on one rank for n parameters: themselves, gradients and Adam's averages, in ZeRO's stage."""
+    ### BEGIN SOLUTION
+    averages = 8 * n / (ranks if stage >= 1 else 1)
+    gradients = 4 * n / (ranks if stage >= 2 else 1)
+    parameters = 4 * n / (ranks if stage >= 3 else 1)
+    return parameters + gradients + averages
+    ### END SOLUTION
+
+
+def numbers_sent(stage, n, ranks):
+    """Numbers that one rank sends in a step with n parameters, by ring algorithms, in ZeRO's stage."""
+    ### BEGIN SOLUTION
+    times = 3 if stage == 3 else 2
+    return times * n * (ranks - 1) / ranks
+    ### END SOLUTION
+
+
+# %%
+with check("60.3"):
+    for n, size in ((1000, 1), (1000, 4), (7_000_000_000, 64)):
+        for stage in (0, 1, 2, 3):
+            where = f"stage {stage}, {n:,} parameters, {size} ranks"
+            held = n * (
+                4 / (size if stage > 2 else 1) + 4 / (size if stage > 1 else 1) + 8 / (size if stage else 1)
+            )
+            slips = {
+                "this is what all ranks hold together": held * size,
+                "these are numbers; each has 4 bytes": held / 4,
+            }
+            slips = {words: value for words, value in slips.items() if value != held}
+            expect.close(bytes_held(stage, n, size), held, f"{where}: bytes on a rank", slips=slips)
+            sent = (3 if stage > 2 else 2) * n * (size - 1) / size
+            wrong = {"this leaves out that a rank keeps its own part": (3 if stage > 2 else 2) * n}
+            expect.close(numbers_sent(stage, n, size), sent, f"{where}: numbers sent in a step", slips=wrong)
+
+# %% [markdown]
+# ### Predict
+# A net of 7 billion parameters on 64 GPUs. How many gigabytes does each hold in stage 0, and in stage 3?
+
+# %%
+predict("60.3", gigabytes_stage_0=..., gigabytes_stage_3=...)
+
+# %%
+gigabytes = {stage: bytes_held(stage, 7e9, 64) / 1e9 for stage in range(4)}
+predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabytes[3])
+
+# %% [markdown]
+# ## 4. FSDP
+# In PyTorch one says for each block `fully_shard(block)`, and at last for the whole net. From then on every
+# parameter is a *DTensor*: this rank holds a piece of it. Before a block computes, its pieces are gathered
+# from all ranks; afterwards they are let go again.
+#
+# ### Measure
+# A net on two ranks, one step by each way: bytes held after the step, and what the collectives sent. Both are
+# counted, not timed. About 15 s.
+
+# %%
+results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
+n = sum(weights.numel() for weights in lab60.new_net(width).parameters())
+stage_of = {"DDP": 0, "ZeRO-1": 1, "FSDP, parameters kept": 2, "FSDP": 3}
+rows = []
+for way, stage in stage_of.items():
+    most = max(
+        sum(result[way][part] for part in ("parameters", "gradients", "optimizer")) for result in results
+    )
+    sent = results[0][way]["sent"]
+    record.add("sharded", ranks=ranks, way=way, bytes=most, sent=sent, loss=results[0][way]["losses"][-1])
+    row = {"way": way, "bytes a parameter": most / n, "by ZeRO": bytes_held(stage, 1, ranks)}
+    rows.append(
+        row
+        | {
+            "sent, of n": sent / n,
+            "by ZeRO ": numbers_sent(stage, 1, ranks),
+            "loss": results[0][way]["losses"][-1],
+        }
+    )
+print(pandas.DataFrame(rows).set_index("way").round(3))
+print("Calls of FSDP in a step:", results[0]["FSDP"]["calls"])
+
+# %% [markdown]
+# **Explain.** The last column is the control: all four train the same, to the last digit shown. The bytes are
+# those of your formula, and so is most of the traffic. Two rows need a word:
+#
+# - "FSDP, parameters kept" holds, *after* the step, as little as FSDP: PyTorch lets go of the parameters
+#   then. Between the way forward and back it keeps them whole: that saves the second gathering, and is what
+#   stage 2 holds.
+# - ZeRO-1 sends more than the formula. The paper deals the *sums* of the gradients out; PyTorch's
+#   `ZeroRedundancyOptimizer` gives every rank all of them, as DDP does, and then sends the new parameters
+#   round. It also deals out whole tensors, so one rank may hold a little more than its share.
+#
+# For what price? Three in place of two, half as many bytes again. On fast links between GPUs that is often
+# hidden behind the computing, as DDP's sums are.
+#
+# ## 5. Save and load
+# A net whose pieces lie on many ranks is saved by all of them: each writes its own. Loading puts them
+# together again, for any number of ranks. `torch.distributed.checkpoint` does both:
+
+# %%
+folder = home() / "60_checkpoint"
+files = launch.run(lab60.save_and_load, width, folder, ranks=ranks, controller="torch")
+for rank, own in enumerate(files):
+    print(f"rank {rank} wrote {own}")
+loaded = lab60.load(width, folder)  # into a net of zeros, so that nothing but the files can bring them back
+want = lab60.new_net(width).state_dict()
+same = all(torch.equal(loaded.state_dict()[key], want[key]) for key in want)
+print(f"Loaded in one process: every weight as it was saved: {same}")
+
+# %% [markdown]
+# **Explain.** Each rank wrote about half of the bytes, at the same time, and one process read them all: a
+# checkpoint of 64 ranks can be loaded by 8. What else must be saved for an exact resume is lab 70's subject.
+#
+# When would you take which?
+# <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
+# and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit. When one
+# *layer* does not fit, or the batch gets too large, cut the net itself: labs 62 to 64.</details>
+#
+# ### What you take away
+# - DDP is a sum for each bucket, begun by hooks, waited for at the end.
+# - `no_sync` pays for one exchange in place of one for each part.
+# - ZeRO deals out averages, gradients, parameters: 16 bytes a parameter become 16 / p, for half as much
+#   traffic again.

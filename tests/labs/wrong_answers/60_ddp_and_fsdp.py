@@ -1,0 +1,62 @@
+"""Mistakes of learners in lab 60: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"width": 32, "pictures": 4, "repeat": 5}
+
+_LAST = """    inputs, labels = batches[-1]
+    (cross_entropy(model(inputs), labels) / len(batches)).backward()"""
+
+# fmt: off
+WRONG = [
+    Wrong("60.1", "the sum", "    flat /= dist.get_world_size()\n", "", "the sums, not the averages"),
+    Wrong("60.1", "waits at once", "dist.all_reduce(flat, async_op=True)",
+          "dist.all_reduce(flat, async_op=True)\n    work.wait()", "waits for a rank that comes late"),
+    Wrong("60.1", "no exchange", "    work = dist.all_reduce(flat, async_op=True)",
+          "    work = torch.futures.Future()\n    work.set_result(None)", "one for each bucket"),
+    Wrong("60.1", "a sum for each tensor", [
+        "    work = dist.all_reduce(flat, async_op=True)", "    flat, work = started\n    work.wait()\n"], [
+        "    work = [dist.all_reduce(part, async_op=True) for part in"
+        " flat.split([weights.grad.numel() for weights in bucket])]",
+        "    flat, work = started\n    for part in work:\n        part.wait()\n"], "one for each bucket"),
+    Wrong("60.1", "nothing is written back", "        weights.grad.copy_(part.view_as(weights.grad))",
+          "        part.view_as(weights.grad)", "the rank's own gradient"),
+    Wrong("60.1", "begun only at the end",
+          ["    work = dist.all_reduce(flat, async_op=True)\n    return flat, work",
+           "    flat, work = started\n    work.wait()\n"],
+          ["    return flat, None", "    flat, _ = started\n    dist.all_reduce(flat)\n"],
+          "sums begun by"),
+    Wrong("60.1", "the first tensor for all", "for weights, part in zip(bucket, parts, strict=True)",
+          "for weights, part in zip(bucket[:1], parts[:1], strict=True)", "gradient of parameter"),
+    Wrong("60.2", "an exchange for each part", "    with model.no_sync():\n", "    if True:\n", "exchanges"),
+    Wrong("60.2", "no exchange at all", _LAST,
+          "    with model.no_sync():\n        inputs, labels = batches[-1]\n"
+          "        (cross_entropy(model(inputs), labels) / len(batches)).backward()", "exchanges"),
+    Wrong("60.2", "the sum of means",
+          ["(cross_entropy(model(inputs), labels) / len(batches)).backward()\n    inputs",
+                                      _LAST],
+          ["cross_entropy(model(inputs), labels).backward()\n    inputs",
+           "    inputs, labels = batches[-1]\n    cross_entropy(model(inputs), labels).backward()"],
+          "sum of the parts' means"),
+    Wrong("60.2", "only the last part", "for inputs, labels in batches[:-1]:", "for inputs, labels in []:",
+          "gradient of parameter"),
+    Wrong("60.2", "the net inside",
+          "        for inputs, labels in batches[:-1]:\n            (cross_entropy(model(",
+          "        for inputs, labels in batches:\n            (cross_entropy(model(",
+          "gradient of parameter"),
+    Wrong("60.3", "everything is dealt out", "8 * n / (ranks if stage >= 1 else 1)", "8 * n / ranks",
+          "bytes on a rank"),
+    Wrong("60.3", "one stage late", ["stage >= 1", "stage >= 2", "stage >= 3"], ["stage > 1", "stage > 2",
+          "stage > 3"],
+          "bytes on a rank"),
+    Wrong("60.3", "numbers for bytes", "return parameters + gradients + averages",
+          "return (parameters + gradients + averages) / 4", "each has 4 bytes"),
+    Wrong("60.3", "all ranks together", "return parameters + gradients + averages",
+          "return (parameters + gradients + averages) * ranks", "all ranks hold together"),
+    Wrong("60.3", "its own part is sent, too", "return times * n * (ranks - 1) / ranks", "return times * n",
+          "keeps its own part"),
+    Wrong("60.3", "three times from stage 2", "times = 3 if stage == 3 else 2",
+          "times = 3 if stage >= 2 else 2",
+          "numbers sent"),
+]
+# fmt: on

@@ -1,0 +1,72 @@
+"""Lab 60's support: buckets, hooks, and the counters of bytes and traffic."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from labkit import launch
+from support import lab60
+
+
+def test_buckets_go_from_last_to_first_and_hold_all():
+    net = lab60.new_net(32)
+    parameters = list(net.parameters())
+    for most in (1, 2000, 10**9):
+        buckets = lab60.buckets_of(net, most)
+        flat = [weights for bucket in buckets for weights in bucket]
+        assert all(one is other for one, other in zip(flat, reversed(parameters), strict=True))
+        for bucket in buckets:
+            assert len(bucket) == 1 or sum(weights.nbytes for weights in bucket) <= most
+    assert len(lab60.buckets_of(net, 1)) == len(parameters)
+    assert len(lab60.buckets_of(net, 10**9)) == 1
+
+
+def test_a_bucket_begins_when_its_last_gradient_is_there():
+    net = lab60.new_net(16)
+    buckets = lab60.buckets_of(net, 1500)
+    events = []
+
+    def start(bucket):
+        assert all(weights.grad is not None for weights in bucket)
+        events.append("start")
+        return len(events)
+
+    end_of_step = lab60.attach(buckets, start, lambda bucket, started: events.append(("finish", started)))
+    for _ in range(2):
+        events.clear()
+        net.zero_grad()
+        net(torch.randn(4, 64)).sum().backward()
+        end_of_step()
+        assert events == ["start"] * len(buckets) + [("finish", 1 + place) for place in range(len(buckets))]
+
+
+def counted(numbers: int) -> dict:
+    from torch import distributed
+
+    with lab60.group() as (rank, ranks):
+        traffic = lab60.Traffic(ranks)
+        whole = torch.zeros(numbers * ranks)
+        with traffic:
+            distributed.all_reduce(torch.ones(numbers))
+            distributed.all_gather_into_tensor(whole, torch.ones(numbers))
+            distributed.reduce_scatter_tensor(torch.zeros(numbers), whole)
+            torch.ones(3) + 1  # no collective
+        return {"sent": traffic.sent, "calls": traffic.calls, "all": traffic.all_sent}
+
+
+@pytest.mark.slow
+def test_traffic_is_that_of_rings():
+    (first, second) = launch.run(counted, 10, ranks=2, controller="torch")
+    assert first == second
+    assert first["calls"] == {"allreduce": 1, "allgather": 1, "reduce_scatter": 1}
+    assert first["sent"] == {"allreduce": 10, "allgather": 10, "reduce_scatter": 10}
+    assert first["all"] == 30
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_two_ranks_is_loaded_by_one(tmp_path):
+    files = launch.run(lab60.save_and_load, 32, tmp_path / "net", ranks=2, controller="torch")
+    assert [len(own) for own in files] == [1, 1]
+    loaded = lab60.load(32, tmp_path / "net").state_dict()
+    for name, weights in lab60.new_net(32).state_dict().items():
+        assert torch.equal(loaded[name], weights)

@@ -40,7 +40,7 @@ rate = 0.01  # learning rate
 repeat = 12  # timed steps per study
 warmup = 3  # steps before the first timed one
 most = 8  # ranks this lab starts by itself at most; under a launcher, all ranks of the job count
-late = 0.02  # seconds that one rank comes too late, in the experiment of section 3
+late = 0.1  # seconds that one rank comes too late, in the experiment of section 3
 
 # %% [markdown]
 # ## 1. Two questions
@@ -459,7 +459,7 @@ with check("50.4"):
 # %% [markdown]
 # ### Measure
 # Your function on all runs above. And, as a control, once more the strong one on all ranks, with one change:
-# rank 0 sleeps for 20 ms (`late`) before it begins a step. Which part grows, by how much?
+# rank 0 sleeps for 100 ms (`late`) before it begins a step. Which part grows, by how much?
 
 
 # %%
@@ -480,9 +480,9 @@ medians = {name: np.median(part) for name, part in parts[f"strong {largest}"].it
 predict.compare("50.1", communication_strong=medians["communicate"] / sum(medians.values()))
 
 # %% [markdown]
-# **Explain.** In the last bar only *wait* should have grown, to about 20 ms · (p - 1) / p: all but rank 0
-# wait for 20 ms, and the bar is the mean. The network is as fast as before. A timer around the allreduce
-# alone would have called it "slow communication".
+# **Explain.** In the last bar *wait* should have grown, to about 100 ms · (p - 1) / p: all but rank 0 wait
+# for 100 ms, and the bar is the mean. The network is as fast as before. A timer around the allreduce alone
+# would have called it "slow communication".
 #
 # You may see instead: *communicate* grown as well. Then ranks share cores with something else, and the last
 # one to come is not the last one to leave.

@@ -7,7 +7,7 @@
 # say from p, n, α and β alone what it sends and how long it takes, (3) point at the message size below which
 # a tree beats it, on a cluster on paper and on this machine.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 21, 22
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22
 
 # %%
 from functools import partial
@@ -27,14 +27,14 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
 # ### Why a ring?
-# Sixteen workers hold a gradient of 100 MB each, and all need the sum. If everyone sends its gradient to rank
-# 0 and rank 0 sends the sum back, its link carries 1.5 GB in and 1.5 GB out while fifteen links idle. In a
-# ring every rank talks to two neighbours only, and **every link works all the time**. Baidu brought the idea
-# from high-performance computing to deep learning in 2017 and reported a speed-up of 31 on 40 GPUs (Baidu's
-# blog, as told by SoylentNews, 22 February 2017). Horovod and NCCL took it up.
+# Sixteen workers hold a gradient of 100 MB each, and all need the sum. Let everyone send its gradient to
+# rank 0, and rank 0 send the sum back. Its link then carries 1.5 GB in and 1.5 GB out, while fifteen links
+# idle. In a **ring** every rank talks to two neighbours only, and every link works all the time.
 #
-# First half, **reduce-scatter**: cut the vector into p chunks. In each step every rank sends one chunk to its
-# right neighbour and *adds* the chunk that comes from the left to its own. Every digit shows who took part:
+# The ring works in two halves. In the first, the **reduce-scatter**, the vector is cut into p chunks. In each
+# step every rank sends one chunk to its right neighbour, and *adds* the chunk that comes from the left to
+# its own. In this table each rank's values have a digit of their own, so the sums show who took part. What
+# has just been added to is bold:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -43,20 +43,33 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | step 1 | 1 2 **3303** 4004 | 11 20 30 **4044** | **111** 220 300 400 | 1000 **2220** 3300 4000 |
 # | step 2 | 1 **2222** 3303 4004 | 11 20 **3333** 4044 | 111 220 300 **4444** | **1111** 2220 3300 4000 |
 #
-# Now each rank has one finished chunk: rank r has chunk r + 1 (mod p). Second half, **allgather**: the
-# finished chunks travel once more round the ring, and replace what they meet.
+# Now each rank has one finished chunk: rank r has chunk r + 1 (mod p). In the second half, the **allgather**,
+# the finished chunks travel once more round the ring, and replace what they meet.
+#
+# <details><summary>Whose idea was it?</summary>
+#
+# Patarasuk and Yuan described the ring for clusters in 2009 (reference below). NVIDIA's NCCL was built of
+# rings from its first published version, of November 2015. Baidu wrote about it for deep learning in February
+# 2017 (research.baidu.com/bringing-hpc-techniques-deep-learning) and gave its code away. Horovod began in the
+# same year with Baidu's code, and soon let NCCL do the work on GPUs.
+# </details>
 
 # %%
+# The first step of the reduce-scatter, drawn (need not be read).
 plots.ring(4, label="chunk {rank}", title="Step 0")
 
 # %% [markdown]
 # Besides real ranks, this lab uses the **virtual cluster**: your function, unchanged, on ranks that only take
-# turns in this process. Each has a clock, on which a message takes what a stated machine would take, by
-# default α = 1 µs and 1 GB/s. So a run of 64 ranks takes a moment here, and its messages, bytes and rounds
-# are exact.
+# turns in this process. Each rank has a clock. On that clock a message takes what it would take on a stated
+# machine, by default α = 1 µs and 1 GB/s. So a run of 64 ranks takes a moment here, and its messages, bytes
+# and rounds are counted exactly. In a **round** a rank sends at most one message and receives at most one.
+#
+# `comm.Sendrecv(out, dest=right, recvbuf=box, source=left)` sends the array `out` and receives into the array
+# `box`, both at the same time (lab 20).
 #
 # ### Predict
-# How many vectors of n bytes does each of p = 8 ranks send, in both halves together, and in how many steps?
+# A chunk is an eighth of the vector when p = 8. How many whole vectors' worth of bytes does each of 8 ranks
+# send, in both halves together? In how many steps? Count in the table: it has the first half, for p = 4.
 
 # %%
 predict("23.2", vectors_sent=1.75, steps=14)
@@ -64,8 +77,9 @@ predict("23.2", vectors_sent=1.75, steps=14)
 # %% [markdown]
 # ### Exercise 23.1 · Reduce-scatter round a ring
 # `chunks` are views: what you write *into* one (`+=`, `[:] =`) is in `vector`; `a = a + b` makes a new array.
-# In step i, from 0, rank r sends chunk r - i (mod p) to the right. Which one comes from the left? Receive it
-# into `incoming`, and add it to your own. p - 1 `Sendrecv`, 5 lines. Chunks may differ by 1 in length.
+# In step i, counted from 0, rank r sends chunk r - i (mod p) to the right. Which one comes from the left?
+# Receive it into `incoming`, and add it to your own. That is p - 1 times `Sendrecv`, 5 lines. Chunks may
+# differ by one value in length. *(intermediate)*
 #
 # <details><summary>Hint 1: which chunk comes?</summary>
 #
@@ -101,6 +115,7 @@ def reduce_scatter(comm, vector):
 
 
 # %%
+# For the checks (need not be read).
 def expect_ring(function, want, rounds, what):
     """function(comm, vector) on 1 to 16 ranks: answer, neighbours, `rounds` of all chunks but one a rank."""
     strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
@@ -123,6 +138,8 @@ def finished_chunks(vectors):
 
 
 # %%
+# What is asked: the table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
+# many.
 with check("23.1"):
     digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
     chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
@@ -132,8 +149,9 @@ with check("23.1"):
 
 # %% [markdown]
 # ### Exercise 23.2 · The whole ring
-# Behind `reduce_scatter`, rank r has the finished chunk r + 1. Send it to the right, and pass on what came
-# from the left in each step before. What comes is finished too: receive it straight into its place. 3 lines.
+# After `reduce_scatter`, rank r has the finished chunk r + 1. In the first step it sends that one to the
+# right. In each later step it passes on what has just come from the left. What comes is finished, too:
+# receive it straight into its place. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which chunks?</summary>
 #
@@ -161,20 +179,37 @@ def ring_allreduce(comm, vector):
 
 
 # %%
+# What is asked: the sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks.
 with check("23.2"):
     expect_ring(ring_allreduce, sum, 2, "the sum")
     launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
-    eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))
+    eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))  # 8 values of 8 bytes
     predict.compare("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
-four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))
-plots.timeline(four.run(ring_allreduce, virtual.vector(np.ones(16), stands_for=gradient), trace=True))
 
 # %% [markdown]
-# Each row is a rank, time runs to the right. Here a rank adds 4 GB/s. When does a link rest, and what for?
+# ### Measure: who does what when?
+# Your ring on four virtual ranks, with a vector that stands for 100 MB. Each row is a rank, and time runs to
+# the right. Adding takes time here, too: 4 GB/s.
+
+# %%
+four = virtual.Cluster(nodes=4, machine=virtual.ideal(reduce=4e9))
+run = four.run(ring_allreduce, virtual.vector(np.ones(16), stands_for=gradient), trace=True)
+plots.timeline(run, title="A ring of four: all links work, then all rest")
+
+# %% [markdown]
+# **Explain.** You should see six rounds in which all ranks send. Between the first of them all links rest at
+# once. When do they rest, and what for? Why not in the second half?
+#
+# <details><summary>Answer</summary>
+#
+# In the reduce-scatter a rank must add a chunk before it can pass it on: the marks between the first rounds.
+# In the allgather there is nothing to add. A rank passes on what came as it is.
+# </details>
 #
 # ### Exercise 23.3 · What it costs, on paper
 # A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
-# steps, with messages of how many bytes? From that: bytes sent by a rank, and seconds. 3 lines.
+# steps, with messages of how many bytes? From that follow the bytes that a rank sends, and the seconds.
+# Adding is free here. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
@@ -196,6 +231,7 @@ def ring_cost(p, n, alpha, beta):
 
 
 # %%
+# What is asked: your three numbers are those of a run of your ring on the virtual cluster.
 def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):
     """Run function on p virtual ranks, one a node, with vectors that stand for n bytes."""
     cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(alpha=alpha, bandwidth=1 / beta))
@@ -214,31 +250,47 @@ with check("23.3"):
         expect.close(seconds, run.time, f"{subject} seconds", rtol=1e-3)
 
 # %% [markdown]
-# In no allreduce can the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk and Yuan, Journal of
-# Parallel and Distributed Computing 69(2), 2009). So more ranks cost hardly more: the ring stays near 2nβ,
-# while one server, to which all send and which sends to all, takes a time that grows with p.
+# Where only ranks add, no allreduce lets the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk
+# and Yuan, Journal of Parallel and Distributed Computing 69(2), 2009).
+#
+# <details><summary>And where the switch adds?</summary>
+#
+# Some switches can add: NVIDIA's SHARP on InfiniBand, and NVLS on NVLink since 2022. Then a rank sends its
+# vector up once and gets the sum back once, so about n bytes instead of 2n. The bound does not hold there.
+# That is why nccl-tests may show a "bus bandwidth" above that of the links on such machines.
+# </details>
+#
+# ### Measure: what do more ranks cost?
+# 100 MB at 1 GB/s, on 2 to 256 ranks. Points are runs of your ring on the virtual cluster, as far as they
+# take moments. The second line is your formula. The third is the formula of one server, to which all send,
+# and which sends to all.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
 seconds = {
     "ring, run": {p: run_ideal(ring_allreduce, p, gradient).time for p in ranks if p <= many},
     "ring, your formula": {p: ring_cost(p, gradient, 1e-6, 1e-9)[2] for p in ranks},
-    "one server for all": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
+    "one server, formula": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
 }
-plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title="100 MB at 1 GB/s", logx=True, logy=True)
+title = "A ring hardly slows down, one server does"
+plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, logy=True)
 
 # %% [markdown]
+# **Explain.** You should see the runs on the line of your formula. The ring stays near 2nβ = 0.2 s, as 2n(p
+# - 1)/p does. The server's time doubles with the ranks, because its one link carries every vector.
+#
 # ### Predict
-# In short vectors nothing counts but α, and the ring pays it 2(p - 1) times. The two calls of lab 21, reduce
-# and broadcast by a binomial tree, take 2L(α + nβ), where L = ⌈log₂ p⌉ is `(p - 1).bit_length()`: few
-# messages, but of whole vectors. Below which n is the tree faster, on 64 ranks with α = 5 µs and 10 GB/s?
+# In short vectors nothing counts but α, and the ring pays it 2(p - 1) times. Lab 21's other way is to reduce
+# and then to broadcast, each by a binomial tree. It takes 2L(α + nβ), where L = ⌈log₂ p⌉, in Python
+# `(p - 1).bit_length()`. That is few messages, but of whole vectors. Below how many kB (1 kB = 1,000 bytes)
+# is the tree faster, on 64 ranks with α = 5 µs and 10 GB/s, so β = 0.1 ns? Set both times equal.
 
 # %%
 predict("23.4", ring_wins_from_kB=500)
 
 # %% [markdown]
 # ### Exercise 23.4 · Where the ring is wrong
-# Set the two times, ring and tree, equal and solve for n; 1 to 5 lines.
+# The same for any p: set the two times, ring and tree, equal and solve for n. 1 to 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: sort by α and β</summary>
 #
@@ -264,7 +316,21 @@ def ring_wins_from(p, alpha, beta):
 
 
 # %%
+# What is asked: with 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
+# ring.
 ways = {"ring": ring_allreduce, "tree": tree_allreduce}
+
+
+def crossing(p, alpha, beta):
+    """Bytes at which runs of both ways take as long: the interval is halved until it is narrow."""
+    low, high = 1.0, 1e9
+    while high > 1.001 * low:
+        middle = (low * high) ** 0.5
+        ring, tree = (run_ideal(way, p, middle, alpha, beta).time for way in ways.values())
+        low, high = (middle, high) if tree < ring else (low, middle)
+    return low
+
+
 with check("23.4"):
     for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
         n = ring_wins_from(p, alpha, beta)
@@ -276,7 +342,13 @@ with check("23.4"):
             took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
             sentence = f"{subject}: {n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
             expect((tree < ring) == tree_leads, sentence)
-    predict.compare("23.4", ring_wins_from_kB=n / 1e3)
+    predict.compare("23.4", ring_wins_from_kB=crossing(64, 5e-6, 1e-10) / 1e3)
+
+# %% [markdown]
+# ### Measure: a machine with K80 GPUs
+# Both ways again, now on 64 nodes of a machine with 11 GB/s between them. The plot shows **bus bandwidth**:
+# the bytes that a ring must send, 2n(p - 1)/p, over the time. So the ring's line can come up to the link's 11
+# GB/s, and higher is faster.
 
 # %%
 cluster = virtual.Cluster(nodes=many, ranks_per_node=1, machine="k80_edr")
@@ -285,18 +357,30 @@ modelled = {
     name: {n: cluster.run(way, virtual.vector(np.ones(many), stands_for=n)).time for n in lengths}
     for name, way in ways.items()
 }
-plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=f"{many} nodes of k80_edr")
+title = f"{many} nodes of k80_edr, a model: short vectors want a tree, long ones a ring"
+plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=title)
 
 # %% [markdown]
+# **Explain.** You should see two lines that cross between 0.1 and 10 MB. Left of that the tree wins, right of
+# it the ring. Why do the lines dip or bend in the middle, and why at different sizes?
+#
+# <details><summary>Answer</summary>
+#
+# On this machine a message above 12 KiB waits until its receiver is ready (rendezvous, lab 20), which costs
+# two latencies more. The tree sends whole vectors, so it gets there at 12 KiB. The ring sends chunks of 1/64,
+# so it gets there at 64 times as many.
+# </details>
+#
 # ### Measure: this machine
-# Above, nodes with K80 GPUs and 11 GB/s between them: where do the lines cross? The jumps are messages that
-# begin to wait for their receiver (rendezvous). Now real ranks, one per core; MPI's own allreduce chooses by
-# size. On a cluster, start this file by `srun`. Guess your ring's bandwidth at the largest size over MPI's.
+# Now real ranks, one per core if there are enough. MPI's own allreduce chooses its way by size. On a cluster,
+# start this file by `srun`. What is your ring's bandwidth at the largest size, as a share of MPI's own?
 
 # %%
 predict("23.4", share_of_mpi=0.8)
 
 
+# %%
+# Five sizes, three ways in turns: about half a minute.
 def compare(comm):
     from mpi4py import MPI
 
@@ -317,7 +401,8 @@ def compare(comm):
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}
-plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"Allreduce on {p} real ranks")
+title = f"{p} real ranks on {world.cores()} cores: which way is fastest at which size?"
+plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=title)
 share = timing.Ratio(times["MPI's own"][sizes[-1]], times["ring"][sizes[-1]])
 for name, row in times.items():
     for nbytes, seconds in row.items():
@@ -326,15 +411,32 @@ record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=sha
 predict.compare("23.4", share_of_mpi=share.median)
 
 # %% [markdown]
-# Yours can win at the largest size: MPICH takes its working memory anew in every call, and on our machine
-# spent half of its time on getting the pages from the operating system. `launch.run(…, env=keep)`, where
-# `keep` has "4294967296" for both `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_`, lets it keep them.
+# **Explain.** You should see the tree near the front at 1 KiB, and the ring near the front at the largest
+# size. You may see instead that the lines run together: through shared memory α is below a microsecond, and
+# with four ranks a ring has 6 steps where a tree has 4, which is hardly a difference. If there are more ranks
+# than cores, they wait for each other most of the time, and the bars of the spread overlap. Then this plot
+# ranks nothing, and the virtual cluster's is the one to learn from.
+#
+# Your Python ring may even beat MPI's own allreduce at the largest size. Is Python faster than C?
+#
+# <details><summary>Answer</summary>
+#
+# No. At this size hardly any time is spent in Python: NumPy adds, and MPI copies. What differs is the way,
+# and how memory is taken and touched. To find out what it is, one would profile both (lab 12).
+# </details>
 #
 # ### What you take away
-# - A ring allreduce is a reduce-scatter and an allgather. Each rank sends 2(p - 1)/p vectors, and no way is
-#   cheaper for the busiest rank.
-# - Its bytes hardly grow with p, its messages do: right for long vectors, wrong for short ones. So libraries
-#   choose by size (lab 24), and Horovod packs small gradients into one long vector (lab 44).
+# - A ring allreduce is a reduce-scatter and an allgather. Each rank sends 2(p - 1)/p vectors. Where only
+#   ranks add, no way is cheaper for the busiest rank.
+# - Its bytes hardly grow with p, but its messages do. It is right for long vectors and wrong for short
+#   ones. So libraries choose by size (lab 24), and Horovod packs small gradients into one long vector (lab
+#   44).
 # - If you have time: (a) cut each chunk in two, and add one half while the other travels (`Isend`, `Irecv`).
-#   What does the picture look like then? (b) Send half of the vector left, half right: is that faster?
+#   What does the picture look like then? (b) Send half of the vector left, half right. Is that faster?
+#
+#   <details><summary>Answers</summary>
+#
+#   (a) The links rest only for the last half chunk: adding hides behind sending. (b) Not where both
+#   neighbours are reached through one port, as here: the two halves share it. It is twice as fast where
+#   each neighbour has a link of its own, as between GPUs with NVLink. </details>
 # - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.

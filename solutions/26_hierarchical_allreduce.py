@@ -7,13 +7,13 @@
 # allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
 # whether a flat ring, two levels or two dimensions are right.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 23, 24
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 23, 24
 
 # %%
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual
+from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import (
     ring_allgather,
     ring_allreduce,
@@ -33,28 +33,54 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %% [markdown]
 # ### Two kinds of link
 # Inside a node, ranks talk over NVLink, PCIe or shared memory. Between nodes they share a network card or a
-# few, often ten times slower: few bytes should cross. m nodes of g ranks can do
+# few, often ten times slower. So few bytes should cross. Think of m nodes of g ranks as a table: a row is a
+# node, a column holds one rank of each node. There are two ways to sum:
 #
-# - **two levels**: sum in each node on its first rank, the *leader*; an allreduce among the leaders; each
-#   leader broadcasts in its node. ChainerMN's `hierarchical`, advised for one card per node.
-# - **two dimensions**: a reduce-scatter in each node, so that each of its ranks has one chunk of the node's
-#   sum; an allreduce of each chunk among the ranks that have it, one per node; an allgather in each node.
-#   ChainerMN's `two_dimensional`, advised for several cards; Horovod's hierarchical allreduce; Sony's
-#   2D-torus, which trained ResNet-50 in 122 s (Mikami et al., arXiv 1811.05233); IBM's PowerAI DDL, with more
-#   dimensions and 95 % efficiency on 256 P100 (Cho et al., arXiv 1708.02188, as told by TOP500 News).
+# | | in each row | between the nodes | in each row |
+# |---|---|---|---|
+# | **two levels** | sum on the first rank, the *leader* | allreduce of the leaders | leader broadcasts |
+# | **two dimensions** | reduce-scatter: a chunk a rank | allreduce of it in each column | allgather |
 #
-# `labkit.collectives` has the parts, yours from labs 21 and 23. `tree_reduce(comm, vector)` leaves the sum in
-# rank 0's vector, `tree_broadcast(comm, vector)` copies rank 0's to all, `ring_reduce_scatter(comm, vector)`
-# returns this rank's chunk of the sum (a view of `vector`), `ring_allgather(comm, vector)` brings the chunks
-# to all ranks, and `ring_allreduce(comm, vector)` does both.
+# With 2 nodes of 2 ranks, and vectors of two values whose digits show who took part:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | before | 1 2 | 10 20 | 100 200 | 1000 2000 |
+# | two levels, rows | **11 22** | 10 20 | **1100 2200** | 1000 2000 |
+# | … between leaders | **1111 2222** | 10 20 | **1111 2222** | 1000 2000 |
+# | two dimensions, rows | 1 **22** | **11** 20 | 100 **2200** | **1100** 2000 |
+# | … in the columns | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
+#
+# In both, a last step in the rows brings the sum to all.
+#
+# <details><summary>Who does it so?</summary>
+#
+# ChainerMN had both as communicators: until its version 6 it advised `hierarchical` for one card per node
+# and `two_dimensional` for several; version 7 lists neither, and NCCL does it all. Horovod's hierarchical
+# allreduce has two dimensions. So has Sony's 2D-torus, which trained ResNet-50 in 122 s (Mikami et al.,
+# arXiv 1811.05233). IBM's PowerAI DDL has more of them (Cho et al., arXiv 1708.02188).
+# </details>
+#
+# `labkit.collectives` has the parts. They are yours from labs 21 and 23:
+#
+# | call | after it |
+# |---|---|
+# | `tree_reduce(comm, vector)` | rank 0's vector is the sum; the others' hold anything |
+# | `tree_broadcast(comm, vector)` | all vectors are rank 0's |
+# | `chunk = ring_reduce_scatter(comm, vector)` | `chunk` is this rank's part of the sum, a view of `vector` |
+# | `ring_allgather(comm, vector)` | all have the chunks of all, after a reduce-scatter |
+# | `ring_allreduce(comm, vector)` | all vectors are the sum: both of the above |
 
 # %% [markdown]
 # ### Exercise 26.1 · Groups by node
 # All ranks of `comm` call `comm.Split(color, key)`. Those that give the same `color` get a communicator of
-# their own, numbered in the order of `key`: `comm.Split(comm.rank % 2, comm.rank)` parts even from odd ranks.
-# Think of the ranks as a table, one row per node. `inside` is my row: the ranks of my node, in the order of
-# `comm`. `across` is my column: one rank of each node, those that have my number in their node, in the order
-# of the nodes. 2 lines. (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
+# their own, and are numbered in it from 0, in the order of `key`. So `comm.Split(comm.rank % 2, comm.rank)`
+# makes two: one of the even ranks, one of the odd.
+#
+# `inside` is my row of the table: the ranks of my node, in the order of `comm`. `across` is my column: the
+# one rank of each node that has my number in its node, in the order of the nodes. 2 lines. *(intermediate)*
+#
+# (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
 #
 # <details><summary>Hint 1: inside</summary>
 #
@@ -79,6 +105,8 @@ def groups(comm, node):
 
 
 # %%
+# For the check (need not be read). Ranks may lie on the nodes in any order: node by node, or dealt like
+# cards.
 def members(comm, node):
     return [group.allgather(comm.rank) for group in groups(comm, node)]
 
@@ -104,15 +132,18 @@ with check("26.1"):
 
 # %% [markdown]
 # ### Predict
-# 4 nodes of 4 ranks. How many times the vector's bytes leave each node in all: in a flat ring in the order of
-# the nodes, in a flat ring whose neighbours are never on one node, with two levels, with two dimensions?
+# 4 nodes of 4 ranks. Count the bytes that leave a node in all, in vectors. A ring of p ranks sends 2(p -
+# 1)/p of its vector through each link (lab 23). (1) A flat ring of all 16 in the order of the nodes: how
+# many of a node's ranks have their right neighbour on another node? (2) A flat ring dealt out, so that
+# neighbours are never on one node. (3) Two levels: a ring of how many leaders? (4) Two dimensions: how many
+# rings at once, each with which part of the vector?
 
 # %%
 predict("26.3", flat=1.875, dealt_out=7.5, two_level=1.5, two_dimensional=1.5)
 
 # %% [markdown]
 # ### Exercise 26.2 · Two levels
-# Three calls of the functions above. Who takes part in the one in the middle? 4 lines.
+# Three calls of the functions in the table. Who takes part in the one in the middle? 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in the middle</summary>
 #
@@ -137,6 +168,7 @@ def two_level(inside, across, vector):
 
 
 # %%
+# For the checks (need not be read): what leaves a node, and in how many rounds.
 def by_node(function, comm, vector, g):
     function(*groups(comm, comm.rank // g), vector)
 
@@ -196,7 +228,8 @@ with check("26.2"):
 
 # %% [markdown]
 # ### Exercise 26.3 · Two dimensions
-# Along the rows of the table, down the columns, along the rows: what is there to sum in a column? 3 lines.
+# Along the rows of the table, down the columns, along the rows. What is there to sum in a column? 3 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: what the rows leave</summary>
 #
@@ -222,6 +255,7 @@ def two_dimensional(inside, across, vector):
 
 
 # %%
+# The four ways of the prediction, by name.
 def flat(comm, vector, g):
     ring_allreduce(comm, vector)
 
@@ -258,9 +292,19 @@ with check("26.3"):
 plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card")
 
 # %% [markdown]
-# In the order of the nodes a flat ring sends hardly more than the clever ways: only one rank of a node talks
-# to the next node. In a bad order it sends four times as much. What is left to gain? **Rounds**, 2(p - 1)
-# against few, and **cards**: of several cards a flat ring uses one for sending, two dimensions use all.
+# **Explain.** You should see that a flat ring in the order of the nodes sends hardly more than the clever
+# ways: only one rank of a node talks to the next node. In the bad order it sends four times as much. Where
+# can the clever ways gain then?
+#
+# <details><summary>Answer</summary>
+#
+# In **rounds**: a flat ring of p ranks has 2(p - 1), the others far fewer. And in **cards**: of several
+# cards in a node a flat ring uses one for sending, for one rank sends; two dimensions use all.
+# </details>
+#
+# ### Measure: a machine
+# The next cell prints the machine of the measurement. It is a model. *Estimate* marks what is not
+# published: a common node of its time.
 
 # %%
 machine = virtual.machine("ethernet10_4gpu")
@@ -269,18 +313,23 @@ print(machine)
 # %% [markdown]
 # ### Predict
 # 8 nodes of this machine, with four ranks and one card each; then the same with four cards. How many times as
-# fast as the flat ring are two levels and two dimensions, for 100 MB? On paper, with α and β (1/bandwidth)
-# inside (i) a node and on the network (e), and k ranks to a card:
+# fast as the flat ring are two levels and two dimensions, for 100 MB? On paper, with α (latency) and β
+# (1/bandwidth) inside a node (i) and on the network (e), and k ranks to a card (4, then 1):
 #
-# - flat ring, as slow as its slowest link: 2(gm - 1)(αe + n/(gm) βe)
-# - two levels: 2⌈lg g⌉(αi + nβi) + 2(m - 1)(αe + n/m βe)
-# - two dimensions: 2(g - 1)(αi + n/g βi) + 2(m - 1)(αe + n/(gm) kβe)
+# | way | seconds |
+# |---|---|
+# | flat ring, as slow as its slowest link | 2(gm - 1)(αe + n/(gm) βe) |
+# | two levels | 2⌈lg g⌉(αi + nβi) + 2(m - 1)(αe + n/m βe) |
+# | two dimensions | 2(g - 1)(αi + n/g βi) + 2(m - 1)(αe + n/(gm) kβe) |
+#
+# For 100 MB all the α are small. So take the β alone: nβe is 85 ms, nβi is 9 ms.
 
 # %%
 predict("26.2", one_card=1.0, four_cards=1.0)
 predict("26.3", one_card=1.0, four_cards=3.0)
 
 # %%
+# All ways and lengths, on both machines: about 10 s.
 four_cards = machine.but(name="ethernet10_4gpu with four cards", nics=4)
 machines = {"one_card": machine, "four_cards": four_cards}
 runs = {
@@ -294,36 +343,60 @@ def gain(cards, way, n):
     return runs[cards]["flat"][n].time / runs[cards][way][n].time
 
 
+# %%
 times = {way: {n: run.time for n, run in row.items()} for way, row in runs["one_card"].items()}
 plots.bandwidth(times, what="algbw", title=f"{nodes} nodes of {machine.name}")
-curves = {"two levels": {n / 1e3: gain("one_card", "two_level", n) for n in lengths}}
-for cards in machines:
-    label = f"two dimensions, {cards.replace('_', ' ')}"
-    curves[label] = {n / 1e3: gain(cards, "two_dimensional", n) for n in lengths}
-plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title="What it gains", logx=True)
+curves = {"two levels, one card": {n / 1e3: gain("one_card", "two_level", n) for n in lengths}}
+curves["two levels, four cards"] = {n / 1e3: gain("four_cards", "two_level", n) for n in lengths}
+curves["two dimensions, one card"] = {n / 1e3: gain("one_card", "two_dimensional", n) for n in lengths}
+curves["two dimensions, four cards"] = {n / 1e3: gain("four_cards", "two_dimensional", n) for n in lengths}
+title = "Two levels gain in short vectors, two dimensions with every card"
+plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title=title, logx=True)
 predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in machines})
 predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in machines})
 
 # %% [markdown]
-# **Short** vectors: two levels win, with the fewest messages. **Long** ones: two levels lose, for other ranks
-# wait while leaders work, and more cards do not help; two dimensions gain with every card. With **one card**,
-# the flat ring keeps up. (The jump behind 1 MB: there its messages get so long that they wait for the
-# receiver.) Below, four ranks share a card: who waits? In the map: where are groups worth the trouble?
+# **Explain.** You should see three things in the second plot, read from left to right.
+#
+# **Short** vectors: two levels are far ahead, with the fewest messages. **Long** vectors: two levels are no
+# faster than a flat ring, for the other ranks wait while the leaders work; four cards change nothing for
+# them. Two dimensions gain with every card. With **one card**, the flat ring keeps up.
+#
+# Both plots have a jump between 10 kB and 10 MB. Why?
+#
+# <details><summary>Answer</summary>
+#
+# There the messages of a way get longer than 64 KiB. From then on they wait until the receiver is ready
+# (rendezvous), for the time that the printed machine calls `handshake`. A flat ring of 32 gets there last,
+# because its messages are the shortest: 1/32 of the vector.
+# </details>
+#
+# ### Measure: who waits for the card, and who is fastest where?
+# A picture of two nodes whose four ranks share a card. Then a map: which way is fastest for which length on
+# how many nodes?
 
 # %%
 run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
-plots.timeline(run, title="Two dimensions, one card a node")
+plots.timeline(run, title="Two dimensions: four ranks share one card")
+
+# %%
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
 best = {way: {(n, m): run_on(machine, way, m, n).time for n, m in places} for way in ways}
 plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
 
 # %% [markdown]
+# **Explain.** In the picture all four ranks of a node send through the card at the same time in the middle
+# part, and each gets a quarter of its speed. So each takes four times as long as with a card of its own. In
+# the map two levels should hold the left side. On the right, flat and two dimensions should lie close
+# together: there the one card decides, and both send nearly the same bytes through it.
+#
 # ### Measure: this machine
-# On one host all links are alike: what can groups of two gain? (With fewer cores than ranks, waiting for one
-# hides it.) On a cluster, `srun` this file with as many ranks on each node: then the nodes are real.
+# On one host all links are alike, so there are no real nodes: groups of two stand for them. What can they
+# gain then? On a cluster, `srun` this file with as many ranks on each node, and the nodes are real.
 
 
 # %%
+# Four sizes, three ways in turns: about half a minute.
 def compare(comm):
     from mpi4py import MPI
 
@@ -349,16 +422,21 @@ def compare(comm):
 p = launch.ranks_here(4)
 rows = launch.run(compare, ranks=p)[0]
 times = {way: {nbytes: row[way] for nbytes, row in rows.items()} for way in rows[sizes[0]]}
-plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=f"{p} real ranks")
+title = f"{p} real ranks on {world.cores()} cores: which way is fastest?"
+plots.bandwidth(times, factor=2 * (p - 1) / p, what="busbw", title=title)
 for way, row in times.items():
     for nbytes, seconds in row.items():
         record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
 
 # %% [markdown]
+# **Explain.** You should see hardly a difference that the bars of the spread allow to call one. All links
+# are memory, so a group gains nothing in bytes. It gains rounds: with four ranks 4 to 6 against 6, which is
+# little. You may see an order at the smallest size, where only rounds count. With fewer cores than ranks
+# even that drowns in waiting for a core. What these groups are for can be seen on a cluster, and above.
+#
 # ### What you take away
 # - `Split` by node and by number in the node: two communicators make a table of the ranks.
-# - Two levels: fewest messages, one rank of a node on the network. Right for short vectors.
-# - Two dimensions: 1/g of the vector per rank on the network. For long vectors; each card more helps.
-# - A flat ring in node order is a strong rival with one card; its order is what counts.
-# - ChainerMN's communicators of these kinds: 90 % efficiency on 128 GPUs (arXiv 1710.11351). In NCCL's tree,
-#   the ranks of a node form a chain, and only the nodes a tree.
+# - Two levels: the fewest messages, one rank of a node on the network. Right for short vectors.
+# - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and each card more helps.
+# - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
+# - In NCCL's tree, the ranks of a node form a chain, and only the nodes a tree (lab 43).

@@ -13,6 +13,7 @@ import numpy as np
 
 from labkit.plots.axes import (
     byte_axis,
+    byte_ticks,
     curves_of,
     done,
     gains,
@@ -117,8 +118,11 @@ def bandwidth(table, *, model=None, factor=1.0, what="bandwidth", title="Time an
 
 
 @styled
-def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None):
-    """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error bars)."""
+def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, markers=None, xbytes=False):
+    """Curves over x. series: name -> values (x = 0, 1, …), (x, y), or a dict x -> y (with error bars).
+
+    xbytes: x of a dict are bytes, powers of two, and are written as such: 8 B, 2 KiB, 1 MiB.
+    """
     figure, axes = one_axes(title, xlabel, ylabel)
     axes.set(xscale="log" if logx else "linear", yscale="log" if logy else "linear")
     ticks = []
@@ -136,7 +140,10 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
         plain_log(axes.xaxis)
     if logy:
         plain_log(axes.yaxis)
-    if ticks:
+    if ticks and xbytes:
+        axes.minorticks_off()
+        byte_ticks(axes, ticks)
+    elif ticks:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     if len(series) > 1:
         _legend(figure, axes, len(series))

@@ -48,6 +48,14 @@ DRAWN = {
     ),
     "lines": lambda: plots.lines({"a": [1, 2, 3]}, xlabel="x", ylabel="y (s)", title="T"),
     "lines with bars": lambda: plots.lines({"a": STRONG, "b": STRONG}, xlabel="x", ylabel="y", title="T"),
+    "lines over bytes": lambda: plots.lines(
+        {"a": {8: [1.0, 2.0], 2048: [2.0, 3.0], 1 << 20: [3.0]}},
+        xlabel="x",
+        ylabel="y",
+        title="T",
+        logx=True,
+        xbytes=True,
+    ),
     "lines logarithmic": lambda: plots.lines(
         {"a": ([1, 10, 100], [3, 4, 5])}, xlabel="x", ylabel="y", title="T", logx=True, logy=True
     ),
@@ -290,3 +298,11 @@ def test_long_numbers_of_a_logarithmic_axis_are_powers_of_ten(values, labels):
     ticks = [tick for tick in figure.axes[0].yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     texts = [tick.label1.get_text() for tick in ticks]
     assert [text.removeprefix(r"$\mathdefault{").removesuffix("}$") for text in texts] == labels
+
+
+def test_bytes_are_written_as_people_say_them():
+    figure = plots.lines(
+        {"a": {8: 1.0, 2048: 2.0, 1 << 20: 3.0}}, xlabel="x", ylabel="y", title="T", logx=True, xbytes=True
+    )
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["8 B", "2 KiB", "1 MiB"]

@@ -335,7 +335,7 @@ curves = {"two levels, one card": {n / 1e3: gain("one_card", "two_level", n) for
 curves["two levels, four cards"] = {n / 1e3: gain("four_cards", "two_level", n) for n in lengths}
 curves["two dimensions, one card"] = {n / 1e3: gain("one_card", "two_dimensional", n) for n in lengths}
 curves["two dimensions, four cards"] = {n / 1e3: gain("four_cards", "two_dimensional", n) for n in lengths}
-title = "Two levels gain in short vectors, two dimensions with every card"
+title = "What groups gain over a flat ring"
 plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title=title, logx=True)
 predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in machines})
 predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in machines})
@@ -343,17 +343,18 @@ predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) fo
 # %% [markdown]
 # **Explain.** You should see three things in the second plot, read from left to right.
 #
-# **Short** vectors: two levels are far ahead, with the fewest messages. **Long** vectors: two levels are no
-# faster than a flat ring, for the other ranks wait while the leaders work; four cards change nothing for
-# them. Two dimensions gain with every card. With **one card**, the flat ring keeps up.
+# **Short** vectors, to 10 kB: both ways with groups are about 1.7 times as fast as a flat ring, because
+# they have fewer rounds. **Long** vectors: two levels are no faster than a flat ring, for the other ranks
+# wait while the leaders work, and four cards change nothing for them. Two dimensions gain with every card.
+# With **one card**, the flat ring keeps up.
 #
-# Both plots have a jump between 10 kB and 10 MB. Why?
+# In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why?
 #
 # <details><summary>Answer</summary>
 #
-# There the messages of a way get longer than 64 KiB. From then on they wait until the receiver is ready
-# (rendezvous), for the time that the printed machine calls `handshake`. A flat ring of 32 gets there last,
-# because its messages are the shortest: 1/32 of the vector.
+# A message above 64 KiB waits until its receiver is ready (rendezvous), and then for what the printed
+# machine calls `handshake`. The flat ring's messages are the shortest, 1/32 of the vector: 31 kB. So they
+# do not wait yet, and the others' do. From 10 MB on all of them do.
 # </details>
 #
 # ### Measure: who waits for the card, and who is fastest where?
@@ -372,9 +373,11 @@ plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
 
 # %% [markdown]
 # **Explain.** In the picture all four ranks of a node send through the card at the same time in the middle
-# part, and each gets a quarter of its speed. So each takes four times as long as with a card of its own. In
-# the map two levels should hold the left side. On the right, flat and two dimensions should lie close
-# together: there the one card decides, and both send nearly the same bytes through it.
+# part. Each gets a quarter of its speed, so each takes four times as long as with a card of its own.
+#
+# In the map two levels hold the left side, though two dimensions are close behind. On the right two
+# dimensions are ahead, but by little: there the one card decides, and all three send nearly the same bytes
+# through it. The two fields of the flat ring are the dip of above.
 #
 # ### Measure: this machine
 # On one host all links are alike, so there are no real nodes: groups of two stand for them. What can they
@@ -421,7 +424,7 @@ for way, row in times.items():
 #
 # ### What you take away
 # - `Split` by node and by number in the node: two communicators make a table of the ranks.
-# - Two levels: the fewest messages, one rank of a node on the network. Right for short vectors.
+# - Two levels: the fewest messages, and one rank of a node on the network. Good for short vectors.
 # - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and each card more helps.
 # - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
 # - In NCCL's tree, the ranks of a node form a chain, and only the nodes a tree (lab 43).

@@ -15,8 +15,11 @@ SPREAD = """        for worker in range(1, comm.size):
 """
 WORKER = """        comm.Send(gradient, dest=0)
         comm.Recv(parameters, source=0)"""
-WAIT = """        for request in requests:
-            request.Wait()"""
+WAIT = """    for request in requests:
+        request.Wait()
+    ### END"""
+OUT = "requests = [comm.Isend(own, dest=worker) for worker in boxes]"
+IN = "requests = [comm.Irecv(box, source=worker) for worker, box in boxes.items()]"
 ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"
 CUT = "    total = sum(sizes)\n" + ENDS
 
@@ -81,27 +84,33 @@ WRONG = [
           "servers: 1: pieces, and the last one's end: expected 138357544 at [1], got 138357545"),
     Wrong("31.2", "start and length instead of start and end",
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
-    Wrong("31.3", "a mean over all ranks", "rate * total / workers", "rate * total / comm.size",
+    Wrong("31.3", "a mean over all ranks", "sum(boxes.values()) / workers", "sum(boxes.values()) / comm.size",
           "a mean over 2 ranks, but 1 bring a gradient"),
     Wrong("31.3", "the whole gradient to every server",
-          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "total += box"],
-          ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "total += box[pieces[comm.rank]]"],
+          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes.values())"],
+          ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)",
+           "sum(boxes.values())[pieces[comm.rank]]"],
           "rank 2 sent 2.00 vectors; it should be 1.00"),
     Wrong("31.3", "one server after the other",
           ["requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
-           "requests += [comm.Isend(gradient[piece], dest=s) for s, piece in enumerate(pieces)]", WAIT],
-          ["for s, piece in enumerate(pieces):", "    comm.Send(gradient[piece], dest=s)",
-           "            comm.Recv(parameters[piece], source=s)"],
-          "servers wait for one another"),
+           "requests += [comm.Isend(gradient[piece], dest=s) for s, piece in enumerate(pieces)]"],
+          ["requests = []", """for s, piece in enumerate(pieces):
+            comm.Send(gradient[piece], dest=s)
+            comm.Recv(parameters[piece], source=s)"""],
+          "ranks deal with one after another"),
+    Wrong("31.3", "all servers take the first worker's, then the second's: they meet in one link", IN,
+          "requests = [comm.Recv(box, source=worker) for worker, box in boxes.items()][:0]",
+          "ranks deal with one after another"),
+    Wrong("31.3", "all servers send to the first worker, then to the second: they meet in one link", OUT,
+          "requests = [comm.Send(own, dest=worker) for worker in boxes][:0]",
+          "ranks deal with one after another"),
     Wrong("31.3", "nobody waits for what comes",
-          "            request.Wait()", "            pass", "were never waited for"),
+          WAIT, WAIT.replace("request.Wait()", "pass"), "were never waited for"),
     Wrong("31.3", "the piece is a copy: the server's parameters stay old",
-          "own -= rate * total / workers", "own = own - rate * total / workers",
-          "Rank 0 still has the old parameters"),
+          "own -= rate * sum", "own = own - rate * sum", "Rank 0 still has the old parameters"),
     Wrong("31.3", "the workers ask the first server only",
           "[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
           "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),
     Wrong("31.3", "workers counted from 1: right with one server alone",
-          "for worker in range(servers, comm.size)", "for worker in range(1, comm.size)",
-          "and nobody received them"),
+          "for worker in range(servers, comm.size)", "for worker in range(1, comm.size)", "deadlock"),
 ]

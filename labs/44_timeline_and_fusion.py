@@ -475,10 +475,10 @@ lab44.show_job(job)
 #
 # Where is your model far too fast? <details><summary>Answer</summary>
 #
-# At 60 tensors. It knows what *messages* cost, and 60 tensors of 256 bytes are one message. The control, one
-# tensor of the same bytes, is close to what it says. So the rest is the price of 60 **tensors**: for each a
-# request, a place in the lists, two copies, a line of Python. And where tensors are asked about by name, as
-# in `60 asked` and `60 without names`, it should be more than with bits. Believe that only where the
+# At 60 tensors. It knows what *messages* cost, and 60 tensors of 256 bytes are one message. Look at the
+# control, one tensor of the same bytes. What it takes less than `60 known` is the price of 60 **tensors**:
+# for each a request, a place in the lists, two copies, a line of Python. And where tensors are asked about by
+# name, as in `60 asked` and `60 without names`, it should be more than with bits. Believe that only where the
 # lines at the ends of the bars do not overlap.
 # </details>
 #

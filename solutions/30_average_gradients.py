@@ -420,8 +420,8 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # **Explain.** You should see five curves that all fall, and no error. MPI and PyTorch do what they are told.
 #
 # - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of each batch.
-# - *The sum*: four times the mean, so four times the learning rate. The weights are equal, the training is
-#   another one, and at a higher rate it fails.
+# - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
+#   loss leaps: it is another training.
 # - *No broadcast*: all ranks get the same gradient, which fits none of their nets.
 # - *The same part*: equal weights, and four ranks do the work of one, on a quarter of the images.
 #

@@ -1,6 +1,7 @@
 """What the ranks of tests.figures.overlap run under srun. Rank 0 prints one line of JSON.
 
-The ways are lab 32's own answers, taken from solutions/32_buckets_and_overlap.py. Horovod runs only in its
+The ways are lab 32's own answers, its buckets moved on by Test or by a thread as in lab 36, taken from
+solutions/. Horovod runs only in its
 own turns: its thread sends a message every millisecond, also when there is nothing to sum, and could slow the
 others down.
 """
@@ -18,22 +19,62 @@ import numpy as np
 import torch
 from labkit import data, timing
 from mpi4py import MPI
-from support import lab32
+from support import lab32, lab36
 
-LAB = Path(__file__).resolve().parents[2] / "solutions" / "32_buckets_and_overlap.py"
+SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
+ANSWERS = {
+    "32_buckets_and_overlap.py": ("at_the_end", "watch", "one_by_one", "in_buckets", "two_sides"),
+    "36_progress.py": ("carry", "look_until"),
+}
 WIDTH, DEPTH = 128, 24  # the net: 24 linear layers, most of 128 x 128
 BUCKET = 4 * WIDTH * WIDTH  # bytes, of the lab's (c) and of DDP: one layer
 TURNS = 5  # the runs of a way, in so many parts
 
 
 def answers() -> dict:
-    """Name -> function, of the answers that the solved lab defines."""
-    tree = ast.parse(LAB.read_text())
-    wanted = ("at_the_end", "watch", "one_by_one", "in_buckets", "two_sides")
-    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    """Name -> function, of the answers that the solved labs define."""
     names = {"np": np}
-    exec(compile(tree, LAB, "exec"), names)
+    for lab, wanted in ANSWERS.items():
+        tree = ast.parse((SOLUTIONS / lab).read_text())
+        tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+        exec(compile(tree, lab, "exec"), names)
     return names
+
+
+class Begun:
+    """A communicator that passes everything on and keeps the requests of Iallreduce."""
+
+    def __init__(self, comm):
+        self._comm = comm
+        self.requests: list = []
+
+    def __getattr__(self, name: str):
+        return getattr(self._comm, name)
+
+    def Iallreduce(self, own, total):
+        request = self._comm.Iallreduce(own, total)
+        self.requests.append(request)
+        return request
+
+
+def carried(way, carry):
+    """A way of two functions, with carry(requests) after each gradient."""
+
+    def carried_way(comm, net):
+        begun = Begun(comm)
+        ready, finish = way(begun, net)
+
+        def ready_and_carry(i) -> None:
+            ready(i)
+            carry(begun.requests)
+
+        def finish_and_forget() -> None:
+            finish()
+            begun.requests.clear()
+
+        return ready_and_carry, finish_and_forget
+
+    return carried_way
 
 
 def plain_step(net, optimizer):
@@ -99,16 +140,16 @@ def main(repeat: int) -> dict:
     comm = MPI.COMM_WORLD
     lab = answers()
     training = [torch.tensor(part) for part in data.digits()[:2]]
-    make = partial(lab32.linear_net, WIDTH, DEPTH)
+    make = partial(lab36.linear_net, WIDTH, DEPTH)
     fused = partial(lab["in_buckets"], size=BUCKET)
     ways = {"(a)": lab["at_the_end"], "(b)": lab["one_by_one"]}
-    ways |= {"(c)": fused, "(c) + thread": fused, "(d)": lab["two_sides"]}
+    ways |= {"(c)": carried(fused, lab["carry"]), "(c) + thread": fused, "(d)": lab["two_sides"]}
     pairs = {name: lab32.torch_step(comm, way, make(), lab["watch"], 0.01) for name, way in ways.items()}
-    steps = {"arithmetic": lab32.arithmetic_step(make(), 0.01)}
+    steps = {"arithmetic": lab36.arithmetic_step(make(), 0.01)}
     steps |= {name: step for name, (step, _) in pairs.items()} | {"DDP": with_ddp(make(), comm)}
     own = np.concatenate([weight.detach().numpy().ravel() for weight in make().parameters()])
     total = np.empty_like(own)
-    moving = lab32.Progress(comm)
+    moving = lab36.Looking(comm, lab["look_until"], 0.001)
 
     def threaded(step) -> None:
         with moving:
@@ -117,7 +158,7 @@ def main(repeat: int) -> dict:
     def communication() -> None:
         comm.Allreduce(own, total)
 
-    rows = lab32.balanced(comm, steps["arithmetic"], training, communication)
+    rows = lab36.balanced(comm, steps["arithmetic"], training, communication)
     batch = [part[rows] for part in training]
     calls = {name: partial(step, *batch) for name, step in steps.items()} | {"communication": communication}
     calls["(c) + thread"] = partial(threaded, calls["(c) + thread"])

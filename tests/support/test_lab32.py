@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 
 import numpy as np
 import pytest
 from labkit import launch, nets, virtual
-from labkit.errors import LabError
+from labkit.errors import CheckFailed, LabError
 from support import lab32
 
 
@@ -60,17 +59,28 @@ def test_what_began_when_is_noted():
 
 
 def test_sums_in_time_and_too_late():
-    seen = lab32.one_step(started)
-    sums = lab32.begun(seen, seen.calls, lab32.EACH_ALONE)
-    assert [begun.bucket for begun in sums] == lab32.EACH_ALONE
-    assert all(begun.in_time for begun in sums)
-    assert sums[0].at == pytest.approx(7)  # six layers forward, one backward
-    seen = lab32.one_step(summed, steps=2)
-    first, second = lab32.begun(seen, seen.calls, lab32.ALL_TOGETHER, late=True)
-    assert first.in_time
-    assert second.in_time
-    late = lab32.one_step(lab32.unhidden(started))
-    assert not any(begun.in_time for begun in lab32.begun(late, late.calls, lab32.EACH_ALONE)[:5])
+    lab32.expect_begun(started, "Iallreduce")
+    lab32.expect_begun(summed, "Allreduce", buckets=lab32.ALL_TOGETHER, late=True, steps=2)
+    with pytest.raises(CheckFailed, match="No overlap: backward ends"):
+        lab32.expect_begun(lab32.unhidden(started), "Iallreduce")
+    with pytest.raises(CheckFailed, match="It should be called for gradients"):
+        lab32.expect_begun(started, "Iallreduce", buckets=lab32.planned(12_000, 1000), late=True)
+    with pytest.raises(CheckFailed, match="should be made of Ireduce"):
+        lab32.expect_begun(started, "Ireduce")
+
+
+def test_two_sides_asks_for_broadcasts_behind_the_next_forward_pass():
+    with pytest.raises(CheckFailed, match="Ireduce"):
+        lab32.expect_two_sides(started)
+
+
+def test_a_way_that_returns_nothing_is_told_so():
+    with pytest.raises(LabError, match=r"nothing\(comm, net\) returns nothing"):
+        lab32.one_step(nothing)
+
+
+def nothing(comm, net):
+    """A way whose author forgot to return."""
 
 
 def test_a_sum_in_place_counts_as_one_of_its_array():
@@ -115,6 +125,8 @@ def test_cut_and_update_refuse_what_does_not_fit():
         net.update(0, np.ones(3))
     with pytest.raises(LabError, match="have 2 values, not 5"):
         net.cut(np.ones(5), [0])
+    with pytest.raises(LabError, match="Was the list cleared"):
+        net.cut(np.ones(5), [])
 
 
 @pytest.mark.parametrize(("name", "layers", "megabytes"), [("alexnet", 8, 244), ("vgg16", 16, 553)])
@@ -126,6 +138,12 @@ def test_a_table_stands_for_the_whole_net(name, layers, megabytes):
     run = lab32.on_gpus(started, net, 2, virtual.ideal(alpha=0, bandwidth=1e9))
     first = net.sizes[0] * net.scale * 4 / 1e9  # the sum of layer 1: nothing hides that
     assert net.seconds + first <= run.time < net.seconds + net.nbytes / 1e9
+
+
+def test_the_sum_alone_is_what_a_step_without_arithmetic_takes():
+    net = lab32.table("alexnet", images=1, flops=1e30)
+    machine = virtual.ideal(bandwidth=1e9)
+    assert lab32.sum_alone(net, 4, machine) == pytest.approx(lab32.on_gpus(summed, net, 4, machine).time)
 
 
 @pytest.mark.parametrize("way", [summed, started])
@@ -144,7 +162,7 @@ def test_the_same_calls_without_overlap_take_longer():
     hidden, late = (lab32.on_gpus(way, net, 4, machine).time for way in (started, lab32.unhidden(started)))
     assert hidden < late
     rows = lab32.lanes({"(b) now": started}, net, 4, machine, steps=1)
-    assert list(rows) == ["(b) forward", "(b) backward", "(b) messages"]
+    assert list(rows) == ["(b) forward", "(b) backward", "(b) messages", "(b) forward, rank 3"]
     begun = min(begin for begin, _ in rows["(b) messages"])
     computed = max(end for _, end in rows["(b) backward"])
     assert begun < computed
@@ -209,23 +227,6 @@ def test_arrays_are_a_modules_memory_or_copies_of_it():
     assert (copies.gradients[0] == 1).all()
 
 
-def test_arithmetic_alone_is_plain_sgd():
-    import torch
-
-    images = torch.ones(4, 64)
-    labels = torch.tensor([0, 1, 2, 3])
-    own, theirs = (nets.torch_digits(nets.start_weights(seed=0)) for _ in range(2))
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
-    step = lab32.arithmetic_step(own, 0.1)
-    for _ in range(2):
-        step(images, labels)
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(theirs(images), labels).backward()
-        optimizer.step()
-    for got, want in zip(own.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(got, want)
-
-
 @pytest.mark.slow
 @pytest.mark.gpu
 @pytest.mark.parametrize("way", [summed, started, reduced_and_sent])
@@ -234,21 +235,3 @@ def test_a_net_on_a_gpu_trains_as_one_on_the_host(way):
     for parameters in trained:
         for weight, alone in zip(parameters, lab32.train_digits_alone(steps=3, batch=32), strict=True):
             np.testing.assert_allclose(weight, alone, atol=1e-4)
-
-
-def test_the_progress_thread_calls_mpi_and_ends():
-    class Comm:
-        looks = 0
-
-        def Dup(self):
-            return self
-
-        def Iprobe(self):
-            Comm.looks += 1
-            called.set()
-
-    called, before = threading.Event(), threading.active_count()
-    with lab32.Progress(Comm()):
-        assert called.wait(timeout=30)
-    assert Comm.looks > 0
-    assert threading.active_count() == before

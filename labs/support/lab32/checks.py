@@ -1,18 +1,19 @@
-"""What the check cells of lab 32 look at: a toy net's steps, the buckets of its sums, what hooks are told."""
+"""What the checks of lab 32 ask of a way: a toy net's steps, the buckets of its sums, what hooks are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from labkit import nets, virtual
-from labkit.counting import Call
+from labkit.checks import expect
 
 from support.lab32.training import Steps, train
 
 SIZES = (3000, 10, 5000, 700, 1, 2500)  # values of the tensors of a toy net
 SECONDS = 1e-3  # of each of its layers, forward and backward
 AFTER_FIRST_MS = 1e3 * SECONDS * (len(SIZES) - 1)  # of backward after the first gradient, without messages
+SLOW = 2e6  # bytes/s of links over which the broadcasts of the toy net outlast a layer
 
 
 class Told(NamedTuple):
@@ -43,6 +44,20 @@ def told_by_hooks(watch: Callable) -> list[Told]:
     return calls
 
 
+def expect_hooks(watch: Callable) -> None:
+    """Fail unless watch(module, ready) lets PyTorch tell ready of each gradient once, when it is there."""
+    calls = told_by_hooks(watch)
+    own_call = "`watch` calls ready itself: it should give PyTorch a function that will."
+    expect(not any(call.early for call in calls), own_call)
+    a_weight = "ready gets a weight, not its number: PyTorch calls a hook with the weight."
+    expect(all(isinstance(call.i, int) for call in calls), a_weight)
+    numbers = [call.i for call in calls]
+    once = f"Gradients 0 to 5 came, each once; ready was told of {numbers}."
+    expect(sorted(numbers) == [0, 1, 2, 3, 4, 5], once)
+    expect(max(numbers[:2]) > max(numbers[-2:]), f"The last layer's gradients come first, not {numbers}.")
+    expect(all(call.there for call in calls), "ready(i) is called before `.grad` of parameter i is there.")
+
+
 def one_step(way: Callable, ranks: int = 4, steps: int = 1, machine=None) -> Steps:
     """What the last rank saw of steps of the toy net on virtual ranks, 1 ms a layer."""
     times = [SECONDS] * len(SIZES)
@@ -70,26 +85,69 @@ def backward_ms(seen: Steps) -> list[float]:
     return [1e3 * (end - ready[-1]) for ready, end in zip(seen.ready, seen.backward_ends, strict=True)]
 
 
-class Begun(NamedTuple):
-    """A sum. there: ms after the start at which its gradients (bucket) had come; at: ms when it began."""
+def expect_begun(
+    way: Callable,
+    name: str,
+    *,
+    buckets: list[list[int]] = EACH_ALONE,
+    at: str = "",
+    late: bool = False,
+    steps: int = 1,
+) -> None:
+    """Fail unless a way begins its sums of the toy net as it should, on virtual ranks.
 
-    bucket: list[int]
-    there: float
-    at: float
-
-    @property
-    def in_time(self) -> bool:
-        return self.at < self.there + 1e-6
+    name: of the call that each sum is. buckets: the tensors of each sum of a step, in order. A sum begins
+    as soon as its gradients are there. late: the last of a step has time until backward is over.
+    at: the case, in words.
+    """
+    _expect_sums(one_step(way, steps=steps), name, buckets, at, late)
 
 
-def begun(seen: Steps, sums: Sequence[Call], buckets: list[list[int]], late: bool = False) -> list[Begun]:
-    """When each sum of each step began. late: the last one of a step has time until backward is over."""
-    starts = []
+def _expect_sums(seen: Steps, name: str, buckets: list[list[int]], at: str, late: bool) -> None:
+    for call in seen.calls:
+        others = f"{at}comm.{call.name} is called; the sum should be made of {name} alone."
+        expect(call.name in (name, "Ibcast"), others)
+    for ms in backward_ms(seen):
+        waits = f"{at}`ready` waits: after the first gradient, backward takes {ms:.2f} ms"
+        expect(ms < 1.01 * AFTER_FIRST_MS, f"{waits}, without messages {AFTER_FIRST_MS:.2f} ms.")
+    sums = [call for call in seen.calls if call.name == name]
+    expect(sums, f"{at}comm.{name}, which takes arrays, is never called.")
+    if len(buckets) > 1:
+        begins = (
+            f"{at}No overlap: backward ends {1e3 * seen.backward_ends[0]:.1f} ms after the start, and the"
+        )
+        first = f"{begins} first sum begins at {1e3 * sums[0].begin:.1f} ms. Begin sums in `ready`."
+        expect(sums[0].begin < seen.backward_ends[0] - 1e-9, first)
+    wanted = [sum(SIZES[i] for i in bucket) for bucket in buckets] * len(seen.ready)
+    values = [call.values for call in sums]
+    plan = f"gradients {buckets} of {wanted} values"
+    came = f"{at}{name} is called for {values} values, one call after the other."
+    expect(values == wanted, f"{came} It should be called for {plan}, from the last tensor to the first.")
     for place, call in enumerate(sums):
         step, number = divmod(place, len(buckets))
         bucket = buckets[number]
         there = max(seen.ready[step][i] for i in bucket)
         if late and number == len(buckets) - 1:
             there = seen.backward_ends[step]
-        starts.append(Begun(bucket, 1e3 * there, 1e3 * call.begin))
-    return starts
+        times = f"{1e3 * there:.1f} ms after the start, their sum began at {1e3 * call.begin:.1f} ms"
+        in_time = call.begin < there + 1e-9
+        expect(in_time, f"{at}No overlap: gradients {bucket} came {times}.")
+
+
+def expect_two_sides(way: Callable) -> None:
+    """Fail unless a way reduces to rank 0 and sends parameters behind the next forward pass."""
+    seen = one_step(way, steps=2, machine=virtual.ideal(bandwidth=SLOW))  # by the last rank
+    _expect_sums(seen, "Ireduce", EACH_ALONE, "", late=False)
+    others = "Ranks other than 0 call net.update, too: only rank 0 has the sums to do it with."
+    expect(seen.updates == 0, others)
+    broadcast = sorted(call.values for call in seen.calls if call.name == "Ibcast")
+    wanted = sorted(2 * SIZES)
+    each = (
+        f"In 2 steps Ibcast is called for {broadcast} values; it should be called for each tensor, {wanted}."
+    )
+    expect(broadcast == wanted, each)
+    first = seen.forward[1][0]  # seconds at which the layers began, in the second step
+    last = seen.forward[1][-1]
+    late = "Layer 0 began its next forward pass when all broadcasts were over, for no other had to wait."
+    needs = "It needs its own parameters only, and those should be sent first."
+    expect(last - first > SECONDS * (len(SIZES) - 1) + 1e-9, f"{late} {needs}")

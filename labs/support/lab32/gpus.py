@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 from labkit import nets, virtual
 
-from support.lab32.training import train
+from support.lab32.training import functions_of, train
 
 
 class Table(NamedTuple):
@@ -66,22 +67,25 @@ def on_gpus(way, table: Table, ranks: int, machine, steps: int = 1, trace: bool 
     return cluster.run(program, way, table.sizes, steps, table.forward, table.backward, trace=trace)
 
 
-def strong_scaling(ways: dict, net: str, batches, ranks: tuple[int, int], flops: float, machine) -> dict:
-    """{way: {images per step of all GPUs: how many times as fast on ranks[1] GPUs as on ranks[0]}}."""
-    gains: dict[str, dict] = {name: {} for name in ways}
-    for total in batches:
-        tables = [table(net, total / p, flops) for p in ranks]
-        for name, way in ways.items():
-            few, many = (on_gpus(way, t, p, machine).time for t, p in zip(tables, ranks, strict=True))
-            gains[name][total] = few / many
-    return gains
+def sum_alone(table: Table, ranks: int, machine) -> float:
+    """Virtual seconds of one Allreduce of all gradients, with nothing beside it."""
+    idle = table._replace(forward=[0.0] * len(table.sizes), backward=[0.0] * len(table.sizes))
+
+    def at_the_end(comm, net):
+        def finish() -> None:
+            own = net.join(net.numbers)
+            comm.Allreduce(own, np.empty_like(own))
+
+        return (lambda i: None), finish
+
+    return on_gpus(at_the_end, idle, ranks, machine).time
 
 
 def unhidden(way):
     """A way with the same calls that begins them after backward and waits before the next forward."""
 
     def begin_late(comm, net):
-        ready, finish, *before = way(comm, net)
+        ready, finish, before = functions_of(way, comm, net)
 
         def finish_all() -> None:
             for i in reversed(net.numbers):

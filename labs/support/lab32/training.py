@@ -31,6 +31,10 @@ class Net:
 
     def cut(self, vector: np.ndarray, numbers: Sequence[int]) -> list[tuple[int, np.ndarray]]:
         """What `join` of the same numbers put together: [(number of the tensor, its piece of vector)]."""
+        if not numbers:
+            raise LabError(
+                "net.cut: no tensors. Was the list cleared after the sum began? Keep a copy of it."
+            )
         ends = np.cumsum([len(self.gradients[i]) for i in numbers])
         if len(vector) != ends[-1]:
             raise LabError(f"net.cut: tensors {list(numbers)} have {ends[-1]} values, not {len(vector)}.")
@@ -48,12 +52,22 @@ class Net:
         self.parameters[i] -= np.float32(self.rate) * mean
 
 
+def functions_of(way, comm, net: Net) -> tuple:
+    """(ready, finish, a list of before: empty if there is none) that way(comm, net) returns."""
+    returned = way(comm, net)
+    if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not all(map(callable, returned)):
+        name = getattr(way, "__name__", getattr(getattr(way, "func", None), "__name__", "The way"))
+        got = "nothing" if returned is None else f"{type(returned).__name__}"
+        raise LabError(f"{name}(comm, net) returns {got}; it should end with `return ready, finish`.")
+    ready, finish, *before = returned
+    return ready, finish, before
+
+
 class Steps(NamedTuple):
     """What a rank did. calls: its collectives, each a labkit.counting.Call.
 
     ready, forward: [step][tensor] seconds at which a gradient came, and at which its layer began.
-    backward_ends: [step] seconds. parameters: at the end. tests: calls of Test in ready or before. updates:
-    calls of net.update.
+    backward_ends: [step] seconds. parameters: at the end. updates: calls of net.update.
     """
 
     calls: list
@@ -61,7 +75,6 @@ class Steps(NamedTuple):
     forward: list
     backward_ends: list
     parameters: list
-    tests: int
     updates: int
 
 
@@ -77,12 +90,11 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate)
     log = CollectiveLog(comm, scale)
-    seen = Steps([], [], [], [], net.parameters, 0, 0)
-    ready, finish, *before = way(log, net)
+    seen = Steps([], [], [], [], net.parameters, 0)
+    ready, finish, before = functions_of(way, log, net)
     order = list(reversed(range(len(sizes))))
     if comm.rank in swapped:
         order[:2] = reversed(order[:2])
-    tests = 0
     for _ in range(steps):
         seen.forward.append([0.0] * len(sizes))
         seen.ready.append([0.0] * len(sizes))
@@ -96,13 +108,12 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, rate=0.5, swap
             net.gradients[i][:] = net.parameters[i] - targets[i]
             seen.ready[-1][i] = log.clock()
             ready(i)
-        tests = log.tests
         seen.backward_ends.append(log.clock())
         finish()
     for i in range(len(sizes)):
         for wait in before:
             wait(i)
-    return seen._replace(calls=log.calls, tests=tests, updates=net.updates)
+    return seen._replace(calls=log.calls, updates=net.updates)
 
 
 def targets_of(rank: int, sizes: Sequence[int]) -> list[np.ndarray]:

@@ -45,7 +45,7 @@ WRONG = [
             total = np.empty_like(net.gradients[i])
             comm.Allreduce(net.gradients[i], total)
             net.update(i, total / comm.size)
-""", "Allreduce is called for [2500, 1, 700, 5000, 10, 3000] values"),
+""", "Allreduce is called for [3000, 10, 5000, 700, 1, 2500] values"),
     Wrong("32.2", "waited for at once: nothing overlaps",
           BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
     Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],

@@ -1,0 +1,299 @@
+# %% [markdown]
+# # 36 Progress
+#
+# Lab 32 begins a sum and goes on computing. Has the sum begun? Here you find out who moves a message while
+# you compute, move it yourself, let a thread do it, and measure what each of them costs.
+#
+# **You will be able to** (1) say why a message that was begun may stand still, (2) move it on with `Test`,
+# often enough, (3) let a thread move it, and say what it costs, (4) tell what overlap gains on your machine
+# from what it gains over a slow link.
+#
+# Needs: mpi, torch · Ranks: 2 · Minutes: 45 · Before: 23, 32
+
+# %%
+from labkit import check, expect, hint, lab, launch, plots, predict
+from support import lab36
+
+lab.start("36_progress")
+
+# %% tags=["parameters"]
+width = 256  # of the net timed on real ranks: 12 linear layers, most of width x width
+repeat = 15  # steps of it in each way
+every = 0.001  # seconds between two looks of the thread in 36.3
+patience = 60  # seconds after which a check calls the ranks stuck
+
+# %% [markdown]
+# ## The letter in the out-tray
+# `comm.Iallreduce` returns at once. Think of a letter that you have put into your out-tray. It travels when
+# somebody carries it to the post. With MPI that somebody is mostly **your own process, inside a call of
+# MPI**. While PyTorch computes, nobody carries letters.
+#
+# | moves messages while you compute | on |
+# |---|---|
+# | nobody, until the next call of MPI | MPICH and Open MPI over TCP, as here |
+# | the network card, for parts of a message | InfiniBand and its like |
+# | a thread of its own | Horovod, NCCL, an MPI with asynchronous progress |
+#
+# Why does one call not do? An allreduce is many messages. Lab 23's ring has 2(p - 1) **rounds**, and a rank
+# can send its next chunk only when it has received one. The bytes of a round travel by themselves. But the
+# next round begins in a call of MPI, which finds that the round before it is over.
+#
+# `request.Test()` is such a call. It asks "is it over?", carries what is there to carry, and never waits:
+#
+#     request = comm.Iallreduce(own, total)   # the first round begins
+#     ...                                     # compute
+#     request.Test()                          # begins the next round, if this one is over
+#     ...                                     # compute
+#     request.Wait()                          # carries until all rounds are over
+#
+# ## A machine to think with
+# Four virtual ranks (lab 23), whose messages move in calls only. A sum has 2(4 - 1) = 6 rounds of 10 ms: 60
+# ms, if one does nothing else. Each rank begins the sum, then computes for 60 ms, then calls Wait.
+#
+# ### Predict
+# How many ms does that take, from the beginning of the sum to the end of Wait,
+#
+# - with no call of MPI while it computes? (The first round began with the sum.)
+# - with a `Test` after every 20 ms of computing?
+# - with a `Test` after every 4 ms? (A round that is over at 10 ms is found over at 12.)
+
+# %%
+predict("36.1", left=..., tested_every_20_ms=..., tested_every_4_ms=...)
+
+
+# %% [markdown]
+# ### Exercise 36.1 · Carry the letters
+# Write `carry(requests)`. It will be called after every layer, with the list of sums that have been begun.
+# It gives **each of them** a chance to move, and waits for none. (A `Test` of a sum that is over does
+# nothing.) 2 lines. *(beginner)*
+#
+# <details><summary>Hint 1: which call?</summary>
+#
+# `request.Test()` never waits. `request.Wait()` does.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `for request in requests:` and one line below it.
+# </details>
+
+# %%
+def carry(requests):
+    """requests: the sums begun so far. Moves each on a little; waits for none. Returns nothing."""
+    raise NotImplementedError("exercise 36.1: Carry the letters")
+
+
+# %%
+# What is asked: every sum is tested once in every call, and nothing is waited for.
+with check("36.1"):
+    lab36.expect_carried(carry)
+
+
+# %% [markdown]
+# ### Measure: how often must you look?
+# The sum and 60 ms of computing, on the virtual ranks: left alone, then with `carry` after every 60, 30,
+# 20, … ms. As a control, the time of both if somebody else moved the messages: 60 ms.
+
+# %%
+def leave(requests):
+    """In place of carry: nobody moves them."""
+
+
+pauses = (60, 30, 20, 12, 10, 6, 5, 4, 3, 2, 1)  # ms of computing between two calls of carry
+left = lab36.timed(leave, layers=15, layer_ms=4)
+carried = {pause: lab36.timed(carry, layers=60 // pause, layer_ms=pause) for pause in pauses}
+
+# %%
+# Need not be read: the plot.
+curves = {
+    "left alone": dict.fromkeys(pauses, left),
+    "carried": carried,
+    "moved by somebody else": dict.fromkeys(pauses, 60),
+}
+axes = {"xlabel": "ms of computing between two Tests", "ylabel": "computing and sum (ms)", "logx": True}
+plots.lines(curves, title="Look once a round, or wait for the rounds", **axes)
+predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_4_ms=carried[4])
+
+
+# %% [markdown]
+# **Explain.** *Left alone*: one round of six hides behind computing. The other five take 50 ms more.
+#
+# With a Test after every 20 ms, three more rounds begin early. With one after every 4 ms five of them do,
+# each a little late: a round of 10 ms is seen after 12. So what counts is a look **at least once a round**,
+# and on fast links a round is microseconds long.
+#
+# ### Exercise 36.2 · How long will it take?
+# Write a function that predicts the curve. Computing is `layers` layers of `layer_ms` each, with a Test after
+# each of them. The sum has `rounds` rounds of `round_ms` each; the first begins at 0. A round that is over at
+# the very moment of a Test is seen by it. After the last layer comes Wait. 6 to 8 lines. *(intermediate)*
+#
+# Follow one round: it **arrives** `round_ms` after it began. The next begins at the first Test at or after
+# that. If there is no such Test, computing is over before it arrives: Wait is there and begins the next at
+# once.
+#
+# <details><summary>Hint 1: a loop over rounds</summary>
+#
+# `now = 0` is when the round under way began. For each round: `arrives = now + round_ms`, and then
+# the `now` of the next. The Tests are at `layer_ms * k`, k from 1 to `layers`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `later = [test for test in tests if test >= arrives]`. If there are some, `now = later[0]`, else `now =
+# arrives`. At the end return `max(now, layers * layer_ms)`.
+# </details>
+
+# %%
+def step_ms(layers, layer_ms, rounds, round_ms):
+    """Milliseconds from the beginning of the sum to the end of Wait."""
+    raise NotImplementedError("exercise 36.2: How long will it take?")
+
+
+# %%
+# What is asked: the times that the virtual machine takes, on 2 to 5 ranks; and some that you can follow by
+# hand.
+with check("36.2"):
+    expect.equal(step_ms(0, 0, 6, 10), 60, "No layers, 6 rounds of 10 ms")
+    expect.equal(step_ms(3, 50, 2, 10), 150, "3 layers of 50 ms, 2 rounds of 10 ms, which hide behind them")
+    expect.equal(step_ms(3, 20, 6, 10), 90, "3 layers of 20 ms, 6 rounds of 10 ms")
+    for ranks in (2, 3, 4, 5):
+        rounds = 2 * (ranks - 1)
+        for layers, layer_ms in [(15, 4), (20, 3), (3, 22), (1, 62), (9, 7), (30, 8), (2, 3)]:
+            case = f"{layers} layers of {layer_ms} ms, {rounds} rounds of {lab36.ROUND_MS} ms"
+            took = lab36.timed(carry, layers, layer_ms, ranks)
+            expect.close(step_ms(layers, layer_ms, rounds, lab36.ROUND_MS), took, case, rtol=0.02)
+
+
+# %% [markdown]
+# ## A thread that looks
+# Tests in hooks are work for the programmer, and a long layer has no hook in its middle. So let a **thread**
+# call MPI. MPI moves *all* messages in *any* call, so a cheap one will do: `comm.Iprobe()` asks whether a
+# message has come, and returns at once.
+#
+# A thread must be told when to end. `over` is a `threading.Event`, a flag that another thread raises:
+#
+#     over.wait(seconds)   # sleeps so long, or until the flag is up; returns True if it is up
+#
+# ### Exercise 36.3 · Look until it is over
+# Write `look_until`, which runs in the thread: a call of `comm.Iprobe()` every `every` seconds, until
+# `over` is raised. In between it must **sleep**: a thread that only asks takes a core of its own. 2 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: sleep and ask in one</summary>
+#
+# `over.wait(every)` sleeps, and tells whether it is time to end.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `while not over.wait(every):` and one line below it.
+# </details>
+
+# %%
+def look_until(comm, over, every):
+    """Calls MPI every `every` seconds until `over` is raised."""
+    raise NotImplementedError("exercise 36.3: Look until it is over")
+
+
+# %%
+# What is asked: on real ranks, calls of MPI with a pause before each, and an end when it is time.
+with check("36.3"):
+    ranks = launch.ranks_here(2)
+    pause = 0.02  # seconds
+    for seen in launch.run(lab36.looks, look_until, pause, ranks=ranks, timeout=patience):
+        expect(seen.calls > 0, "The thread never calls comm.Iprobe().")
+        most = seen.seconds / pause + 1
+        often = f"{seen.calls} calls of MPI in {1e3 * seen.seconds:.0f} ms, where {most:.0f} were due"
+        expect(seen.calls <= most, f"{often}: sleep {1e3 * pause:.0f} ms before each.")
+        expect(seen.ended, "`over` was raised, and the thread has not ended.")
+
+# %% [markdown]
+# ## On real ranks
+# Two ranks, a net of 12 linear layers, 3 MB of gradients, and so many images that backward lasts as long as
+# the sum. Forward is half as long as backward.
+#
+# ### Predict
+# Take the sum's time as 1. Then the arithmetic is 1.5, and a step with the sum at the end 2.5. How many times
+# as fast is a step whose sum hides behind backward completely?
+#
+# And the looking thread, if there is nothing to carry: by how many percent does it lengthen the arithmetic?
+
+# %%
+predict("36.3", at_best_times_as_fast=..., thread_costs_percent=...)
+
+# %% [markdown]
+# ### Measure: here
+# Seven kinds of steps take turns. Two are controls, with *nobody to talk to*: the same calls in a group of
+# one rank, and the thread beside a step without messages. They show what carrying costs, not what it gains.
+# About a minute.
+
+# %%
+times, what, where = launch.run(
+    lab36.measure, carry, look_until, width, repeat, every, ranks=ranks, threads=1
+)[0]
+
+# %%
+# Need not be read: the plot, the records.
+lab36.show(times, what, where, ranks)
+median = {name: time.median for name, time in times.items()}
+cost = 100 * (median["nobody to talk to, thread"] / median["arithmetic alone"] - 1)
+predict.right("36.3", at_best_times_as_fast=2.5 / 1.5)
+predict.compare("36.3", thread_costs_percent=cost)
+
+# %% [markdown]
+# **Explain.** On one machine expect **no** gain, rather a loss. Here a message is no bytes on a wire. It is
+# a copy in memory, which a core has to make: the same core that computes. There is nothing that somebody
+# else could do meanwhile. "Begun" is even slower than "at the end": 24 sums in place of one.
+#
+# Beside that you may see the cost of looking in the two controls. Where other programs run, the boxes overlap
+# ("not steady"); then this plot says nothing about a few percent.
+#
+# ### Measure: over a slow link
+# Between two nodes the kernel and the card carry bytes, while your core computes. With `make tabletop` (lab
+# 00) this cell submits a job that runs the same measurement on two nodes. Else it shows the kit's
+# reference.
+
+# %%
+seconds, whose = lab36.over_slow_link(repeat)
+print(f"{whose}:")
+if len(seconds):
+    bars = {name.replace(", ", ",\n"): {"step": 1e3 * value} for name, value in seconds.items()}
+    plots.bars(bars, ylabel="ms", title="Two nodes", name="two nodes")
+
+# %%
+# Need not be read: the same in numbers.
+if len(seconds):
+    arithmetic = seconds["arithmetic alone"]
+    for name in ("at the end", "begun, left", "begun, carried", "begun, thread"):
+        exposed = seconds[name] - arithmetic
+        print(f"{name:>15}: {1e3 * seconds[name]:6.0f} ms, of which {1e3 * exposed:4.0f} ms are not hidden")
+    thread = seconds["nobody to talk to, thread"] - arithmetic
+    print(f"the thread alone, with nothing to carry, costs {1e3 * thread:.0f} ms")
+    gain = seconds["at the end"] / seconds["begun, carried"]
+    predict.compare("36.3", at_best_times_as_fast=gain)
+
+# %% [markdown]
+# **Explain.** Compare *begun, left* with *begun, carried*: the same sums, begun at the same moments. The
+# difference is who moves them, and nothing else.
+#
+# The thread moves messages as Test does. But look at its control, *nobody to talk to, thread*. Why does
+# a thread that does next to nothing cost so much?
+# <details><summary>Answer</summary>
+#
+# It takes turns with the rank's own thread at two places. One is the core: a rank has one here, and every
+# millisecond it changes hands, there and back. The other is Python's lock: only one thread runs Python at a
+# time. A hook that wants to begin a sum waits until the looking thread gives the lock back, and MPI has a
+# lock of its own. Horovod's thread is C++, needs no Python lock, and on a cluster it gets a core of its own:
+# this is why `--cpus-per-task` is more than 1 there (labs 13, 42).
+# </details>
+#
+# Why does lab 40 need neither Test nor thread in your code?
+# <details><summary>Answer</summary>
+#
+# Horovod starts that thread. It looks once in a cycle, a millisecond unless told otherwise, for new
+# gradients, and calls MPI for them (lab 44).
+# </details>
+#
+# ### What you take away
+# - Begun is not under way. MPI may move messages in its calls only, and a collective needs a call for each
+#   round.
+# - Test in hooks, for *all* sums under way: at least once a round. It costs microseconds.
+# - A thread moves them, too, and wants a core. Without one it costs what it gains.
+# - On one machine messages are work for the cores: overlap is measured between nodes.

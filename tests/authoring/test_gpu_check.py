@@ -12,6 +12,7 @@ from authoring.gpu_check.plan import Clock, Lab
 from authoring.gpu_check.proof import CONTRADICTION, CPU, NOT_SHOWN, ON_DEVICE, STAGED, Finding
 from authoring.gpu_check.report import Check, LabRun
 from authoring.gpu_check.trial import Tried
+from authoring.gpu_check.witness import Rise
 from labkit import paths, record, world
 from labkit.errors import LabError
 from labkit.horovod import timeline
@@ -205,6 +206,17 @@ def test_a_record_that_names_a_gpu_which_nobody_used():
     assert verdicts(lab, [said], memory=None) == {"step": ON_DEVICE}
 
 
+def test_memory_that_others_give_back_is_no_fall_of_the_lab():
+    rise = Rise()
+    for megabytes in (900, 300, 300, 850, 400):  # a process before this lab ended in the beginning
+        rise.note(megabytes)
+    assert rise.largest == 550
+    quiet = Rise()
+    for megabytes in (900, 300, 301):
+        quiet.note(megabytes)
+    assert quiet.largest == 1
+
+
 def test_the_kits_own_records_were_measured_on_cpus():
     """Real records, of runs on a machine without GPUs: none may pass for one of a GPU."""
     judged = 0
@@ -362,7 +374,7 @@ RECORD = 'record.add("step", seconds=0.5, way=str(length))'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("minutes", [4, 0.01])
+@pytest.mark.parametrize("minutes", [9, 0.01])
 def test_a_rehearsal_runs_it_all_and_proves_no_gpu(checkout, minutes):
     from tests.authoring.tour.tour_labs import write_lab
 
@@ -372,7 +384,7 @@ def test_a_rehearsal_runs_it_all_and_proves_no_gpu(checkout, minutes):
         "import pytest\n\n\n@pytest.mark.gpu\ndef test_of_a_gpu():\n    pytest.skip('no GPU')\n"
     )
     options = ("--device", "cpu", "--labs", "10,12", "--minutes", str(minutes))
-    done = checkout.python("-m", "authoring.gpu_check", *options, timeout=500)
+    done = checkout.python("-m", "authoring.gpu_check", *options, timeout=580)
     out = checkout.root / "build" / "gpu-rehearsal"
     page = (out / "results" / "REPORT.md").read_text()
     assert "A rehearsal of the GPU check, on the CPU" in page

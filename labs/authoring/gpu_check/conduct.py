@@ -3,8 +3,9 @@
 `python -m authoring.gpu_check [--device cpu] [--minutes 10] [--labs 40,46] [--out FOLDER] [--horovod NOTE]`
 
 Status 0: no test failed, no lab failed, and all tensors were where they should be; 1: not so; 130: Ctrl-C.
-With a GPU the records go to solutions/results/gpu, beside REPORT.md. `--device cpu` is a rehearsal: it runs
-the same on the CPU with the settings of the tests, its proofs fail, and it writes to its own folder alone.
+With a GPU the records go to solutions/results/gpu, beside REPORT.md; those of some labs alone to the folder
+of pages. `--device cpu` is a rehearsal: it runs the same on the CPU with the settings of the tests, its
+proofs fail, and it writes to its own folder alone.
 """
 
 from __future__ import annotations
@@ -205,9 +206,12 @@ class Conductor:
         return small if self.device == "cpu" else {**small, **lab.settings}
 
     def _variables(self, lab: Lab) -> dict[str, str]:
-        if not lab.timeline:
-            return {}
-        return {"HOROVOD_TIMELINE": str(self.out / "home" / f"timeline_{lab.number}.json")}
+        variables = {}
+        if lab.by_nccl and machine.gpus(self.doctor) >= plan.MANY and "nccl" in builds.horovod_builds():
+            variables |= builds.variables("nccl")
+        if lab.timeline:
+            variables["HOROVOD_TIMELINE"] = str(self.out / "home" / f"timeline_{lab.number}.json")
+        return variables
 
     def _wait_for_horovod(self) -> None:
         """Until it is compiled, or its share of the time is over."""
@@ -307,8 +311,10 @@ def _main(options: argparse.Namespace) -> int:
     shutil.rmtree(out / "work", ignore_errors=True)
     if conductor.outcomes:
         tour.report.write(root, out, conductor.outcomes, conductor.doctor, seconds=check.seconds, small=True)
-    folder = out / "results" if rehearsal else root / "solutions" / "results" / "gpu"
-    if not rehearsal:
+    if rehearsal or options.labs:
+        folder = out / "results"  # what is not all is not what the kit keeps
+    else:
+        folder = root / "solutions" / "results" / "gpu"
         shutil.rmtree(folder, ignore_errors=True)  # an older check's records would mix with these
     write(check, conductor, folder)
     for sentence in check.failures:

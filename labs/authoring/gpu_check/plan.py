@@ -20,8 +20,9 @@ class Lab:
     those of the tests' runs; elsewhere the tests' hold. on_device: results (the first words of a record's
     `result`) that tell where the tensors of a training or a message are; others tell of the host, of files
     or of virtual ranks. on_host: field -> values of records whose arrays are in host memory on purpose, as a
-    control. timeline: it writes none by itself; one is asked for by a variable. one_gpu: what a single GPU
-    cannot show.
+    control. timeline: it writes none by itself; one is asked for by a variable. by_nccl: it takes the build
+    of Horovod that it is given: that with NCCL where there are MANY GPUs, one for each of its ranks.
+    one_gpu: what a single GPU cannot show.
     """
 
     stem: str
@@ -30,6 +31,7 @@ class Lab:
     on_device: tuple[str, ...] = ()
     on_host: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     timeline: bool = False
+    by_nccl: bool = False
     one_gpu: str = ""
 
     @property
@@ -37,6 +39,7 @@ class Lab:
         return self.stem.split("_")[0]
 
 
+MANY = 4
 ALONE = "NCCL between two ranks: it wants a GPU for each"
 # In the order in which they run. Those with Horovod come last: it may still be compiled.
 LABS = (
@@ -68,12 +71,12 @@ LABS = (
         ("allreduce", "step"),
         {"backend": ("mpi", "torch-gloo", "torch-mpi", "horovod-mpi", "horovod-gloo")},
         one_gpu=ALONE),
-    Lab("40_horovod_pytorch", 30, {}, ("training",), timeline=True, one_gpu=ALONE),
-    Lab("41_horovod_tensorflow", 40, {}, ("weak",), timeline=True, one_gpu=ALONE),
+    Lab("40_horovod_pytorch", 30, {}, ("training",), timeline=True, by_nccl=True, one_gpu=ALONE),
+    Lab("41_horovod_tensorflow", 40, {}, ("weak",), timeline=True, by_nccl=True, one_gpu=ALONE),
     Lab("42_horovod_mvapich2_gdr", 40, {"steps": 10, "layers": 12, "width": 256}, ("step",)),
     Lab("43_horovod_nccl2", 25, {}, ("carried",), one_gpu=ALONE),
-    Lab("44_timeline_and_fusion", 40, {}, ("step", "activities")),
-    Lab("45_autotune_and_adasum", 40, {"values": 1 << 18}, ("exchange", "step")),
+    Lab("44_timeline_and_fusion", 40, {}, ("step", "activities"), by_nccl=True, one_gpu=ALONE),
+    Lab("45_autotune_and_adasum", 40, {"values": 1 << 18}, ("exchange", "step"), by_nccl=True, one_gpu=ALONE),
     Lab("46_three_libraries", 55, {"images": 16, "repeat": 6}, ("weak", "strong"), one_gpu=ALONE),
 )  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 For labs, offered by `labkit` itself too:
 
-    check       `with check("23.1"):` around expectations; check.progress() is what is stored
+    check       `with check("23.1"):` around expectations; check.case(words): what is being tried just now;
+                check.progress(): what is stored
     expect      expect(condition, sentence), and .equal, .close, .unchanged, .between, .raises
     hint        the next hint of an exercise
     predict     keep guesses; predict.recall, predict.compare, predict.right

@@ -119,9 +119,10 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # %% [markdown]
 # **Explain.** *Left alone*: one round of six hides behind computing. The other five take 50 ms more.
 #
-# With a Test after every 20 ms, three more rounds begin early. With one after every 4 ms five of them do,
-# each a little late: a round of 10 ms is seen after 12. So what counts is a look **at least once a round**,
-# and on fast links a round is microseconds long.
+# With a Test after every 20 ms, three more rounds begin early. With one after every 4 ms all five do, each
+# a little late: a round of 10 ms is seen after 12, and the last begins when computing ends. (So the curve
+# is jagged: 5 and 10 ms divide 10, and 3, 4 and 6 do not.) What counts is a look **at least once a round**.
+# On fast links a round is microseconds long.
 #
 # ### Exercise 36.2 · How long will it take?
 # Write a function that predicts the curve. Computing is `layers` layers of `layer_ms` each, with a Test after

@@ -51,7 +51,7 @@ WRONG = [
           "error[:] = wanted", "error = wanted", "step 1, rank 0: the error that is left"),
     Wrong("35.3", "the error of the mean of all, not of the own message", [ERROR + "\n", f"    return {SUM}"],
           ["", f"    mean = {SUM}\n    error[:] = wanted - mean\n    return mean"],
-          "2 ranks, 7 values, step 1, rank 1: the error that is left"),
+          "2 ranks, 7 values, step 1, rank"),
     Wrong("35.3", "what the messages say travels as float32",
           "    messages = np.empty((comm.size, len(message)), np.uint8)\n"
           "    # Across ranks: everybody gets everybody's message.\n"

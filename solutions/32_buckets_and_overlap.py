@@ -334,11 +334,16 @@ faster = times["at the end"] / times["layer by layer"]
 predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, key=swept.get))
 
 # %% [markdown]
-# **Explain.** You should see a valley. On its left, buckets of one layer: (b), whose latencies take longer
-# than all of the arithmetic. On its right, one bucket of everything: (a). Between them is a wide floor.
+# **Explain.** On the right, one bucket of everything: (a), whose sum begins late. On the left, buckets of
+# one layer: (b), with 58 times the latencies of a sum. Between them is a wide floor, a little lower than
+# (b).
 #
-# The floor is bumpy, and a bump is no error. What shows at the end of a step is the *last* bucket, which no
-# arithmetic is left to hide. Which layers are in it depends on where the size happens to cut the net.
+# Why only a little? The latencies of sums that are under way together pass side by side. Where they do not,
+# as in a library that makes one sum after the other, (b) pays them all.
+#
+# Do not read a best size off the floor: its points differ by a few percent, and they are not even in order.
+# What shows at the end of a step is the *last* bucket, which no arithmetic is left to hide. Which layers
+# are in it depends on where the size happens to cut the net.
 #
 # ## S-Caffe's two sides
 # In S-Caffe only rank 0 has the optimizer. So two things travel:
@@ -441,8 +446,10 @@ predict.compare("32.4", **{f"efficiency_of_{name}": percent for name, percent in
 # after backward: that it is the overlap, and not the smaller sums. (c) is hardly better than (b) here:
 # AlexNet has 8 layers, so there are no short sums to fuse.
 #
-# (d) gains much by its overlap, and still loses to (a) from some number of GPUs on. Not the overlap is to
-# blame but the trees: ⌈lg p⌉ vectors through rank 0, in and out. S-Caffe knew: it has a reduction of its own,
+# "(b) not overlapped" is even better than (a): several sums at once fill links that a single one leaves idle.
+#
+# (d) gains by its overlap, too, against its own control. Still it loses to (a). Not the overlap is to blame
+# but the trees: ⌈lg p⌉ vectors through rank 0, in and out. S-Caffe knew: it has a reduction of its own,
 # chains below a tree.
 #
 # ### Measure: what hides behind what?
@@ -452,21 +459,25 @@ predict.compare("32.4", **{f"efficiency_of_{name}": percent for name, percent in
 # %%
 pair = {"(b) by layer": one_by_one, "(d) two sides": two_sides}
 rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
-plots.lanes(rows, title="AlexNet, two steps on 16 GPUs")
+plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages, (d) waits twice")
 
 # %% [markdown]
-# **Explain.** In (b) most messages are below a backward pass; what sticks out is the sum of the layers that
-# came last.
+# **Explain.** In (b) all messages are below a backward pass: the next forward pass begins at once.
 #
-# In (d) rank 0's second forward pass begins late, although the smallest tensor, of the first layer, is sent
-# first. The last rank has that tensor soon. Why must the sender of all wait longest?
+# In (d) look at two gaps. The first is before rank 0's second forward pass: the reductions must be over
+# before there are new parameters, and in a tree they take longer than backward.
+#
+# The second gap is in the middle of that forward pass. The convolutions come first, and their few
+# parameters are there. Then the first fully connected layer waits for its 150 MB: the forward pass is too
+# short to hide that.
+#
+# Rank 0 has made these parameters itself. Why does it wait even longer than the last rank?
 # <details><summary>Answer</summary>
 #
-# In a binomial tree rank 0 sends each tensor ⌈lg p⌉ times: 4 times with 16 ranks. And it has begun all
-# broadcasts at once. The later copies of the small first tensor stand in a queue behind the first copies of
-# the large last ones, at the same port. Rank 0's `before(0)` waits until its last copy has left. A rank that
-# only receives is done when its one copy is there. So "send first what is needed first" is not enough: not
-# everything should be begun at once.
+# In a binomial tree rank 0 sends each tensor ⌈lg p⌉ times, 4 times with 16 ranks, and its broadcast is over
+# when the last copy has left. A rank that only receives is done when its one copy is there. (Rank 0 could
+# compute: it only reads the tensor. But it may not *change* it before the request is over, and our `before`
+# asks no finer.)
 # </details>
 #
 # ### Measure: does it matter for other nets?

@@ -340,15 +340,15 @@ predict.compare("31.2", **last, percent_on_fullest=100 * max(dealt(vgg)) / sum(v
 
 # %% [markdown]
 # **Explain.** You should see that one server's time grows with the workers, and that 16 servers with equal
-# pieces take a 16th of it. With whole layers they take nearly as long as one: one server has layer fc6,
-# three quarters of all values. How can the ring be faster than a server for each worker, though its ranks
-# send more?
+# pieces take a 16th of it, once there are more workers than servers. With whole layers they take nearly as
+# long as one: one server has layer fc6, three quarters of all values. A server for each worker and the ring
+# take about as long at 64 workers, although a ring's rank sends twice as much. Why is the ring not slower?
 #
 # <details><summary>Answer</summary>
 #
 # With a server for each worker, a link carries one vector in one direction, and later one in the other. The
-# ring's links carry nearly two vectors each way, but in and out at the same time. It needs half the machines,
-# too. Could a ring be beaten? Not by much where only ranks add: lab 23 has the bound.
+# ring's links carry nearly two vectors each way, but in and out at the same time. And the ring needs half
+# the machines. Could a ring be beaten? Not by much where only ranks add: lab 23 has the bound.
 # </details>
 #
 # ### A published hot spot
@@ -385,7 +385,7 @@ for net, one_gpu, on_cpu, on_gpu, ring in readme:
     ours[f"{net}, servers"] = links[0]
     published[f"{net}, ring"] = seconds_lost(ring, one_gpu)
     ours[f"{net}, ring"] = exchange(64, layers[net], ring_allreduce).time
-title = "64 GPUs: two nets are explained by their links, VGG-16 is not"
+title = "64 GPUs: our links, and published"
 plots.compare(ours, published, unit="seconds a step", title=title)
 
 

@@ -34,8 +34,8 @@ def message_time(n: float, alpha: float, beta: float) -> float:
 def ring_allreduce_time(n: float, p: int, alpha: float, beta: float, gamma: float = 0) -> float:
     """2(p-1)α + 2n(p-1)/p β + n(p-1)/p γ.
 
-    The ring of Baidu (2017); that no allreduce sends less than 2n(p-1)/p per rank: Patarasuk and Yuan, JPDC
-    69(2), 2009.
+    Patarasuk and Yuan, JPDC 69(2), 2009; NCCL has it since 2015. Also theirs: where only ranks add, no
+    allreduce sends less than 2n(p-1)/p per rank. A switch that adds (SHARP, NVLS) needs half.
     """
     _ranks(p)
     return 2 * (p - 1) * alpha + n * (p - 1) / p * (2 * beta + gamma)

@@ -48,7 +48,7 @@ _DGX1 = "NVIDIA, DGX-1 System Architecture, white paper WP-08437-001: 8 GPUs, fo
 _SUMMIT = "OLCF, Summit user guide: 6 V100 a node, two rails of EDR InfiniBand, 23 GB/s into a node"
 _OSU_UCX = (
     "osu_latency D D between two nodes, Open MPI with UCX, GPUDirect RDMA and gdrcopy, InfiniBand: 4.06 µs "
-    "(documentation of the cluster juliet, Building a CUDA-aware Open MPI)"
+    "(documentation of the cluster juliet, Building a CUDA-aware Open MPI; no address is kept)"
 )
 _OSU_OLD = (
     "estimate: osu_latency D D of these years; 5.5 µs on P100 over Aries (Sarus user guide, Piz Daint), "
@@ -172,7 +172,7 @@ _DGX = _machine(
     {"ranks_per_node": 8, "nics": 4, "eager": 12 * _KIB, "reduce": 300 * _GB},
     {
         "inside.latency": _NCCL + "NVLink 3.4 µs",
-        "inside.bandwidth": _NVLINK + "; one V100 link, as between most neighbours in the mesh",
+        "inside.bandwidth": _NVLINK + "; one V100 link, as between half of the neighbours (others have two)",
         "between.latency": "estimate: " + _OSU_UCX,
         "between.bandwidth": "estimate: an EDR card as in Summit, half of OLCF's 23 GB/s for two",
         "ranks_per_node": _DGX1,
@@ -202,12 +202,13 @@ _SUMMIT_NODE = _machine(
 
 _H100 = _machine(
     "h100_ndr",
-    (3.4, 380.0),
+    (3.4, 370.0),
     (4.06, 48.0),
     {"ranks_per_node": 8, "nics": 8, "eager": 12 * _KIB, "reduce": 1117 * _GB},
     {
         "inside.latency": _NCCL + "NVLink 3.4 µs",
-        "inside.bandwidth": "NVIDIA/nccl issue 1264, p2pBandwidthLatencyTest on H100 SXM: 380 of 450 GB/s",
+        "inside.bandwidth": "NVIDIA/nccl issue 1442, NCCL's maintainers: 370 of 450 GB/s for data "
+        "(p2pBandwidthLatencyTest in issue 1264: 371 to 377)",
         "between.latency": "estimate: " + _OSU_UCX,
         "between.bandwidth": "estimate: 96 % of NDR's 400 Gb/s",
         "ranks_per_node": "NVIDIA, DGX H100 data sheet: 8 GPUs, eight ConnectX-7 ports of 400 Gb/s for them",

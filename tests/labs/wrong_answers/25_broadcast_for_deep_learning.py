@@ -129,4 +129,13 @@ WRONG = [
     inside(node, vector, root % per_node)
     if True:
         tree_broadcast(""", "But between nodes, the number of messages: expected 1, got 2"),
+    Wrong("25.5", "nearest by difference, not by ratio",
+          "abs(log(size / nbytes))", "abs(size - nbytes)", "by `best`"),
+    Wrong("25.5", "the size, not the way", "return best[nearest]", "return nearest", "by `best`"),
+    Wrong("25.5", "the same way for all", "return best[nearest]", "return 'chain'", "by `best`"),
+    Wrong("25.5", "the next smaller size",
+          "min(best, key=lambda size: abs(log(size / nbytes)))",
+          "max([size for size in best if size <= nbytes], default=min(best))", "by `best`"),
+    Wrong("25.5", "only sizes that the table has", "    return best[nearest]", "    return best[nbytes]",
+          "KeyError"),
 ]

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"epochs": 1, "ranks_virtual": 8, "patience": 20}
+SMALL = {"epochs": 1, "seeds": 1, "ranks_virtual": 8, "patience": 20}
 
 WEIGHT = "W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))"
 REST = "        W[i, i] = 1 - W[i].sum()"

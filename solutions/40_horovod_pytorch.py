@@ -608,7 +608,7 @@ record.add(
 #   equal.
 # - *first_rows*: one net, and a loss that looks right. But all ranks compute the same. Three of four images
 #   of each batch are never looked at in this step, and four ranks do the work of one.
-# - *own_gradients*: four nets, each trained on its own images. Their mean loss is as low as any.
+# - *own_gradients*: four nets, each trained on its own images. Their mean loss falls all the same.
 # - *rate_of_one_rank*: one net, on the right images, with a step that is a quarter as long. It is not
 #   wrong; it is the training of one process with that rate. It needs more epochs.
 #

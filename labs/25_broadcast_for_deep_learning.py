@@ -403,7 +403,7 @@ print(f"Picking saves {saved:.1f} ms a step against two levels with NCCL.")
 
 # %% [markdown]
 # **Explain.** Layer fc6 has three quarters of the bytes, so it decides. You should see that picking is no
-# worse than the best single way, and hardly better: the small layers are short in any way.
+# worse than the best single way, and a few percent better: the small layers take little time in any way.
 #
 # ### How sure is that?
 # The machine has estimates. What if one is wrong? The next cell doubles one number at a time, and prints
@@ -424,8 +424,9 @@ for name, changed in doubled_numbers.items():
         print(f"{name:22}{n:>12,} bytes: {winner:15} NCCL takes {longer:.1f} times as long")
 
 # %% [markdown]
-# **Explain.** Where the winner stays the same in all three, the conclusion does not hang on the estimate.
-# Where it changes, the machine must be measured.
+# **Explain.** Where the winner stays the same in all three, the conclusion does not hang on the estimate:
+# the tree for 1 KiB, the chain for 256 MiB. In the middle it changes with the bandwidth inside. There the
+# machine must be measured.
 #
 # The authors of the pipelined chain **measured** it on GPUs (abstract of arXiv 1707.09414). Beside it our
 # model:

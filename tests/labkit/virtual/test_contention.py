@@ -48,7 +48,7 @@ def arrivals(pattern: Pattern, machine: virtual.Machine) -> list[float]:
 
 @pytest.mark.parametrize(
     ("pattern", "recorded"),
-    zip(patterns(), RECORDED["met"], strict=True),
+    list(zip(patterns(), RECORDED["met"], strict=True)),
     ids=[f"{recorded['pattern']}-{recorded['ranks']}" for recorded in RECORDED["met"]],
 )
 def test_every_message_arrives_when_it_does_in_simgrid(pattern, recorded):

@@ -16,8 +16,7 @@ SPREAD = """        for worker in range(1, comm.size):
 WORKER = """        comm.Send(gradient, dest=0)
         comm.Recv(parameters, source=0)"""
 WAIT = """    for request in requests:
-        request.Wait()
-    ### END"""
+        request.Wait()"""
 OUT = "requests = [comm.Isend(own, dest=worker) for worker in boxes]"
 IN = "requests = [comm.Irecv(box, source=worker) for worker, box in boxes.items()]"
 ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"

@@ -15,10 +15,11 @@ def show(times: dict, what: dict, where, ranks: int) -> None:
     plots.spread(times, title=f"A step on {ranks} real ranks{crowded}")
 
 
-def over_slow_link(repeat: int):
-    """Seconds of a step by way between two nodes, as a pandas.Series (empty: none), and whose they are.
+def over_slow_link(repeat: int) -> tuple[dict, str]:
+    """{way: [seconds]} of a step between two nodes (five numbers with the quartiles of all runs); and whose.
 
-    Where there is a cluster, from a job that runs the lab on two nodes; else the kit's reference results.
+    Where there is a cluster, from a job that runs the lab on two nodes; else the kit's reference results. {}
+    if there is neither.
     """
     from labkit import cluster, world
 
@@ -29,7 +30,11 @@ def over_slow_link(repeat: int):
     frame, whose = cluster.records_or_reference("36", "step", job)
     if frame.empty:
         return (
-            frame,
+            {},
             "no measurement: neither a job of yours nor a reference (`make tabletop`, then run this again)",
         )
-    return frame.groupby("way", sort=False)["seconds"].last(), whose
+    rows = frame.groupby("way", sort=False).last()
+    low = rows["seconds_q1"]
+    high = rows["seconds_q3"]
+    seconds = {way: [low[way], low[way], rows["seconds"][way], high[way], high[way]] for way in rows.index}
+    return seconds, whose

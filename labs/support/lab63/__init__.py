@@ -7,6 +7,7 @@ play                  a plan of all ranks with given times of F and B: spans, ti
 Played                what play returns
 interleaved           the plan of Megatron-LM for ranks with several pieces each
 shortcoming           what is wrong with a plan, in a sentence; "" if nothing is
+text                  a plan in one line
 draw                  plans as pictures
 
 Work                  on a rank: the arithmetic of one stage, micro-batch by micro-batch
@@ -17,7 +18,7 @@ by_torch              on a rank: the same by torch.distributed.pipelining
 """
 
 from support.lab63.pictures import draw
-from support.lab63.plans import Played, interleaved, play, shortcoming
+from support.lab63.plans import Played, interleaved, play, shortcoming, text
 from support.lab63.ranks import by_torch, one_process, sleep_through, try_plan
 from support.lab63.work import Work
 
@@ -31,5 +32,6 @@ __all__ = [
     "play",
     "shortcoming",
     "sleep_through",
+    "text",
     "try_plan",
 ]

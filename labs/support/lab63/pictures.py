@@ -10,10 +10,17 @@ from support.lab63.plans import Played
 
 
 @plots.styled
-def draw(played: Mapping[str, Played], *, unit: str = "time (1 = one way forward)", name: str = "plans"):
+def draw(
+    played: Mapping[str, Played],
+    *,
+    unit: str = "time (1 = one way forward)",
+    name: str = "plans",
+    idle: bool = True,
+):
     """Pictures one above the other, a row for each rank, on one axis of time. Returns the figure.
 
     played: title -> what play, or sleep_through of all ranks, gave. The number in a box is its micro-batch.
+    idle: whether titles say which share of the time is idle.
     """
     longest = max(result.time for result in played.values())
     rows = sum(len(result.spans) for result in played.values())
@@ -21,7 +28,8 @@ def draw(played: Mapping[str, Played], *, unit: str = "time (1 = one way forward
     heights = [len(result.spans) for result in played.values()]
     panels = figure.subplots(len(played), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (title, result) in zip(panels, played.items(), strict=True):
-        axes.set_title(f"{title}: {100 * result.idle:.0f} % idle", loc="left", fontsize=11)
+        shown = f"{title}: {100 * result.idle:.0f} % idle" if idle else title
+        axes.set_title(shown, loc="left", fontsize=11)
         for rank, spans in enumerate(result.spans):
             for span in spans:
                 back = span.kind == "B"
@@ -35,15 +43,18 @@ def draw(played: Mapping[str, Played], *, unit: str = "time (1 = one way forward
                     alpha=1.0 if span.piece % 2 == 0 else 0.55,
                     edgecolor="white",
                 )
-                if span.end - span.begin > longest / 60:
+                if span.end - span.begin > longest / 90:
                     middle = (span.begin + span.end) / 2
+                    color = plots.INK if back or span.piece % 2 else "white"
                     axes.text(
-                        middle, rank, str(span.micro), ha="center", va="center", fontsize=8, color="white"
+                        middle, rank, str(span.micro), ha="center", va="center", fontsize=8, color=color
                     )
         axes.set_yticks(range(len(result.spans)))
         axes.invert_yaxis()
         axes.set_ylabel("rank")
         axes.grid(visible=False)
         axes.set_xlim(0, 1.01 * longest)
-    panels[-1].set_xlabel(f"{unit}; plain boxes forwards, hatched ones back; paler: a second piece")
+    pieces = any(span.piece for result in played.values() for spans in result.spans for span in spans)
+    paler = "; paler: the second piece" if pieces else ""
+    panels[-1].set_xlabel(f"{unit}; plain boxes forwards, hatched ones back{paler}")
     return plots.done(figure, name)

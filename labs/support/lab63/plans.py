@@ -80,6 +80,11 @@ def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: floa
     return Played(spans, time, 1 - busy / (ranks * time) if time else 0.0)
 
 
+def text(plan: Sequence[Action]) -> str:
+    """A plan in one line, as "F0 F1 B0 B1"."""
+    return " ".join(f"{action[0]}{action[1]}" for action in plan)
+
+
 def shortcoming(plans: object, ranks: int, micro: int) -> str:
     """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if nothing."""
     if not isinstance(plans, list) or len(plans) != ranks:

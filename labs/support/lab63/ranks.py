@@ -44,7 +44,8 @@ def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, 
     """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of it.
 
     gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that nobody
-    waited for. bytes: the most that was held for the way back. calls: names of the communicator's calls.
+    waited for. done: the actions, in order. bytes: the most that was held for the way back. calls: names of
+    the communicator's calls.
     """
     stage = _stage(comm.rank, comm.size, width)
     last = comm.rank == comm.size - 1
@@ -57,6 +58,7 @@ def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, 
         "loss": sum(work.losses),
         "under_way": log.under_way(),
         "bytes": work.most_bytes,
+        "done": work.done,
         "calls": sorted(set(log.calls)),
     }
 

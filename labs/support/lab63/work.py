@@ -12,6 +12,7 @@ class Work:
 
     stage: the blocks of this rank. pictures (n, …), labels (n,): of the whole batch. micro: how many
     micro-batches the batch is cut into. first, last: whether the net begins, ends here.
+    done: what was done, in order: ("F", number), ("B", number).
     most_bytes: the most that the way back needed at any time, of all micro-batches under way.
     """
 
@@ -23,6 +24,7 @@ class Work:
         self.labels = torch.chunk(labels, micro)
         self.micro = micro
         self.losses: list[float] = []
+        self.done: list[tuple[str, int]] = []
         self.most_bytes = 0
         self._under_way: dict[int, tuple] = {}  # micro-batch -> (entering, leaving, bytes)
 
@@ -36,6 +38,7 @@ class Work:
 
     def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
         """The way forward. entering: None on the first stage. Returns what leaves; None on the last stage."""
+        self.done.append(("F", number))
         inputs = self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
         kept: dict[int, int] = {}
 
@@ -59,6 +62,7 @@ class Work:
 
         Returns the gradient of what entered; None on the first stage.
         """
+        self.done.append(("B", number))
         inputs, outputs, _ = self._under_way.pop(number)
         outputs.backward(None if self.last else torch.from_numpy(gradient))
         return None if self.first else inputs.grad.numpy()

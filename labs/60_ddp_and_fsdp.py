@@ -5,9 +5,10 @@
 # every rank, and then shard the rest away: ZeRO and FSDP.
 #
 # **You will be able to** (1) say what DDP does and when, (2) accumulate gradients without paying for each
-# part, (3) compute what ZeRO's stages hold and send, (4) shard a net with FSDP, and save and load it.
+# part, (3) compute what ZeRO's stages hold and send, (4) say what FSDP holds and sends, and load what it
+# saved.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 30, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Before: 30, 32
 
 # %%
 import itertools
@@ -27,7 +28,7 @@ ranks = 2
 width = 512  # numbers between two blocks of the net
 pictures = 64  # of each rank, in a step of the measurement
 repeat = 20  # timed steps of each way
-bucket_bytes = 2**20  # the most that a bucket holds
+bucket_bytes = 4 * 2**20  # the most that a bucket holds
 patience = 60  # seconds after which a check calls a program stuck
 
 
@@ -54,13 +55,16 @@ patience = 60  # seconds after which a check calls a program stuck
 # 4. at the end of the way back it waits for all averages.
 #
 # You know the idea from lab 32. Now the two pieces that matter are yours: 3 and 4. A *hook* calls them:
-# PyTorch calls a hook of a parameter whenever its gradient is complete, and `lab60.attach` counts.
+# PyTorch calls a hook of a parameter whenever its gradient is complete, and `lab60.attach` counts
+# them: at the last one of a bucket it calls your `start(bucket)`. At the end of the way back it calls
+# `finish(bucket, started)`, where `started` is what your `start` returned for that bucket.
 #
-# Two calls are new:
+# Three calls are new:
 #
 # - `work = dist.all_reduce(tensor, async_op=True)` begins to add `tensor` up over all ranks, in place, and
 #   returns at once; the numbers may be used after `work.wait()`;
-# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several.
+# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several;
+# - `dist.get_world_size()` is how many ranks there are.
 #
 # ### Exercise 60.1 · The heart of DDP
 # `bucket` is a list of parameters that have their gradients, as `weights.grad`. `start` begins to average
@@ -97,11 +101,15 @@ def finish(bucket, started):
 # %%
 # What is asked: PyTorch's own gradients, by one sum for each bucket, all begun before any is waited for.
 with check("60.1"):
-    waited = launch.run(lab60.try_start, start, ranks=ranks, controller="torch", timeout=patience)
+    tried = launch.run(lab60.try_start, start, finish, ranks=ranks, controller="torch", timeout=patience)
+    waited = [share for share, _ in tried]
     expect(
         max(waited) < 0.7,
         "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`.",
     )
+    for rank, (_, averages) in enumerate(tried):
+        what = f"rank {rank}: averages of gradients 1 and 2, where a rank comes late"
+        expect.close(averages, [1.5] * len(averages), what, because="`finish` has to wait for the sum first")
     for size, most in itertools.product((1, 2, 3), (1, 6000, 2**20)):
         where = f"{size} ranks, buckets of at most {most} bytes"
         results = launch.run(
@@ -160,9 +168,8 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 
 # %% [markdown]
-# **Explain.** Yours takes about as long as PyTorch's: what you wrote *is* DDP's heart. (PyTorch's keeps the
-# gradients inside of its buckets, so it saves the copying.) The line without exchange is what computing alone
-# takes; the rest of the step is the exchange, as far as it is not hidden.
+# **Explain.** Yours takes about as long as PyTorch's: what you wrote *is* DDP's heart. The line without
+# exchange is what computing alone takes; the rest of the step is the exchange, as far as it is not hidden.
 #
 # A bucket for each tensor costs more where messages are many and short. Here there are only 12, and half of
 # them long, so you may see little. If the lines are not steady, compare nothing, and run the cell again.
@@ -211,6 +218,9 @@ with check("60.2"):
                 f"{who}: exchanges",
                 because="all parts but the last belong into no_sync",
             )
+            expect.equal(got["lengths"], [8] * parts, f"{who}: pictures of each way forward")
+            why = "else the activations of all parts are held at once"
+            expect.equal(got["backwards"], parts, f"{who}: ways back", because=why)
             for place, (ours, want) in enumerate(zip(got["ours"], got["whole"], strict=True)):
                 slips = {"this is the sum of the parts' means": parts * want} if parts > 1 else {}
                 expect.close(
@@ -263,7 +273,7 @@ def numbers_sent(stage, n, ranks):
 
 # %%
 with check("60.3"):
-    for n, size in ((1000, 1), (1000, 4), (7_000_000_000, 64)):
+    for n, size in ((1000, 1), (1001, 3), (7_000_000_000, 64)):
         for stage in (0, 1, 2, 3):
             where = f"stage {stage}, {n:,} parameters, {size} ranks"
             held = n * (
@@ -298,7 +308,8 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 #
 # ### Measure
 # A net on two ranks, one step by each way: bytes held after the step, and what the collectives sent. Both are
-# counted, not timed. About 15 s.
+# counted, not timed: bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
+# them. About 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -311,12 +322,12 @@ for way, stage in stage_of.items():
     )
     sent = results[0][way]["sent"]
     record.add("sharded", ranks=ranks, way=way, bytes=most, sent=sent, loss=results[0][way]["losses"][-1])
-    row = {"way": way, "bytes a parameter": most / n, "by ZeRO": bytes_held(stage, 1, ranks)}
+    row = {"way": way, "bytes a parameter": most / n, "by your formula": bytes_held(stage, 1, ranks)}
     rows.append(
         row
         | {
             "sent, of n": sent / n,
-            "by ZeRO ": numbers_sent(stage, 1, ranks),
+            "sent, by formula": numbers_sent(stage, 1, ranks),
             "loss": results[0][way]["losses"][-1],
         }
     )

@@ -7,7 +7,7 @@
 # **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
 # ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
 #
-# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 55 · Before: 02, 20, 30
+# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 60 · Before: 02, 20, 30
 
 # %%
 import itertools
@@ -24,7 +24,7 @@ ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
 width = 512  # numbers between two blocks
-depth = 8  # blocks of the net
+depth = 10  # blocks of the net, of which two are small: the first and the last
 images = 256  # pictures in a step
 repeat = 10  # timed steps
 patience = 20  # seconds after which a check calls a program stuck
@@ -80,7 +80,8 @@ with check("62.1"):
         ([9, 1, 1, 1, 9], 3),
         ([1, 2, 3, 4, 5, 6, 7], 3),
         ([4, 1], 1),
-        ([2, 7, 1], 3),
+        ([7, 1, 1, 1], 3),
+        ([1, 5, 5, 1], 3),
     )
     for costs, stages in trials:
         edges = list(cut(costs, stages))
@@ -106,11 +107,13 @@ with check("62.1"):
 #
 # One thing is new. PyTorch remembers a computation as long as it stays in one process. What arrives in a
 # message has no past. On the way back, PyTorch must compute the gradient **of what entered the stage**, for
-# the rank before. It does so only for a tensor of which one has said `tensor.requires_grad_()`.
+# the rank before. It does so only for a tensor of which one has said `tensor.requires_grad_()`, *after* it
+# was filled.
 #
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: what **entered** this rank's stage, and what **leaves** it. `stage(tensor)` computes.
-# `stage[0][0].in_features` is how many numbers enter for each picture, so a tensor to receive into is
+# `stage[0][0]` is the layer of the stage's first block; its `in_features` is how many numbers enter for each
+# picture. So a tensor to receive into is
 # `torch.empty(len(pictures), stage[0][0].in_features)`. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
@@ -202,9 +205,9 @@ with check("62.3"):
 # %% [markdown]
 # ## 4. What is it good for?
 # ### Predict
-# A net of equal blocks on four ranks. Which part of one process's bytes (parameters, gradients, Adam's
-# averages) does each rank hold? And for which part of a step does each rank compute, if computing is all that
-# takes time?
+# A net of eight equal blocks, and a small one at each end, on four ranks. Which part of one process's bytes
+# (parameters, gradients, Adam's averages) does each rank hold? And for which part of a step does each rank
+# compute, if computing is all that takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
@@ -217,8 +220,8 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %%
 def study(comm):
-    """Bytes held, the Measurement of a step, the first loss, and spans of one step, on every rank."""
-    widths = [64] + [width] * (depth - 1) + [width, 10]
+    """Bytes held, the Measurement of a step, the loss after these, and spans of one step, on every rank."""
+    widths = [64] + [width] * (depth - 1) + [10]
     blocks = nets.torch_blocks(widths)
     costs = [block[0].weight.numel() for block in blocks]
     edges = cut(costs, comm.size)
@@ -236,8 +239,8 @@ def study(comm):
         optimizer.step()
         return loss.item() if last else None
 
-    loss = step(stage)
     measured = timing.measure(lambda: step(stage), repeat=repeat, comm=comm)
+    loss = step(stage)  # after as many steps for every number of ranks
     spans = lab62.busy_spans(comm, stage, step)
     return lab62.held(stage, optimizer), measured, comm.bcast(loss, root=comm.size - 1), spans
 
@@ -262,23 +265,26 @@ end = max(finish for own in spans for _, _, finish in own)
 busy = [sum(finish - start for _, start, finish in own) / end for own in spans]
 whole = studies[1][0][0]
 most = max(held for held, *_ in studies[ranks])
+megabytes = [round(held / 1e6, 2) for held, *_ in studies[ranks]]
+print(f"Megabytes on each rank: {megabytes}, of {whole / 1e6:.2f}")
 print("Share of the step in which each rank computes:", np.round(busy, 2), "together", round(sum(busy), 2))
 predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)))
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 
 # %% [markdown]
-# **Explain.** The loss is the same for any number of ranks: the net learns exactly as before. Each rank holds
-# about its share of the bytes; not exactly, since blocks cannot be halved. That is what model parallelism is
-# for: **nets that do not fit**.
+# **Explain.** After a dozen steps the loss is the same for any number of ranks: the net learns as before.
+# Each rank holds about its share of the bytes; not exactly, since blocks cannot be halved. That is what model
+# parallelism is for: **nets that do not fit**.
 #
 # It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured pieces
 # never stand above each other: together they fill about one rank's time. The step takes as long as on one
 # rank, and a little more for the messages. (You may see a *shorter* step: a smaller stage fits better into a
 # core's cache. You may see a longer one, where ranks share cores.)
 #
-# Data parallelism is the control: there every rank computes all the time, and holds *everything*. That is the
-# line "1 ranks" of the table, on each rank.
+# In data parallelism every rank would compute all the time, and hold *everything*: as much as the one rank of
+# the table's first line. (Adam's own arithmetic is the one thing that all stages do at once here, at the
+# end.)
 #
 # What would fill the empty places?
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could

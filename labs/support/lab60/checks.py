@@ -51,40 +51,50 @@ def try_ddp(start: Callable, finish: Callable, most_bytes: int) -> dict:
     return results
 
 
-def try_start(start: Callable, late: float = 0.4) -> float:
+def try_start(start: Callable, finish: Callable, late: float = 0.4) -> tuple[float, list[float]]:
     """How much of the seconds `late` that the last rank comes late start(bucket) takes on the others.
 
-    Near 0 where start does not wait, near 1 where it does: the least of three tries. 0 on one rank.
+    Near 0 where start does not wait, near 1 where it does: the least of three tries. And the averages that
+    finish gives at once, of gradients that are 1 on rank 0, 2 on rank 1, …: a float for each try.
     """
     from torch import distributed
 
     shares = []
+    averages = []
     with group() as (rank, ranks):
         for _ in range(3):
             (weights,) = torch.nn.Linear(4, 1, bias=False).parameters()
-            weights.grad = torch.ones_like(weights)
+            weights.grad = torch.full_like(weights, rank + 1.0)
             distributed.barrier()
             if rank == ranks - 1:
                 time.sleep(late)
             begin = time.perf_counter()
             started = start([weights])
             shares.append((time.perf_counter() - begin) / late)
-            for item in started if isinstance(started, (list, tuple)) else [started]:
-                if hasattr(item, "wait"):
-                    item.wait()
+            finish([weights], started)
+            averages.append(weights.grad.mean().item())
             distributed.barrier()
-        return 0.0 if rank == ranks - 1 else min(shares)
+        return 0.0 if rank == ranks - 1 else min(shares), averages
 
 
 def try_accumulate(accumulate: Callable, parts: int) -> dict:
-    """Gradients after accumulate(net, batches), those of one large batch, and the allreduces of each."""
+    """Gradients after accumulate(net, batches), those of one large batch, its allreduces.
+
+    lengths: pictures of each way forward, in order. backwards: how often gradients were added.
+    """
     from torch.nn.parallel import DistributedDataParallel
 
     with group() as (rank, ranks):
         pictures, labels = batch_of(rank, 8 * parts)
         whole = DistributedDataParallel(new_net(32))
         functional.cross_entropy(whole(pictures), labels).backward()
-        net = DistributedDataParallel(new_net(32))
+        inner = new_net(32)
+        lengths: list[int] = []
+        backwards: list[int] = []
+        inner.register_forward_pre_hook(lambda module, inputs: lengths.append(len(inputs[0])))
+        first = next(inner.parameters())
+        first.register_post_accumulate_grad_hook(lambda weights: backwards.append(1))
+        net = DistributedDataParallel(inner)
         batches = list(zip(pictures.chunk(parts), labels.chunk(parts), strict=True))
         traffic = Traffic(ranks)
         with traffic:
@@ -94,5 +104,6 @@ def try_accumulate(accumulate: Callable, parts: int) -> dict:
             "ours": None if missing else _gradients(net),
             "whole": _gradients(whole),
             "allreduces": traffic.calls.get("allreduce", 0),
-            "sent": traffic.all_sent,
+            "lengths": lengths,
+            "backwards": len(backwards),
         }

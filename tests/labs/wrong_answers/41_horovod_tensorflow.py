@@ -88,5 +88,6 @@ WRONG = [
     Wrong("41.5", "images/s of one rank", JOB, "took.rate(images)", "what one rank trains, not the job"),
     Wrong("41.5", "images/s of one node",
           JOB, "took.rate(images * hvd.local_size())", "what one rank trains, not the job"),
+    Wrong("41.5", "four times the images", JOB, "float(images * 4)", "6 pictures each in 0.25 s"),
     Wrong("41.5", "seconds for images", JOB, "took.median * images * hvd.size()", "seconds for images"),
 ]

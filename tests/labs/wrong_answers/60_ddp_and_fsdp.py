@@ -7,6 +7,14 @@ SMALL = {"width": 32, "pictures": 4, "repeat": 5}
 _LAST = """    inputs, labels = batches[-1]
     (cross_entropy(model(inputs), labels) / len(batches)).backward()"""
 
+_WHOLE = (
+    """    with model.no_sync():
+        for inputs, labels in batches[:-1]:
+            (cross_entropy(model(inputs), labels) / len(batches)).backward()
+"""
+    + _LAST
+)
+
 # fmt: off
 WRONG = [
     Wrong("60.1", "the sum", "    flat /= dist.get_world_size()\n", "", "the sums, not the averages"),
@@ -19,6 +27,7 @@ WRONG = [
         "    work = [dist.all_reduce(part, async_op=True) for part in"
         " flat.split([weights.grad.numel() for weights in bucket])]",
         "    flat, work = started\n    for part in work:\n        part.wait()\n"], "one for each bucket"),
+    Wrong("60.1", "finish does not wait", "    work.wait()\n", "", "has to wait"),
     Wrong("60.1", "nothing is written back", "        weights.grad.copy_(part.view_as(weights.grad))",
           "        part.view_as(weights.grad)", "the rank's own gradient"),
     Wrong("60.1", "begun only at the end",
@@ -38,6 +47,12 @@ WRONG = [
           ["cross_entropy(model(inputs), labels).backward()\n    inputs",
            "    inputs, labels = batches[-1]\n    cross_entropy(model(inputs), labels).backward()"],
           "sum of the parts' means"),
+    Wrong("60.2", "all pictures at once", _WHOLE, """    inputs = torch.cat([inputs for inputs, _ in batches])
+    labels = torch.cat([labels for _, labels in batches])
+    cross_entropy(model(inputs), labels).backward()""", "pictures of each way forward"),
+    Wrong("60.2", "one way back for all", _WHOLE,
+          """    losses = [cross_entropy(model(inputs), labels) for inputs, labels in batches]
+    (sum(losses) / len(losses)).backward()""", "ways back"),
     Wrong("60.2", "only the last part", "for inputs, labels in batches[:-1]:", "for inputs, labels in []:",
           "gradient of parameter"),
     Wrong("60.2", "the net inside",
@@ -46,6 +61,9 @@ WRONG = [
           "gradient of parameter"),
     Wrong("60.3", "everything is dealt out", "8 * n / (ranks if stage >= 1 else 1)", "8 * n / ranks",
           "bytes on a rank"),
+    Wrong("60.3", "whole numbers", "return times * n * (ranks - 1) / ranks",
+          "return times * n * (ranks - 1) // ranks",
+          "numbers sent"),
     Wrong("60.3", "one stage late", ["stage >= 1", "stage >= 2", "stage >= 3"], ["stage > 1", "stage > 2",
           "stage > 3"],
           "bytes on a rank"),

@@ -15,6 +15,11 @@ _BACK = "        comm.Send(entering.grad.numpy(), dest=comm.rank - 1)"
 WRONG = [
     Wrong("62.1", "equal numbers of blocks", _BEST,
           "    return [len(costs) * stage // stages for stage in range(stages + 1)]", "a better cut has"),
+    Wrong("62.1", "nearest to equal shares", _BEST,
+          """    sums = [sum(costs[:place]) for place in range(len(costs) + 1)]
+    wanted = [sums[-1] * stage / stages for stage in range(stages + 1)]
+    return [min(range(len(sums)), key=lambda place: abs(sums[place] - share)) for share in wanted]""",
+          "62.1"),
     Wrong("62.1", "the first cut", _BEST, "    return next([0, *places, len(costs)] for places in choices)",
           "a better cut has"),
     Wrong("62.1", "the worst cut", "return min(", "return max(", "a better cut has"),

@@ -17,5 +17,6 @@ def group() -> Iterator[tuple[int, int]]:
     distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield distributed.get_rank(), distributed.get_world_size()
+        distributed.barrier()  # nobody closes its connections while another still waits for the last message
     finally:
         distributed.destroy_process_group()

@@ -27,7 +27,7 @@ WRONG = [
         "    work = [dist.all_reduce(part, async_op=True) for part in"
         " flat.split([weights.grad.numel() for weights in bucket])]",
         "    flat, work = started\n    for part in work:\n        part.wait()\n"], "one for each bucket"),
-    Wrong("60.1", "finish does not wait", "    work.wait()\n", "", "has to wait"),
+    Wrong("60.1", "finish does not wait", "    work.wait()\n", "", "gradient"),
     Wrong("60.1", "nothing is written back", "        weights.grad.copy_(part.view_as(weights.grad))",
           "        part.view_as(weights.grad)", "the rank's own gradient"),
     Wrong("60.1", "begun only at the end",
@@ -54,11 +54,11 @@ WRONG = [
           """    losses = [cross_entropy(model(inputs), labels) for inputs, labels in batches]
     (sum(losses) / len(losses)).backward()""", "ways back"),
     Wrong("60.2", "only the last part", "for inputs, labels in batches[:-1]:", "for inputs, labels in []:",
-          "gradient of parameter"),
+          "pictures of each way forward"),
     Wrong("60.2", "the net inside",
           "        for inputs, labels in batches[:-1]:\n            (cross_entropy(model(",
           "        for inputs, labels in batches:\n            (cross_entropy(model(",
-          "gradient of parameter"),
+          "pictures of each way forward"),
     Wrong("60.3", "everything is dealt out", "8 * n / (ranks if stage >= 1 else 1)", "8 * n / ranks",
           "bytes on a rank"),
     Wrong("60.3", "whole numbers", "return times * n * (ranks - 1) / ranks",

@@ -331,11 +331,12 @@ def chain(x):
 
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker processes for one small function
+backends = ["aot_eager", compiler]
 if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
     print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
-    compiler = "aot_eager"
+    backends = ["aot_eager"]
 values = torch.linspace(0, 1, numbers)
-for backend in dict.fromkeys(["aot_eager", compiler]):  # each once
+for backend in dict.fromkeys(backends):  # each once
     compiled = torch.compile(chain, backend=backend)
     first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
     gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)

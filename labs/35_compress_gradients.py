@@ -428,11 +428,11 @@ with check("35.5"):
     expect.equal(break_even(100, 200, 1.0), 0, "100 bytes without and 200 with compression: break_even")
     for p, work in product((2, 4, 8), (1e-3, 0.1)):
         sent = bytes_sent(7200, p, 1)
-        rate = break_even(sent["float32"], sent["1 bit"], work)
+        link = break_even(sent["float32"], sent["1 bit"], work)
         what = f"{p} ranks, 7200 values, {work} s of packing"
-        expect(rate > 0, f"{what}: break_even should be above {rate}.")
-        plain, packed = lab35.seconds_over(rate, p, 7200, feedback_average, bits, work)
-        what += f": seconds with bits over a link of break_even, {rate:.4g} bytes/s, as without"
+        expect(link > 0, f"{what}: break_even should be above {link}.")
+        plain, packed = lab35.seconds_over(link, p, 7200, feedback_average, bits, work)
+        what += f": seconds with bits over a link of break_even, {link:.4g} bytes/s, as without"
         expect.close(packed, plain, what, rtol=1e-3, because="Both should take as long")
     expect.close(bytes_sent(9, 2, 1)["1 bit"], 10, "2 ranks, 9 values: bytes sent ['1 bit']")
     some = {p: bytes_sent(64_000, p, 1) for p in (4, 64)}

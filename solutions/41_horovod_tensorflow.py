@@ -567,13 +567,13 @@ def try_job_rate():
 # What is asked: the images/s of all ranks together.
 with check("41.5"):
     rates = launch.run(try_job_rate, ranks=few, timeout=patience)
-    for place, (pictures, seconds) in enumerate(((10, 0.5), (6, 0.25))):
-        of_one = pictures / seconds
+    for place, (each, seconds) in enumerate(((10, 0.5), (6, 0.25))):
+        of_one = each / seconds
         slips = {
             "that is what one rank trains, not the job": [of_one] * few,
-            "that is seconds for images, not images per second": [pictures * seconds * few] * few,
+            "that is seconds for images, not images per second": [each * seconds * few] * few,
         }
-        subject = f"Images/s, by rank, of {few} ranks with {pictures} pictures each in {seconds} s"
+        subject = f"Images/s, by rank, of {few} ranks with {each} pictures each in {seconds} s"
         expect.close([both[place] for both in rates], [of_one * few] * few, subject, slips=slips)
 
 # %% [markdown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -159,12 +160,31 @@ class Lab:
                 raise self.wrong(line, "input() would stop a batch job; use a parameter.")
             if isinstance(node, ast.Name) and node.id == "__name__":
                 raise self.wrong(line, "a lab runs from top to bottom, without `if __name__`.")
+        if "parameters" in cell.tags:
+            return
+        for name in _bound(self.tree(cell)):
+            if name.id in self.parameters:
+                line = cell.line + name.lineno - 1
+                raise self.wrong(
+                    line, f"{name.id!r} is a parameter, which the cells below read: use another name here."
+                )
 
 
 def _imported(tree: ast.Module) -> set[str]:
     """The names that a cell's imports bring."""
     imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
+def _bound(tree: ast.AST) -> Iterator[ast.Name]:
+    """The names that a cell binds for the cells below, those inside of functions and the like left out."""
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    scopes += (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node
+        if not isinstance(node, scopes):
+            yield from _bound(node)
 
 
 def _literal(node: ast.expr) -> object:

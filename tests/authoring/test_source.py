@@ -12,6 +12,7 @@ BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
 RETURN = "    return a + b\n"
 CHECK = '\n\n# %%\nwith check("90.1")'
 HEADING, PRINT = "### Exercise 90.2 · Scale a list", 'print("length is", length, name)'
+LOOP = "for length in range(3):\n    pass\n"
 MAIN = 'if __name__ == "__main__":\n    print()'
 
 # What is replaced, by what, the text at the line that is named, what is said.
@@ -68,6 +69,7 @@ WRONG_SOURCES = [
     (PRINT, "%matplotlib inline", "%matplotlib", "not plain Python"),
     (PRINT, "input()", "input()", "stop a batch job"),
     (PRINT, MAIN, "if __name__", "from top to bottom"),
+    (PRINT, LOOP, "for length", "'length' is a parameter"),
     ("# %%\nprint", "# %% a title\nprint", "# %% a title", "a cell begins with"),
     (
         "# %% [markdown]\n# # 90",

@@ -12,7 +12,7 @@ from labkit import launch, nets, record, world
 from labkit.errors import LabError
 from labkit.timing import Measurement
 from support import lab46
-from support.lab46 import cases, jobs, machines
+from support.lab46 import jobs, machines
 from support.lab46 import nets as lab46_nets
 from support.lab46.ranks import METRIC, Run
 
@@ -106,19 +106,66 @@ def test_stories_of_timelines_hold_what_their_proofs_say():
             assert sum(call.seconds for call in own) == pytest.approx(milliseconds * steps / 1e3)
 
 
-def test_every_library_can_run_somewhere_and_not_everywhere():
-    libraries = {library for library, *_ in lab46.NEEDS}
-    assert libraries == set(machines.OPTIONS)
-    assert {want[0] for *_, want, _ in lab46.NEEDS if isinstance(want, tuple)} == set(cases.ALL)
-    missing = {want for *_, want, _ in lab46.NEEDS if isinstance(want, str)}
-    for name in missing:
-        assert lab46.why_not(machines.Way("x", "NCCL"), name) != name
+ALL = ("host", "mpi", "nccl")
+LAPTOP = lab46.Machine(("host",), "MPICH", False, 0, 2)
+LAPTOP_MVAPICH2 = lab46.Machine(("host",), "MVAPICH2", False, 0, 2)
+MVAPICH2_GDR = lab46.Machine(ALL, "MVAPICH2-GDR", True, 4, 4)
+MVAPICH_PLUS = lab46.Machine(ALL, "MVAPICH-Plus", True, 8, 8)
+MPICH_ON_GPUS = lab46.Machine(ALL, "MPICH", False, 4, 4)
+OPEN_MPI = lab46.Machine(ALL, "Open MPI", True, 4, 4)
+NO_NCCL_BUILD = lab46.Machine(("host", "mpi"), "MVAPICH2-GDR", True, 4, 4)
+CROWDED = lab46.Machine(ALL, "MVAPICH2-GDR", True, 4, 8)
+
+_UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
+_GDR = {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}
+_GLOO = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
+
+_NEGOTIATES = "MPI negotiates, whoever carries, and MVAPICH2 has to leave its thread a core"
+_NO_GPU = "without GPU memory there is nothing for it to move"
+
+# (library, what kind of machine in words, the machine, what it needs: a build and variables, or what is
+# missing; why).
+NEEDS = (
+    ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {}), "it needs no GPU, and MPICH no variable"),
+    ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND), _NEGOTIATES),
+    ("host MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("host", _UNBOUND),
+     "GPU memory is staged before MPI sees it, so MPI's switches for GPUs do nothing here"),
+    ("Gloo", "a laptop with MPICH", LAPTOP, ("host", _GLOO), "Gloo carries only where it also negotiates"),
+    ("Gloo", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _GLOO),
+     "here Gloo negotiates, and MPI only starts the ranks"),
+    ("CUDA-aware MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("mpi", _GDR),
+     "GDR looks at GPU memory only when told, and its thread needs a core"),
+    ("CUDA-aware MPI", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("mpi", {"MVP_ENABLE_GPU": "1"}),
+     "MVAPICH-Plus reads no MV2_ variable: its name does not begin with MVAPICH2"),
+    ("CUDA-aware MPI", "4 GPUs a node, an Open MPI built for CUDA", OPEN_MPI, ("mpi", {}),
+     "Open MPI has no switch that must be set"),
+    ("CUDA-aware MPI", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, ("mpi", _GDR),
+     "only NCCL refuses two ranks on one GPU"),
+    ("NCCL", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("nccl", _UNBOUND), _NEGOTIATES),
+    ("NCCL", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, ("nccl", {}),
+     "MPI only negotiates, in host memory: it need not know of GPUs"),
+    ("NCCL", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("nccl", {}),
+     "MPI only negotiates, in host memory: its switches for GPUs are not needed"),
+    ("CUDA-aware MPI", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
+    ("NCCL", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
+    ("NCCL", "4 GPUs a node, no build with NCCL", NO_NCCL_BUILD, "no build",
+     "a build of Horovod holds the operations of one library for GPUs"),
+    ("CUDA-aware MPI", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, "MPI takes no GPU memory",
+     "it would read a GPU's address as one of the host, and crash"),
+    ("NCCL", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, "ranks share a GPU", "NCCL refuses such a job"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("library", "told", "machine", "want", "because"), lab46.NEEDS)
-def test_variables_of_what_can_run(library, told, machine, want, because):
-    if not isinstance(want, str):
-        assert lab46.variables(library, machine.mpi) == want[1]
+@pytest.mark.parametrize(("library", "told", "machine", "want", "because"), NEEDS)
+def test_what_is_missing_and_which_variables(library, told, machine, want, because):
+    reason = lab46.missing(library, machine)
+    if isinstance(want, str):
+        assert reason == want, because
+        assert lab46.why_not(machines.Way("x", library), reason) != reason
+        return
+    assert reason == "", because
+    assert lab46.BUILDS[library] == want[0], because
+    assert lab46.variables(library, machine.mpi) == want[1], because
 
 
 # What was asked for, the libraries that carried gradients, staged: was it as asked?
@@ -146,13 +193,6 @@ def test_was_it_as_asked(library, carried, staged, want):
     cells = lab46.proof_cells(library, proof, "through the host" if staged else "no", ranks=2)
     assert cells[-1] == ("yes" if want else "NO")
     assert lab46.proof_cells(library, proof, "no", ranks=1)[-1] == "one rank: nothing to carry"
-
-
-@pytest.mark.parametrize("p", [2, 4, 16])
-def test_alpha_and_beta_of_two_times(p):
-    alpha, beta = 3e-4, 2e-10
-    times = {n: 2 * np.log2(p) * alpha + 2 * (p - 1) / p * n * beta for n in (10**7, 1000)}
-    assert lab46.alpha_beta(times, p) == pytest.approx((alpha, beta))
 
 
 def test_in_drifting_runs_the_columns_medians_are_of_different_moments():
@@ -242,11 +282,10 @@ def test_file_names_hold_no_blanks():
 
 
 def _train_a_little(comm, folder):
-    """On every rank: the link, and some watched steps of the small net. As lab 46's own script does."""
+    """On every rank: watched steps of the small net, as lab 46's own script does; the link, as lab 47's."""
     import torch
 
     with lab46.started(comm, "pytorch") as where:
-        link = lab46.time_link(comm, "pytorch", where)
         place, nodes, ranks = lab46.place(comm, where)
 
     def make(where):
@@ -267,8 +306,7 @@ def _train_a_little(comm, folder):
         return lab46.Steps(step, step, 4 * SMALL_NET)
 
     watched = lab46.watch(comm, "pytorch", make, 3, folder / "timeline.json")
-    rare_looks = lab46.time_rare_looks(comm, "pytorch", milliseconds=5)
-    return Run({}, link, rare_looks, watched, 4 * SMALL_NET, place, nodes, ranks)
+    return Run({}, watched, 4 * SMALL_NET, place, nodes, ranks), lab46.time_link(comm, milliseconds=5)
 
 
 @pytest.mark.slow
@@ -276,8 +314,8 @@ def _train_a_little(comm, folder):
 def test_a_timeline_of_real_ranks_holds_every_gradient_in_every_step(library, tmp_path):
     env = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"} if library == "Gloo" else {}
     by_rank = launch.run(_train_a_little, tmp_path, ranks=2, env=env)
-    run = by_rank[0]
-    assert by_rank[1].watched is None
+    run, link = by_rank[0]
+    assert by_rank[1][0].watched is None
     assert run.watched.steps == 3
     assert len(run.watched.gradients) == 8
     carried = [call for call in run.watched.calls if set(call.tensors) & run.watched.gradients]
@@ -288,9 +326,10 @@ def test_a_timeline_of_real_ranks_holds_every_gradient_in_every_step(library, tm
     assert run.place["library"] == library
     assert run.place["staged"] == "no" or run.place["device"] != "cpu"
     assert (run.nodes, run.ranks) == (1, 2)
-    short, long = run.link.values()
-    assert long.median > short.median > 0
-    assert len(run.rare_looks.samples) == len(short.samples)
+    assert min(link.long.samples) > min(link.short.samples) > 0
+    assert min(link.long.samples) > min(link.mpi.samples) > 0
+    assert len(link.busy.samples) == len(link.long.samples)
+    assert len(link.rare.samples) == len(link.short.samples)
 
 
 @pytest.mark.slow
@@ -312,9 +351,7 @@ def records(home) -> list[dict]:
 
 @pytest.mark.slow
 def test_one_rank_carries_nothing(tmp_path):
-    (run,) = launch.run(_train_a_little, tmp_path, ranks=1)
-    assert run.link == {}
-    assert run.rare_looks is None
+    ((run, _),) = launch.run(_train_a_little, tmp_path, ranks=1)
     assert run.watched.gradients == frozenset()
 
 
@@ -339,7 +376,7 @@ def test_results_that_are_not_steady_are_marked(capsys):
         kind: {"step": measured(*[0.1] * 6), "alone": measured(*[0.1] * 6)} for kind in ("weak", "strong")
     }
     noisy = {kind: {"step": measured(1, 2, 3, 1, 2, 3), "alone": measured(1)} for kind in ("weak", "strong")}
-    ran = {name: Run(times, {}, None, None, 0, {}, 1, 2) for name, times in (("a", quiet), ("b", noisy))}
+    ran = {name: Run(times, None, 0, {}, 1, 2) for name, times in (("a", quiet), ("b", noisy))}
     results = dict.fromkeys(ran, {"weak": (100.0, 0.25), "strong": (50.0, 0.5)})
     lab46.print_results(results, ran, {"c": "no GPU here"})
     lines = capsys.readouterr().out.splitlines()

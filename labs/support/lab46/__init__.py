@@ -1,17 +1,17 @@
-"""Lab 46: one training script over host MPI, CUDA-aware MPI, NCCL and Gloo.
+"""Lab 46: one training script over host MPI, CUDA-aware MPI, NCCL and Gloo. Lab 47: its step, foretold.
 
 | of | name | what it is |
 |---|---|---|
-| answers tried | `NEEDS`, `Machine` | machines, and what a library needs there |
-| | `TIMELINES`, `GRADIENTS` | calls of made-up timelines |
+| answers tried | `TIMELINES`, `GRADIENTS` | calls of made-up timelines |
 | | `drifting_runs` | times of steps with and without communication |
-| ways | `ways`, `machine` | what this lab would run here; what the machine has for it |
-| | `closed`, `why_not` | why one cannot be taken here, in a sentence |
+| ways | `ways`, `machine`, `Machine` | what this lab would run here; what the machine has for it |
+| | `missing`, `closed`, `why_not` | why one cannot be taken here, in a word and in a sentence |
+| | `BUILDS` | Horovod's build for each library |
 | | `variables` | what Horovod and MPI want to be told for it |
 | nets | `chosen`, `in_torch`, `in_keras` | "auto"; a net by its name in PyTorch, in Keras |
 | ranks | `started` | Horovod of a framework on the ranks of a run, each with its own GPU |
 | | `images_of`, `made_up_images` | images of a rank; as many random ones |
-| | `time_link`, `time_rare_looks`, `alpha_beta` | Horovod's allreduce alone; with rarer looks; α and β |
+| | `time_link`, `LinkTimes`, `SHORT`, `LONG` | an allreduce alone, by MPI and by Horovod; its bytes |
 | | `watch`, `place` | steps under Horovod's timeline; where, on what |
 | | `Steps`, `Run`, `Watched` | what is handed about |
 | shown and kept | `print_table`, `PROOF_COLUMNS`, `proof_cells`, `listed` | tables; the one of proofs |
@@ -22,26 +22,22 @@
 
 from support.lab46.cases import (
     GRADIENTS,
-    NEEDS,
     TIMELINES,
-    Machine,
     drifting_runs,
     published,
 )
 from support.lab46.jobs import elsewhere
-from support.lab46.machines import closed, machine, variables, ways, why_not
+from support.lab46.link import LONG, SHORT, LinkTimes, time_link
+from support.lab46.machines import BUILDS, Machine, closed, machine, missing, variables, ways, why_not
 from support.lab46.nets import chosen, in_keras, in_torch
 from support.lab46.ranks import (
     Run,
     Steps,
     Watched,
-    alpha_beta,
     images_of,
     made_up_images,
     place,
     started,
-    time_link,
-    time_rare_looks,
     watch,
 )
 from support.lab46.show import (
@@ -57,16 +53,18 @@ from support.lab46.show import (
 )
 
 __all__ = [
+    "BUILDS",
     "GRADIENTS",
-    "NEEDS",
+    "LONG",
     "PROOF_COLUMNS",
+    "SHORT",
     "TIMELINES",
     "Bounds",
+    "LinkTimes",
     "Machine",
     "Run",
     "Steps",
     "Watched",
-    "alpha_beta",
     "chosen",
     "closed",
     "drifting_runs",
@@ -78,6 +76,7 @@ __all__ = [
     "listed",
     "machine",
     "made_up_images",
+    "missing",
     "parts",
     "place",
     "print_results",
@@ -87,7 +86,6 @@ __all__ = [
     "show_bounds",
     "started",
     "time_link",
-    "time_rare_looks",
     "variables",
     "watch",
     "ways",

@@ -1,4 +1,4 @@
-"""What the answers of lab 46 are tried on: machines, calls of a timeline, and published benchmarks."""
+"""What answers of labs 46 and 47 are tried on: calls of a timeline, drifting runs, published benchmarks."""
 
 from __future__ import annotations
 
@@ -9,73 +9,7 @@ import numpy as np
 from labkit import nets
 from labkit.horovod import timeline
 
-# ------------------------------------------------------------------------------------------ machines (46.1)
-
-
-class Machine(NamedTuple):
-    """What decides which libraries can carry gradients.
-
-    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
-    doctor.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
-    """
-
-    builds: tuple[str, ...]
-    mpi: str
-    mpi_takes_gpu_memory: bool
-    gpus: int
-    ranks: int
-
-
-ALL = ("host", "mpi", "nccl")
-LAPTOP = Machine(("host",), "MPICH", False, 0, 2)
-LAPTOP_MVAPICH2 = Machine(("host",), "MVAPICH2", False, 0, 2)
-MVAPICH2_GDR = Machine(ALL, "MVAPICH2-GDR", True, 4, 4)
-MVAPICH_PLUS = Machine(ALL, "MVAPICH-Plus", True, 8, 8)
-MPICH_ON_GPUS = Machine(ALL, "MPICH", False, 4, 4)
-OPEN_MPI = Machine(ALL, "Open MPI", True, 4, 4)
-NO_NCCL_BUILD = Machine(("host", "mpi"), "MVAPICH2-GDR", True, 4, 4)
-CROWDED = Machine(ALL, "MVAPICH2-GDR", True, 4, 8)
-
-_UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
-_GDR = {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}
-_GLOO = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
-
-_NEGOTIATES = "MPI negotiates, whoever carries, and MVAPICH2 has to leave its thread a core"
-_NO_GPU = "without GPU memory there is nothing for it to move"
-
-# (library, what kind of machine in words, the machine, what it needs: a build and variables, or what is
-# missing; why).
-NEEDS = (
-    ("host MPI", "a laptop with MPICH", LAPTOP, ("host", {}), "it needs no GPU, and MPICH no variable"),
-    ("host MPI", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _UNBOUND), _NEGOTIATES),
-    ("host MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("host", _UNBOUND),
-     "GPU memory is staged before MPI sees it, so MPI's switches for GPUs do nothing here"),
-    ("Gloo", "a laptop with MPICH", LAPTOP, ("host", _GLOO), "Gloo carries only where it also negotiates"),
-    ("Gloo", "a laptop with MVAPICH2", LAPTOP_MVAPICH2, ("host", _GLOO),
-     "here Gloo negotiates, and MPI only starts the ranks"),
-    ("CUDA-aware MPI", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("mpi", _GDR),
-     "GDR looks at GPU memory only when told, and its thread needs a core"),
-    ("CUDA-aware MPI", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("mpi", {"MVP_ENABLE_GPU": "1"}),
-     "MVAPICH-Plus reads no MV2_ variable: its name does not begin with MVAPICH2"),
-    ("CUDA-aware MPI", "4 GPUs a node, an Open MPI built for CUDA", OPEN_MPI, ("mpi", {}),
-     "Open MPI has no switch that must be set"),
-    ("CUDA-aware MPI", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, ("mpi", _GDR),
-     "only NCCL refuses two ranks on one GPU"),
-    ("NCCL", "4 GPUs a node, MVAPICH2-GDR", MVAPICH2_GDR, ("nccl", _UNBOUND), _NEGOTIATES),
-    ("NCCL", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, ("nccl", {}),
-     "MPI only negotiates, in host memory: it need not know of GPUs"),
-    ("NCCL", "8 GPUs a node, MVAPICH-Plus", MVAPICH_PLUS, ("nccl", {}),
-     "MPI only negotiates, in host memory: its switches for GPUs are not needed"),
-    ("CUDA-aware MPI", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
-    ("NCCL", "a laptop with MPICH", LAPTOP, "no GPU", _NO_GPU),
-    ("NCCL", "4 GPUs a node, no build with NCCL", NO_NCCL_BUILD, "no build",
-     "a build of Horovod holds the operations of one library for GPUs"),
-    ("CUDA-aware MPI", "4 GPUs a node, a plain MPICH", MPICH_ON_GPUS, "MPI takes no GPU memory",
-     "it would read a GPU's address as one of the host, and crash"),
-    ("NCCL", "8 ranks on 4 GPUs, MVAPICH2-GDR", CROWDED, "ranks share a GPU", "NCCL refuses such a job"),
-)  # fmt: skip
-
-# ------------------------------------------------------------------------------------------ timelines (46.2)
+# ------------------------------------------------------------------------------------------ timelines (46.1)
 
 GRADIENTS = frozenset({"conv1", "conv2", "fc1", "fc2"})
 
@@ -131,7 +65,7 @@ TIMELINES = {
     ),
 }
 
-# ---------------------------------------------------------------------------------------- made-up runs (46.3)
+# ---------------------------------------------------------------------------------------- made-up runs (46.2)
 
 
 def drifting_runs(communication: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +81,7 @@ def drifting_runs(communication: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
     return step, alone
 
 
-# ------------------------------------------------------------------------------------------ published (46.4)
+# ---------------------------------------------------------------------------------------- published (46, 47)
 
 
 class Published(NamedTuple):

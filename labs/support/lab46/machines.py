@@ -8,15 +8,27 @@ from typing import NamedTuple
 
 from labkit import builds, doctor, launch, world
 
-from support.lab46.cases import Machine
-
 BESIDE = "mvapich2"  # the MPI that `make mvapich2` puts beside the one of the set-up
 GLOO = "HOROVOD_CONTROLLER=gloo HOROVOD_CPU_OPERATIONS=gloo"
 SWITCHES = {
     "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
     "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
 }  # of a CUDA-aware MPI, by its family
-OPTIONS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}  # HOROVOD=…
+BUILDS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}  # HOROVOD=…
+
+
+class Machine(NamedTuple):
+    """What decides which libraries can carry gradients.
+
+    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
+    doctor.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
+    """
+
+    builds: tuple[str, ...]
+    mpi: str
+    mpi_takes_gpu_memory: bool
+    gpus: int
+    ranks: int
 
 
 class Way(NamedTuple):
@@ -76,6 +88,20 @@ def machine(way: Way, ranks: int) -> Machine:
     return Machine(there, family, takes, gpus, world.local_size() if in_a_job else ranks)
 
 
+def missing(library: str, machine: Machine) -> str:
+    """What is missing so that this library could carry gradients on the machine; "" if nothing is."""
+    build = BUILDS[library]
+    if build != "host" and not machine.gpus:
+        return "no GPU"
+    if build not in machine.builds:
+        return "no build"
+    if library == "CUDA-aware MPI" and not machine.mpi_takes_gpu_memory:
+        return "MPI takes no GPU memory"
+    if library == "NCCL" and machine.ranks > machine.gpus:
+        return "ranks share a GPU"
+    return ""
+
+
 def variables(library: str, mpi: str) -> dict[str, str]:
     """The variables with which Horovod lets this library carry gradients. mpi: the family of the MPI.
 
@@ -92,16 +118,16 @@ def variables(library: str, mpi: str) -> dict[str, str]:
     return needed
 
 
-def why_not(way: Way, missing: str) -> str:
-    """A sentence for an answer of exercise 46.1 that names what is missing; another text as it is."""
-    build = OPTIONS[way.library]
+def why_not(way: Way, reason: str) -> str:
+    """A sentence for what `missing` names; another text as it is."""
+    build = BUILDS[way.library]
     sentences = {
         "no GPU": f"no GPU here. On a GPU cluster: `make submit LAB=46 HOROVOD={build}`",
         "no build": f"this run has no build `{build}` of Horovod: `make submit LAB=46 HOROVOD={build}`",
         "MPI takes no GPU memory": "this MPI was built without CUDA; MVAPICH2-GDR would do",
         "ranks share a GPU": "NCCL wants a GPU for each rank: start as many ranks on a node as it has GPUs",
     }
-    return sentences.get(missing, missing)
+    return sentences.get(reason, reason)
 
 
 def _own_family() -> str:

@@ -1,12 +1,11 @@
-"""On the ranks: Horovod of either framework, made-up images, the link alone, and steps under a timeline."""
+"""On the ranks: Horovod of either framework, made-up images, and steps under a timeline."""
 
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +17,6 @@ from labkit.horovod import meet_by_gloo, timeline
 from support.lab46 import nets
 
 MODULES = {"pytorch": "horovod.torch", "keras": "horovod.tensorflow"}
-SHORT = 1 << 10  # bytes
-LINK = {SHORT: 20, 1 << 25: 8}  # bytes of the allreduces by which the link is measured: timed runs
 METRIC = "loss"  # what a step averages beside its gradients, while the timeline is written
 
 
@@ -42,14 +39,11 @@ class Watched(NamedTuple):
 class Run(NamedTuple):
     """What rank 0 brings home from a run.
 
-    times: "weak" and "strong" -> {"step", "alone"}, in pairs, and of "weak" also "no Horovod". link: bytes ->
-    time of an allreduce. rare_looks: the time of the short one while Horovod looks less often. nbytes: of the
+    times: "weak" and "strong" -> {"step", "alone"}, in pairs, and of "weak" also "no Horovod". nbytes: of the
     gradients. place: for records: device, staged, library, build of Horovod, MPI.
     """
 
     times: dict[str, dict[str, timing.Measurement]]
-    link: dict[int, timing.Measurement]
-    rare_looks: timing.Measurement | None
     watched: Watched | None
     nbytes: int
     place: dict[str, str | None]
@@ -113,64 +107,6 @@ def made_up_images(framework: str, net: str, count: int, device: str) -> tuple:
 
     labels = tf.random.uniform((count,), maxval=classes, dtype=tf.int32)
     return tf.random.uniform((count, pixels, pixels, 3)), labels
-
-
-def time_link(comm, framework: str, where: placement.Placement) -> dict[int, timing.Measurement]:
-    """{bytes: time of Horovod's allreduce}, of a short and a long vector. One rank has no link: {}."""
-    if comm.size == 1:
-        return {}
-    times = {}
-    for nbytes, repeat in LINK.items():
-        call = _allreduce(framework, nbytes, where)
-        device = where.device if framework == "pytorch" else None
-        times[nbytes] = timing.measure(call, repeat=repeat, warmup=2, comm=comm, device=device)
-    return times
-
-
-def alpha_beta(times: Mapping[int, float], p: int) -> tuple[float, float]:
-    """(α, β) in seconds, of {bytes: seconds} of an allreduce of two sizes on p ranks.
-
-    By T(n) = 2 lg p α + 2 (p - 1)/p n β: scaling.costs.rabenseifner_allreduce_time without its additions.
-    """
-    (short, soon), (long, late) = sorted(times.items())
-    beta = (late - soon) / (long - short) * p / (2 * (p - 1))
-    alpha = (soon - 2 * (p - 1) / p * short * beta) / (2 * math.log2(p))
-    return alpha, beta
-
-
-def time_rare_looks(comm, framework: str, milliseconds: float) -> timing.Measurement | None:
-    """The time of the short allreduce while Horovod looks for ready tensors every so many milliseconds.
-
-    Horovod is started once more for it, and goes on looking so seldom when this process starts it again
-    (seen with 0.28.1): the last thing to do. One rank has no link: None.
-    """
-    if comm.size == 1:
-        return None
-    cycle = {"HOROVOD_CYCLE_TIME": str(milliseconds)}
-    with launch.environment(cycle), started(comm, framework) as where:
-        call = _allreduce(framework, SHORT, where)
-        device = where.device if framework == "pytorch" else None
-        return timing.measure(call, repeat=LINK[SHORT], warmup=2, comm=comm, device=device)
-
-
-def _allreduce(framework: str, nbytes: int, where: placement.Placement) -> Callable[[], None]:
-    """An allreduce of so many bytes that lie where the gradients lie."""
-    hvd = horovod(framework)
-    name = f"link of {nbytes} bytes"
-    if framework == "pytorch":
-        import torch
-
-        vector = torch.zeros(nbytes // 4, device=where.device)
-
-        def in_torch() -> None:
-            with where.lend(vector) as memory:
-                hvd.allreduce_(memory, name=name)
-
-        return in_torch
-    import tensorflow as tf
-
-    values = tf.zeros(nbytes // 4)
-    return lambda: hvd.allreduce(values, name=name).numpy()
 
 
 def watch(comm, framework: str, make: Callable, steps: int, file: Path) -> Watched | None:

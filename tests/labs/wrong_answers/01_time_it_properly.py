@@ -18,8 +18,17 @@ _DEVICE_LOOP = """        synchronize()
 
 # fmt: off
 WRONG = [
-    Wrong("01.1", "no warm-up", "in range(warmup)", "in range(0)", "Did you warm up?"),
-    Wrong("01.1", "one call too few warms up", "in range(warmup)", "in range(warmup - 1)", "warm up?"),
+    Wrong("01.1", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 6 times, not 9"),
+    Wrong("01.1", "one call too few warms up", "in range(warmup)", "in range(warmup - 1)",
+          "`call` ran 8 times, not 9"),
+    Wrong("01.1", "a warm-up of three, whatever is asked", "in range(warmup)", "in range(3)",
+          "With warmup=0, repeat=6 `call` ran 9 times, not 6"),
+    Wrong("01.1", "two calls in each sample", "        begin = clock()\n        call()",
+          "        begin = clock()\n        call()\n        call()", "`call` ran 15 times, not 9"),
+    Wrong("01.1", "made-up durations", _LOOP, "    return [0.1, 0.2] * (repeat // 2)", "`call` ran 3 times"),
+    Wrong("01.1", "warms up afterwards",
+          ["    for _ in range(warmup):\n        call()\n", "    return samples"],
+          ["", "    for _ in range(warmup):\n        call()\n    return samples"], "warm up first"),
     Wrong("01.1", "the warm-up calls are timed, too", """\
     for _ in range(warmup):
         call()
@@ -41,6 +50,14 @@ WRONG = [
     Wrong("01.1", "the clock itself is kept, not what it says",
           "begin = clock()", "begin = clock", "TypeError"),
     Wrong("01.1", "returns nothing", "    return samples", "", "returned None"),
+    Wrong("01.2", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 4 times, not 7"),
+    Wrong("01.2", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
+          ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
+          "the clock that was handed in"),
+    Wrong("01.2", "the launch is not timed", "        begin = clock()\n        call()\n",
+          "        call()\n        begin = clock()\n", "10 µs of launch"),
+    Wrong("01.2", "made-up durations", _DEVICE_LOOP, "        samples.append(0.1 + 10e-6)",
+          "`call` ran 3 times"),
     Wrong("01.2", "nobody waits", _DEVICE_LOOP, """\
         begin = clock()
         call()
@@ -68,6 +85,8 @@ WRONG = [
     Wrong("01.3", "spread from the shortest to the longest",
           "spread = (q3 - q1) / median", "spread = (max(samples) - min(samples)) / median",
           "the middle half only"),
+    Wrong("01.3", "a share of the mean",
+          "spread = (q3 - q1) / median", "spread = (q3 - q1) / np.mean(samples)", "a share of their mean"),
     Wrong("01.3", "the standard deviation as spread",
           "spread = (q3 - q1) / median", "spread = np.std(samples) / median", "the middle half only"),
     Wrong("01.3", "the spread in seconds",

@@ -15,6 +15,11 @@ SMALL = {
 
 BATCH = "loss = F.cross_entropy(net(prepared[rows]), labels[rows])"
 LOOP = "loss = sum(F.cross_entropy(net(prepared[r : r + 1]), labels[r : r + 1]) for r in rows) / len(rows)"
+HALVES = """total = 0.0
+    for part in rows.chunk(2):
+        loss = F.cross_entropy(net(prepared[part]), labels[part], reduction="sum") / len(rows)
+        loss.backward()
+        total += loss.item()"""
 READY = "return (numbers - numbers.mean()) / numbers.std()"
 
 # fmt: off
@@ -40,8 +45,6 @@ WRONG = [
           "torch.ones(nbytes // 4, device=device)\n    target = torch.empty_like(source)",
           "torch.ones(1).expand(nbytes // 4)\n    target = torch.empty(nbytes // 4)",
           "one number many times"),
-    Wrong("12.3", "more than the layer",
-          "lambda: layer(images)", "lambda: layer(images).sum()", "more than the layer: sum"),
     Wrong("12.2", "the notebook's size, not n",
           ["a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)", "return 2 * n**3"],
           ["a, b = torch.randn(2, rows, rows, device=device)", "return 2 * rows**3"], "Are both n x n"),
@@ -52,8 +55,9 @@ WRONG = [
     Wrong("12.3", "the higher roof", "return min(", "return max(", "higher of the two"),
     Wrong("12.3", "one after the other",
           "max(flops / peak, nbytes / bandwidth)", "flops / peak + nbytes / bandwidth", "go on at once"),
-    Wrong("12.3", "notes for backward",
-          "with torch.inference_mode():", "if True:", "Operations were recorded"),
+    Wrong("12.3", "the shorter time", "return max(", "return min(", "It waits for the other"),
+    Wrong("12.3", "the check's machine",
+          "return min(peak, bandwidth * intensity)", "return min(1000, 100 * intensity)", "of a peak of 300"),
     Wrong("12.4", "image by image", BATCH, LOOP, "still something for each image"),
     Wrong("12.4", "picked image by image",
           "prepared[rows]", "torch.stack([prepared[row] for row in rows.tolist()])",
@@ -66,6 +70,9 @@ WRONG = [
     Wrong("12.4", "the batch's own mean", [READY, "prepared[rows]"],
           ["return numbers", "((prepared[rows] - prepared[rows].mean()) / prepared[rows].std())"],
           "the loss in step 1"),
+    Wrong("12.4", "in two halves",
+          ["loss.backward()", BATCH, "return loss.item()"], ["", HALVES, "return total"],
+          "Give it all images of the batch at once"),
     Wrong("12.4", "twice through the net", BATCH, f"{BATCH}\n    loss = {BATCH[7:]}", "or see it twice"),
     Wrong("12.4", "each colour's own mean", READY,
           "return (numbers - numbers.mean((0, 2, 3), keepdim=True)) / numbers.std((0, 2, 3), keepdim=True)",

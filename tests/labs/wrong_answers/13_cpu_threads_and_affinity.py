@@ -6,31 +6,29 @@ SMALL = {"batch": 12, "width": 4, "repeat": 5, "workers": 2, "patience": 60}
 
 PIECE = """    cores = sorted(cores)
     begin = local_rank * len(cores) // local_size
-    end = max(begin + 1, (local_rank + 1) * len(cores) // local_size)
+    end = (local_rank + 1) * len(cores) // local_size
     return cores[begin:end]"""
 LOSS = '(F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()'
 SPEEDUP = "    return (serial + parallel) / (serial + parallel / threads)"
-BACK = "    vector_to_parameters(torch.from_numpy(total), gradients)"
+MEAN = "F.cross_entropy(net(images), labels).backward()"
+ADD = "    add_up(comm, net)"
+EACH = "\n    for weight in net.parameters():\n        "
 
 # fmt: off
 WRONG = [
     Wrong("13.1", "cores are counted from 0, not taken from the mask",
           "    return cores[begin:end]", "    return list(range(begin, end))", "not one of these"),
     Wrong("13.1", "dealt out like cards", PIECE,
-          "    cores = sorted(cores)\n"
-          "    return cores[local_rank::local_size] or [cores[local_rank % len(cores)]]",
-          "Take neighbours, one piece"),
+          "    return sorted(cores)[local_rank::local_size]", "Take neighbours, one piece"),
+    Wrong("13.1", "a set as it comes", "sorted(cores)", "list(cores)", "Take neighbours, one piece"),
     Wrong("13.1", "the remainder is left over", PIECE, """\
-    cores, n = sorted(cores), max(1, len(cores) // local_size)
-    return cores[local_rank * n :][:n] or cores[-1:]""", "nobody gets core"),
+    cores, n = sorted(cores), len(cores) // local_size
+    return cores[local_rank * n :][:n]""", "nobody gets core"),
     Wrong("13.1", "the last rank takes all of the remainder", PIECE, """\
-    cores, n = sorted(cores), max(1, len(cores) // local_size)
+    cores, n = sorted(cores), len(cores) // local_size
     begin = local_rank * n
     last = local_rank == local_size - 1
-    return cores[begin:][: None if last else n] or cores[-1:]""", "may differ by one at most"),
-    Wrong("13.1", "ranks beyond the cores get nothing",
-          "max(begin + 1, (local_rank + 1) * len(cores) // local_size)",
-          "(local_rank + 1) * len(cores) // local_size", "gets no core"),
+    return cores[begin:][: None if last else n]""", "may differ by one at most"),
     Wrong("13.1", "the pieces in reverse order", "    cores = sorted(cores)",
           "    cores = sorted(cores)\n    local_rank = local_size - 1 - local_rank",
           "Rank 0 gets the first piece"),
@@ -52,27 +50,17 @@ WRONG = [
           "as inf / inf"),
     Wrong("13.2", "whole seconds alone",
           SPEEDUP, SPEEDUP.replace("parallel /", "parallel //"), "on 4 threads: expected"),
-    Wrong("13.3", "powers of two alone", "for p in range(1, most + 1) if cores % p == 0]",
-          "for p in (1, 2, 4, 8, 16, 32, 64) if cores % p == 0 and p <= most]", "splits(6, 6): missing"),
     Wrong("13.3", "each rank divides by its own images: a mean of every rank, added up",
-          LOSS, "F.cross_entropy(net(images), labels).backward()", "times the right gradient"),
-    Wrong("13.3", "the mean of means, of unequal parts", [LOSS, "torch.from_numpy(total)"],
-          ["F.cross_entropy(net(images), labels).backward()", "torch.from_numpy(total / comm.size)"],
-          "a mean of means of unequal parts"),
-    Wrong("13.3", "the sum does not get back into the net",
-          BACK, "    own[:] = total", "only this rank's own gradient"),
+          LOSS, MEAN, "times the right gradient"),
+    Wrong("13.3", "the mean of means, of unequal parts", [LOSS, ADD],
+          [MEAN, ADD + EACH + "weight.grad /= comm.size"], "a mean of means of unequal parts"),
+    Wrong("13.3", "never added up", ADD, "", "only this rank's own gradient"),
+    Wrong("13.3", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
     Wrong("13.3", "a weight update is made, too",
-          BACK, BACK + "\n    for weight in net.parameters():\n        weight.data -= 0.1 * weight.grad",
-          "the weights changed"),
-    Wrong("13.3", "threads before processes",
-          "[(p, cores // p) for", "[(cores // p, p) for", "Processes come first"),
-    Wrong("13.3", "also where p does not divide the cores",
-          " if cores % p == 0]", "]", "must divide the cores"),
+          ADD, ADD + EACH + "weight.data -= 0.1 * weight.grad", "the weights changed"),
     Wrong("13.3", "a mean, divided by batch again", ', reduction="sum"', "", "a tenth of the right gradient"),
-    Wrong("13.3", "only rank 0 gets the sum",
-          "comm.Allreduce(own, total)", "comm.Reduce(own, total)", "use Allreduce"),
     Wrong("13.3", "lower-case allreduce, which pickles",
-          "comm.Allreduce(own, total)", "total = comm.allreduce(own)", "goes by way of pickle"),
+          ADD, EACH + "weight.grad = comm.allreduce(weight.grad)", "goes by way of pickle"),
     Wrong("13.4", "only the calling thread is bound: the pool keeps the old mask",
           "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
           "    os.sched_setaffinity(0, cores)", "Move every thread"),

@@ -21,6 +21,10 @@ WRONG = [
     Wrong("14.1", "the rate is the check's",
           "rate * gradient", "8 * gradient", "the weights, 1 at the start"),
     Wrong("14.1", "overwritten", "weight -= rate", "weight[:] = -rate", "the weights, 1 at the start"),
+    Wrong("14.1", "new tensors in the list",
+          "for weight, gradient in zip(weights, true, strict=True):\n        weight -= rate * gradient",
+          "for number, gradient in enumerate(true):\n        "
+          "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\

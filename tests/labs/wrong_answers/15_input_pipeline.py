@@ -19,6 +19,8 @@ WRONG = [
           ORDER, "np.roll(np.random.default_rng(seed).permutation(n), epoch)[: n - n % ranks]",
           "who follows whom"),
     Wrong("15.1", "two orders in turns", "(seed, epoch)", "(seed, epoch % 2)", "Epochs 0 and 2"),
+    Wrong("15.1", "ten seeds, then they come again", "(seed, epoch)", "10 * seed + epoch",
+          "has the order of seed 0 in epoch 10"),
     Wrong("15.1", "each rank shuffles a part of its own", [ORDER, "order[rank::ranks][worker"], ["""\
 np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     np.random.default_rng((seed, epoch, rank)).shuffle(order)""", "order[worker"],
@@ -29,6 +31,9 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
           ["found, sample, part = [], None, {}",
            'found.append((part["jpg"], int(part["cls"])))\n        yield from found'],
           "the whole shard"),
+    Wrong("15.2", "files with one name, wherever they stand",
+          ["sample, part = None, {}", "if name != sample:\n                sample, part = name, {}"],
+          ["parts = {}", "part = parts.setdefault(name, {})"], "side by side"),
     Wrong("15.2", "a sample ends where its label is", "if len(part) == 2:", 'if kind == "cls":', "KeyError"),
     Wrong("15.2", "parts of the sample before are kept", "sample, part = name, {}", "pass", "samples of a"),
     Wrong("15.2", "two parts are a sample, whatever their names",

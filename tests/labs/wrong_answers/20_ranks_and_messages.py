@@ -17,6 +17,7 @@ EDGES = """    new[0] = (above + strip[0] + strip[1]) / 3
 """
 
 PENDING = """    pending = [comm.Irecv(above, source=up), comm.Irecv(below, source=down)]
+    # Across ranks: send, compute what needs nobody, and wait for all four.
     pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]
 """
 INSIDE = "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n"
@@ -52,6 +53,15 @@ WRONG = [
           "    comm.send(token + comm.rank, dest=right)\n    return token",
           "    return sum(range((comm.rank - 1) % comm.size + 1))",
           "sends: expected 1, got 0"),
+    Wrong("20.1", "one message each, but what arrives is computed",
+          START + "    token = comm.recv(source=left)\n"
+          "    comm.send(token + comm.rank, dest=right)\n    return token",
+          START.replace("return ", "") + "    else:\n        comm.recv(source=left)\n"
+          "        comm.send(0, dest=right)\n    return sum(range(left + 1))",
+          "This is no sum of what was sent"),
+    Wrong("20.1", "a send that is begun and left",
+          "comm.send(token + comm.rank, dest=right)", "comm.isend(token + comm.rank, dest=right)",
+          "that were never waited for: expected 0, got 1"),
     Wrong("20.1", "rank 0 sends the token round once more",
           "        return comm.recv(source=left)\n",
           "        token = comm.recv(source=left)\n        comm.send(token, dest=right)\n"
@@ -80,6 +90,12 @@ if comm.rank % 2 == 0:
     Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=own",
           "`own` was changed; it belongs to the caller. Receive into another array"),
     Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
+    Wrong("20.2", "the left neighbour's number, without any message",
+          [SENDRECV, "return theirs"], ["", "return left"], "what came from the left"),
+    Wrong("20.2", "everybody gets everything",
+          SENDRECV, "everything = np.empty((comm.size, own.size), own.dtype)\n"
+          "    comm.Allgather(own, everything)\n    theirs = everything[left]",
+          "right, but by Allgather. One Send or Sendrecv"),
     Wrong("20.2", "buffer of another dtype",
           "np.empty_like(own)", "np.empty(len(own), np.int32)", "80 bytes came, and it has room for 40"),
     Wrong("20.2", "a request thrown away",
@@ -98,6 +114,11 @@ if comm.rank % 2 == 0:
           "were never waited for: expected 0, got 2"),
     Wrong("20.3", "waits at once, and nothing is computed meanwhile", INSIDE + WAIT, WAIT + INSIDE,
           "the inside is not computed while all messages are under way"),
+    Wrong("20.3", "a third of the inside while the messages travel, the rest after them", INSIDE + WAIT,
+          "    half = strip[:-2] + strip[1:-1]\n" + WAIT + "    new[1:-1] = (half + strip[2:]) / 3\n",
+          "only a part of the inside is computed"),
+    Wrong("20.3", "computed meanwhile, thrown away, and computed again", WAIT,
+          WAIT + INSIDE, "only a part of the inside is computed"),
     Wrong("20.3", "the receives are waited for before the inside is computed", INSIDE + WAIT,
           "    for request in pending[:2]:\n        request.Wait()\n" + INSIDE + WAIT,
           "the inside is not computed while all messages are under way"),
@@ -107,7 +128,6 @@ if comm.rank % 2 == 0:
           "    above = above if comm.rank == 0 else comm.recv(source=up)\n"
           "    below = below if comm.rank == comm.size - 1 else comm.recv(source=down)\n",
           "right, but by recv, send. Start messages by Isend and Irecv"),
-    Wrong("20.3", "forgets the edges", EDGES, "", "`new[0]`, which needs `above`"),
     Wrong("20.3", "sends the far row to each neighbour",
           ["comm.Isend(strip[0], dest=up)", "comm.Isend(strip[-1], dest=down)"],
           ["comm.Isend(strip[-1], dest=up)", "comm.Isend(strip[0], dest=down)"],

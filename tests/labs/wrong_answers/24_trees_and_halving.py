@@ -12,36 +12,17 @@ SMALL = {
 }
 
 SWAP = "        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n        vector += box"
-FOLD = """    if comm.rank not in seats:
-        # Across ranks: one too many for a power of two, so the right neighbour works for both.
-        comm.Send(vector, dest=comm.rank + 1)
-        comm.Recv(vector, source=comm.rank + 1)
-        return
-    for_two = comm.rank > 0 and comm.rank - 1 not in seats
-    if for_two:
-        box = np.empty_like(vector)
-        comm.Recv(box, source=comm.rank - 1)
-        vector += box
-    among(comm, vector, seats, seats.index(comm.rank))
-    if for_two:
-        comm.Send(vector, dest=comm.rank - 1)"""
 DOWN = """        comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)
         vector[keep] += box[keep]
 """
-BACK = """    for partner, keep, give in reversed(trail):
-        comm.Sendrecv(vector[keep], dest=partner, recvbuf=vector[give], source=partner)"""
-HALVING = f"""    for distance in doublings(len(seats)):
-        partner = seats[me ^ distance]
-        middle = (low + high) // 2
-        keep = slice(low, middle)
+BACK = "        comm.Sendrecv(vector[keep], dest=partner, recvbuf=vector[give], source=partner)"
+ROUND = f"""        keep = slice(low, middle)
         give = slice(middle, high)
         if me & distance:
             keep, give = give, keep
         # Across ranks: each partner sends the half that the other is in charge of from now on.
 {DOWN}        low, high = keep.start, keep.stop
-        trail.append((partner, keep, give))
-    # Across ranks: the way back, finished parts instead of sums.
-{BACK}"""
+        trail.append((partner, keep, give))"""
 COST = "(np.log2(p) - 2 * (p - 1) / p) * beta + (np.log2(p) - (p - 1) / p) * gamma"
 LOOK_UP = """    rows = times[min(times, key=lambda p: abs(np.log2(p / ranks)))]
     row = rows[min(rows, key=lambda n: abs(np.log2(n / max(nbytes, 1))))]
@@ -64,26 +45,9 @@ WRONG = [
           SWAP, SWAP.replace("vector += box", "box += vector"), "the sum is wrong on every rank"),
     Wrong("24.1", "seats taken for ranks",
           "seats[me ^ distance]", "me ^ distance", "with seats 1, 2, … and rank 0 in the last"),
-    Wrong("24.2", "works for powers of two alone",
-          FOLD, "    if comm.rank in seats:\n        among(comm, vector, seats, seats.index(comm.rank))\n",
-          "With 3 ranks and 48 values the sum is wrong on"),
-    Wrong("24.2", "nobody sends the sum back",
-          ["        comm.Recv(vector, source=comm.rank + 1)\n",
-           "    if for_two:\n        comm.Send(vector, dest=comm.rank - 1)"],
-          ["", ""], "the sum is wrong on rank 0 (it is right on ranks 1 and 2)"),
-    Wrong("24.2", "sends the sum back, but nobody receives it",
-          "        comm.Recv(vector, source=comm.rank + 1)\n", "", "but rank 0 has ended"),
-    Wrong("24.2", "adds what was handed in after the doubling", ["""\
-        vector += box
-    among(comm, vector, seats, seats.index(comm.rank))
-    if for_two:
-"""], ["""\
-    among(comm, vector, seats, seats.index(comm.rank))
-    if for_two:
-        vector += box
-"""], "the sum is wrong on rank 2 (it is right on ranks 0 and 1)"),
-    Wrong("24.2", "right sum by a tree",
-          FOLD, "    tree_allreduce(comm, vector)\n", "recursive doubling takes 1"),
+    Wrong("24.1", "the own rank taken for the seat",
+          "seats[me ^ distance]", "comm.rank ^ distance",
+          "the others of another, the group's sum is wrong on"),
     Wrong("24.1", "every seat swaps with all others",
           "        partner = seats[me ^ distance]\n"
           "        # Across ranks: both send the sum so far, both add what comes.\n" + SWAP,
@@ -95,51 +59,41 @@ WRONG = [
                 comm.Sendrecv(own, dest=partner, recvbuf=box, source=partner)
                 vector += box
 """, "each rank sent 3.00 vectors; recursive doubling sends 2.00"),
-    Wrong("24.2", "MPI's own allreduce",
-          FOLD, "    comm.Allreduce(vector.copy(), vector)\n", "recursive doubling"),
-    Wrong("24.2", "doubling, whatever among is", "    among(comm, vector", "    doubling(comm, vector",
-          "what `for_any` leaves, if its `among` does nothing, is wrong on every rank"),
-    Wrong("24.3", "halves that are not halved: whole vectors", DOWN,
+    Wrong("24.2", "halves that are not halved: whole vectors", DOWN,
           "        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n"
           "        vector[keep] += box[keep]\n",
           "each rank sent 1.50 vectors; Rabenseifner sends 1.00"),
-    Wrong("24.3", "always the first half, never half of it",
-          "(low + high) // 2", "len(vector) // 2", "rank 0 sent 2.00 vectors; Rabenseifner sends 1.75"),
-    Wrong("24.3", "drops the remainder", "give = slice(middle, high)",
+    Wrong("24.2", "in charge of all of it for ever",
+          "        low, high = keep.start, keep.stop\n", "",
+          "each rank sent 2.00 vectors; Rabenseifner sends 1.50"),
+    Wrong("24.2", "drops the remainder", "give = slice(middle, high)",
           "give = slice(middle, 2 * middle - low)",
           "With 2 ranks and 1 value the sum is wrong"),
-    Wrong("24.3", "both keep the lower half",
+    Wrong("24.2", "both keep the lower half",
           "        if me & distance:\n            keep, give = give, keep\n", "",
           "the sum is wrong on every rank"),
-    Wrong("24.3", "stops after the reduce-scatter", BACK, "", "the sum is wrong on every rank"),
-    Wrong("24.3", "the way back from its beginning",
-          "reversed(trail)", "trail", "With 4 ranks and 64 values the sum is wrong"),
-    Wrong("24.3", "adds on the way back too", BACK, """\
-    for partner, keep, give in reversed(trail):
+    Wrong("24.2", "stops after the reduce-scatter", BACK, "        pass", "the sum is wrong on every rank"),
+    Wrong("24.2", "sends back what the partner has",
+          BACK, BACK.replace("vector[keep], dest", "vector[give], dest"), "the sum is wrong"),
+    Wrong("24.2", "adds on the way back too", BACK, """\
         comm.Sendrecv(vector[keep], dest=partner, recvbuf=box[give], source=partner)
         vector[give] += box[give]
 """, "the sum is wrong on every rank"),
-    Wrong("24.3", "adds up in the box",
+    Wrong("24.2", "adds up in the box",
           "vector[keep] += box[keep]", "box[keep] += vector[keep]", "the sum is wrong on every rank"),
-    Wrong("24.3", "receives into the half that holds the sum",
+    Wrong("24.2", "receives into the half that holds the sum",
           DOWN, DOWN.replace("recvbuf=box[keep]", "recvbuf=vector[keep]"), "the sum is wrong on every rank"),
-    Wrong("24.3", "Send before Recv: deadlocks for large messages alone",
+    Wrong("24.2", "Send before Recv: deadlocks for large messages alone",
           "comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)",
           "comm.Send(vector[give], dest=partner)\n        comm.Recv(box[keep], source=partner)",
           "A Send of more than 64 bytes waits until its receive is called"),
-    Wrong("24.3", "right sum by recursive doubling",
-          HALVING, "    doubling(comm, vector, seats, me)\n", "Rabenseifner"),
-    Wrong("24.3", "the largest halves to the farthest seat",
-          "for distance in doublings(len(seats)):\n        partner = seats[me ^ distance]\n        middle",
-          "for distance in reversed(doublings(len(seats))):\n"
-          "        partner = seats[me ^ distance]\n        middle",
-          "The halves went to the farthest seat"),
-    Wrong("24.3", "adds whole vectors", "        vector[keep] += box[keep]\n",
+    Wrong("24.2", "right sum by recursive doubling", [ROUND, BACK],
+          ["        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n        vector += box",
+           "        pass"], "Rabenseifner"),
+    Wrong("24.2", "adds whole vectors", "        vector[keep] += box[keep]\n",
           "        total = vector + box\n        vector[keep] = total[keep]\n",
           "each of 8 ranks adds 3 vectors; 0.875 are enough"),
-    Wrong("24.3", "partner is rank + distance", "seats[me ^ distance]", "seats[(me + distance) % len(seats)]",
-          "With 4 ranks and 64 values: deadlock"),
-    Wrong("24.3", "the seat's number for its bit",
+    Wrong("24.2", "the seat's number for its bit",
           "if me & distance", "if me >= distance", "With 4 ranks and 64 values the sum is wrong"),
     Wrong("24.4", "adding costs nothing", COST, COST.split(" + (np")[0],
           "you say 4000 bytes, too many. At 98% of it, the faster: expected 'doubling'"),
@@ -158,27 +112,33 @@ WRONG = [
           "Does the function return its result?"),
     Wrong("24.4", "p - 1 parts, not (p - 1)/p",
           COST, COST.replace("(p - 1) / p", "(p - 1)"), "expected between 1 and 1e+09, got -"),
-    Wrong("24.5", "always the ring",
+    Wrong("24.3", "always the ring",
           LOOK_UP, '    return "ring"', "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
-    Wrong("24.5", "the slowest", "min(row, key=row.get)", "max(row, key=row.get)",
+    Wrong("24.3", "the slowest", "min(row, key=row.get)", "max(row, key=row.get)",
           "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
-    Wrong("24.5", "nearest by difference", "abs(np.log2(n / max(nbytes, 1)))", "abs(n - nbytes)",
+    Wrong("24.3", "nearest by difference", "abs(np.log2(n / max(nbytes, 1)))", "abs(n - nbytes)",
           "for 1000 bytes on 4 ranks: expected 'doubling', got 'tree'"),
-    Wrong("24.5", "no vector of 0 bytes", "max(nbytes, 1)", "nbytes", "division by zero"),
-    Wrong("24.5", "the same for any ranks",
+    Wrong("24.3", "nearest by ranks and bytes together", LOOK_UP, """\
+    places = [(p, n) for p in times for n in times[p]]
+    near = lambda place: abs(np.log2(place[0] / ranks)) + abs(np.log2(place[1] / max(nbytes, 1)))
+    p, n = min(places, key=near)
+    return min(times[p][n], key=times[p][n].get)""",
+          "for 16384 bytes on 9 ranks: expected 'doubling', got 'ring'"),
+    Wrong("24.3", "no vector of 0 bytes", "max(nbytes, 1)", "nbytes", "division by zero"),
+    Wrong("24.3", "the same for any ranks",
           ROWS, "times[min(times)]", "for 400 bytes on 9 ranks: expected 'doubling', got 'tree'"),
-    Wrong("24.5", "only ranks that were measured", ROWS, "times[ranks]", "KeyError: 9"),
-    Wrong("24.5", "a table that is never asked", "WAYS[pick(vector.nbytes, comm.size)]", 'WAYS["doubling"]',
+    Wrong("24.3", "only ranks that were measured", ROWS, "times[ranks]", "KeyError: 9"),
+    Wrong("24.3", "a table that is never asked", "WAYS[pick(vector.nbytes, comm.size)]", 'WAYS["doubling"]',
           "`pick` was given: expected {(20, 3)}, got set()"),
-    Wrong("24.5", "values for bytes", "pick(vector.nbytes, comm.size)", "pick(len(vector), comm.size)",
+    Wrong("24.3", "values for bytes", "pick(vector.nbytes, comm.size)", "pick(len(vector), comm.size)",
           "`pick` was given: expected {(20, 3)}, got {(5, 3)}"),
-    Wrong("24.5", "eight bytes a value, always",
+    Wrong("24.3", "eight bytes a value, always",
           "pick(vector.nbytes, comm.size)", "pick(8 * len(vector), comm.size)",
           "`pick` was given: expected {(20, 3)}, got {(40, 3)}"),
-    Wrong("24.5", "the check's table for the one that was given",
+    Wrong("24.3", "the check's table for the one that was given",
           "pick(vector.nbytes, comm.size)", "choose(made_up, vector.nbytes, comm.size)",
           "`pick` was given: expected {(20, 3)}, got set()"),
-    Wrong("24.5", "each rank chooses by its own number",
+    Wrong("24.3", "each rank chooses by its own number",
           "pick(vector.nbytes, comm.size)", "pick(vector.nbytes, comm.rank + 1)",
           "`pick` was given: expected {(20, 3)}, got"),
 ]

@@ -10,6 +10,9 @@ SCATTER = """    if me == 0:
     else:
         comm.Recv(chunks[me], source=root)
 """
+GATHER = """    for i in range(comm.size - 1):
+        old, new = (me - i) % comm.size, (me - i - 1) % comm.size
+"""
 RING = "        comm.Sendrecv(chunks[old], dest=right, recvbuf=chunks[new], source=left)"
 CHAIN = """    chunks = np.array_split(vector, count)
     comm.Recv(chunks[0], source=left)
@@ -18,9 +21,6 @@ CHAIN = """    chunks = np.array_split(vector, count)
         comm.Sendrecv(old, dest=right, recvbuf=new, source=left)
     comm.Send(chunks[-1], dest=right)"""
 BEST = "    return max(1, round(sqrt((ranks - 2) * nbytes * beta / alpha)))"
-LEVELS = """    if comm.rank % per_node == root % per_node:
-        tree_broadcast(across, vector, root // per_node)
-    inside(node, vector, root % per_node)"""
 
 # fmt: off
 WRONG = [
@@ -50,6 +50,25 @@ WRONG = [
           "for i in range(1, comm.size)", "for i in range(comm.size)", "rank 0 waits in Send to itself"),
     Wrong("25.1", "receives new arrays: nothing comes into `vector`",
           RING, "        chunks[new] = comm.sendrecv(chunks[old], dest=right, source=left)", "is wrong on"),
+    Wrong("25.1", "no scatter: the whole vector goes down the line", [SCATTER, GATHER + RING], ["""\
+    if me:
+        comm.Recv(vector, source=left)
+    if me < comm.size - 1:
+        comm.Send(vector, dest=right)
+""", ""], "but no rank scatters: the most ranks that one sends to: expected"),
+    Wrong("25.1", "no scatter: a chain of p chunks", [SCATTER, GATHER + RING], ["""\
+    for chunk in chunks:
+        if me:
+            comm.Recv(chunk, source=left)
+        if me < comm.size - 1:
+            comm.Send(chunk, dest=right)
+""", ""], "but no rank scatters: the most ranks that one sends to: expected"),
+    Wrong("25.1", "a scatter, and then the whole vector down the line", GATHER + RING, """\
+    if me:
+        comm.Recv(vector, source=left)
+    if me < comm.size - 1:
+        comm.Send(vector, dest=right)
+""", "vectors; scatter_allgather sends"),
     Wrong("25.1", "no allgather", RING, "        pass\n", "is wrong on"),
     Wrong("25.2", "passes chunks on when all have come", CHAIN, """\
     chunks = np.array_split(vector, count)
@@ -101,41 +120,13 @@ WRONG = [
     Wrong("25.3", "0 chunks of a short vector", BEST, BEST.replace("max(1, ", "max(0, "), "Got 0"),
     Wrong("25.3", "without the root", "round(sqrt(", "round((", "best number of chunks is 171"),
     Wrong("25.3", "one rank is no chain", "    if ranks < 3:\n        return 1\n", "", "math domain error"),
-    Wrong("25.4", "place 0 leads, wherever the root is",
-          ["if comm.rank % per_node == root % per_node", "inside(node, vector, root % per_node)"],
-          ["if comm.rank % per_node == 0", "inside(node, vector, 0)"], "the vector of root 1 is wrong"),
-    Wrong("25.4", "the root's number among all",
-          "inside(node, vector, root % per_node)", "inside(node, vector, root)", "deadlock"),
-    Wrong("25.4", "a tree inside too, whatever `inside` is",
-          "inside(node, vector, root % per_node)", "tree_broadcast(node, vector, root % per_node)",
-          "rank 0 sent 4.00 vectors; two_level sends 3.00"),
-    Wrong("25.4", "a chain between nodes too",
-          "tree_broadcast(across, vector, root // per_node)", "chain(across, vector, root // per_node, 1)",
-          "rounds; two_level takes 3"),
-    Wrong("25.4", "only the leaders call Split",
-          LEVELS, LEVELS.replace("across", "comm.Split(0)"), "waits in Split, which"),
-    Wrong("25.4", "everybody fetches it over the network",
-          LEVELS, "    tree_broadcast(comm, vector, root)\n", "But between nodes, the number of messages"),
-    Wrong("25.4", "numbers exchanged: `node` is not a node",
-          "comm.Split(comm.rank // per_node), comm.Split(comm.rank % per_node)",
-          "comm.Split(comm.rank % per_node), comm.Split(comm.rank // per_node)", "there is no such rank"),
-    Wrong("25.4", "inside first, when nobody has it yet", LEVELS, """\
-    inside(node, vector, root % per_node)
-    if comm.rank % per_node == root % per_node:
-        tree_broadcast(across, vector, root // per_node)
-""", "is wrong on"),
-    Wrong("25.4", "both levels on all ranks: the network carries it once for each place",
-          "    if comm.rank % per_node == root % per_node:\n        tree_broadcast(", """\
-    inside(node, vector, root % per_node)
-    if True:
-        tree_broadcast(""", "But between nodes, the number of messages: expected 1, got 2"),
-    Wrong("25.5", "nearest by difference, not by ratio",
+    Wrong("25.4", "nearest by difference, not by ratio",
           "abs(log(size / nbytes))", "abs(size - nbytes)", "by `best`"),
-    Wrong("25.5", "the size, not the way", "return best[nearest]", "return nearest", "by `best`"),
-    Wrong("25.5", "the same way for all", "return best[nearest]", "return 'chain'", "by `best`"),
-    Wrong("25.5", "the next smaller size",
+    Wrong("25.4", "the size, not the way", "return best[nearest]", "return nearest", "by `best`"),
+    Wrong("25.4", "the same way for all", "return best[nearest]", "return 'chain'", "by `best`"),
+    Wrong("25.4", "the next smaller size",
           "min(best, key=lambda size: abs(log(size / nbytes)))",
           "max([size for size in best if size <= nbytes], default=min(best))", "by `best`"),
-    Wrong("25.5", "only sizes that the table has", "    return best[nearest]", "    return best[nbytes]",
+    Wrong("25.4", "only sizes that the table has", "    return best[nearest]", "    return best[nbytes]",
           "KeyError"),
 ]

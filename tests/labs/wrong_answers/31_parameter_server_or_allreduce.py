@@ -17,8 +17,8 @@ WORKER = """        comm.Send(gradient, dest=0)
         comm.Recv(parameters, source=0)"""
 WAIT = """    for request in requests:
         request.Wait()"""
-OUT = "requests = [comm.Isend(own, dest=worker) for worker in boxes]"
-IN = "requests = [comm.Irecv(box, source=worker) for worker, box in boxes.items()]"
+OUT = "requests = [comm.Isend(own, dest=worker) for worker in range(servers, comm.size)]"
+IN = "requests = [comm.Irecv(box, source=servers + i) for i, box in enumerate(boxes)]"
 ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"
 CUT = "    total = sum(sizes)\n" + ENDS
 
@@ -60,6 +60,8 @@ WRONG = [
     Wrong("31.1", "pull before push: everybody waits",
           WORKER, "        comm.Recv(parameters, source=0)\n        comm.Send(gradient, dest=0)",
           "deadlock: rank 0 waits in Recv"),
+    Wrong("31.1", "a server leaves while its parameters are on their way",
+          "comm.Send(parameters, dest=worker)", "comm.Isend(parameters, dest=worker)", "never waited for"),
     Wrong("31.1", "every worker gets the parameters twice",
           [SPREAD, WORKER], [SPREAD + SPREAD, WORKER + "\n        comm.Recv(parameters, source=0)"],
           "rank 0 sent 2.00 vectors"),
@@ -83,12 +85,11 @@ WRONG = [
           "servers: 1: pieces, and the last one's end: expected 138357544 at [1], got 138357545"),
     Wrong("31.2", "start and length instead of start and end",
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
-    Wrong("31.3", "a mean over all ranks", "sum(boxes.values()) / workers", "sum(boxes.values()) / comm.size",
+    Wrong("31.3", "a mean over all ranks", "sum(boxes) / workers", "sum(boxes) / comm.size",
           "a mean over 2 ranks, but 1 bring a gradient"),
     Wrong("31.3", "the whole gradient to every server",
-          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes.values())"],
-          ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)",
-           "sum(boxes.values())[pieces[comm.rank]]"],
+          ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes)"],
+          ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "sum(boxes)[pieces[comm.rank]]"],
           "rank 2 sent 2.00 vectors; it should be 1.00"),
     Wrong("31.3", "one server after the other",
           ["requests = [comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
@@ -98,10 +99,10 @@ WRONG = [
             comm.Recv(parameters[piece], source=s)"""],
           "ranks deal with one after another"),
     Wrong("31.3", "all servers take the first worker's, then the second's: they meet in one link", IN,
-          "requests = [comm.Recv(box, source=worker) for worker, box in boxes.items()][:0]",
+          "requests = [comm.Recv(box, source=servers + i) for i, box in enumerate(boxes)][:0]",
           "ranks deal with one after another"),
     Wrong("31.3", "all servers send to the first worker, then to the second: they meet in one link", OUT,
-          "requests = [comm.Send(own, dest=worker) for worker in boxes][:0]",
+          "requests = [comm.Send(own, dest=worker) for worker in range(servers, comm.size)][:0]",
           "ranks deal with one after another"),
     Wrong("31.3", "nobody waits for what comes",
           WAIT, WAIT.replace("request.Wait()", "pass"), "were never waited for"),
@@ -111,5 +112,7 @@ WRONG = [
           "[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
           "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),
     Wrong("31.3", "workers counted from 1: right with one server alone",
-          "for worker in range(servers, comm.size)", "for worker in range(1, comm.size)", "deadlock"),
+          "source=servers + i", "source=1 + i", "deadlock"),
+    Wrong("31.3", "a server leaves while its parameters are on their way", OUT, OUT + "\n        return",
+          "never waited for"),
 ]

@@ -5,7 +5,7 @@ from tests.labs.wrong_answers import Wrong
 SMALL = {
     "gpus": (8,),
     "images": 4,
-    "bucket_sizes": (1e6, 1e7),
+    "bucket_sizes": (1e4, 3e7),
     "workers": 2,
     "patience": 20,
 }

@@ -5,8 +5,8 @@ from tests.labs.wrong_answers import Wrong
 SMALL = {"epochs": 2}
 
 DISTRIBUTED = "hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())"
-PARAMETERS = "    hvd.broadcast_parameters(net.state_dict(), root_rank=0)\n"
-STATE = "    hvd.broadcast_optimizer_state(optimizer, root_rank=0)"
+PARAMETERS = "    hvd.broadcast_parameters(net.state_dict(), root_rank=0)"
+STATE = "    hvd.broadcast_optimizer_state(optimizer, root_rank=0)\n"
 BATCH = "images_per_rank * hvd.size(), epoch, seed=0"
 OWN = "make_step(net, optimizer, images, labels, part(rows))"
 START = "    start(net, optimizer)\n"
@@ -18,7 +18,7 @@ WRONG = [
     Wrong("40.1", "no init", "    hvd.init()\n", "", "hvd.init()"),
     Wrong("40.1", "no init where there are GPUs",
           ["    hvd.init()\n", '        return "cpu"\n'], ["", '        hvd.init()\n        return "cpu"\n'],
-          "of two ranks and four GPUs: Horovod was not started"),
+          "use hvd.init()"),
     Wrong("40.1", "no init where there are none",
           ["    hvd.init()\n", "    number = "], ["", "    hvd.init()\n    number = "],
           "hvd.init()"),
@@ -49,6 +49,14 @@ WRONG = [
     Wrong("40.1", "images dropped",
           "data.shard(rows, hvd.rank(), hvd.size())", "data.shard(rows, hvd.rank(), 2 * hvd.size())",
           "images by rank, of 48 in the batch: expected 12 at [0], got 6"),
+    Wrong("40.1", "the number of ranks spelled out",
+          "data.shard(rows, hvd.rank(), hvd.size())", "rows[hvd.rank() :: 4]",
+          "in the batch, with twice as many ranks: expected 12 at [0], got 24"),
+    Wrong("40.1", "hvd is asked before it is started",
+          ["    hvd.init()\n", "    number = hvd.local_rank() % gpus\n"],
+          ["    local_rank = hvd.local_rank() if gpus else 0\n    hvd.init()\n",
+           "    number = local_rank % gpus\n"],
+          "use hvd.init()"),
     Wrong("40.2", "no broadcast of the parameters", PARAMETERS, "", "The weights by rank (what rank 0 had)"),
     Wrong("40.2", "no broadcast of the optimizer's state", STATE, "",
           "The momentum by rank (what rank 0 had)"),
@@ -60,7 +68,10 @@ WRONG = [
     Wrong("40.2", "only what is trained",
           "net.state_dict(), root_rank", "list(net.named_parameters()), root_rank",
           "The running mean of the batch normalisation by rank"),
-    Wrong("40.2", "nothing at all", [PARAMETERS, STATE], ["    pass\n", ""],
+    Wrong("40.2", "parameters before the optimizer's state, whose first step moves them",
+          [STATE, PARAMETERS], [PARAMETERS + "\n", STATE.rstrip()],
+          "broadcast_optimizer_state may move weights"),
+    Wrong("40.2", "nothing at all", [STATE, PARAMETERS], ["    pass\n", ""],
           "Nothing was sent: each rank kept its own"),
     Wrong("40.2", "only rank 0 broadcasts: the others never answer",
           PARAMETERS, "    if hvd.rank() == 0:\n    " + PARAMETERS, "rank"),
@@ -70,6 +81,11 @@ WRONG = [
           "rate_per_rank * hvd.size()", "rate_per_rank", "learning rate by rank (it grows with the ranks)"),
     Wrong("40.3", "learning rate by rank", "rate_per_rank * hvd.size()", "rate_per_rank * (1 + hvd.rank())",
           "learning rate by rank (it grows with the ranks)"),
+    Wrong("40.3", "learning rate by the ranks of a node",
+          "rate_per_rank * hvd.size()", "rate_per_rank * hvd.local_size()",
+          "learning rate by rank (it grows with the ranks)"),
+    Wrong("40.3", "the number of ranks spelled out", "rate_per_rank * hvd.size()", "rate_per_rank * 4",
+          "with twice as many ranks"),
     Wrong("40.3", "momentum, which nobody asked for", "lr=rate_per_rank * hvd.size()",
           "lr=rate_per_rank * hvd.size(), momentum=0.9", "plain SGD moves as far in the second step"),
     Wrong("40.4", "the sum of the losses",
@@ -91,6 +107,15 @@ WRONG = [
           ', "optimizer": optimizer.state_dict()}', "}", "What the checkpoint holds"),
     Wrong("40.4", "nothing is returned", "return hvd.allreduce", "hvd.allreduce",
           "mean_over_ranks([rank, 5])"),
+    Wrong("40.4", "a message for each value", "hvd.allreduce(torch.tensor(values)).tolist()",
+          "[hvd.allreduce(torch.tensor(value)).item() for value in values]",
+          "All values of the list go in one call"),
+    Wrong("40.4", "the right names, nothing under them", "net.state_dict(), \"optimizer\"",
+          'dict.fromkeys(net.state_dict()), "optimizer"', "What the checkpoint holds"),
+    Wrong("40.4", "the net itself, not its state", '{"net": net.state_dict(),', '{"net": net,',
+          "What the checkpoint holds"),
+    Wrong("40.4", "the optimizer's names alone", "optimizer.state_dict()",
+          '{"state": 0, "param_groups": 0}', "What the checkpoint holds"),
     Wrong("40.5", "all ranks take all images of a batch", OWN, OWN.replace("part(rows)", "rows"),
           "at ['part']"),
     Wrong("40.5", "the batch of one rank", BATCH, "images_per_rank, epoch, seed=0",
@@ -110,6 +135,9 @@ WRONG = [
     Wrong("40.5", "each rank reports its own", "return mean_over_ranks(losses)", "return losses",
           "the same batch? the mean over the ranks?"),
     Wrong("40.5", "nobody saves", "    save(net, optimizer, path)\n", "", "Nobody saved"),
+    Wrong("40.5", "saved before the first step", [START, "    save(net, optimizer, path)\n    return"],
+          [START + "    save(net, optimizer, path)\n", "    return"],
+          "comes after the last step, when the net is trained"),
     Wrong("40.5", "nothing is returned", "return mean_over_ranks(losses)", "mean_over_ranks(losses)",
           "train returned nothing"),
 ]

@@ -56,6 +56,7 @@ LABS = (
         {"images": 16, "matrix": 384},
         ("convolution",),
     ),
+    Lab("16_memory_and_checkpointing", 25, {}, ("checkpoints",)),
     Lab("15_input_pipeline", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",

@@ -44,8 +44,9 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # record some. In all of them a rank hands the tensors of a step over in one moment, so you know what is ready
 # together. (In training they become ready one by one. That is exercise 44.3.)
 #
-# The first recording is called `late`. Three tensors a, b and c are summed in each of 2 steps, and one rank
-# comes 200 ms late to both. Here are the lines of tensor a in the first step. About 15 s.
+# The first recording is called "late". Three tensors a, b and c are summed in each of 2 steps, and one rank
+# comes 200 ms late to both. (It is recorded without Horovod's cache. Exercise 44.4 says what that is.) Here
+# are the lines of tensor a in the first step. About 15 s.
 
 # %%
 ranks = launch.ranks_here(workers)
@@ -109,31 +110,37 @@ predict("44.1", ms_lost=...)
 #     1011   a       E
 #
 # The first `E` of a tensor behind its `X` ends the negotiation. Lines of other tensors may stand in between.
-# A lone `X` has none before it: its span is empty, as `(6, 6)` is.
+# A lone `X` has none before it: its span is empty, as `(6, 6)` is, and its rank is charged with 0.
 #
 # Several tensors may wait for the same rank at the same time. That time is lost **once**. The kit has a
 # function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the µs that lie in at least one of the spans.
 #
-# Write `late`: for each rank that was last in some negotiation the µs that were lost to it. About 9 lines.
-# *(intermediate)*
+# Write `charge`: for each rank that was last in some negotiation the µs that were lost to it. The loop over
+# the lines is there. When a negotiation ends, `seen` holds its `X` in order, a pair (when, rank) each. Two
+# parts are left to you: put its span into `spans`, a list for each rank; and at the end return what the spans
+# of each rank cover. About 4 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: what to keep</summary>
+# <details><summary>Hint 1: the span</summary>
 #
-# The `X` of each tensor, until an `E` comes: `ticks.setdefault(tensor, []).append((when, int(name)))`. And
-# the spans of each rank, a list of pairs.
+# `last, rank = seen[-1]`, and `before = seen[-2][0]`, or `last` if there is one alone.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# At an `E` of a tensor in `ticks`: `seen = ticks.pop(tensor)`, `last, rank = seen[-1]`, and `before =
-# seen[-2][0]`, or `last` if there is one alone. Then `spans.setdefault(rank, []).append((before, last))`. At
-# the end return `{rank: lab44.covered(of_rank) for rank, of_rank in spans.items()}`.
+# `spans.setdefault(rank, []).append((before, last))`, and at the end return `{rank: lab44.covered(of_rank)
+# for rank, of_rank in spans.items()}`.
 # </details>
 
 # %%
-def late(lines):
-    """lines: (when [µs], tensor, kind, name) in order. Returns {rank: µs of wall time lost to it}."""
+def charge(lines):
+    """lines: (when [µs], tensor, kind, name) in order. Returns {rank, an int: µs of wall time lost to it}."""
     ticks = {}  # tensor -> (when, rank) of each X of the negotiation that goes on
     spans = {}  # rank -> (from, to) of each negotiation in which it was last
+    for when, tensor, kind, name in lines:
+        if kind == "X":
+            ticks.setdefault(tensor, []).append((when, int(name)))
+        elif kind == "E" and tensor in ticks:
+            seen = ticks.pop(tensor)  # this negotiation is over
+            raise NotImplementedError("exercise 44.1: Who was late?")
     raise NotImplementedError("exercise 44.1: Who was late?")
 
 
@@ -142,17 +149,16 @@ def late(lines):
 with check("44.1"):
     for name, story in lab44.MADE_UP.items():
         timeline = lab44.made_up(name)
-        expect.equal(late(timeline), story.late, f'late(lab44.made_up("{name}"))', slips=story.slips)
-        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `late` got")
-    alone = late(lab44.one_rank_alone())
+        expect.equal(charge(timeline), story.lost, f'charge(lab44.made_up("{name}"))', slips=story.slips)
+        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `charge` got")
+    alone = charge(lab44.one_rank_alone())
     expect(not any(alone.values()), f"One rank alone waits for nobody, but you charge {alone}.")
 
 # %%
-lost = late(lab44.lines(events["late"]))
+lost = charge(lab44.lines(events["late"]))
 for rank, microseconds in sorted(lost.items()):
     print(f"rank {rank}: {microseconds / 1000:6.1f} ms lost to it")
 predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
-print("The same from four steps with the cache:", late(lab44.lines(events["always the same"])))
 
 # %% [markdown]
 # **Explain.** You should see about 400 ms for one rank, and little for the others. Added up over the three
@@ -168,8 +174,6 @@ print("The same from four steps with the cache:", late(lab44.lines(events["alway
 # Those that are charged with much more than the others, and with more than a cycle (1 ms) a step. Who is
 # charged with less was last by chance.
 # </details>
-#
-# With the cache there are no `X` after the first step. Exercise 44.4 says why.
 #
 # ## What travels together?
 # Several tensors may travel now. Which go into one message? Horovod's rule (`FuseResponses` in its
@@ -213,31 +217,37 @@ predict("44.2", messages_0=..., messages_50000=..., messages_128_MiB=...)
 
 # %% [markdown]
 # ### Exercise 44.2 · Pack
-# Write the rule. The loop over messages is there: `message` holds the first tensor, `rest` those behind it in
-# order, and `left` is to hold what does not travel with it, in order. About 12 lines. *(intermediate)*
+# Write the rule. The loop over messages is there, and a loop over `rest`, the tensors behind the first one.
+# For each of them decide, by `size` and `skipped`, the bytes of the message and of all skipped so far: does
+# it join `message`, is it skipped (it goes to `left`), or is the message closed? To close at place i of
+# `rest` all from there on is left: `left += rest[i:]`, then `break`. Keep both sums. About 9 lines.
+# *(intermediate)*
 #
-# <details><summary>Hint 1: what to keep, and how to close</summary>
+# <details><summary>Hint 1: it joins</summary>
 #
-# Two sums: `size` of the message, and `skipped`. To close at place i of `rest`, all from there on is left:
-# `left += rest[i:]`, then `break`.
+# `if tensor.dtype == first.dtype and size + tensor.bytes <= limit:` append it to `message`, add to `size`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for i, tensor in enumerate(rest):` `if tensor.dtype == first.dtype and size + tensor.bytes <= limit:`
-# append, add to size. Else `skipped += tensor.bytes`; `if size + skipped > limit:` close; else
-# `left.append(tensor)`.
+# Else `skipped += tensor.bytes`; `if size + skipped > limit:` close; else `left.append(tensor)`.
 # </details>
 
 # %%
 def fuse(ready, limit):
-    """ready: Tensors (.bytes, .dtype) in order. Returns the messages in order, each a list of Tensors."""
+    """ready: Tensors (.bytes, .dtype) in order. limit: bytes of a message at most, rounded up already.
+
+    Returns the messages in order, each a list of Tensors.
+    """
     messages = []
     left = list(ready)
     while left:
         first, *rest = left
         message = [first]
-        left = []
-        raise NotImplementedError("exercise 44.2: Pack")
+        left = []  # what does not travel with the first one, in order
+        size = first.bytes
+        skipped = 0
+        for i, tensor in enumerate(rest):
+            raise NotImplementedError("exercise 44.2: Pack")
         messages.append(message)
     return messages
 
@@ -286,29 +296,31 @@ predict.compare("44.2", messages_0=none, messages_50000=some, messages_128_MiB=m
 # over at 9, with two messages. With a cycle of 10 the second look would begin at 10, and the step end at 14.
 #
 # ### Predict
-# 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms. The link
-# takes 0.5 ms for a message, and sends 25 MB/s. The threshold is 128 MiB. How many ms is a step, looked for
-# every 1, 20, 100 ms? (All bytes alone take 63 ms.)
+# 24 layers, a weight of 64 KiB and a bias of 256 bytes each, become ready one by one within 50 ms, the first
+# layer after 2 ms. The link takes 0.5 ms for a message, and sends 25 MB/s: a layer takes 2.6 ms, all of them
+# 63 ms. The threshold is 128 MiB. How many ms is a step, (a) with a look every 100 ms, (b) with one every 20
+# ms? For (b) ask at each look how many layers are ready.
 
 # %%
-predict("44.3", ms_1=..., ms_20=..., ms_100=...)
+predict("44.3", ms_100=..., ms_20=...)
 
 
 # %% [markdown]
 # ### Exercise 44.3 · The thread as a loop
 # Write `step_time` by the three rules above. `seconds(n)` is the time of a message of n bytes, and
-# `seconds(0)` that of a look. The first look begins at 0, with the step. Return when the last message ends,
-# and the number of messages. About 10 lines. *(advanced)*
+# `seconds(0)` that of a look. The first look begins at 0, with the step. The loop over looks is there, and
+# what a look finds. Let time pass (`now`) for the look, and for each message of `fuse(found, limit)`. Keep in
+# `end` when the last message ended, and count the messages in `calls`. Then move `now` on to the next look.
+# About 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one look</summary>
 #
-# `look = now`, then `now += seconds(0)`, then `now += seconds(sum(tensor.bytes for tensor in message))` for
-# each message of `fuse([tensor for tensor in left if tensor.ready <= look], limit)`.
+# `now += seconds(0)`, then `now += seconds(sum(tensor.bytes for tensor in message))` for each message.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# While something is left: one look; `left = [tensor for tensor in left if tensor.ready > look]`; `end = now`;
-# then `now = max(now, look + cycle)`. The step is over at `end`, not at the look after it.
+# After the messages `end = now`, then `now = max(now, look + cycle)`. The step is over at `end`, not at the
+# look after it.
 # </details>
 
 # %%
@@ -316,8 +328,14 @@ def step_time(gradients, limit, cycle, seconds):
     """gradients: Tensors with .ready [s]. cycle in s. Returns (end of the step in s, number of messages)."""
     left = sorted(gradients, key=lambda tensor: tensor.ready)
     now = 0.0
+    end = 0.0
     calls = 0
-    raise NotImplementedError("exercise 44.3: The thread as a loop")
+    while left:
+        look = now  # a look begins
+        found = [tensor for tensor in left if tensor.ready <= look]
+        left = [tensor for tensor in left if tensor.ready > look]
+        raise NotImplementedError("exercise 44.3: The thread as a loop")
+    return end, calls
 
 
 # %%
@@ -334,7 +352,7 @@ with check("44.3"):
 # %%
 # Your step_time draws these curves, for the net and the link of the prediction.
 net, ms = lab44.show_predicted(step_time, layers, backward, *slow_link)
-predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
+predict.compare("44.3", ms_100=ms[100], ms_20=ms[20])
 
 # %% [markdown]
 # **Explain.** Read the curves from left to right. Up to 65536 bytes they are flat. Why?
@@ -347,10 +365,14 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 # <details><summary>Answer</summary>
 #
 # With a long cycle the last gradient waits up to a whole cycle for the next look, and the link idles
-# meanwhile. The threshold makes nobody wait: it only says how much of what **is** ready goes together. And
-# while a message travels, more gets ready for the next one: a slow link fuses by itself. (The model leaves
-# out the copies into the buffer, and its memory. Lab 45 searches for the best threshold by measuring.)
+# meanwhile. The threshold makes nobody wait: it only says how much of what **is** ready goes together. (The
+# model leaves out the copies into the buffer, and its memory. Lab 45 searches for the best threshold by
+# measuring.)
 # </details>
+#
+# Now look at the printed messages. In a ms hardly more than one tensor gets ready. But with a look every ms
+# there are far fewer messages than tensors: while one travels, more get ready for the next. **A slow link
+# fuses by itself.**
 #
 # ## What does asking cost?
 # In every look rank 0 collects lists of names from all ranks, and sends back what may travel. With a thousand
@@ -363,7 +385,7 @@ predict.compare("44.3", ms_1=ms[1], ms_20=ms[20], ms_100=ms[100])
 #
 # ### Predict
 # 4 steps of the same 6 tensors, each with a name. About how many tensors is asked in all: (a) so; (b) with a
-# metric besides, which has a new name in each step; (c) without a cache?
+# metric besides, which has a new name in each step; (c) as (a), without a cache?
 
 # %%
 predict("44.4", asked=..., asked_with_metric=..., asked_without_cache=...)
@@ -415,6 +437,7 @@ for way, counts in truth.items():
 names = {"asked": "always the same", "asked_with_metric": "a metric without a name"}
 names["asked_without_cache"] = "no cache"
 predict.compare("44.4", **{guess: sum(truth[way]) for guess, way in names.items()})
+print("44.1 once more, of four steps with the cache:", charge(lab44.lines(events["always the same"])))
 
 # %% [markdown]
 # **Explain.** In `f changes` tensor f has 400, 400, 80, 80, 400 bytes: each change is asked about once.
@@ -430,7 +453,8 @@ predict.compare("44.4", **{guess: sum(truth[way]) for guess, way in names.items(
 # in the next step four are known again.
 # </details>
 #
-# And exercise 44.1? What is known has no `X`. To see who is late, record with `HOROVOD_CACHE_CAPACITY=0`.
+# And exercise 44.1? What is known has no `X`, so the last line above is of the first step alone. To see who
+# is late, record with `HOROVOD_CACHE_CAPACITY=0`.
 #
 # ## Measure
 # Now the net of 44.3 for real. The ranks sleep until a gradient is "ready", so that cores are free for
@@ -452,8 +476,8 @@ ways = lab44.knobs(net, long_cycle)
 measured = start(lab44.measure, ways, rounds)[0]
 print(measured.where.describe())
 steps = lab44.keep(ways, measured, step_time, ranks, on_node)  # records them, with what step_time says
+lab44.keep_activities(events, measured.where, ranks, on_node)  # a record, too
 lab44.show(steps, "Here")
-lab44.keep_activities(events, measured.where, ranks, on_node)
 
 # %% [markdown]
 # **Explain.** Here the network is the memory of one machine, so the net's steps take as long as "backward",
@@ -473,17 +497,16 @@ lab44.show_job(job)
 # **Explain.** The threshold of 0 costs 48 latencies, 128 MiB the least, and your model says so without having
 # seen a step. If lines of two ways overlap in the plot, call neither the faster one.
 #
-# Where is your model far too fast? <details><summary>Answer</summary>
+# At 60 tensors your model is far too fast. It knows what *messages* cost, and 60 tensors of 256 bytes are one
+# message. The control is one message, too. So `60 known` less the control is the price of 60 **tensors**: for
+# each a request, a place in the lists, two copies, a line of Python.
 #
-# At 60 tensors. It knows what *messages* cost, and 60 tensors of 256 bytes are one message. Look at the
-# control, one tensor of the same bytes. What it takes less than `60 known` is the price of 60 **tensors**:
-# for each a request, a place in the lists, two copies, a line of Python. And where tensors are asked about by
-# name, as in `60 asked` and `60 without names`, it should be more than with bits. Believe that only where the
-# lines at the ends of the bars do not overlap.
-# </details>
+# Where tensors are asked about by name, as in `60 asked` and `60 without names`, it should be more than with
+# bits. Believe that only where the lines at the ends of the bars do not overlap.
 #
-# At the end stand two lines with `HOROVOD_HIERARCHICAL_…=1`. These variables ask for one way inside a node
-# and another one between nodes (lab 43 has both). Did Horovod follow?
+# ### For those who have time: did Horovod follow?
+# At the end of the output above stand two lines with `HOROVOD_HIERARCHICAL_…=1`. These variables ask for one
+# way inside a node and another one between nodes (lab 43 has both). Did Horovod follow?
 # <details><summary>Answer</summary>
 #
 # Only if the line names `NCCL_…` or `MPI_CROSS_ALLGATHER`. A Horovod without operations for GPUs ignores both
@@ -493,6 +516,7 @@ lab44.show_job(job)
 #
 # ### What you take away
 # - A long NEGOTIATE is waiting for the last rank. Without the cache, the timeline tells which one it was.
+# - A variable that is set proves nothing. What the timeline names did happen.
 # - Same type, in order, up to the threshold, what is ready at one look: that travels together.
 # - The threshold saves latencies; a long cycle costs up to one cycle a step; a busy thread fuses by itself.
 # - Name what you average, and keep its shape. Next: let Horovod turn the knobs (45).

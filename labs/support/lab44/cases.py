@@ -120,13 +120,13 @@ ASKED = (
 
 
 class MadeUp(NamedTuple):
-    """A timeline as Horovod writes it. text: its lines. late [us]: the right reading.
+    """A timeline as Horovod writes it. text: its lines. lost [us]: by rank, the right reading.
 
     slips: {sentence: the reading that this mistake gives}.
     """
 
     text: str
-    late: dict[int, int]
+    lost: dict[int, int]
     slips: dict[str, dict]
 
 

@@ -139,7 +139,8 @@ def show_travelled(events) -> list[int]:
 def show_predicted(step_time: Callable, layers: int, backward: float, alpha: float, rate: float):
     """Plots steps of `net` by threshold and cycle over a link of alpha + n / rate seconds.
 
-    Returns the net, and {cycle [ms]: step [ms]} with Horovod's threshold.
+    Prints how many messages there are with Horovod's threshold, and returns the net and {cycle [ms]: step
+    [ms]} with it.
     """
     from labkit import plots
 
@@ -156,6 +157,9 @@ def show_predicted(step_time: Callable, layers: int, backward: float, alpha: flo
     curves = {f"look every {ms} ms": (sizes, row) for ms, row in times.items()}
     axis = {"xlabel": "fusion threshold (bytes)", "ylabel": "time of a step (ms)", "logx": True}
     plots.lines(curves, **axis, title="A large threshold pays, a long cycle costs (predicted)")
+    for ms in times:
+        end, calls = step_time(gradients, MOST, ms / 1e3, lambda n: alpha + n / rate)
+        print(f"look every {ms:3} ms: {1e3 * end:3.0f} ms, {len(gradients)} tensors, messages: {calls}")
     return gradients, {ms: row[-1] for ms, row in times.items()}
 
 

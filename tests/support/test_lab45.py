@@ -79,10 +79,32 @@ def test_machines_on_which_one_run_says_little():
         uneven((0, 1.0))
 
 
-def test_shares_of_a_step():
-    shares = list(lab45.shares())
-    assert shares[0] == (1_000_000, 2, 25e6, 0, 0.5)
-    assert all(0.4 < share[-1] < 1.6 for share in shares)
+HEADER = (
+    "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
+    "tensor_fusion_threshold,score\n"
+)
+# Logs as Horovod writes them, blank after a comma and all. The first is finished: it says the best again.
+LOGS = {
+    HEADER + "0,0,0, 1,5,4,98.1\n0,0,0, 1,50,32,12.5\n0,0,0, 1,25,16,24.2\n0,0,0, 1,10,8,61.7\n"
+    "0,0,0, 1,1.5,60.25,131.9\n0,0,0, 1,3.2,0.5,87.4\n0,0,0, 1,1.5,60.25,131.9\n": (63176704, 1.5),
+    HEADER + "0,0,0, 1,5,4,9.75\n0,0,0, 1,50,32,1.2\n0,0,0, 1,25,16,2.41\n": (4194304, 5.0),
+    HEADER + "0,0,0, 1,5,4,95.2\n0,0,0, 1,50,32,20.9\n0,0,0, 1,10,8,104.6\n0,0,0, 1,25,16,31.3\n": (
+        8388608,
+        10.0,
+    ),
+    HEADER + "0,0,0, 1,5,4,98.1\n0,0,0, 1,50,32,12.5\n0,0,0, 1,25,16,98.6\n": (16777216, 25.0),
+}
+
+
+@pytest.mark.parametrize(("log", "setting"), LOGS.items())
+def test_the_best_of_a_log(log, setting):
+    assert lab45.best(log) == setting
+
+
+def test_first_steps_are_between_mean_and_sum():
+    lengths = lab45.first_steps(doubling, 16, (0, 1))
+    assert lengths["sum"] == [16.0, 16.0]
+    assert all(1 < length < 16 for length in lengths["Adasum"])
 
 
 def test_variables_are_text():

@@ -235,11 +235,18 @@ def test_late_ranks_show_who_forgets_the_barrier():
     assert longest > want[-1] + 1e-3
 
 
-def test_made_up_calls_have_another_slowest_rank_each():
-    seconds, slowest = lab51.made_up_calls(4)
-    np.testing.assert_allclose(seconds.max(axis=0), slowest)
-    assert set(seconds.argmax(axis=0).tolist()) == {0, 1, 2, 3}
-    assert np.median(slowest) == pytest.approx(0.05)
+def test_buckets_leave_last_layer_first():
+    sizes = {"a": 10, "b": 30, "c": 5, "d": 5, "e": 100, "f": 20}
+    assert lab51.buckets(sizes, 40) == [["f"], ["e"], ["d", "c", "b"], ["a"]]
+    assert lab51.buckets({"a": 10, "b": 30, "c": 5}, 40) == [["c", "b"], ["a"]]
+    assert lab51.buckets(sizes, 1) == [[layer] for layer in reversed(sizes)]
+    assert lab51.buckets(sizes, 1000) == [list(reversed(sizes))]
+    assert lab51.buckets({}, 40) == []
+
+
+@pytest.mark.slow
+def test_pytorchs_ranks_meet():
+    assert lab51.met(starting.meet_at_rank_0) == [((rank, 3), 6.0) for rank in range(3)]
 
 
 def test_exchanged_gradients_lie_one_behind_the_other():

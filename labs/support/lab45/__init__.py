@@ -7,18 +7,18 @@
 | | `ONE_LAYER`, `THREE_LAYERS`, `STRICT` | their layers; a virtual machine on which long messages wait |
 | | `refusals` | what ranks say whose number is no power of two |
 | | `accuracies`, `OF_NODES` | what a net learns by sum, mean, Adasum, and Adasum between nodes |
+| | `first_steps` | how long its first step is by each of them |
 | | `LAYERS`, `horovods_adasum` | layers of the digits' net; Horovod's own Adasum of its gradients |
 | | `deltas` | Horovod's optimizer with Adasum beside Adasum of gradients |
-| bytes | `BYTES_A_VALUE`, `shares` | what a node sends; a step with float16 over one with float32 |
+| bytes | `BYTES_A_VALUE` | what a node sends |
 | | `exchange`, `between_nodes` | what Horovod's allreduce costs; results of several nodes |
-| settings | `LOGS`, `machines` | logs with their best settings; machines on which to search |
+| settings | `best`, `machines` | the best setting of autotune's log; machines on which to search |
 | | `autotune`, `watch`, `sweep` | Horovod's variables; steps while it tunes; steps of a search |
 """
 
 from support.lab45.cases import (
     BYTES_A_VALUE,
     LAYERS,
-    LOGS,
     ONE_LAYER,
     STRICT,
     THREE_LAYERS,
@@ -26,16 +26,14 @@ from support.lab45.cases import (
     gradients,
     machines,
     pairs,
-    shares,
 )
 from support.lab45.ranks import autotune, deltas, exchange, horovods_adasum, sweep, watch
-from support.lab45.runs import OF_NODES, accuracies, refusals
-from support.lab45.show import between_nodes
+from support.lab45.runs import OF_NODES, accuracies, first_steps, refusals
+from support.lab45.show import best, between_nodes
 
 __all__ = [
     "BYTES_A_VALUE",
     "LAYERS",
-    "LOGS",
     "OF_NODES",
     "ONE_LAYER",
     "STRICT",
@@ -43,15 +41,16 @@ __all__ = [
     "accuracies",
     "adasum_of_all",
     "autotune",
+    "best",
     "between_nodes",
     "deltas",
     "exchange",
+    "first_steps",
     "gradients",
     "horovods_adasum",
     "machines",
     "pairs",
     "refusals",
-    "shares",
     "sweep",
     "watch",
 ]

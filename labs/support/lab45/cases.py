@@ -1,4 +1,4 @@
-"""What the checks of lab 45 try: gradients, Adasum by its formula, bytes, logs of autotune, searches."""
+"""What the checks of lab 45 try: gradients, Adasum by its formula, bytes, searches."""
 
 from __future__ import annotations
 
@@ -16,23 +16,6 @@ LAYERS = [slice(end - size, end) for size, end in zip(WEIGHTS, np.cumsum(WEIGHTS
 VALUES = 1003  # of the gradients on virtual ranks
 ONE_LAYER = [slice(0, VALUES)]
 THREE_LAYERS = [slice(0, 7), slice(7, 8), slice(8, VALUES)]
-
-_HEADER = (
-    "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
-    "tensor_fusion_threshold,score\n"
-)
-# Logs as Horovod writes them, blank after a comma and all. The first is finished: it says the best again.
-LOGS = {
-    _HEADER + "0,0,0, 1,5,4,98.1\n0,0,0, 1,50,32,12.5\n0,0,0, 1,25,16,24.2\n0,0,0, 1,10,8,61.7\n"
-    "0,0,0, 1,1.5,60.25,131.9\n0,0,0, 1,3.2,0.5,87.4\n0,0,0, 1,1.5,60.25,131.9\n": (63176704, 1.5, 131.9),
-    _HEADER + "0,0,0, 1,5,4,9.75\n0,0,0, 1,50,32,1.2\n0,0,0, 1,25,16,2.41\n": (4194304, 5.0, 9.75),
-    _HEADER + "0,0,0, 1,5,4,95.2\n0,0,0, 1,50,32,20.9\n0,0,0, 1,10,8,104.6\n0,0,0, 1,25,16,31.3\n": (
-        8388608,
-        10.0,
-        104.6,
-    ),
-    _HEADER + "0,0,0, 1,5,4,98.1\n0,0,0, 1,50,32,12.5\n0,0,0, 1,25,16,98.6\n": (16777216, 25.0, 98.6),
-}
 
 # Nodes -> bytes that a node sends for one value.
 BYTES_A_VALUE = {
@@ -101,16 +84,6 @@ def adasum_of_all(of_ranks: np.ndarray, layers: Sequence[slice]) -> np.ndarray:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [np.concatenate([adasum_of_two(a[layer], b[layer]) for layer in layers]) for a, b in pairs]
     return parts[0].astype(np.float32)
-
-
-def shares() -> Iterator[tuple[int, int, float, float, float]]:
-    """Values, nodes, bytes/s, seconds of other work; a step with float16 over one with float32."""
-    n = 1_000_000
-    for nodes, bytes_of in BYTES_A_VALUE.items():
-        for rate, rest in ((25e6, 0), (25e6, 0.3), (1e9, 0.01)):
-            with_float16 = n * bytes_of["float16"] / rate + rest
-            with_float32 = n * bytes_of["float32"] / rate + rest
-            yield n, nodes, rate, rest, with_float16 / with_float32
 
 
 class Machine:

@@ -1,11 +1,11 @@
-"""Adasum on virtual ranks: trainings beside sum and mean, and numbers of ranks that it must refuse."""
+"""Adasum on virtual ranks: trainings and steps beside sum and mean; numbers of ranks that it must refuse."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from labkit import nets, virtual
+from labkit import data, nets, virtual
 from labkit.errors import CheckFailed, LabError
 
 from support.lab45.cases import LAYERS, gradients
@@ -46,6 +46,31 @@ def accuracies(adasum: Callable, sizes, rate: float, seeds, epochs: int) -> dict
                 for p in powers
             }
     return right
+
+
+def first_steps(adasum: Callable, ranks: int, seeds) -> dict[str, list[float]]:
+    """How long the first step of the digits' net is by each way of adding, over the mean's: for each seed.
+
+    Each of so many virtual ranks takes 16 images.
+    """
+    lengths: dict[str, list[float]] = {"sum": [], "Adasum": []}
+    for seed in seeds:
+        by_sum, by_mean, by_adasum = virtual.Cluster(ranks).run(_first_step, adasum, seed).results[0]
+        lengths["sum"].append(round(by_sum / by_mean, 1))
+        lengths["Adasum"].append(round(by_adasum / by_mean, 1))
+    return lengths
+
+
+def _first_step(comm, adasum: Callable, seed: int) -> tuple[float, float, float]:
+    images, labels, _, _ = data.digits()
+    rows = next(iter(data.batches(len(images), 16 * comm.size, 0, seed)))
+    own_rows = data.shard(rows, comm.rank, comm.size)
+    own = nets.join(nets.gradient(nets.start_weights(seed), images[own_rows], labels[own_rows]))
+    total = np.empty_like(own)
+    comm.Allreduce(own, total)
+    steps = (total, total / comm.size, adasum(comm, own, LAYERS))
+    by_sum, by_mean, by_adasum = (float(np.linalg.norm(step)) for step in steps)
+    return by_sum, by_mean, by_adasum
 
 
 def refusals(adasum: Callable, p: int) -> virtual.Run:

@@ -1,10 +1,23 @@
-"""Results of lab 45 on several nodes, as tables."""
+"""Results of lab 45 on several nodes, as tables; the best line of autotune's log."""
 
 from __future__ import annotations
+
+import csv
 
 from labkit import cluster, record
 
 from support.lab45.ranks import PACKED
+
+
+def best(log: str) -> tuple[int, float]:
+    """(threshold [bytes], cycle time [ms]) of the highest score in the text of autotune's log.
+
+    It has a column for each knob, the threshold in MiB. A finished log says the best once more in its last
+    line; one that was cut short does not.
+    """
+    rows = csv.DictReader(log.splitlines(), skipinitialspace=True)
+    row = max(rows, key=lambda row: float(row["score"]))
+    return int(float(row["tensor_fusion_threshold"]) * 2**20), float(row["cycle_time_ms"])
 
 
 def between_nodes(lab: str) -> tuple:

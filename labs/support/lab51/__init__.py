@@ -10,8 +10,7 @@ What answers are tried on:
 
     late_calls           the benchmark loop on virtual ranks that are late
     punctual_seconds     what their calls take when nobody is late
-    made_up_calls        seconds by rank and call, with another slowest rank in each call
-    averaged             what real ranks hold after a mean by torch.distributed
+    met                  what PyTorch's ranks say who met by an answer, and their sum
     exchanged            what virtual ranks hold after an exchange of gradients in buckets
     GRADIENTS            what rank 0 held before it
 
@@ -19,6 +18,7 @@ Measurements:
 
     ranks, nodes         how many ranks compete here, on how many nodes
     gradient_bytes       bytes of each gradient of a well-known net
+    buckets              which of them leave together
     tabulate             times printed under nccl-tests' names
     keep, keep_steps     records of allreduces, and of exchanges of a net's gradients
     fused_gain, times_as_long    quotients of two medians
@@ -31,14 +31,14 @@ Measurements:
 from support.lab51.backends import NAMES, each, missing, place
 from support.lab51.checks import (
     GRADIENTS,
-    averaged,
     exchanged,
     late_calls,
-    made_up_calls,
+    met,
     punctual_seconds,
 )
 from support.lab51.places import elsewhere, nodes, ranks
 from support.lab51.show import (
+    buckets,
     fused_gain,
     gradient_bytes,
     keep,
@@ -53,7 +53,7 @@ from support.lab51.show import (
 __all__ = [
     "GRADIENTS",
     "NAMES",
-    "averaged",
+    "buckets",
     "each",
     "elsewhere",
     "exchanged",
@@ -62,7 +62,7 @@ __all__ = [
     "keep",
     "keep_steps",
     "late_calls",
-    "made_up_calls",
+    "met",
     "missing",
     "nodes",
     "place",

@@ -1,4 +1,4 @@
-"""What lab 51's answers are tried on: virtual ranks that are late, made-up times, real ranks under Gloo."""
+"""What lab 51's answers are tried on: virtual ranks that are late, real ranks under Gloo, gradients."""
 
 from __future__ import annotations
 
@@ -81,52 +81,32 @@ def _ring(comm) -> None:
     backends.over(comm).sum(torch.zeros(VALUES))
 
 
-def made_up_calls(ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """(seconds: an array [rank, call], seconds until the slowest rank has each of the 9 calls).
-
-    Each call has another slowest rank, at 10 ms and 10 ms a rank; one call takes 1 s, on rank 0.
-    """
-    seconds = 0.02 + 0.01 * ((np.arange(ranks)[:, None] + np.arange(9)) % ranks)
-    seconds[0, 4] = 1.0
-    slowest = np.full(9, 0.01 + 0.01 * ranks)
-    slowest[4] = 1.0
-    return seconds, slowest
+# ---------------------------------------------------------------------------------- how PyTorch's ranks meet
 
 
-# ---------------------------------------------------------------------------------- an adapter for PyTorch
+class Met(NamedTuple):
+    """What a rank of torch.distributed says."""
+
+    place: tuple[int, int]  # its rank in the group, and the group's size
+    total: float  # over all ranks, of rank + 1
 
 
-class Averaged(NamedTuple):
-    """What a rank has after mean(tensor) of two tensors: its place, and one value of each."""
-
-    place: tuple[int, int]  # its rank in torch.distributed's group, and the group's size
-    small: float  # of (rank + 1)^2 in float32
-    half: float  # of 60000 in float16
-
-
-def averaged(mean: Callable, meeting: Callable) -> list[Averaged]:
-    """By rank, after mean(tensor) on real ranks that meet by meeting(comm, host, port), by Gloo.
-
-    The launcher's ranks, else 3, since with 2 a division by 2 would do.
-    """
+def met(meeting: Callable) -> list[Met]:
+    """By rank, what real ranks say who meet by meeting(comm, host, port), by Gloo: the launcher's, else 3."""
     name = "torch-gloo"
-    results, why_not = backends.each(
-        [name], _averaged, mean, ranks=launch.ranks_here(3), timeout=60, meeting=meeting
-    )
+    ranks = launch.ranks_here(3)
+    results, why_not = backends.each([name], _met, ranks=ranks, timeout=60, meeting=meeting)
     if why_not:
         raise NotHere(f"{name} cannot run: {why_not[name]}.")
     return results[name]
 
 
-def _averaged(link, mean: Callable) -> Averaged:
-    import torch
+def _met(link) -> Met:
     import torch.distributed as dist
 
-    small = torch.full((2, 3), (1.0 + link.rank) ** 2)
-    half = torch.full((5,), 60000.0, dtype=torch.float16)
-    mean(small)
-    mean(half)
-    return Averaged((dist.get_rank(), dist.get_world_size()), small[1, 2].item(), half[4].item())
+    number = link.vector(1) + link.rank + 1
+    link.sum(number)
+    return Met((dist.get_rank(), dist.get_world_size()), number.item())
 
 
 # ------------------------------------------------------------------------------------ gradients in buckets

@@ -22,6 +22,23 @@ def gradient_bytes(net: str) -> dict[str, int]:
     return {row.layer: 4 * row.parameters for row in rows if row.parameters}
 
 
+def buckets(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
+    """Which gradients leave together: buckets of layers, in the order in which they leave.
+
+    sizes: {layer: bytes}, in forward order; backward yields the last layer first. A new bucket begins when
+    the next gradient would not fit into `limit` bytes; one beyond the limit is alone.
+    """
+    plan: list[list[str]] = []
+    filled = 0
+    for layer in reversed(sizes):
+        if not plan or filled + sizes[layer] > limit:
+            plan.append([])
+            filled = 0
+        plan[-1].append(layer)
+        filled += sizes[layer]
+    return plan
+
+
 def by_call(by_rank: Sequence[Mapping[object, list[float]]]) -> dict[object, np.ndarray]:
     """{what: array [rank, call]} from each rank's {what: seconds of its calls}."""
     return {what: np.array([row[what] for row in by_rank]) for what in by_rank[0]}

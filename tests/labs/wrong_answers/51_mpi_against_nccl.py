@@ -14,8 +14,7 @@ LOOP = """        link.barrier()
         start = clock()
         call()
         seconds.append(clock() - start)
-    return seconds[warmup:]
-"""
+    return seconds[warmup:]"""
 BACK = """        for layer, part in zip(layers, parts, strict=True):
             gradients[layer].copy_(part.view_as(gradients[layer]))"""
 CLEAR = "if q1 <= row[first][2] or median <= 1.1 * row[first][1]:"

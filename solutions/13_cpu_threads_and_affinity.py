@@ -28,21 +28,20 @@ batch = 64  # images of 32 × 32 pixels per step, over all ranks together
 width = 16  # channels of the net's first convolutions: 16,986 weights
 repeat = 20  # steps measured of each kind
 workers = 4  # ranks at most, unless a launcher has started some; never more than cores
-waiting = ("active", "passive")  # OpenMP's threads without work keep their core busy, or sleep
+waiting = ("active", "passive")  # threads without work keep their core busy, or sleep
 patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
 # ## The words
 # * **Core**: what computes. Linux counts *hardware threads*: if a core has two, it appears twice, and two
-#   busy threads share one core's arithmetic. Slurm calls such a hardware thread a **CPU**.
-# * **Socket**: a processor chip; a node often has two.
-# * **NUMA** (non-uniform memory access): each socket, or a part of it, has memory of its own, and a core
-#   reads the memory of another *NUMA node* more slowly. A page of memory lies where the thread ran that
-#   first wrote to it, so a rank should stay near its data.
+#   busy threads share one core's arithmetic.
+# * **Socket**: a processor chip; a node often has two. Each socket, or a part of it, has memory of its own:
+#   it is a **NUMA node** (non-uniform memory access). A core reads another one's memory more slowly.
 # * **Affinity**: the set of cores on which a thread may run, its *mask*. `os.sched_getaffinity(0)` returns
 #   it. `os.cpu_count()` counts the cores outside of it, too.
-# * A container's *quota* of CPU time shows in neither. `lab13.usable()` obeys mask and quota.
 # * **Local rank**: a rank's number on its node, 0 to `local_size` - 1.
+#
+# `lab13.usable()` lists the cores of the mask, and no more than a container's quota of CPU time pays for.
 
 # %%
 print("Cores", lab13.describe())
@@ -50,11 +49,11 @@ print("Cores", lab13.describe())
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
 # The ranks of a node share its usable `cores`. Give each rank one piece of them, in order, as cores that
-# share a cache and memory mostly have neighbouring numbers. 4 lines. *(intermediate)*
+# share a cache and memory mostly have neighbouring numbers. There are at least as many cores as ranks. 4
+# lines. *(beginner)*
 #
-# * Pieces do not overlap, no core is left over, nobody has two cores more than another.
+# * Pieces do not overlap, no core is left over, and the shares differ by one core at most.
 # * The numbers may begin anywhere, with gaps.
-# * With more ranks than cores each rank gets one core, and all cores about equally many ranks.
 #
 # An example: cores 8, 9, 10, 12 and 3 ranks may be [8], [9], [10, 12].
 #
@@ -65,7 +64,7 @@ print("Cores", lab13.describe())
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# It ends at `max(begin + 1, (r + 1) * n // local_size)`: at least one core. Return `cores[begin:end]`.
+# It ends where the next one begins, at `(r + 1) * n // local_size`. Return `cores[begin:end]`.
 # </details>
 
 
@@ -75,7 +74,7 @@ def cores_of(local_rank, local_size, cores):
     ### BEGIN SOLUTION
     cores = sorted(cores)
     begin = local_rank * len(cores) // local_size
-    end = max(begin + 1, (local_rank + 1) * len(cores) // local_size)
+    end = (local_rank + 1) * len(cores) // local_size
     return cores[begin:end]
     ### END SOLUTION
 
@@ -84,7 +83,7 @@ def cores_of(local_rank, local_size, cores):
 # Trial, need not be read.
 def expect_piece(share, cores, subject):
     """One rank's share: cores of the mask, at least one, none twice, neighbours."""
-    expect(share, f"{subject} gets no core. Every rank needs one, if need be a shared one.")
+    expect(share, f"{subject} gets no core. Every rank needs one.")
     strange = [core for core in share if core not in cores]
     expect(not strange, f"{subject} gets core {strange}, not one of these.")
     places = sorted(cores.index(core) for core in share)
@@ -109,31 +108,25 @@ def expect_all_dealt_out(shares, cores, case):
 
 
 # %%
-# What is asked, of 1 to 12 ranks and 1 to 8 cores, numbered from 0, from 8, by twos, on two sockets:
+# What is asked, of 1 to 8 ranks and 1 to 8 cores, numbered from 0, from 8, by twos, on two sockets:
 with check("13.1"):
     for mask, local_size in lab13.trial_masks():
-        cores = sorted(mask)
+        numbers = sorted(mask)
         shares = [cores_of(rank, local_size, mask) for rank in range(local_size)]
-        case = f"Cores {cores}, ranks: {local_size}"
+        case = f"Cores {numbers}, ranks: {local_size}"
         because = "copy it: sorted(cores)"
-        expect.unchanged(set(cores), mask, "The set of cores that cores_of was given", because=because)
+        expect.unchanged(set(numbers), mask, "The set of cores that cores_of was given", because=because)
         for share in shares:
             expect(np.iterable(share), f"cores_of returned {share}. Return a list of cores.")
         shares = [[int(core) for core in share] for share in shares]
         for rank, share in enumerate(shares):
-            expect_piece(share, cores, f"{case}: rank {rank}")
-        if local_size <= len(cores):
-            expect_all_dealt_out(shares, cores, case)
-        else:
-            alone = all(len(share) == 1 for share in shares)
-            expect(alone, f"{case}: more ranks than cores, so one core is a rank's share.")
-            users = [shares.count([core]) for core in cores]
-            fair = max(users) - min(users) <= 1
-            expect(fair, f"{case}: {users} ranks on the cores. These numbers may differ by one at most.")
+            expect_piece(share, numbers, f"{case}: rank {rank}")
+        expect_all_dealt_out(shares, numbers, case)
 
 # %%
-for rank in range(4):
-    print(f"Local rank {rank} of 4 here: {cores_of(rank, 4, set(lab13.usable()))}")
+usable = lab13.usable()
+for rank in range(min(4, len(usable))):
+    print(f"Local rank {rank} here: {cores_of(rank, min(4, len(usable)), set(usable))}")
 
 # %% [markdown]
 # ## Why threads are not enough
@@ -151,13 +144,14 @@ predict("13.2", limit_seconds=2)
 # ### Exercise 13.2 · The serial part
 # From the seconds of a step by number of threads find `serial` and `parallel`: over x = 1/threads the seconds
 # are a line, `serial + parallel * x`. Take least squares through all points: `np.polyfit(x, y, 1)` returns
-# slope and intercept of the line. (1 thread need not be among them.) 3 lines. *(intermediate)*
+# slope and intercept of the line. (1 thread need not be among them.) `np.array(list(seconds))` are the
+# numbers of threads, `list(seconds.values())` the seconds. 3 lines. *(intermediate)*
 #
 # Then the speed-up over one thread, also for `math.inf` threads: Python knows that 3 / math.inf is 0. 1 line.
 #
 # <details><summary>Hint 1: the line</summary>
 #
-# `x = 1 / np.array(list(seconds))` are the keys, `y = list(seconds.values())`.
+# `x = 1 / np.array(list(seconds))`, and the seconds are y.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -241,125 +235,83 @@ for share in (0.5, 0.1, 0.01):
 #
 # The price: once a step the ranks add up their gradients. MPI's `comm.Allreduce(own, total)` does it: `total`
 # becomes the sum of all ranks' `own`, on every rank (lab 21). Both are NumPy arrays of one shape.
-#
+
+
+# %%
+def add_up(comm, net):
+    """In .grad of each weight: the sum of all ranks' gradients, on every rank."""
+    gradients = [weight.grad for weight in net.parameters()]
+    own = parameters_to_vector(gradients).numpy()  # laid end to end
+    total = np.empty_like(own)
+    # Across ranks: one sum for all gradients.
+    comm.Allreduce(own, total)
+    vector_to_parameters(torch.from_numpy(total), gradients)  # each back to its place
+
+
+# %% [markdown]
 # ### Exercise 13.3 · The same step on several ranks
-# `splits`: all ways to use the cores, a list of (processes, threads). 1 line. *(beginner)*
+# Leave in `.grad` the gradient of the mean loss over the *whole* batch, on every rank. The weights stay as
+# they are. 3 lines. *(intermediate)*
 #
-# `step`: the gradient of the batch's mean loss, on every rank. 7 lines. *(intermediate)* Parts of a batch may
-# be unequal, so a mean of means is wrong. Instead a rank takes the *sum* of its images' losses
-# (`reduction="sum"`) and divides by `batch`, the images of all ranks. Then the *sum* of the ranks'
-# gradients is right. The weights stay as they are.
+# * `.grad` still holds the step before; `net.zero_grad()` clears it.
+# * Parts of a batch may be unequal, so a mean of means is wrong. Instead a rank takes the *sum* of its
+#   images' losses (`reduction="sum"`) and divides by `batch`, the images of all ranks.
+# * Then the sum of the ranks' gradients is right: `add_up(comm, net)`.
 #
-# `parameters_to_vector(tensors)` lays tensors end to end, and `.numpy()` makes an array of that for MPI.
-# `vector_to_parameters(vector, tensors)` puts the numbers back, into gradients too.
+# <details><summary>Hint 1: this rank's loss</summary>
 #
-# <details><summary>Hint 1: the splits</summary>
-#
-# `[(p, cores // p) for p in range(1, most + 1) if …]`: p must divide the cores.
+# `F.cross_entropy(net(images), labels, reduction="sum") / batch`
 # </details>
-# <details><summary>Hint 2: this rank's gradients</summary>
+# <details><summary>Hint 2: nearly the answer</summary>
 #
-# `net.zero_grad()`, then backward of `F.cross_entropy(net(images), labels, reduction="sum") / batch`.
-# </details>
-# <details><summary>Hint 3: nearly the answer</summary>
-#
-# `gradients = [weight.grad for weight in net.parameters()]`,
-# `own = parameters_to_vector(gradients).numpy()`, after `Allreduce` into `total = np.empty_like(own)`:
-# `vector_to_parameters(torch.from_numpy(total), gradients)`.
+# `net.zero_grad()`, then `(…).backward()` of that loss, then `add_up(comm, net)`.
 # </details>
 
 
 # %%
-def splits(cores, most):
-    """All (processes, threads) with processes × threads = cores, and at most `most` processes; a list."""
-    ### BEGIN SOLUTION
-    return [(p, cores // p) for p in range(1, most + 1) if cores % p == 0]
-    ### END SOLUTION
-
-
 def step(comm, net, images, labels, batch):
     """Leave in .grad the gradients of the mean loss of all ranks' images. images, labels: this rank's."""
     ### BEGIN SOLUTION
     net.zero_grad()
     (F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()
-    gradients = [weight.grad for weight in net.parameters()]
-    own = parameters_to_vector(gradients).numpy()
-    total = np.empty_like(own)
-    # Across ranks: one sum for all gradients.
-    comm.Allreduce(own, total)
-    vector_to_parameters(torch.from_numpy(total), gradients)
+    add_up(comm, net)
     ### END SOLUTION
 
 
 # %%
 # Trial, need not be read.
-def expect_splits(cores, most, wanted):
-    """All pairs (processes, threads) that use the cores, in any order. wanted: the processes of each."""
-    case = f"splits({cores}, {most})"
-    pairs = splits(cores, most)
-    expect(pairs is not None, f"{case} returned None. Return a list of pairs.")
-    pairs = list(pairs)
-    for processes, threads in pairs:
-        product = f"{processes} processes of {threads} threads use {processes * threads} cores"
-        expect(processes * threads == cores, f"{case}: {product}. p must divide the cores.")
-        beyond = f"{processes} processes, but at most {most} are allowed"
-        expect(processes <= most, f"{case}: {beyond}. Processes come first.")
-    numbers = sorted(int(processes) for processes, _ in pairs)
-    missing = [(processes, cores // processes) for processes in wanted if processes not in numbers]
-    expect(not missing, f"{case}: missing are {missing}.")
-    expect.equal(numbers, wanted, f"{case}: the processes of the pairs")
-
-
-# %%
-def expect_gradients(ranks):
+def expect_gradients(size):
     """On so many virtual ranks the gradient of one process that has all 10 images, and the same weights."""
-    trial = lab13.ten_images(step, ranks)
-    lower = (
-        "`allreduce`, in lower case, goes by way of pickle, which copies and takes longer. Use `Allreduce`."
-    )
+    trial = lab13.ten_images(step, size)
+    lower = "`allreduce`, in lower case, goes by way of pickle, which copies and takes longer. Use `add_up`."
     for rank, gradient in enumerate(trial.gradients):
         expect("allreduce" not in trial.calls[rank], lower)
-        case = f"10 images, ranks: {ranks}, rank {rank}"
+        case = f"10 images, ranks: {size}, rank {rank}"
         changed = f"{case}: the weights changed. Only their .grad may, which an optimizer uses."
         expect(not trial.moved[rank], changed)
         complete = len(gradient) == len(trial.right)
         expect(complete, f"{case}: a gradient is missing. Did you call backward()?")
         what = f"{case}: gradient of the mean over all 10 images"
-        because = "right on rank 0: every rank needs the sum, use Allreduce" if rank else ""
+        because = "right on rank 0: every rank needs the sum, use add_up" if rank else ""
         slips = trial.wrong(rank)
         expect.close(gradient, trial.right, what, rtol=1e-3, atol=1e-5, slips=slips, because=because)
 
 
 # %%
-# What is asked: all splits of 1 to 56 cores; and the gradient of 10 images on 1, 2, 3 and 4 virtual ranks.
+# What is asked: the gradient of 10 images on 1, 2, 3 and 4 virtual ranks (threads that stand for ranks).
 with check("13.3"):
-    expect_splits(1, 4, wanted=[1])
-    expect_splits(7, 4, wanted=[1])
-    expect_splits(2, 4, wanted=[1, 2])
-    expect_splits(4, 4, wanted=[1, 2, 4])
-    expect_splits(8, 4, wanted=[1, 2, 4])
-    expect_splits(6, 6, wanted=[1, 2, 3, 6])
-    expect_splits(12, 8, wanted=[1, 2, 3, 4, 6])
-    expect_splits(56, 64, wanted=[1, 2, 4, 7, 8, 14, 28, 56])
-    for ranks in (1, 2, 3, 4):
-        expect_gradients(ranks)
-
-# %% [markdown]
-# ### Predict
-# With as many ranks as share the cores evenly (at most `workers`), how many times the images/s of one process
-# with a thread per core? By Amdahl's law both have the same parallel part. Ranks share the serial loops as
-# well, and pay an allreduce of the gradient, here 68 kB: tens of microseconds of a step of many milliseconds.
-
-# %%
-predict("13.3", ranks_over_threads=1.2)
+    for size in (1, 2, 3, 4):
+        expect_gradients(size)
 
 # %% [markdown]
 # ### Measure
-# All splits; one process with more and more threads; and twice as many threads as cores, as a control.
+# All **splits**, pairs (processes, threads) whose product is the cores; one process with more and more
+# threads; and twice as many threads as cores, as a control.
 #
-# What does a thread do that has nothing to do? It waits *actively*, which is quick to go on, but its core is
-# lost to others; or *passively*: it sleeps. OpenMP reads `OMP_WAIT_POLICY` when a process starts.
-# `launch.run` sets it for the ranks that it starts; under a launcher you set it yourself.
+# What does a thread do that has nothing to do? It waits *actively*: it goes on at once, but its core is lost
+# to others. Or *passively*: it sleeps. PyTorch's threads belong to OpenMP, a library that shares loops among
+# threads. It reads the variable `OMP_WAIT_POLICY` when a process starts. `launch.run` sets it for the ranks
+# that it starts; under a launcher you set it yourself.
 
 # %%
 # About a minute: each way of waiting, each split.
@@ -369,14 +321,43 @@ grids = {}
 for policy in lab13.policies(waiting):
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
-    cores, grids[policy] = launch.run(lab13.grid, step, splits, **options)[0]
+    cores, grids[policy] = launch.run(lab13.grid, step, **options)[0]
     print(f"threads that wait {policy}: done")
 
+# %% [markdown]
+# First one process alone. What do your functions say of its threads?
+
 # %%
-# Plot, need not be read: images/s of each cell, its median and middle half.
-for policy, cells in grids.items():
+last_policy = list(grids)[-1]  # the predictions are about this way of waiting
+last_grid = grids[last_policy]  # (processes, threads): seconds of a step, seconds of its allreduce
+alone = {}  # threads: seconds of a step of one process
+for (processes, threads), (whole, _) in last_grid.items():
+    if processes == 1 and threads <= cores:
+        alone[threads] = whole.median
+        print(f"threads wait {last_policy}: 1 process × {threads}: {1e3 * whole.median:.1f} ms")
+if cores > 1:
+    serial, parallel = amdahl(alone)
+    print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or threads cost)")
+most = max(processes for processes, threads in last_grid if processes * threads == cores)
+print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
+
+# %% [markdown]
+# ### Predict
+# How many times the images/s of one process have p processes, on the same n cores? By Amdahl's law one
+# process takes `serial + parallel / n`. Suppose that p processes share the serial part as well: `serial / p +
+# parallel / n`. Take the numbers printed above, and 0 for a part that is below it.
+#
+# This leaves out what processes pay: an allreduce of the gradient, here 68 kB, which takes tens of
+# microseconds.
+
+# %%
+predict("13.3", ranks_over_threads=1.2)
+
+# %%
+# Plot, need not be read: images/s of each split, its median and middle half.
+for policy, grid in grids.items():
     rates = {}
-    for cell, (whole, allreduce) in cells.items():
+    for cell, (whole, allreduce) in grid.items():
         rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
         processes, threads = cell
         row = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
@@ -386,50 +367,43 @@ for policy, cells in grids.items():
     lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
 
 # %%
-most = max(processes for processes, threads in cells if processes * threads == cores)
-for policy, cells in grids.items():
-    gain = cells[1, cores][0].median / cells[most, cores // most][0].median
-    print(f"threads wait {policy}: {most} × {cores // most} has {gain:.2f} times the images/s of 1 × {cores}")
-predict.compare("13.3", ranks_over_threads=gain)  # of the last line
-
-# %% [markdown]
-# What do your functions say of the row of one process? Amdahl's law through it, and the ranks beside it:
+gains = {}
+for policy, grid in grids.items():
+    gains[policy] = grid[1, cores][0].median / grid[most, cores // most][0].median
+    times_as_many = f"{gains[policy]:.2f} times the images/s of 1 × {cores}"
+    print(f"threads wait {policy}: {most} × {cores // most} has {times_as_many}")
+predict.compare("13.3", ranks_over_threads=gains[last_policy])
 
 # %%
-# Plot, need not be read.
-alone = {}  # threads: seconds of a step of one process
-for (processes, threads), (whole, _) in cells.items():
-    if processes == 1 and threads <= cores:
-        alone[threads] = whole.median
+# Plot, need not be read: Amdahl's law through the steps of one process, and the ranks beside it.
 if cores > 1:
-    serial, parallel = amdahl(alone)
-    print(f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or threads cost)")
     measured = {threads: alone[1] / seconds for threads, seconds in alone.items()}
     counts = sorted({*alone, 2 * cores, 4 * cores})
     law = {threads: speedup(max(0, serial), max(0, parallel), threads) for threads in counts}
     curves = {
         "one process, threads": measured,
         "ideal": {threads: threads for threads in measured},
-        f"{most} processes": {cores: alone[1] / cells[most, cores // most][0].median},
+        f"{most} processes": {cores: alone[1] / last_grid[most, cores // most][0].median},
         "Amdahl's law": law,
     }
-    title = f"What threads gain, and what ranks do (wait: {policy})"
+    title = f"What threads gain, and what ranks do (wait: {last_policy})"
     plots.lines(curves, xlabel="threads × processes", ylabel="speed-up", title=title, name="speed-up")
 else:
     print("One core: nothing to split. Open this lab on a machine with more, or in a job of several cores.")
 
 # %% [markdown]
-# **Explain.** Two ranks of one thread beat one process of two if they save more than the allreduce takes,
-# whose time stands in the lines above. They save half of the serial loops over images, and the threads'
-# waiting for one another in each operation, which is long where threads sleep. (Python's own part is as
-# long on every rank.) Where the ranks' point lies above Amdahl's law of one process, you see that.
+# **Explain.** Where the ranks' point lies above Amdahl's law of one process, ranks gain what threads do not.
+# There are two causes. Ranks share the serial loops over images, too. And in each operation fewer threads
+# wait for one another. The plot does not separate them. The two ways of waiting do, in part: threads that
+# wait actively go on at once, so a gain that is left there comes from the serial loops. More than you
+# computed means that waiting counts. Python's own part is as long on every rank, and pulls the other way.
 #
 # You may see instead that one process wins: its threads wait actively, and nobody else wants the cores. With
 # two cores the law has two points and goes through both, whatever they are: it tests nothing there. And where
 # lines say "do not quote", other programs took the cores.
 #
-# With twice as many threads as cores, active waiting is the worst: a thread that waits takes the core from
-# the one that it waits for.
+# Compare the two pictures where there are twice as many threads as cores. With active waiting a thread that
+# waits takes the core from the one that it waits for: mostly these steps are the slower ones.
 #
 # When does one process with many threads win for good? <details><summary>Answer</summary> Where the gradient
 # is large (VGG-16: 553 MB a rank, in each step), where a rank's part of the batch is too small to be quick,
@@ -448,8 +422,9 @@ else:
 # </details>
 #
 # ### Predict
-# Two jobs on a node are both bound from core 0 on, say. Here: all ranks of the last measurement are on one
-# core, instead of on a core or more each. How many times as long is a step?
+# Two jobs on a node are both bound from core 0 on, say: their ranks share cores, while others are idle. Here,
+# in the extreme: `ranks` ranks with a thread for each core of their share (13.1), and all of them on one
+# core. How many times as long is a step as on all cores?
 
 # %%
 predict("13.4", one_core=2)
@@ -510,8 +485,8 @@ with check("13.4"):
     with lab13.kept():
         lab13.make_pool(3)
         usable = lab13.usable()
-        for cores in ([usable[0]], [usable[-1]], usable):
-            expect_moved(cores)
+        for targets in ([usable[0]], [usable[-1]], usable):
+            expect_moved(targets)
     bound = launch.run(lab13.ways, cores_of, bind, step, **options)
     for rank, report in enumerate(bound):
         inside = all(set(mask) <= set(report["cores"]) for mask in report["masks"].values())
@@ -538,27 +513,32 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns: on a quiet machine a step takes about as many times as long
-# as they had cores before. On a busy one less, as the other cores are not free either.
+# **Explain.** On one core the ranks take turns. By arithmetic alone a step takes as many times as long as
+# they had cores before. You may see less: the serial part kept no second thread busy anyhow, or other
+# programs took the other cores. You may see more: MPI waits busily, so a rank that is done keeps the core
+# from one that still computes.
 #
 # From binding expect little on a quiet machine of one socket: Linux spreads threads well by itself. Beside
 # other programs binding may cost, as a bound thread cannot step aside. It pays with two sockets, where a
 # thread that wanders leaves its memory behind; a machine with one socket cannot show that.
 #
-# **Slurm** does it for you. `--cpus-per-task=14` gives each rank 14 CPUs: 14 cores, or 7 where a core has two
-# hardware threads and the site counts both. `srun --cpu-bind=cores` binds a rank to them, and
+# On a cluster **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a
+# hardware thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and `srun --cpu-bind=cores`
+# binds the rank to them. In a job 13.4 finds such masks in place, and each rank keeps its own.
+#
+# A job with `--ntasks-per-node=4`, without `--cpus-per-task`, on a node of 56 cores: what does it measure?
+# <details><summary>Answer</summary> 4 × 1: each rank gets one CPU, and all of its threads share it. Of the
+# node's other cores none does anything.</details>
+#
+# <details><summary>For those who have time: more options</summary>
+#
 # `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 srun wants its own `--cpus-per-task`, or the
-# variable `SRUN_CPUS_PER_TASK`. In a job 13.4 finds such masks in place, and each rank keeps its own.
-#
-# For single threads of a pool there are `OMP_PLACES=cores` and `OMP_PROC_BIND=close`; across sockets,
-# `numactl`.
-#
-# A job with `--ntasks-per-node=4`, without `--cpus-per-task`: what does it measure?
-# <details><summary>Answer</summary> Mostly the third bar: Slurm gives each rank one CPU, and all threads of
-# the rank share it.</details>
+# variable `SRUN_CPUS_PER_TASK`. For single threads of a pool there are `OMP_PLACES=cores` and
+# `OMP_PROC_BIND=close`; across sockets, `numactl`.
+# </details>
 #
 # ### What you take away
-# - Your cores are those in the affinity mask. Share them in disjoint pieces, within NUMA nodes if you can.
+# - Your cores are those in the affinity mask. Share them in disjoint pieces of neighbours.
 # - Threads speed up what they share; the serial part limits. Ranks share that too, and pay an allreduce.
-# - Measure threads × processes for your net on your node: a few ranks per node often win (Frontera: four).
+# - Measure threads × processes for your net on your node (Frontera: four processes a node).
 # - A mask belongs to a thread. Bind first, or move all of them; then look at what is really set.

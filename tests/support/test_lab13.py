@@ -74,13 +74,12 @@ def test_ranks_share_only_equal_masks():
         (0, 1, [2]),
         (1, 2, [0, 1]),
     ]
+    crowd = [loose] * 3
+    assert [affinity.place(Ranks(rank, crowd))[:2] for rank in range(3)] == [(0, 2), (1, 2), (0, 2)]
 
 
 def by_array_split(rank, size, cores):
-    cores = sorted(cores)
-    if size > len(cores):
-        return {cores[rank % len(cores)]}
-    return np.array_split(cores, size)[rank]
+    return np.array_split(sorted(cores), size)[rank]
 
 
 def by_lstsq(seconds):
@@ -106,14 +105,18 @@ def other_speedup(serial, parallel, threads):
     return 1 / (serial + parallel / threads) * (serial + parallel)
 
 
-def other_splits(cores, most):
-    return {(p, cores // p) for p in range(most, 0, -1) if not cores % p}
+@pytest.mark.parametrize(
+    ("cores", "most", "processes"),
+    [(1, 4, [1]), (7, 4, [1]), (12, 8, [1, 2, 3, 4, 6]), (56, 64, [1, 2, 4, 7, 8, 14, 28, 56])],
+)
+def test_splits_use_all_cores(cores, most, processes):
+    assert ranks.splits(cores, most) == [(p, cores // p) for p in processes]
 
 
 def test_other_right_answers_pass():
     run_check(STEM, "13.1", cores_of=by_array_split)
     run_check(STEM, "13.2", amdahl=by_lstsq, speedup=other_speedup)
-    run_check(STEM, "13.3", splits=other_splits, step=by_weights)
+    run_check(STEM, "13.3", step=by_weights)
 
 
 @linux

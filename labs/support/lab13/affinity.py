@@ -104,12 +104,14 @@ def origin(thread: int, before: Iterable[int]) -> str:
 def place(comm) -> tuple[int, int, list[int]]:
     """(rank, size, cores): this rank's number among those with the same cores, how many these are, the cores.
 
-    Ranks that a launcher has bound to cores of their own are alone with them: (0, 1, cores).
+    Ranks that a launcher has bound to cores of their own are alone with them: (0, 1, cores). Where there are
+    more ranks than cores, size is the number of cores, and several ranks have one number.
     """
     everyone = comm.allgather((launch.my_cores(), usable()))
     own, cores = everyone[comm.rank]
     mates = [rank for rank, (others, _) in enumerate(everyone) if others == own]
-    return mates.index(comm.rank), len(mates), cores
+    size = min(len(mates), len(cores))
+    return mates.index(comm.rank) % size, size, cores
 
 
 def describe() -> str:

@@ -10,14 +10,15 @@ from labkit.errors import LabError
 
 # As os.sched_getaffinity gives them: a set, in no order, of a part of the machine, numbered from anywhere.
 MASKS = ({0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6}, {8, 9, 10, 11}, {64, 2, 65, 3, 66, 1, 67, 0}, {5}, {0, 2, 4, 6})
-LOCAL_SIZES = (1, 2, 3, 4, 5, 8, 12)
+LOCAL_SIZES = (1, 2, 3, 4, 5, 8)
 
 
 def trial_masks() -> Iterator[tuple[set[int], int]]:
-    """(cores, local_size): masks, each a new set, and how many ranks share the cores."""
+    """(cores, local_size): masks, each a new set, and how many ranks share the cores: no more than these."""
     for mask in MASKS:
         for local_size in LOCAL_SIZES:
-            yield set(mask), local_size
+            if local_size <= len(mask):
+                yield set(mask), local_size
 
 
 def digits(count: int):

@@ -23,23 +23,28 @@ def policies(waiting: Iterable[str]) -> list[str]:
     return [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else values
 
 
-def grid(comm, step, splits, width: int, batch: int, repeat: int) -> tuple[int, dict]:
+def splits(cores: int, most: int) -> list[tuple[int, int]]:
+    """All (processes, threads) with processes x threads = cores, and at most `most` processes."""
+    return [(p, cores // p) for p in range(1, most + 1) if cores % p == 0]
+
+
+def grid(comm, step, width: int, batch: int, repeat: int) -> tuple[int, dict]:
     """A node's cores, and for each cell (processes, threads) the seconds of a step and of its allreduce.
 
-    step and splits as in exercise 13.3. Cells: every split of the cores; one process with 1, 2, 4, ...
-    threads; and twice as many threads as cores. Ranks that a cell leaves out sleep.
+    step as in exercise 13.3. Cells: every split of the cores; one process with 1, 2, 4, ... threads; and
+    twice as many threads as cores. Ranks that a cell leaves out sleep.
     """
     import torch
 
     node = _node(comm)
     cores = _cores_of_all(node)
     alone = [(1, 2**power) for power in range(len(cores).bit_length())]
-    pairs = sorted((int(p), int(t)) for p, t in splits(len(cores), node.size))
+    pairs = splits(len(cores), node.size)
     crowd = (pairs[-1][0], 2 * pairs[-1][1])
     cells = {}
     with kept():
         may_use(cores)
-        for processes, threads in dict.fromkeys([*alone, *pairs, crowd]):
+        for processes, threads in sorted({*alone, *pairs, crowd}, key=_leaves_no_thread_behind):
             part = node.Split(int(node.rank >= processes), node.rank)
             if node.rank < processes:
                 torch.set_num_threads(threads)
@@ -48,6 +53,16 @@ def grid(comm, step, splits, width: int, batch: int, repeat: int) -> tuple[int, 
             part.Free()
     node.Free()
     return len(cores), cells
+
+
+def _leaves_no_thread_behind(cell: tuple[int, int]) -> tuple[bool, int, int]:
+    """A key that sorts cells: no thread of an earlier one is left, to wait for ever on a core of a later one.
+
+    OpenMP keeps a process's threads until it asks for fewer, but at least two. So cells of one thread come
+    first, then those of few processes: the others have no threads yet.
+    """
+    processes, threads = cell
+    return threads > 1, processes, threads
 
 
 def _node(comm):

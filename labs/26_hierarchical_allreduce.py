@@ -40,9 +40,10 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | | in each row | between the nodes | in each row |
 # |---|---|---|---|
 # | **two levels** | sum on the first rank, the *leader* | allreduce of the leaders | leader broadcasts |
-# | **two dimensions** | reduce-scatter: a chunk a rank | allreduce of it in each column | allgather |
+# | **two dimensions** | reduce-scatter: each has a chunk of the sum | allreduce in each column | allgather |
 #
-# With 2 nodes of 2 ranks, and vectors of two values whose digits show who took part:
+# With 2 nodes of 2 ranks, and vectors of two values whose digits show who took part. Bold is what the way
+# goes on with; the rest is left over and means nothing. (Rank 0 of a row gets chunk 1, as in lab 23's ring.)
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -175,6 +176,7 @@ def leaving(run):
 
 
 # %%
+# For the checks (need not be read): so much may leave a node, and so many rounds may pass.
 def expect_traffic(run, length, m, g, rings, rounds):
     """On m nodes of g, no more leaves a node than by so many rings, each with its part of the vector."""
     messages, nbytes, busiest = leaving(run)
@@ -277,14 +279,15 @@ with check("26.3"):
 plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card")
 
 # %% [markdown]
-# **Explain.** You should see that a flat ring in the order of the nodes sends hardly more than the clever
-# ways: only one rank of a node talks to the next node. In the bad order it sends four times as much. Where
-# can the clever ways gain then?
+# **Explain.** You should see that a flat ring in the order of the nodes sends a quarter more than the clever
+# ways, 1.875 against 1.5 vectors: only one rank of a node talks to the next node. In the bad order it sends
+# four times as much. Where can the clever ways gain then, beside that quarter?
 #
 # <details><summary>Answer</summary>
 #
-# In **rounds**: a flat ring of p ranks has 2(p - 1), the others far fewer. And in **cards**: of several
-# cards in a node a flat ring uses one for sending, for one rank sends; two dimensions use all.
+# In **rounds**: a flat ring of p ranks has 2(p - 1), the others far fewer. And in **cards**: of several cards
+# in a node a flat ring uses one for sending, for one rank sends; two dimensions use all. (NCCL lays several
+# rings, each of which leaves by another card.)
 # </details>
 #
 # ### Measure: a machine
@@ -303,7 +306,8 @@ print(machine)
 #
 # | way | seconds |
 # |---|---|
-# | flat ring, as slow as its slowest link | 2(gm - 1)(αe + n/(gm) βe) |
+# | flat ring, long vectors: as slow as its slowest link | 2(gm - 1) n/(gm) βe |
+# | flat ring, short vectors: one hop in g is on the network | 2(gm - 1)(αe + (g - 1)αi)/g |
 # | two levels | 2⌈lg g⌉(αi + nβi) + 2(m - 1)(αe + n/m βe) |
 # | two dimensions | 2(g - 1)(αi + n/g βi) + 2(m - 1)(αe + n/(gm) kβe) |
 #
@@ -316,11 +320,11 @@ predict("26.3", one_card=..., four_cards=...)
 # %%
 # All ways and lengths, on both machines: about 10 s.
 four_cards = machine.but(name="ethernet10_4gpu with four cards", nics=4)
-machines = {"one_card": machine, "four_cards": four_cards}
-runs = {
-    cards: {way: {n: run_on(machines[cards], way, nodes, n) for n in lengths} for way in ways}
-    for cards in machines
-}
+runs = {"one_card": {}, "four_cards": {}}
+for way in ways:
+    runs["one_card"][way] = {n: run_on(machine, way, nodes, n) for n in lengths}
+for way in ("flat", "two_level", "two_dimensional"):
+    runs["four_cards"][way] = {n: run_on(four_cards, way, nodes, n) for n in lengths}
 
 
 def gain(cards, way, n):
@@ -337,24 +341,42 @@ curves["two dimensions, one card"] = {n / 1e3: gain("one_card", "two_dimensional
 curves["two dimensions, four cards"] = {n / 1e3: gain("four_cards", "two_dimensional", n) for n in lengths}
 title = "What groups gain over a flat ring"
 plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title=title, logx=True)
-predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in machines})
-predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in machines})
+predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in runs})
+predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in runs})
+
+# %%
+# A control for 1,000 kB: the same machine, where no message waits for its receiver.
+at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
+for kind in (machine, at_once):
+    seconds = {way: run_on(kind, way, nodes, 1e6).time for way in runs["four_cards"]}
+    print(f"{kind.name}, 1,000 kB:")
+    for way, took in seconds.items():
+        print(f"  {way:<16}{1e3 * took:6.2f} ms, {seconds['flat'] / took:.2f} times as fast as a flat ring")
 
 # %% [markdown]
 # **Explain.** You should see three things in the second plot, read from left to right.
 #
-# **Short** vectors, to 10 kB: both ways with groups are about 1.7 times as fast as a flat ring, because
-# they have fewer rounds. **Long** vectors: two levels are no faster than a flat ring, for the other ranks
-# wait while the leaders work, and four cards change nothing for them. Two dimensions gain with every card.
-# With **one card**, the flat ring keeps up.
+# **Short** vectors, to 10 kB: both ways with groups are about 1.7 times as fast as a flat ring. By the table,
+# a chunk of the flat ring makes 62 hops of 11.8 µs on average, 730 µs in all. With groups it makes 14 hops of
+# 30 µs, and few of 5.7 µs: about 450.
 #
-# In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why?
+# **Long** vectors: two levels are no faster than a flat ring, for the other ranks wait while the leaders
+# work, and four cards change nothing for them. Two dimensions gain with every card. With **one card**, the
+# flat ring keeps up.
+#
+# In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why? (The last
+# printed lines are without rendezvous: lab 20's word for a long message that waits until its receiver is
+# ready, and then for what the machine calls `handshake`.)
 #
 # <details><summary>Answer</summary>
 #
-# A message above 64 KiB waits until its receiver is ready (rendezvous), and then for what the printed
-# machine calls `handshake`. The flat ring's messages are the shortest, 1/32 of the vector: 31 kB. So they
-# do not wait yet, and the others' do. From 10 MB on all of them do.
+# Two things come together. A flat ring **overlaps**: while one chunk is on the network, others move inside
+# the nodes. So its time is the longer of its two rows in the table, 1.65 ms. With groups each round waits for
+# the one before, so latencies and bytes add up: 2.1 and 2.3 ms without rendezvous.
+#
+# And messages above 64 KiB pay for **rendezvous**. The flat ring's have 1/32 of the vector, 31 kB. Two
+# levels send 125 kB between the nodes and the whole vector inside, two dimensions 250 kB inside. Without
+# rendezvous, the printed lines say, the dip is less deep. It does not go away.
 # </details>
 #
 # ### Measure: who waits for the card, and who is fastest where?
@@ -365,23 +387,44 @@ predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) fo
 run = run_on(machine, "two_dimensional", 2, 1e7, trace=True)
 plots.timeline(run, title="Two dimensions: four ranks share one card")
 
+
+def longest_send(run):
+    """Milliseconds of the longest message from node to node, in a traced run."""
+    longest = 0.0
+    for rank, kind, start, end, peer, _ in run.trace:
+        if kind == "send" and run.nodes[rank] != run.nodes[peer]:
+            longest = max(longest, 1e3 * (end - start))
+    return longest
+
+
+own_cards = run_on(four_cards, "two_dimensional", 2, 1e7, trace=True)
+sends = longest_send(run), longest_send(own_cards)
+print("a message from node to node: {:.2f} ms; with a card for each rank: {:.2f} ms".format(*sends))
+
 # %%
 places = [(n, m) for n in lengths for m in (2, 4, 8) if m <= nodes]
 best = {way: {(n, m): run_on(machine, way, m, n).time for n, m in places} for way in ways}
 plots.crossover(best, ylabel="nodes", title=f"Who is fastest on {machine.name}")
+print(f"{lengths[-1]:.0e} bytes, two dimensions against a flat ring:")
+for m in sorted({m for _, m in places}):
+    at = (lengths[-1], m)
+    print(f"  {m} nodes: {best['flat'][at] / best['two_dimensional'][at]:.2f} times as fast")
 
 
 # %% [markdown]
 # **Explain.** In the picture all four ranks of a node send through the card at the same time in the middle
-# part. Each gets a quarter of its speed, so each takes four times as long as with a card of its own.
+# part. Each gets a quarter of its speed. So each message takes four times as long as with a card of its own,
+# as the line below the picture says.
 #
-# In the map two levels hold the left side, though two dimensions are close behind. On the right two
-# dimensions are ahead, but by little: there the one card decides, and all three send nearly the same bytes
-# through it. The two fields of the flat ring are the dip of above.
+# In the map two levels hold the left side. Two dimensions are close behind there, as the plot of before shows
+# for 8 nodes. On the right two dimensions are ahead: by half on two nodes, by little on eight. There the one
+# card decides, and through it go 2(m - 1)/m vectors against the flat ring's 2(gm - 1)/(gm): 1 against 1.75 on
+# two nodes, 1.75 against 1.94 on eight. The two fields of the flat ring are the dip of above.
 #
 # ### Measure: this machine
-# On one host all links are alike, so there are no real nodes: groups of two stand for them. What can they
-# gain then? On a cluster, `srun` this file with as many ranks on each node, and the nodes are real.
+# On one host all links are alike, so there are no real nodes: groups of two stand for them. Which way will be
+# fastest for long vectors then, and which slowest? On a cluster, `srun` this file with as many ranks on each
+# node, and the nodes are real.
 
 # %%
 # Four sizes, three ways in turns: about half a minute.
@@ -417,14 +460,19 @@ for way, row in times.items():
         record.add("allreduce", way=way, ranks=p, bytes=nbytes, seconds=seconds, **record.BY_MPI)
 
 # %% [markdown]
-# **Explain.** You should see hardly a difference that the bars of the spread allow to call one. All links
-# are memory, so a group gains nothing in bytes. It gains rounds: with four ranks 4 to 6 against 6, which is
-# little. You may see an order at the smallest size, where only rounds count. With fewer cores than ranks
-# even that drowns in waiting for a core. What these groups are for can be seen on a cluster, and above.
+# **Explain.** All links are memory here, so a group saves no slow bytes. What counts is how many vectors pass
+# one after another. With four ranks the flat ring has 2·3/4 = 1.5. Two dimensions have as many: 1/2 in the
+# rows, 1/2 in the columns, 1/2 in the rows. Two levels have three whole ones: to the leader, between the
+# leaders, and back.
+#
+# You should see just that for long vectors: two levels take about twice as long as the flat ring, and two
+# dimensions about as long as it. For the shortest vectors rounds count, 4 against 6. There you may see an
+# order; with fewer cores than ranks it drowns in waiting for a core. What groups are for can be seen on a
+# cluster, and above.
 #
 # ### What you take away
 # - `Split` by node and by number in the node: two communicators make a table of the ranks.
 # - Two levels: the fewest messages, and one rank of a node on the network. Good for short vectors.
 # - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and each card more helps.
 # - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
-# - In NCCL's tree, the ranks of a node form a chain, and only the nodes a tree (lab 43).
+# - Next: what NCCL makes of nodes and cards (lab 43).

@@ -5,7 +5,8 @@
 # chunks so that copies and messages overlap, and find out when MPI may be given the device's memory itself.
 #
 # **You will be able to** (1) stage an exchange through pinned host memory, (2) pipeline it with two buffers,
-# (3) prove that an MPI takes device memory before you hand it any, (4) choose way and chunk by size.
+# (3) prove that an MPI takes device memory before you hand it any, and, if you have time left, (4) choose way
+# and chunk by size.
 #
 # Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 20, 22, 23
 
@@ -24,7 +25,7 @@ lab.start("27_cuda_aware_mpi")
 copy_start = 4e-4  # seconds until a copy of the stand-in device moves its first byte; a GPU takes some 1e-5
 copy_rate = 2.5e8  # bytes per second of the stand-in's copies; over PCIe 3.0 x16 a GPU reaches some 1e10
 longest = 1 << 24  # bytes of the longest message on real ranks (16 MiB)
-slow_read = 1e9  # bytes per second at which some servers let a network card read a GPU; assumed, not measured
+slow_read = 1e9  # bytes per second of a network card that reads a GPU slowly (last part); assumed
 
 # %% [markdown]
 # ### A device, and what stands in for it
@@ -114,6 +115,14 @@ def expect_no_waste(trial):
     expect(trial.time < trial.longest, f"{case} it takes {1e6 * trial.time:.0f} µs; {times}.")
 
 
+def expect_outboxes(trial):
+    """What is sent is left alone: after the exchange each outbox still holds it."""
+    for rank, outbox in enumerate(trial.outboxes):
+        kept = np.array_equal(outbox, lab27.sent_by(rank, trial.nbytes))
+        forbidden = "MPI forbids to receive into the memory that the same call sends. Use `inbox`."
+        expect(kept, f"The answer is right. But `outbox` on rank {rank} was overwritten. {forbidden}")
+
+
 # %%
 # What is asked: the right bytes, without waste, round a ring of 1 to 5 virtual ranks; and on real ranks.
 with check("27.1"):
@@ -121,6 +130,7 @@ with check("27.1"):
         trial = lab27.trial(staged, p, nbytes)
         expect_received(trial.received)
         expect_no_waste(trial)
+        expect_outboxes(trial)
     expect_received(launch.run(lab27.exchange, staged, 100_003, None, **here, ranks=ranks, timeout=20))
 
 # %% [markdown]
@@ -149,32 +159,37 @@ predict("27.2", times_as_fast=2.5)
 # %% [markdown]
 # ### Exercise 27.2 · Pipelined staging
 # `outbox` and `inbox` now have two halves of one chunk each, which take turns. `half(outbox, i)` is the one
-# for chunk i, cut to its length; `pieces[i]` is chunk i's place in `out` and `into`. The copy of chunk 0 to
-# the host is started for you: `copy`. For each chunk i, in this order:
+# for chunk i, cut to its length. `pieces[i]` is chunk i's place in `out` and `into`.
 #
-# 1. `Irecv` into its half of the inbox, so that the message finds its place;
-# 2. wait for `copy`, then `Isend` its half of the outbox;
-# 3. start the *next* chunk's copy to the host;
-# 4. only *then* wait for what comes (MPI moves long messages while you wait in it, lab 32);
-# 5. start its copy to the device.
+# Chunks i and i + 2 use the same half. So before a half is used again, wait until its last user is done.
+# Copies have `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return requests, which
+# have `Wait()`.
 #
-# Before a half is used again, wait until whoever used it is done, and no sooner: before step 1 for the copy
-# to the device of chunk i - 2, before step 3 for the send of chunk i - 1. In the end wait for all that is
-# under way.
+# The copy of chunk 0 to the host is started for you: `copy`. Then, for each chunk i, in this order:
 #
-# `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return requests, which have `Wait()`; copies
-# have `wait()`. About 13 lines. *(advanced)*
+# | | wait for | then begin |
+# |---|---|---|
+# | 1 | if i > 1: `landed[i - 2]`, a copy from this half | `Irecv` into `half(inbox, i)` |
+# | 2 | `copy`: this chunk is on the host | `Isend` of `half(outbox, i)`; append it to `sent` |
+# | 3 | if i > 0: `sent[i - 1]`, from the next half | the *next* chunk's copy to the host: the new `copy` |
+# | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
 #
-# <details><summary>Hint 1: who used the half?</summary>
+# The last chunk has no next: it has no row 3. After the loop, wait for all of `sent` and of `landed`. To wait
+# a second time for what is over does no harm.
 #
-# `half(inbox, i)`: the copy to the device of chunk i - 2, `landed[i - 2]`. `half(outbox, i + 1)`: the send of
-# chunk i - 1, `sent[i - 1]`. The first time nobody did.
+# Why does row 3 come before row 4? While you wait in row 4, MPI moves the message (lab 36), and the engine
+# copies the next chunk. About 13 lines. *(advanced)*
+#
+# <details><summary>Hint 1: rows 1 and 2</summary>
+#
+# `if i > 1:` wait for `landed[i - 2]`. Then `coming = comm.Irecv(half(inbox, i), source=source)`. Then
+# `copy.wait()` and `sent.append(comm.Isend(half(outbox, i), dest=dest))`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `sent.append(comm.Isend(half(outbox, i), dest=dest))` and later
-# `landed.append(device.to_device(into[pieces[i]], half(inbox, i)))`. Before the `Irecv`, if i > 1:
-# `landed[i - 2].wait()`. After the loop wait for all of `sent` (`Wait()`) and all of `landed` (`wait()`).
+# Row 3 stands below `if i + 1 < len(pieces):`, its wait below `if i > 0:`. It ends in
+# `copy = device.to_host(half(outbox, i + 1), out[pieces[i + 1]])`. Row 4 is `coming.Wait()` and
+# `landed.append(device.to_device(into[pieces[i]], half(inbox, i)))`.
 # </details>
 
 
@@ -211,10 +226,9 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 
 # %%
 ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
+# (bytes, bytes of a chunk, a copy's seconds per byte); a message takes 1e-9 seconds per byte
 even = [(nbytes, 1000, 1e-9) for nbytes in (1, 999, 1000, 1001, 2000, 7003)]
-uneven = [
-    (200_000, 20_000, beta) for beta in (2e-10, 1e-9, 5e-9)
-]  # a copy's seconds per byte; a message's: 1e-9
+uneven = [(200_000, 20_000, beta) for beta in (2e-10, 1e-9, 5e-9)]
 
 # What is asked: as in 27.1, whichever step is the slowest; and on real ranks a gain over staging.
 with check("27.2"):
@@ -250,30 +264,33 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 
 # %% [markdown]
 # ### Exercise 27.3 · May this MPI have device memory?
-# A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. Any other MPI
-# would read there as if it were the host's, and crash, or worse. So prove it, by two answers.
+# A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. An MPI that is
+# not would read there as if it were the host's, and crash, or worse. So prove it, by two answers.
 #
-# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`; some libraries have no such
-# function: `None`. (Open MPI 5 says whether this very run can. That its `ompi_info` lists an extension `cuda`
-# proves nothing.)
+# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`. Some libraries have no such
+# function: `None`.
 #
 # **Is it switched on?** `switches`, below, is a list of (name, variable, default). The first one whose name
 # is in the *first line* of the library's version counts; later lines hold paths. Its variable is looked up in
-# `environment`, a dict of texts; where it is unset, the default counts. `"0"` and `"false"` are off.
+# `environment`, a dict of texts. Where it is unset, the default counts. `"0"` and `"false"` are off, all else
+# is on.
 #
-# Open MPI 4 reads such settings from files, too: conda-forge's package is built for CUDA, and its file
-# switches that off. So `environment` holds what this rank's variables *and* such files say.
+# | library | built | safe |
+# |---|---|---|
+# | one of the list | `True` | if it is switched on |
+# | `CRAY MPICH`, which need not answer | `None` | if it is switched on |
+# | any other of the list | `None` | no |
+# | one of the list | `False` | no |
+# | not in the list | | no |
 #
-# | library | built | switched on | safe |
-# |---|---|---|---|
-# | one of the list | `True` | yes | yes |
-# | one of the list | `False`, or not switched on | | no |
-# | Cray MPICH, which need not answer | `None` | yes | yes |
-# | any other of the list | `None` | yes | no |
-# | not in the list | | | no |
+# Return `True` or `False`. About 5 lines. *(intermediate)*
 #
-# About 5 lines. *(intermediate)*
+# <details><summary>What about Open MPI's settings in files?</summary>
 #
+# Open MPI 4 reads such settings from files, too. conda-forge's package is built for CUDA, and its file
+# switches that off. So `environment` holds what this rank's variables *and* such files say. Open MPI 5 has no
+# switch, and its answer is about this very run. That `ompi_info` lists an extension `cuda` proves nothing.
+# </details>
 # <details><summary>Hint 1: which library?</summary>
 #
 # `for name, variable, default in switches:`, and `if name in version.splitlines()[0]`, decide and return.
@@ -349,6 +366,7 @@ print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device m
 # streams. When does cutting pay? About half a minute.
 
 # %%
+# You need not read this cell: it races the ways, and draws them.
 if safe and name.startswith("cuda"):
     ways["device buffers"] = (lab27.direct, None)
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
@@ -381,6 +399,13 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # The slowest step sets the pace, and that is the copy. Real GPUs copy at some 10 GB/s and more, about as fast
 # as a good network, so there all three steps count.
 # </details>
+#
+# ### What you take away
+# - Staging takes the sum of its steps. Pipelined, it takes little more than its slowest step.
+# - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants `MV2_USE_CUDA=1`.
+#
+# ## For those who have time: which chunk, which way?
+# This part is not in the minutes of the lab. It takes about 25 more.
 #
 # ### Exercise 27.4 · Choose the way and the chunk
 # Large chunks overlap little; small ones pay the start of each step often. What is best? `steps` holds
@@ -444,7 +469,7 @@ with check("27.4"):
             expect.equal(zero, share < 1, f"{case} direct takes {share} of the best staging. Is 0 right?")
 
 # %%
-# T beside your pipeline, the longest message in chunks of several lengths; about 20 s.
+# T beside your pipeline, the longest message in chunks of several lengths; about 20 s. (Need not be read.)
 chunks = [longest >> power for power in (8, 6, 5, 4, 3, 2, 0)]
 tried = {chunk: (pipelined, chunk) for chunk in chunks}
 cut_races, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
@@ -470,15 +495,16 @@ for where, times in races.items():
 #
 # ### Ways past the host
 # With **GPUDirect RDMA** the network card itself reads and writes the GPU's memory: one step. NVIDIA measured
-# 6.39 GB/s so (manual of GPUDirect RDMA 1.8; it names no card, we take FDR InfiniBand, which carries 6.8).
-# But some servers let a card read a GPU slowly: say, at `slow_read`.
+# 6.39 GB/s so (manual of GPUDirect RDMA 1.8). It names no card; we take FDR InfiniBand, which carries 6.8
+# GB/s. But some servers let a card read a GPU slowly: say, at `slow_read`.
 #
-# **GDRCopy** maps the GPU's memory, so that the CPU copies. It starts at once, where an engine takes 6 to 7
-# µs. But each of the CPU's reads goes to the GPU and back.
+# **GDRCopy** maps the GPU's memory into the program's address space, so that the CPU itself reads and writes
+# it. It starts at once, where an engine takes 6 to 7 µs. But each of the CPU's reads goes to the GPU and
+# back.
 #
-# The next cells **compute** times from published ones. Some of them (from GDRCopy's README, P100): the CPU
-# copies 128 bytes to the host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs, 8 KiB in 17.8 µs. An engine takes
-# 6.5 µs and 0.1 ns a byte (K40). The link takes 5 µs (an estimate) and 0.16 ns a byte.
+# The next cells **compute** times from published ones, of several machines. The CPU copies 128 bytes to the
+# host in 3.5 µs, 2 KiB in 5.6 µs, 4 KiB in 10.5 µs, 8 KiB in 17.8 µs (GDRCopy's README, a P100). An engine
+# takes 6.5 µs and 0.1 ns a byte (a K40, an older GPU). The link takes 5 µs (an estimate) and 0.16 ns a byte.
 #
 # ### Predict
 # Up to which power of two of bytes is the CPU faster to the host than an engine? And up to which is RDMA at
@@ -489,6 +515,7 @@ for where, times in races.items():
 predict("27.4", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
 
 # %%
+# You need not read this cell: it computes the time of each way, and draws them.
 sizes = [1 << power for power in range(7, 28)]
 link = virtual.machine("k80_fdr").between
 engine = lab27.COPY_ENGINE
@@ -509,10 +536,18 @@ plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
 by_cpu = [n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < pipeline_time(n, 1, [engine])]
 by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
 predict.right("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
+for n in (10**6, 10**7, 10**8):
+    fixed = pipeline_time(n, n / 262144, steps)
+    share = fixed / pipeline_time(n, n / choose(n, steps), steps) - 1
+    print(f"{n:.0e} bytes: chunks of 262144 bytes take {100 * share:.0f} % longer than the best")
 
 # %% [markdown]
-# **Explain.** RDMA is the lowest curve wherever the card reads fast. Where it reads slowly, only short
-# messages gain: they have few bytes to read slowly, and save the starts of two copies.
+# **Explain.** In the left plot, RDMA takes the least time wherever the card reads fast. Where it reads
+# slowly, only short messages gain: they have few bytes to read slowly, and save the starts of two copies.
+#
+# GDRCopy beats the engines (*staged*) for short messages, but never RDMA. Libraries use it there all the
+# same. Our model leaves out what comes before RDMA: memory has to be registered with the card, and both sides
+# have to agree on the place.
 #
 # Such limits ship with the libraries:
 #
@@ -520,9 +555,9 @@ predict.right("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma
 # |---|---|---|---|
 # | MVAPICH-Plus | `MVP_GDRCOPY_MAX_SIZE_D2H`, `…_H2D` | 2048, 32768 | no copies by the CPU |
 # | MVAPICH2-GDR 2.3.7 | `MV2_GDRCOPY_LIMIT` | 8192 | no copies by the CPU |
-# | | `MV2_GPUDIRECT_LIMIT` | 8192 | no RDMA |
-# | | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | no RDMA into the receiver's memory |
-# | | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the chunks) |
+# | the same | `MV2_GPUDIRECT_LIMIT` | 8192 | the card does not read the sender's GPU |
+# | the same | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 | the card does not write the receiver's GPU |
+# | the same | `MV2_CUDA_BLOCK_SIZE` | 262144 | (the bytes of a chunk) |
 #
 # MVAPICH2-GDR's are as its guide lists them, and nominal: the library sets others by the machine that it
 # finds. GDRCopy's library has to be found, by `MV2_GPUDIRECT_GDRCOPY_LIB` or in `LD_LIBRARY_PATH`.
@@ -532,12 +567,11 @@ predict.right("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma
 # <details><summary>Answer</summary>
 #
 # From c = sqrt(na/r) follows n = c²r/a. With the numbers above the slowest step is the link, a = 5 µs, and r
-# is 0.2 ns, two copies: n is 2.7 MB. A library that cannot change its chunk is best for some MB, and as the
-# bottom is flat, good from 1 to 10 MB.
+# is 0.2 ns, two copies: n is 2.7 MB. The printed lines say what a library loses that cannot change its chunk:
+# a few percent from 1 to 10 MB, as the bottom is flat, and more far away.
 # </details>
 #
-# ### What you take away
-# - Pipelined staging takes little more than its slowest step.
-# - The best chunk has sqrt(na/r) bytes, twice as many for 4n; the bottom is flat.
-# - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants `MV2_USE_CUDA=1`.
-# - By size: CPU copies for the shortest, RDMA where the card reads fast, else chunks through the host.
+# ### What you take away from this part
+# - The best chunk has sqrt(na/r) bytes, twice as many for 4n. The bottom is flat.
+# - By size: RDMA where the card reads fast. Where it reads slowly, RDMA for short messages and chunks through
+#   the host for long ones. Without RDMA, the CPU's copies beat the engines for the shortest.

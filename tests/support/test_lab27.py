@@ -165,6 +165,7 @@ def test_a_trial_tells_what_a_way_did_and_what_it_may_cost():
     assert (trial.ranks, trial.chunks) == (3, 1)
     for rank, received in enumerate(trial.received):
         np.testing.assert_array_equal(received, lab27.sent_by((rank - 1) % 3, 100))
+        np.testing.assert_array_equal(trial.outboxes[rank], lab27.sent_by(rank, 100))
     assert (trial.copies(0, "to host"), trial.copies(2, "to device")) == (1, 1)
     assert trial.time == pytest.approx(2 * (1e-5 + 1e-7) + 2e-6 + 1e-7)
     assert trial.overlapped == pytest.approx(trial.time)

@@ -260,18 +260,26 @@ def bars(parts, *, ylabel="time (ms)", title="Where the time goes", name=None):
 
 
 @styled
-def compare(predicted, measured, *, unit="", title="Predicted and measured", name=None):
+def compare(
+    predicted,
+    measured,
+    *,
+    unit="",
+    title="Predicted and measured",
+    names=("predicted", "measured"),
+    name=None,
+):
     """Predictions beside measurements, in pairs of bars.
 
     predicted: what -> number; one that was not made (missing, None or ...) leaves its place empty.
-    measured: what -> number, samples or Measurement. unit: for the axis.
+    measured: what -> number, samples or Measurement. unit: for the axis. names: of the two, in the legend.
     """
     figure, axes = one_axes(title, unit, "", height=1.4 + 0.9 * len(measured))
     guess = np.array([_guess(predicted.get(key)) for key in measured])
     three = np.array([quartiles(value) for value in measured.values()])
     rows = np.arange(len(measured))
-    axes.barh(rows - 0.2, guess, 0.36, label="predicted", color="white", edgecolor=COLORS[0], hatch="///")
-    axes.barh(rows + 0.2, three[:, 0], 0.36, label="measured", color=COLORS[0], edgecolor=COLORS[0])
+    axes.barh(rows - 0.2, guess, 0.36, label=names[0], color="white", edgecolor=COLORS[0], hatch="///")
+    axes.barh(rows + 0.2, three[:, 0], 0.36, label=names[1], color=COLORS[0], edgecolor=COLORS[0])
     for row, (middle, q1, q3) in enumerate(three):
         if q3 > q1:
             axes.errorbar(middle, row + 0.2, xerr=[[middle - q1], [q3 - middle]], color=INK, linewidth=1.5)

@@ -37,11 +37,16 @@ class Trial:
     @property
     def received(self) -> list[np.ndarray]:
         """What `into` holds afterwards, by rank."""
-        return [into for into, _ in self.run.results]
+        return [into for into, _, _ in self.run.results]
+
+    @property
+    def outboxes(self) -> list[np.ndarray]:
+        """What the outbox holds afterwards, by rank."""
+        return [outbox for _, outbox, _ in self.run.results]
 
     def copies(self, rank: int, engine: str) -> int:
         """How many copies a rank's device made. engine: "to host" or "to device"."""
-        _, log = self.run.results[rank]
+        _, _, log = self.run.results[rank]
         return sum(copy[0] == engine for copy in log)
 
     @property
@@ -87,7 +92,7 @@ def trial(
 
     copy, link: start in seconds, and seconds per byte. late: seconds that rank 1 begins after the others, so
     that what is sent to it waits. Further options go to Cluster.run. Each of run.results
-    is (what `into` holds, the log of the device's copies).
+    is (what `into` holds, what the outbox holds, the log of the device's copies).
     """
     start, per_byte = link
     machine = virtual.ideal(start, 1 / per_byte).but(eager=0)
@@ -107,4 +112,4 @@ def _on_virtual_device(comm, way: Callable, nbytes: int, chunk: int | None, copy
     if comm.rank == 1:
         comm.compute(late)
     device = StandIn(start, 1 / per_byte, comm.Wtime, comm.compute)
-    return ring.exchange_on(device, comm, way, nbytes, chunk), device.log
+    return *ring.exchange_on(device, comm, way, nbytes, chunk), device.log

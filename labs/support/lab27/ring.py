@@ -25,19 +25,24 @@ def boxes(device, nbytes: int, chunk: int | None) -> list:
     return [device.pinned(*shape), device.pinned(*shape)]
 
 
-def exchange_on(device, comm, way: Callable, nbytes: int, chunk: int | None) -> np.ndarray:
-    """Run `way` round the ring of all ranks of comm, on this device. Returns what `into` then holds."""
+def exchange_on(device, comm, way: Callable, nbytes: int, chunk: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Run `way` round the ring of all ranks of comm, on this device: what `into` and outbox hold then."""
     out = device.array(sent_by(comm.rank, nbytes))
     into = device.empty(nbytes)
+    outbox, inbox = boxes(device, nbytes, chunk)
     dest = (comm.rank + 1) % comm.size
     source = (comm.rank - 1) % comm.size
-    way(comm, device, out, into, *boxes(device, nbytes, chunk), dest, source)
-    return device.peek(into)
+    way(comm, device, out, into, outbox, inbox, dest, source)
+    return device.peek(into), np.array(outbox)
 
 
 def exchange(comm, way: Callable, nbytes: int, chunk: int | None, start: float, rate: float) -> np.ndarray:
-    """The same on the device that is here; start, rate: of a stand-in, where there is no GPU."""
-    return exchange_on(choice.here(start, rate), comm, way, nbytes, chunk)
+    """What `into` holds after the same on the device that is here.
+
+    start, rate: of a stand-in, where there is no GPU.
+    """
+    into, _ = exchange_on(choice.here(start, rate), comm, way, nbytes, chunk)
+    return into
 
 
 def direct(comm, device, out, into, outbox, inbox, dest, source):

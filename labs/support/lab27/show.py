@@ -10,7 +10,7 @@ def busy(trial: Trial, name: str, rank: int = 0) -> dict[str, list[tuple[float, 
 
     Returns {"to host, name": [(start, end)], "message, name": …, "to device, name": …}, in virtual seconds.
     """
-    _, copies = trial.run.results[rank]
+    _, _, copies = trial.run.results[rank]
     spans: dict[str, list] = {"to host": [], "message": [], "to device": []}
     for engine, _, start, end in copies:
         spans[engine].append((start, end))

@@ -26,7 +26,7 @@ def started(comm, start_equal: Callable) -> Started:
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
     with torch.no_grad():
         for weight in net.parameters():
-            weight += 0.1 * comm.rank  # biases differ, too
+            weight += 0.1 * (comm.rank + 1)  # biases differ, too; and no seed draws rank 0's
     own = _by_name(net)
     of_rank_0 = comm.bcast(own, root=0)
     start_equal(comm, net)

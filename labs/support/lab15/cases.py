@@ -97,7 +97,8 @@ def _tar(samples: list[tuple[bytes, int]], kinds_of: Callable) -> bytes:
     with tarfile.open(fileobj=target, mode="w") as tar:
         for number, (jpeg, label) in enumerate(samples):
             content = {"jpg": jpeg, "cls": b"%d" % label, "json": b"{}", "small.jpg": jpeg[:9]}
-            name = f"{'sample' if number % 2 else ''}{number**3}"  # names of several lengths
+            # Names of several lengths; each comes again 20 samples further on, and is another sample then.
+            name = f"{'sample' if number % 2 else ''}{(number % 20) ** 3}"
             for kind in kinds_of(number):
                 add_member(tar, f"{name}.{kind}", content[kind])
     return target.getvalue()

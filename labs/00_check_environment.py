@@ -1,12 +1,13 @@
 # %% [markdown]
 # # 00 Check your environment
 #
-# In half an hour you learn what your machine has, what a cluster has more, and how these labs talk to you.
+# In little more than half an hour you learn what your machine has, what a cluster has besides, and how these
+# labs talk to you.
 #
 # **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
 # their own, (3) read what a failed run and a stuck run tell you.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 30 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 35 · Before: -
 
 # %%
 import os
@@ -41,12 +42,16 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #
 # | part | what it is for |
 # | --- | --- |
-# | cores, BLAS threads | do the arithmetic on a CPU; a matrix product uses several cores through *threads* |
-# | GPU, CUDA, cuDNN | do it many times faster |
+# | cores | do the arithmetic on a CPU |
+# | BLAS threads | BLAS is a library of matrix products; its *threads* use several cores for one product |
+# | GPU | does the arithmetic many times faster |
+# | CUDA, cuDNN | run programs on NVIDIA's GPUs; cuDNN is CUDA's library for the layers of nets |
 # | MPI | starts *ranks* (processes that work together) and carries their messages |
 # | NCCL | carries messages between NVIDIA GPUs |
 # | Horovod | averages gradients over all ranks, on top of MPI or NCCL |
-# | InfiniBand, GPUDirect RDMA, GDRCopy | move data between nodes, and from GPU to GPU, without detours |
+# | InfiniBand | a fast network between nodes |
+# | GPUDirect RDMA | the network card reads and writes GPU memory itself, without a detour |
+# | GDRCopy | copies small messages between CPU and GPU memory with little delay |
 # | Slurm | gives you nodes of a cluster and starts your job on them |
 #
 # No laptop has all of them, and none is needed to begin: every lab says what it needs.
@@ -54,9 +59,12 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # A *node* is one computer of a cluster. A *core* is a part of its processor that can run one program at a
 # time.
 #
+# Many processors show each core as two, so that two programs share its units (*hyper-threads*). The operating
+# system counts those, and so does the doctor: 8 cores with hyper-threads are 16 to it.
+#
 # ### Predict
-# How many cores may this process use, and how much memory (GiB) has the machine? (A GiB is 2³⁰ bytes, nearly
-# a GB.)
+# How many cores may this process use, hyper-threads counted, and how much memory (GiB) has the machine? (A
+# GiB is 2³⁰ bytes, nearly a GB.)
 
 # %%
 predict("00.1", cores=..., memory_gib=...)
@@ -76,19 +84,26 @@ doctor.show()
 report = doctor.report()
 print("machine:", report["machine"])
 print("gpu:", report["gpu"])
+predict.compare("00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"])
 
 
 # %% [markdown]
+# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and virtual
+# machines often get a part of the machine only. "cores" is what counts for you; "cores_in_all" is what the
+# machine has. Does it count twice as many? Then your processor has hyper-threads.
+#
 # So `report["machine"]["cores"]` is the number of cores that this process may use, and
 # `report["gpu"]["devices"]` the list of GPUs, or None where the doctor found none.
 #
 # ### Exercise 00.1 · Share the machine
-# If 4 ranks (processes) all used every core, they would only get in each other's way. So write `per_rank`:
-# what each of `ranks` ranks may use, by the report that your function is given. Return a dict with
+# If 4 ranks (processes) all used every core, they would only get in each other's way (lab 13 measures it). So
+# write `per_rank`: what each of `ranks` ranks may use, by the report that your function is given. Return a
+# dict with
 #
 # - `threads`: whole cores per rank, but at least 1;
-# - `memory_gib`: its part of the memory that is *free*, `memory_free_gib`;
-# - `gpus`: how many GPUs the machine has, in all; 0 where there is none.
+# - `memory_gib`: its part of the memory that is *free*, `memory_free_gib`, not rounded;
+# - `gpus`: the number of all GPUs of the machine, 0 where there is none. Do **not** divide it: every rank
+#   sees all GPUs, and may share one with another rank.
 #
 # In Python `7 // 2` is 3, `max(1, 0)` is 1, `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines.
 # *(beginner)*
@@ -115,27 +130,26 @@ def per_rank(report, ranks):
 
 
 # %%
-# What is asked: the shares of a machine with 6 cores and 2 GPUs, of 1, 4 and 12 ranks; and without a GPU.
+# What is asked: the shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with one GPU, and none.
 with check("00.1"):
-    # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 30 are free; 2 GPUs.
+    # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 33 are free; 2 GPUs.
     node = {
-        "machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 30.0},
+        "machine": {"cores": 6, "cores_in_all": 64, "memory_gib": 256.0, "memory_free_gib": 33.0},
         "gpu": {"devices": [{"name": "A100"}, {"name": "A100"}]},
     }
-    for count, threads in ((1, 6), (4, 1), (12, 1)):
-        want = {"threads": threads, "memory_gib": 30.0 / count, "gpus": 2}
-        expect.equal(per_rank(node, count), want, f"{count} ranks, 6 cores of 64, 30 GiB free of 256, 2 GPUs")
+    for count, threads in ((1, 6), (3, 2), (4, 1), (12, 1)):
+        want = {"threads": threads, "memory_gib": 33.0 / count, "gpus": 2}
+        slips = {"`gpus` is not divided: every rank sees all of them": {**want, "gpus": 2 // count}}
+        what = f"{count} ranks, 6 cores of 64, 33 GiB free of 256, 2 GPUs"
+        expect.equal(per_rank(node, count), want, what, slips=slips)
+    node["gpu"] = {"devices": [{"name": "H100"}]}
+    expect.equal(per_rank(node, 2)["gpus"], 1, "`gpus` of a machine with one GPU")
     node["gpu"] = {"devices": None}
     expect.equal(per_rank(node, 2)["gpus"], 0, "`gpus` where the doctor found none (devices is None)")
 print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
-predict.compare("00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"])
 
 
 # %% [markdown]
-# **Explain.** Does the doctor count fewer cores than you expected? Containers, batch jobs and virtual
-# machines often get a part of the machine only. "cores" is what counts for you; "cores_in_all" is what the
-# machine has.
-#
 # ## 2. Ranks are processes
 # A *rank* is one of several processes that run the same function. `launch.run` starts them, shows what they
 # print behind their number, and returns a list of their results. (On a cluster the launcher has started them
@@ -190,36 +204,63 @@ def who_am_i(comm):
 
 # %%
 # What is asked: every rank tells its own number and process, and names its MPI.
+def answer_and_truth(comm):
+    from mpi4py import MPI
+
+    return who_am_i(comm), (platform.node(), os.getpid(), MPI.Get_library_version())
+
+
 with check("00.2"):
-    # Across ranks: one dict from every rank, in the order of the ranks.
-    people = launch.run(who_am_i, ranks=ranks)
+    # Across ranks: one dict from every rank, in the order of the ranks, and what is true there.
+    told = launch.run(answer_and_truth, ranks=ranks)
+    people = [answer for answer, _ in told]
     expect(isinstance(people[0], dict), f"Every rank returns a dict, but rank 0 returned {people[0]}.")
     expect.equal([person["rank"] for person in people], list(range(len(people))), "`rank`, from rank to rank")
     expect.equal({person["ranks"] for person in people}, {len(people)}, "`ranks`, as the ranks see it")
     pids = [person["pid"] for person in people]
     processes = {(person["host"], person["pid"]) for person in people}
     expect(len(processes) == len(people), f"pids {pids} are not all different. Ask on the rank: os.getpid().")
-    if world.launcher() is None:
-        expect.equal(people[0]["host"], platform.node(), "`host` of rank 0")
-    library = people[0]["library"]
-    expect(isinstance(library, str), f"`library` is {library}, but MPI.Get_library_version() gives text.")
-    expect("\n" in library or len(library) > 20, f"`library` is {library!r}: ask MPI.Get_library_version().")
+    for person, (host, pid, version) in told:
+        expect.equal(person["host"], host, f"`host` of rank {person['rank']}")
+        expect.equal(person["pid"], pid, f"`pid` of rank {person['rank']}, from os.getpid()")
+        library = person["library"]
+        expect(isinstance(library, str), f"`library` is {library}, but MPI.Get_library_version() gives text.")
+        expect(library == version, f"`library` is {library!r}: ask MPI.Get_library_version(), no quotes.")
 print("Library:", library.splitlines()[0])
 predict.compare("00.2", processes=len({*pids, os.getpid()}))
 
-
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none is the notebook's: that is the proof. (The
-# launcher adds one or two helpers of its own, which run no Python of yours.) Each rank has its own memory. A
-# variable that rank 1 sets, no other rank can see: it takes a message.
+# launcher adds one or two helpers of its own, which run no Python of yours.)
+#
+# Each rank has its own memory, too. A variable that rank 1 sets, no other rank can see: it takes a message.
+# Look:
+
+# %%
+note = "as it was"
+
+
+def change_the_note(comm):
+    global note
+    if comm.rank == 1:
+        note = "changed by rank 1"
+    return note
+
+
+# Across ranks: each returns the note that it sees, after rank 1 has changed its own.
+print(launch.run(change_the_note, ranks=ranks))
+
+
+# %% [markdown]
+# **Explain.** Rank 1 alone returns the changed note.
 #
 # ## 3. When it goes wrong
-# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here four ranks take their
-# parts of a list of three. Read the message: which rank, what, which line?
+# It will. Two kinds of trouble are special to many ranks. First: *one* rank fails. Here the ranks take their
+# parts from a list, and the list is one part too short. Read the message: which rank, what, which line?
 
 # %%
 def take_a_part(comm):
-    parts = ["images 0 to 31", "images 32 to 63", "images 64 to 95"][: comm.size - 1]
+    parts = [f"part {number} of the images" for number in range(comm.size - 1)]
     return parts[comm.rank]
 
 
@@ -309,7 +350,7 @@ with check("00.3"):
 # where that ends.)
 #
 # ### What you take away
-# - `make doctor` says what is here, what is not, and which labs run.
+# - `doctor.show()`, in a terminal `make doctor`, says what is here, what is not, and which labs run.
 # - Ranks are separate processes that share nothing but messages. Cores are shared out among them.
 # - A message about a failed run names the rank and the line. Read it first.
 # - If nothing happens, ask who waits for whom.

@@ -104,7 +104,7 @@ with check("02.1"):
 # ### Is that how others count?
 # In 2018 OpenAI counted the trainings of well-known nets. Their unit is the **petaflop/s-day**: 10¹⁵
 # operations in each second of a day. Two of their nets are among our tables. Their data set, ImageNet, has
-# 1.2 million pictures in their count.
+# 1.28 million pictures; they count 1.2 million.
 
 # %%
 own = {}
@@ -124,7 +124,7 @@ lab02.draw_costs(lab02.COSTS, own)
 # longer.
 #
 # *Sources: the points until 2016 are from Amodei and Hernandez, "AI and Compute" (OpenAI, 2018, appendix);
-# GPT-3 is from Brown and others (2020), table D.1.*
+# GPT-3 is from Brown and others (2020), table D.1; the peaks are NVIDIA's, from the data sheets.*
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -138,6 +138,8 @@ predict("02.2", years=...)  # a number
 predict.right("02.2", years=3640 / 0.4 / 365.25)
 
 # %% [markdown]
+# **Explain.** 3,640 / 0.4 are 9,100 days, or 25 years. One GPU is not enough, however patient its owner.
+#
 # ### Measure
 # How fast does *this* machine compute? Such nets are mostly convolutions. We time the way forward and back of
 # two typical ones, and divide their operations by the time. For each picture and each of its 56 by 56 points,
@@ -193,10 +195,12 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 
 
 # %% [markdown]
-# **Explain.** Read the first column in years: it is what a laptop would need. It is too good: the rate is the
-# better one of two layers, and nets have other layers, which compute worse. (The two rates above show how
-# much layers differ.) The P100's days are from measured trainings, though on made-up pictures, which nobody
-# had to read from a disk.
+# **Explain.** The first column is what this machine would need alone. Divide it by 365 for years. It is too
+# good: the rate is the better one of two layers, and nets have other layers, which compute worse. (The two
+# rates above show how much layers differ.)
+#
+# The P100's days are from measured trainings, though on made-up pictures, which nobody had to read from a
+# disk. The last column only divides them by a hundred. Section 4 asks what of that can be had.
 #
 # Do operations foretell days? Compare VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8
 # times fewer) in the P100's column.
@@ -213,7 +217,7 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # |---|---|
 # | the parameters | one for each parameter |
 # | their gradients: what the way back computes | one for each parameter |
-# | the optimizer's own: Adam keeps two averages | two for each parameter |
+# | the optimizer's own: Adam keeps averages of each gradient and of its square | two for each parameter |
 # | the activations, which the way back needs | one for each activation of **each** picture of the step |
 #
 # ### Exercise 02.2 · Count the bytes
@@ -395,6 +399,7 @@ with check("02.3"):
 # was published for cards of 40 Gb/s: nothing is measured here.
 
 # %%
+# Plot, need not be read.
 speeds = np.geomspace(1, 100, 41)  # Gb/s
 bounds = {}
 reached = {}
@@ -407,13 +412,15 @@ lab02.draw_bounds(bounds, reached)
 
 # %% [markdown]
 # **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and more GPUs
-# wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s it cannot use more than half of
-# its GPUs, however well it is programmed. Inception v3 has a sixth of these bytes, and 10 Gb/s serve it well.
+# wait for the network. VGG-16 has 553 MB of gradients: with cards of 10 Gb/s 64 GPUs do about half of the
+# work that they could, however well it is programmed. Inception v3 has a sixth of these bytes, and 10 Gb/s
+# serve it well.
 #
-# At 40 Gb/s all three are right of their knees: the bound says that nothing need be lost. And yet VGG-16
-# reached 64 % of the ideal. That is what a bound leaves out. The exchange cannot begin before the first
-# gradient is there, messages have a latency, and somebody has to add and copy. Most of this kit is about that
-# gap.
+# At 40 Gb/s all three nets are right of their knees: the bound says that nothing need be lost. And yet VGG-16
+# reached 64 % of the ideal, and the two with fewer bytes 83 % (Inception v3) and 89 % (ResNet-101).
+#
+# That is what a bound leaves out. The exchange cannot begin before the first gradient is there, messages have
+# a latency, and somebody has to add and copy. Most of this kit is about that gap.
 #
 # *Source: Horovod's README of 2017 (commit d54e3a88): Pascal GPUs, 4 a server, NCCL.*
 #

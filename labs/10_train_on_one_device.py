@@ -5,7 +5,7 @@
 # formula of the loss to the microseconds of a step.
 #
 # **You will be able to** (1) write loss, gradient and SGD step yourself, (2) write a correct training step in
-# PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step and of a batch goes.
+# PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes.
 #
 # Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01
 
@@ -62,13 +62,15 @@ predict("10.1", loss_knowing_nothing=...)  # a number
 # A row of `logits` is an image, a column a digit: sums along a row have `axis=1`, and `keepdims=True` keeps
 # the shape (images, 1). `a[np.arange(n), labels]` picks from each row i the entry `labels[i]`.
 #
-# The loss must survive logits of 1,000, although `np.exp(1000)` is infinite. The cure: taking the same number
-# off all logits of an image changes no probability.
+# The loss must survive logits of 1,000, although `np.exp(1000)` is infinite. Two things cure that:
 #
-# <details><summary>Hint 1: how do I keep exp from overflowing?</summary>
+# - Taking the same number off all logits of an image changes no probability. So take off each row's largest,
+#   `logits.max(axis=1, keepdims=True)`; call the rest z.
+# - log(exp(z) / sum) is z - log(sum). So no log(0) is left.
 #
-# Take off each row's largest, `logits.max(axis=1, keepdims=True)`. And log(exp(a) / b) is a - log(b): nothing
-# is left that could become log(0).
+# <details><summary>Hint 1: which sum?</summary>
+#
+# That of a row's exponentials: `np.exp(z).sum(axis=1, keepdims=True)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -116,13 +118,17 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # ## The gradient
 # Which way does each weight push the loss? Take one layer: `logits = images @ weights + bias`.
 #
-# For one image the loss is `log(sum(exp(z))) - z[label]`. Its derivative by `z[k]` is
-# `exp(z[k]) / sum(exp(z))`, which is `p[k]`, and 1 less where k is the label. Write y for the row that is 1
-# at the label and 0 elsewhere: the derivative is `p - y`. A batch of N images takes the mean, so its
-# derivative by the logits is `d = (p - y) / N`.
+# **By the logits of one image.** The loss is `log(sum(exp(z))) - z[label]`. The derivative of its first part
+# by `z[k]` is `exp(z[k]) / sum(exp(z))`, and that is `p[k]`. The second part takes 1 off where k is the
+# label. Write y for the row that is 1 at the label and 0 elsewhere. Then the derivative is `p - y`.
 #
-# From the logits to the weights: `z[k]` grows by `images[i, j]` for each unit of `weights[j, k]`. Summed over
-# the images i, that is `images.T @ d`. The bias is added to every row: its gradient is d, summed over rows.
+# **By the logits of a batch.** The loss of N images is their mean, so the derivative is `d = (p - y) / N`, a
+# row for each image.
+#
+# **By the weights.** The logit `z[k]` of image i grows by `images[i, j]` for each unit of `weights[j, k]`.
+# Summed over the images, that makes `images.T @ d`: (64, N) times (N, 10) is (64, 10), as the weights.
+#
+# **By the bias.** It is added to every row, so its gradient is d, summed over the rows: ten numbers.
 #
 # An **SGD step** (stochastic gradient descent) moves every weight *against* its gradient: weight minus
 # learning rate times gradient.
@@ -131,10 +137,10 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # For one layer, change weights and bias **in place**: the caller's arrays change, nothing is returned. About
 # seven lines. *(intermediate)*
 #
-# <details><summary>Hint 1: the shapes tell the formula</summary>
+# <details><summary>Hint 1: in place</summary>
 #
-# `images` is (N, 64) and d (N, 10), so `images.T @ d` is (64, 10), as the weights. The bias' gradient is
-# `d.sum(axis=0)`, ten numbers. In place is `-=`; `a = a - b` makes a new array and drops it.
+# `weights -= …` changes the caller's array; `weights = weights - …` makes a new one and drops it. A sum over
+# the rows is `.sum(axis=0)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -149,6 +155,7 @@ def sgd_step(weights, bias, images, labels, learning_rate) -> None:
 
 
 # %%
+# For the check, need not be read.
 def slopes(loss, array, h=1e-5):
     """Finite differences: how much `loss(array)` changes when one entry at a time moves by h, both ways."""
     moves = h * np.eye(array.size).reshape(-1, *array.shape)
@@ -156,47 +163,69 @@ def slopes(loss, array, h=1e-5):
     return np.reshape(changes, array.shape) / (2 * h)
 
 
-def wrong_gradients(name, images, labels, weights, slope):
-    """Mistake -> the gradient by weights or bias that it leads to."""
-    z = images @ weights
+def softmax(z, axis=1):
+    """Probabilities from logits, along an axis."""
     powers = np.exp(z - z.max(axis=1, keepdims=True))
-    p = powers / powers.sum(axis=1, keepdims=True)
-    by_images = powers / powers.sum(axis=0, keepdims=True)
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def wrong_gradients(name, images, labels, weights, bias, slope):
+    """Mistake -> the gradient by weights or bias that it leads to."""
+    count = len(images)
+    z = images @ weights + bias
     y = np.eye(4)[labels]
-    before = images.T if name == "weights" else np.ones((1, 6))
-    shape = slope.shape
+    before = images.T if name == "weights" else np.ones((1, count))
+
+    def with_d(d):
+        return (before @ d / count).reshape(slope.shape)
+
     return {
         f"The {name} went uphill: p - y, and subtract": -slope,
-        f"The {name} followed the gradient of the sum. Divide by N": 6 * slope,
-        f"For the {name} you divide by N twice. Sum over the rows": slope / 6,
-        "y is missing: take 1 off p at each image's label": (before @ p / 6).reshape(shape),
-        "Here 1 is taken off p everywhere: only at each image's label": (before @ (p - 1) / 6).reshape(shape),
-        "Softmax over the images: sum along a row, axis=1": (before @ (by_images - y) / 6).reshape(shape),
-        "All of d was summed, which is 0. Sum over the rows only, axis=0": np.zeros(shape),
+        f"The {name} followed the gradient of the sum. Divide by N": count * slope,
+        f"For the {name} you divide by N twice. Sum over the rows": slope / count,
+        "The logits are images @ weights + bias; the bias is missing": with_d(softmax(images @ weights) - y),
+        "y is missing: take 1 off p at each image's label": with_d(softmax(z)),
+        "Here 1 is taken off p everywhere: only at each image's label": with_d(softmax(z) - 1),
+        "Softmax over the images: sum along a row, axis=1": with_d(softmax(z, axis=0) - y),
     }
 
 
 # %%
 # What is asked: the caller's arrays move against the gradient, which finite differences of your loss give.
-with check("10.2"):
-    rng = np.random.default_rng(2)
-    images = rng.normal(size=(6, 5))
-    labels = np.array([0, 3, 1, 2, 2, 0])
-    weights = rng.normal(size=(5, 4))
-    bias = np.zeros(4)
+def expect_step(images, labels, weights, bias, rate):
+    """One step of yours, beside the finite differences."""
     new_weights = weights.copy()
     new_bias = bias.copy()
-    sgd_step(new_weights, new_bias, images, labels, learning_rate=0.5)
+    sgd_step(new_weights, new_bias, images, labels, rate)
     by_weights = slopes(lambda array: cross_entropy(images @ array + bias, labels), weights)
     by_bias = slopes(lambda array: cross_entropy(images @ weights + array, labels), bias)
     for name, before, after, slope in (
         ("weights", weights, new_weights, by_weights),
         ("bias", bias, new_bias, by_bias),
     ):
-        used = (before - after) / 0.5
-        expect(used.any(), f"The caller's {name} did not change: write into the array with `-=`.")
-        slips = wrong_gradients(name, images, labels, weights, slope)
-        expect.close(used, slope, f"the gradient by {name} (expected: finite differences)", slips=slips)
+        used = (before - after) / rate
+        missing = f"The caller's {name} did not change: write into the array with `-=`."
+        if name == "bias":
+            missing += " (Or did you sum all of d, which is 0? Sum over the rows only, axis=0.)"
+        expect(used.any(), missing)
+        slips = wrong_gradients(name, images, labels, weights, bias, slope)
+        what = f"the gradient by {name}, {len(images)} images, rate {rate} (expected: finite differences)"
+        expect.close(used, slope, what, slips=slips)
+
+
+with check("10.2"), np.errstate(all="ignore"):
+    rng = np.random.default_rng(2)
+    images = rng.normal(size=(6, 5))
+    labels = np.array([0, 3, 1, 2, 2, 0])
+    weights = rng.normal(size=(5, 4))
+    bias = rng.normal(size=4)
+    expect_step(images, labels, weights, bias, rate=0.5)
+    expect_step(images[:3], labels[:3], weights, bias, rate=0.1)
+    weights *= 1000
+    sgd_step(weights, bias, images, labels, 0.5)
+    expect(
+        np.isfinite(weights).all(), "With logits of 1,000 exp overflows: take off each row's largest first."
+    )
 
 
 # %% [markdown]
@@ -236,30 +265,18 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 # ```
 #
 # This net has 17,226 weights and biases. The labs draw its start weights as He and others do (2015): normal
-# numbers with variance 2 / inputs. PyTorch's own start weights are smaller. What loss has the net before its
-# first step, with either of them?
+# numbers with variance 2 / inputs.
 
 # %%
 train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
 print(nets.torch_digits())
-for seed in seeds:
-    net = nets.torch_digits(nets.start_weights(seed)).to(device)
-    he = F.cross_entropy(net(train_x), train_y).item()
-    torch.manual_seed(seed)
-    for layer in (net[0], net[2], net[4]):
-        layer.reset_parameters()  # PyTorch's own start weights
-    own = F.cross_entropy(net(train_x), train_y).item()
-    print(f"seed {seed}: loss {he:.2f} with He's start weights, {own:.2f} with PyTorch's, ln 10 is 2.30")
 
 # %% [markdown]
-# With PyTorch's start weights all logits are near 0: the net knows nothing, and its loss says so. He's are
-# larger, so the logits differ, and the net is *sure*, mostly of a wrong digit. That costs some tenths. It is
-# gone after a few steps.
-#
 # ### The training step
-# PyTorch records what forward does. `loss.backward()` walks back through the record (**autograd**) and *adds*
-# to every weight's `.grad` its gradient. An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)`
-# holds the weights: `optimizer.zero_grad()` clears all `.grad`, `optimizer.step()` moves all weights.
+# *Forward* is the way from the images to the logits. PyTorch records what it does. `loss.backward()` walks
+# back through the record (**autograd**) and *adds* to every weight's `.grad` its gradient. An **optimizer**
+# such as `torch.optim.SGD(net.parameters(), lr=0.2)` holds the weights: `optimizer.zero_grad()` clears all
+# `.grad`, `optimizer.step()` moves all weights.
 #
 # `F.cross_entropy(logits, labels)` is your function of 10.1: softmax and mean are in it. It gives a tensor;
 # `.item()` makes a plain number of it.
@@ -300,6 +317,7 @@ def train_step(net, optimizer, images, labels) -> float:
 
 
 # %%
+# For the check, need not be read.
 def expect_move(step, net, twin, before, older):
     """The weights moved by 0.1 times the gradient of this step's loss. older: gradients of steps before."""
     moved = torch.cat([(old - new).flatten() for old, new in zip(before, net.parameters(), strict=True)])
@@ -345,8 +363,17 @@ with check("10.3"):
 
 # %% [markdown]
 # ### Measure
-# Five calls take turns, each does one thing more than the one before it: forward without a record, forward
-# recorded, loss, backward, the whole step. The differences are the parts of a step.
+# Five calls, each does one thing more than the one before it:
+#
+# 1. forward without a record. That is **inference**: a net is used, not trained;
+# 2. forward, recorded;
+# 3. forward and loss;
+# 4. clear, forward, loss and backward;
+# 5. the whole step, with the update.
+#
+# The differences are the parts of a step. `timing.in_turns(calls)` lets the calls take turns, as lab 01's
+# `timing.ratio` does with two. The last line is a control: a step with a single image, so nearly without
+# arithmetic.
 
 # %%
 images = train_x[:batch]
@@ -360,16 +387,23 @@ def forward_alone():
         return net(images)
 
 
+def without_update():
+    optimizer.zero_grad()
+    F.cross_entropy(net(images), labels).backward()
+
+
 calls = {
     "forward": forward_alone,
     "recording": lambda: net(images),
     "loss": lambda: F.cross_entropy(net(images), labels),
-    "backward": lambda: F.cross_entropy(net(images), labels).backward(),
-    "clear, update": lambda: train_step(net, optimizer, images, labels),
+    "clear, backward": without_update,
+    "update": lambda: train_step(net, optimizer, images, labels),
 }
 until = timing.in_turns(calls, device=device, repeat=50)
 for name, seconds in until.items():
-    print(f"until {name:14} {seconds}")
+    print(f"until {name:16} {seconds}")
+one_image = timing.measure(lambda: train_step(net, optimizer, images[:1], labels[:1]), device=device)
+print(f"a step with 1 image    {one_image}")
 
 # %%
 # Plot, need not be read: what each call takes longer than the one before it, run by run.
@@ -385,8 +419,8 @@ plots.bars(
     name="parts",
 )
 forward = until["loss"]
-whole = until["clear, update"]
-backward = until["backward"].samples - forward.samples
+whole = until["update"]
+backward = until["clear, backward"].samples - forward.samples
 predict.compare("10.3", backward_over_forward=np.median(backward) / forward.median)
 print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
 record.add("step", seconds=whole, batch=batch, forward=forward.median, inference=until["forward"].median)
@@ -396,13 +430,21 @@ record.add("step", seconds=whole, batch=batch, forward=forward.median, inference
 # see a little more, as every call has a fixed price, and backward has more calls.
 #
 # A step takes several times as long as inference, of which arithmetic explains (17,024 + 25,856) / 17,024 =
-# 2.5 times. The rest is in the bar: the loss, clearing and moving the weights, and recording (it may be too
-# little to see). With these small layers most of it is the fixed price of calls. In a large net those parts
-# shrink, and backward is what remains. On a GPU the fixed prices are all you see here: 128 digits are nothing
-# to it.
+# 2.5 times. The rest is in the bar: the loss, moving the weights, and recording (it may be too little to
+# see).
 #
-# Why is the height of a bar's part not exact? <details><summary>Answer</summary> It is a difference of two
-# times, so it has the noise of both: the lines on the bar show its middle half.</details>
+# How much of the step is fixed price? The step with one image has a 128th of the arithmetic, and yet takes a
+# large part of the whole step's time. The larger the net, the less that counts.
+#
+# You may see instead, on a GPU, that the step with one image takes as long as the one with 128: so little
+# arithmetic is nothing to it, and the fixed prices are all you see.
+#
+# Why is the height of a bar's part not exact?
+#
+# <details><summary>Answer</summary>
+#
+# It is a difference of two times, so it has the noise of both: the lines on the bar show its middle half.
+# </details>
 #
 # Now train the three layers, and look at the loss beside the one layer's.
 
@@ -420,23 +462,26 @@ for seed in seeds:
     curves.append(losses)
 
 # %%
-title = f"Three layers end lower than one (seed {seeds[0]})"
+title = f"In as many steps three layers get lower than one (seed {seeds[0]})"
 both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
 plots.loss(both, title=title, name="loss")
 
 
 # %% [markdown]
-# **Explain.** Both fall fast, then slowly. One layer begins at 2.30, as its weights were 0. Three layers end
-# lower. The curves jump because each step has another batch. Whether a lower *training* loss means more test
-# digits right, the next exercise tells, with all seeds.
+# **Explain.** Both fall fast, then slowly. One layer begins at 2.30: its weights were 0, so it knew nothing.
+# Three layers begin higher: their start weights are not 0, so the net leans to some digits before it has
+# learned which. They end lower. (Would one layer catch up with more steps? These curves do not tell.)
+#
+# The curves jump because each step has another batch. Whether a lower *training* loss means more test digits
+# right, the next exercise tells, with all seeds.
 #
 # ### Exercise 10.4 · Accuracy
 # Write the share of images whose largest logit is at their label. *(beginner)*
 #
-# Measuring must change nothing, and cost no more than it must. Some layers behave otherwise in training:
-# **dropout** sets a random part of its input to 0. `net.eval()` switches a net to evaluation mode,
-# `net.train(True)` or `net.train(False)` sets the mode, and `net.training` tells it. Leave it as it was.
-# `with torch.inference_mode():` stops the recording.
+# Measuring must change nothing for what comes after, and cost no more than it must. Some layers behave
+# otherwise in training: **dropout** sets a random part of its input to 0. `net.eval()` switches a net to
+# evaluation mode, `net.train(True)` or `net.train(False)` sets the mode, and `net.training` tells it. Leave
+# it as it was. `with torch.inference_mode():` stops the recording.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -466,6 +511,9 @@ with check("10.4"):
         calls.clear()
         probe.train(mode)
         got = accuracy(probe, test_x, test_y)
+        recording = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)  # in case that you have switched it off
+        learning = all(weight.requires_grad for weight in probe.parameters())
         expect(got is not None, "accuracy returned None: is the `return` forgotten?")
         expect(len(calls) == 1, f"The net was called {len(calls)} times. One call does for all images.")
         training, recorded = calls[0]
@@ -475,6 +523,8 @@ with check("10.4"):
         expect.close(got, right, "the accuracy, a share of the images", rtol=1e-6, slips=slips)
         expect(isinstance(got, float), "Return a plain number, with .item(): this is a tensor.")
         expect.equal(probe.training, mode, "net.training after the call (leave it as it was)")
+        trains = recording and learning
+        expect(trains, "After your call nothing can be trained: use `with torch.inference_mode():`.")
 
 # %%
 shares = {"one layer": [], "three layers": []}
@@ -483,15 +533,21 @@ for seed, net, (_, share) in zip(seeds, trained, by_hand, strict=True):
     shares["three layers"].append(100 * accuracy(net, test_x, test_y))
     print(f"seed {seed}: one layer {share:.1%}, three layers {accuracy(net, test_x, test_y):.1%} right")
 bars = {name: {"": values} for name, values in shares.items()}
-plots.bars(bars, ylabel="test digits right (%)", title="Three layers get more digits right", name="accuracy")
+plots.bars(
+    bars,
+    ylabel="test digits right (%)",
+    title="After as many steps three layers get more right",
+    name="accuracy",
+)
 record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=shares["three layers"])
 
 # %% [markdown]
 # **Explain.** With each seed three layers should get more of the 261 test digits right. One image is 0.4 %,
-# so seeds differ by some tenths. If they overlap (few epochs, say), then these runs do not tell them apart.
+# and seeds differ by a few images. If they overlap (few epochs, say), then these runs do not tell them apart.
 #
-# ## One image, or many?
-# A trained net is used with few images at a time, or with many. Two measurements first.
+# ## For those who have time: one image, or many?
+# (10 minutes more, not counted above.) A trained net is used with few images at a time, or with many. Two
+# measurements first.
 
 # %%
 net = trained[0]
@@ -510,9 +566,9 @@ print(f"   1 image   {one}\n1024 images  {many}")
 
 # %% [markdown]
 # ### Predict
-# Suppose that a call takes a fixed time, and the same again for each image: `fixed + n * each`. Work both out
-# from the two lines above. How many times more images per second does the net then handle in batches of 256
-# than one by one?
+# Suppose that a call with n images takes a fixed time, plus a time `each` for every image: `fixed + n *
+# each`. Work both out from the two lines above. How many times as many images per second does the net then
+# handle in batches of 256 as one by one?
 
 # %%
 predict("10.4", batching_gain=...)  # a number
@@ -538,15 +594,22 @@ print(f"An image alone is done after {times}.")
 # %% [markdown]
 # **Explain.** A call has a fixed price: Python, the start of each operation. A batch shares it among its
 # images, until arithmetic takes over and the curve flattens. The formula has two numbers, and should go
-# through all points roughly. Between its ends it may be some ten percent off: a large product is done more
-# efficiently than a small one, and a batch that no longer fits into a cache less so.
+# through all points roughly. Between its ends it may be some ten percent off: not every image costs the same,
+# in a small product and in a large one.
+#
+# You may see instead, on a GPU, a curve that rises to its end: 1,024 digits take hardly longer than one, so
+# `each` is nearly 0, and the gain is nearly the 256.
 #
 # Each image pays by waiting for its batch: that is the last line above. Images per second (**throughput**) or
 # time until one is done (**latency**): you choose.
 #
-# Which of the two does training want? <details><summary>Answer</summary> Throughput: nobody waits for a
-# single image. But a larger batch takes fewer steps through the same images, and that has limits of its own
-# (lab 34).</details>
+# Which of the two does training want?
+#
+# <details><summary>Answer</summary>
+#
+# Throughput: nobody waits for a single image. But a larger batch takes fewer steps through the same images,
+# and that has limits of its own (lab 34).
+# </details>
 #
 # ### What you take away
 # * The loss is a **mean**: so N images on one device can be N/4 on each of four, averaged (lab 30).

@@ -6,7 +6,7 @@
 # **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
 # your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 45 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Before: 00
 
 # %%
 import itertools
@@ -29,7 +29,7 @@ steps = 10_000  # training steps in the last cell's throw of the dice
 # %% [markdown]
 # ## 1. A first call is a different program
 # The call that we time is a *convolution*: a filter that slides over a picture, the commonest work of a net
-# for pictures (lab 10). Nothing hangs on what it computes.
+# for pictures. Nothing hangs on what it computes.
 #
 # The very first call of a function loads code, picks an algorithm, asks for memory, fills caches. Later calls
 # find all that done. Training pays for it once, and makes millions of calls.
@@ -147,15 +147,29 @@ def sample(call, repeat, warmup, clock=time.perf_counter):
 
 # %%
 # What is asked: a duration for each of the calls after the warm-up, by the clock that is handed in.
-with check("01.1"):
+def six_samples(slow):
+    """Your durations of six calls on a pretend machine, after slow ones; and how many were made."""
     machine = PretendMachine()
-    durations = iter([0.9, 0.5, 0.3] + [0.1, 0.2] * 50)  # three slow calls, then 0.1 s and 0.2 s in turn
-    got = sample(lambda: machine.work(next(durations)), repeat=6, warmup=3, clock=machine.clock)
-    expect(np.shape(got) == (6,), f"repeat=6 asks for a list of six durations; sample returned {got}.")
-    expect(max(got) > 0.09, "The samples are nearly zero. Read the clock that was handed in: `clock()`.")
-    expect(got[0] < 0.25, f"The first sample is {got[0]:.1f} s, a warm call takes 0.1 s. Did you warm up?")
-    expect(got[-1] < 0.25, f"The samples grow, up to {got[-1]:.1f} s: each also holds all calls before it.")
-    expect.close(got, [0.1, 0.2] * 3, "the six durations")
+    durations = slow + [0.1, 0.2] * 50  # then 0.1 s and 0.2 s in turn
+    made = []
+
+    def call():
+        machine.work(durations[len(made)])
+        made.append("a call")
+
+    return sample(call, repeat=6, warmup=len(slow), clock=machine.clock), len(made)
+
+
+with check("01.1"):
+    for slow in ([0.9, 0.5, 0.3], []):
+        got, made = six_samples(slow)
+        asked = len(slow) + 6
+        expect(np.shape(got) == (6,), f"repeat=6 asks for a list of six durations; sample returned {got}.")
+        expect(made == asked, f"With warmup={len(slow)}, repeat=6 `call` ran {made} times, not {asked}.")
+        expect(max(got) > 0.09, "The samples are nearly zero. Read the clock that was handed in: `clock()`.")
+        expect(got[0] < 0.25, f"The first sample is {got[0]:.1f} s, a warm call takes 0.1 s: warm up first.")
+        expect(got[-1] < 0.25, f"The samples grow, up to {got[-1]:.1f} s: each holds all calls before it.")
+        expect.close(got, [0.1, 0.2] * 3, "the six durations")
 
 # %% [markdown]
 # ## 2. A device that works while you go on
@@ -170,7 +184,7 @@ with check("01.1"):
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The device needs 2 ms for one piece of work. To queue it takes some 5 to 100 µs. What does a timer around
+# The device needs 2 ms for one piece of work. To queue it takes some 3 to 100 µs. What does a timer around
 # the *call alone* show, in ms?
 
 # %%
@@ -179,13 +193,14 @@ predict("01.2", shown_ms=0.05)  # milliseconds
 # %%
 if device == "cpu":
     worker = ThreadPoolExecutor(max_workers=1)
-    queue = [worker.submit(int)]
+    queue = []
 
     def device_call():
-        queue[0] = worker.submit(time.sleep, device_work)
+        queue.append(worker.submit(time.sleep, device_work))
 
     def synchronize():
-        queue[0].result()  # the queue is in order: when its last piece of work is done, all is done
+        while queue:
+            queue.pop().result()  # waits until this piece of work is done
 else:
     matrix = torch.rand(4096, 4096, device=device)
     synchronize = torch.cuda.synchronize
@@ -232,19 +247,30 @@ def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
 
 # %%
 # What is asked: each of four durations is 0.1 s of work and its launch, whatever is in the queue before.
-def four_samples(warmup):
-    """Your durations of four calls with 0.1 s of work each, on a pretend machine."""
+def four_samples(slow):
+    """Your durations of four calls with 0.1 s of work each, after slow ones; and how many were made."""
     machine = PretendMachine()
     machine.launch(0.5)  # the program before yours has left work in the queue
-    return sample_device(lambda: machine.launch(0.1), machine.synchronize, 4, warmup, machine.clock)
+    work = slow + [0.1] * 50
+    made = []
+
+    def call():
+        machine.launch(work[len(made)])
+        made.append("a call")
+
+    return sample_device(call, machine.synchronize, 4, len(slow), machine.clock), len(made)
 
 
 with check("01.2"):
-    for calls in (3, 0):
-        got = four_samples(warmup=calls)
+    for slow in ([0.9, 0.5, 0.3], []):
+        got, made = four_samples(slow)
+        case = f"With warmup={len(slow)}"
         expect(np.shape(got) == (4,), f"repeat=4 asks for a list of four durations; you returned {got}.")
-        expect(got[1] > 0.09, f"A sample says {1e6 * got[1]:.0f} µs for 0.1 s of work: the launch alone.")
-        first = f"With warmup={calls} the first sample is {got[0]:.1f} s, the second {got[1]:.1f} s"
+        expect(made == len(slow) + 4, f"{case}, repeat=4 `call` ran {made} times, not {len(slow) + 4}.")
+        launch_alone = abs(got[1] - 10e-6) < 1e-9
+        expect(not launch_alone, "A sample says 10 µs for 0.1 s of work: the launch alone.")
+        expect(got[1] > 0.09, "The samples are nearly zero. Read the clock that was handed in: `clock()`.")
+        first = f"{case} the first sample is {got[0]:.1f} s, the second {got[1]:.1f} s"
         expect(got[0] < 0.11, f"{first}: the first also holds work that was in the queue before it.")
         expect.close(got, [0.1 + 10e-6] * 4, "the durations (10 µs of launch and 0.1 s of work)")
 
@@ -254,7 +280,7 @@ print(f"The call alone {timing.human(launches)}, with its work {timing.human(wit
 
 # %% [markdown]
 # **Explain.** The stand-in's work is 2 ms, and now the timer says so (a sleep ends a little late: 2.1 ms is
-# right, too). The number of before, some 0.01 to 0.1 ms, was true as well. It was the answer to another
+# right, too). The number of before, some 0.003 to 0.1 ms, was true as well. It was the answer to another
 # question: how long does it take to *ask* the device?
 #
 # Why is one wait, after the call, not enough?
@@ -266,9 +292,9 @@ print(f"The call alone {timing.human(launches)}, with its work {timing.human(wit
 # </details>
 #
 # ## 3. One number, or none
-# A sample is your program's time plus whatever else happened: a neighbour, an interrupt, a page of memory
-# that had to be fetched. One such hiccup drags a *mean* along. The **median**, the middle one of all samples
-# in order, stays.
+# A sample is your program's time plus whatever else happened: a neighbour (another program on this machine),
+# an interrupt, a page of memory that had to be fetched. One such hiccup drags a *mean* along. The **median**,
+# the middle one of all samples in order, stays.
 #
 # A quarter of the samples lie below the **quartile** q1, a quarter above q3. Half of them lie between: the
 # middle half. Where it is wide, the honest answer is: no number yet.
@@ -324,12 +350,16 @@ with check("01.3"):
     four = summarize([1, 2, 3, 6])
     expect.close(four["median"], 2.5, "the median of four samples, 1, 2, 3 and 6")
     expect.close([four["q1"], four["q3"]], [1.75, 3.75], "q1 and q3 of four samples, 1, 2, 3 and 6")
+    of_mean = {"this is a share of their mean, 3, not of their median, 2.5": 2 / 3}
+    expect.close(four["spread"], 0.8, "the spread of four samples, 1, 2, 3 and 6", slips=of_mean)
 predict.right("01.3", mean_ms=(10 + 10 + 10 + 10 + 110) / 5, median_ms=10)
 
 # %% [markdown]
 # ### Measure
 # Yours beside `timing.measure`, which every later lab uses. It does what you wrote, and refuses to quote on
 # its own. As a control, once more with a call that sleeps for 1 ms and for 3 ms in turn.
+#
+# (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, and it returns.)
 
 # %%
 yours = summarize(sample_device(convolution, lambda: timing.device_sync(device), repeat, warmup))
@@ -354,29 +384,40 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # Processors slow down when they get hot; neighbours come and go. Time all of A, then all of B, and you
 # compare two *moments*.
 #
-# `timing.ratio(a, b)` takes turns (A B, B A, …) and quotes the median of the pairs' ratios: both meet the
-# same machine. Even where neither time can be quoted, their ratio often can.
+# In turns, A B, A B, …, both meet nearly the same machine. Take the ratio of each *pair*, and then the median
+# of these ratios. One flaw is left: of each pair, B is the later. So turn every second pair round: A B, B A,
+# A B, … Then B is the earlier one as often as the later.
 #
 # First on a pretend machine that gets hot: every piece of work takes 2 % longer than the one before. A and B
 # are the *same* work.
 
 # %%
 machine = PretendMachine()
-heat = 1.0
+hotter = itertools.count()  # 0, 1, 2, …
 
 
 def hot_work():
-    global heat
-    heat *= 1.02
-    machine.work(0.1 * heat)
+    machine.work(0.1 * 1.02 ** next(hotter))
 
 
 all_of_a = sample(hot_work, 20, 0, machine.clock)
 all_of_b = sample(hot_work, 20, 0, machine.clock)
-print(f"first A, then B: B takes {np.median(all_of_b) / np.median(all_of_a):.2f} times as long as A")
-pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))  # A B, A B, …
-pairs[1::2] = pairs[1::2, ::-1]  # every second pair was B A
-print(f"in turns:        B takes {np.median(pairs[:, 1] / pairs[:, 0]):.2f} times as long as A")
+print(f"A A … B B …   B takes {np.median(all_of_b) / np.median(all_of_a):.2f} times as long as A")
+
+pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))  # a row is a pair: A, then B
+print(f"A B, A B, …   B takes {np.median(pairs[:, 1] / pairs[:, 0]):.2f} times as long as A")
+
+pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))
+pairs[1::2] = pairs[1::2, ::-1]  # every second pair ran B first: put A in front again
+ratios = pairs[:, 1] / pairs[:, 0]
+print(f"A B, B A, …   B takes {np.median(ratios):.2f} times as long as A")
+spread_of_a = summarize(pairs[:, 0])["spread"]
+spread_of_ratios = summarize(ratios)["spread"]
+print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.0%}")
+
+# %% [markdown]
+# `timing.ratio(a, b)` takes such turns, A B, B A, and quotes the median of the ratios. Two convolutions
+# against one, and, as a control, one against itself:
 
 
 # %%
@@ -386,16 +427,29 @@ def two_convolutions():
 
 
 # %%
-print("Two convolutions against one:", timing.ratio(two_convolutions, convolution, device=device))
+print("Two against one:", timing.ratio(two_convolutions, convolution, device=device))
+print("One against one:", timing.ratio(convolution, convolution, device=device))
 
 # %% [markdown]
 # **Explain.** One after the other, equal work seems to differ by half: B came when the machine was hotter. In
-# turns the ratio is 1.00. And your real machine says 2, or close to it: two convolutions are two.
+# pairs 2 % are left, since B is always the later one. With every second pair turned round the ratio is 1.00.
+#
+# A's times are far too spread to be quoted, and yet the ratio can be: the heat changed both times of a pair
+# alike.
+#
+# And your real machine says 2, or close to it, for two against one, and 1.0 for the control.
 #
 # ## 5. Many ranks: the slowest counts
 # A *rank* is one of many processes that train together (lab 20). A step over many ranks ends when its slowest
-# rank ends. Let each rank meet a hiccup in 2 % of its steps: 15 ms instead of 10 ms. Every rank's own median
-# is 10 ms. And the job's? The next cell throws dice for 10,000 steps.
+# rank ends. Let each rank meet a hiccup in 2 % of its steps, whatever the others meet: 15 ms instead of 10
+# ms. Every rank's own median is 10 ms. And the job's? The next cell throws dice for 10,000 steps.
+#
+# ### Predict
+# A step of two ranks is undisturbed if the first rank is (98 %), and the second is, too: 0.98 · 0.98 = 96 %.
+# What percentage of the steps of 64 ranks holds a hiccup?
+
+# %%
+predict("01.3", disturbed_percent=73)  # a number from 0 to 100
 
 # %%
 dice = np.random.default_rng(0)
@@ -405,10 +459,12 @@ for ranks in (1, 4, 16, 64):
     slowest = milliseconds.max(axis=1)  # of each step
     share = np.mean(slowest > 10)
     print(f"{ranks:3} ranks: {share:4.0%} of the steps hold a hiccup, median {np.median(slowest):.0f} ms")
+predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 
 # %% [markdown]
 # **Explain.** Noise that is harmless on one device sets the pace of many. A step of 64 ranks is undisturbed
-# only if all 64 are: 0.98⁶⁴ = 27 %. So the median of the job is 15 ms, though every rank's own is 10 ms.
+# only if all 64 are: 0.98⁶⁴ = 27 %. The other 73 % hold a hiccup. So the median of the job is 15 ms, though
+# every rank's own is 10 ms.
 #
 # So across ranks: the longest time of each step, then the median. `timing.measure(call, comm=comm)` does it.
 #

@@ -265,11 +265,11 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 
 # %% [markdown]
 # **Explain.** 32 files are 32 opens of 2 ms and 0.06 ms of bytes each: 66 ms. A shard is one open and 2.5 ms
-# of bytes: 4.5 ms. The control has the same bytes, and a storage whose opens take no time. There the ratio falls
-# to about 1, or below, as shards hold more bytes. So the gain is opens.
+# of bytes: 4.5 ms. The control has the same bytes, and a storage whose opens take no time. There the ratio
+# falls to about 1, or below, as shards hold more bytes. So the gain is opens.
 #
-# You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a busy machine
-# your own opening and reading takes longer than that.
+# You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a busy
+# machine your own opening and reading takes longer than that.
 #
 # ## What a format costs
 # Now the same images in five ways, from your own disk: single files; **HDF5**, all JPEGs in one array of one

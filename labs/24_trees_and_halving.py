@@ -5,7 +5,7 @@
 #
 # **You will be able to** (1) write an allreduce by recursive doubling and by Rabenseifner's halving, for any
 # number of ranks, (2) say from the price of a message, a byte and an addition which of them leads at which
-# size, (3) measure a tuning table on your own machine and hold it against what your MPI picks.
+# size, (3) measure a tuning table on your own machine and choose by it.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
 
@@ -20,7 +20,7 @@ from labkit.counting import expect_sum
 lab.start("24_trees_and_halving")
 
 # %% tags=["parameters"]
-cluster = "k80_edr"  # the cluster of the map in 24.4, one of virtual.machines()
+cluster = "k80_edr"  # the cluster of the map, one of virtual.machines()
 map_ranks = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # numbers of nodes in the map
 map_sizes = (64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304, 33554432)  # bytes per vector in the map
 table_ranks = (2, 3, 4)  # numbers of real ranks in your tuning table, as far as there are cores for them
@@ -59,8 +59,9 @@ plots.messages(arrows, 8, title="Recursive doubling: every rank swaps in every r
 # %% [markdown]
 # ### Exercise 24.1 · Recursive doubling
 # Write it for a power of two of ranks. They sit in *seats*: `seats[i]` is the rank in seat i, and `me` is
-# this rank's seat. For now rank i sits in seat i; the next exercise will seat only some ranks. Swap by one
-# `comm.Sendrecv` of the whole `vector` into `box`, and add `box` into `vector`. 3 lines. *(beginner)*
+# this rank's seat. Soon only some ranks will have a seat, so a seat's number is not its rank: the `^` goes
+# from seat to seat, and `seats` says which rank sits there. Swap by one `comm.Sendrecv` of the whole `vector`
+# into `box`, and add `box` into `vector`. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: with whom?</summary>
 #
@@ -80,13 +81,11 @@ def doubling(comm, vector, seats, me):
 
 
 # %%
-# Trying; need not be read. What is asked: the sum on 1 to 16 ranks, in lg p rounds, with lg p vectors sent.
+# Trying; need not be read.
 def expect_price(runs, rounds, sent, named):
     """The price of the closed forms. rounds, sent (vectors): of a power of two of ranks."""
     for (p, length), run in runs.items():
-        power = 2 ** (
-            p.bit_length() - 1
-        )  # and so many values more or less may be sent where parts are uneven
+        power = 2 ** (p.bit_length() - 1)  # so many values more may be sent where parts are uneven
         extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
         run.expect_sent(at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power)
         run.expect_messages(at_most=rounds(power) + extra, named=named)
@@ -102,12 +101,28 @@ def doubling_shifted(comm, vector):
     doubling(comm, vector, seats, seats.index(comm.rank))
 
 
+def doubling_in_groups(comm, vector):
+    seats = [0, 1, 6, 7] if comm.rank in (0, 1, 6, 7) else [2, 3, 4, 5]
+    doubling(comm, vector, seats, seats.index(comm.rank))
+
+
+def sums_of_groups(vectors):
+    """By rank: the sum of ranks 0, 1, 6 and 7, or that of the others."""
+    outer = vectors[0] + vectors[1] + vectors[6] + vectors[7]
+    inner = vectors[2] + vectors[3] + vectors[4] + vectors[5]
+    return [outer, outer, inner, inner, inner, inner, outer, outer]
+
+
+# %%
+# What is asked: the sum on 1 to 16 ranks, in lg p rounds, with lg p vectors sent; and by seats, not by ranks.
 strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
 with check("24.1"):
     runs = virtual.trials(doubling_alone, sum, ranks=(1, 2, 4, 8, 16), machine=strict, what="the sum")
     expect_price(runs, np.log2, np.log2, "recursive doubling")
     what = "with seats 1, 2, … and rank 0 in the last, the sum"
     virtual.trials(doubling_shifted, sum, ranks=(2, 4, 8), what=what)
+    what = "where ranks 0, 1, 6 and 7 have the seats of one group, and the others of another, the group's sum"
+    virtual.trials(doubling_in_groups, sums_of_groups, ranks=[8], what=what)
 
 
 # %% [markdown]
@@ -115,7 +130,7 @@ with check("24.1"):
 # With 6 ranks there is no partner for everybody. MPICH's way: a power of two of ranks takes part, here 4, and
 # the 2 that are too many get somebody who works for them. The first ranks form pairs, (0, 1) and (2, 3). The
 # left one of a pair *hands in* its vector to the right one, and waits. So ranks 1, 3, 4 and 5 get a seat.
-# Afterwards the sum is handed back.
+# Afterwards the sum is handed back. The function below does that, around your `doubling`.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 | rank 4 | rank 5 |
 # |---|---|---|---|---|---|---|
@@ -126,21 +141,6 @@ with check("24.1"):
 # | distance 2: seats 0 and 2, 1 and 3 | | 111 111 | | 111 111 | 111 111 | 111 111 |
 # | hand back: 1 to 0, 3 to 2 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 |
 #
-# ### Exercise 24.2 · Six ranks, or any number
-# `seats_of(size)` gives the ranks in their seats, `[1, 3, 4, 5]` for 6. Write what a rank does that has no
-# seat (`comm.rank not in seats`), and what one does that works for two (rank `comm.rank - 1` exists and has
-# no seat). All who have a seat call `among(comm, vector, seats, me)` with their seat; that is `doubling` now,
-# and another one in the next exercise. About 10 lines. *(intermediate)*
-#
-# <details><summary>Hint 1: three kinds of ranks</summary>
-#
-# No seat: `Send` to `comm.rank + 1`, `Recv` from there into `vector`, `return`. For two: `Recv` from
-# `comm.rank - 1` into a box and add, before; `Send` of `vector` there, afterwards. All others: only `among`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `for_two = comm.rank > 0 and comm.rank - 1 not in seats`, and the seat is `seats.index(comm.rank)`.
-# </details>
 
 # %%
 def seats_of(size):
@@ -153,35 +153,23 @@ def seats_of(size):
 def for_any(comm, vector, among):
     """Run among(comm, vector, seats, seat) on the seated ranks; the others hand in theirs and get the sum."""
     seats = seats_of(comm.size)
-    raise NotImplementedError("exercise 24.2: Six ranks, or any number")
+    if comm.rank not in seats:
+        # Across ranks: one too many for a power of two, so the right neighbour works for both.
+        comm.Send(vector, dest=comm.rank + 1)
+        comm.Recv(vector, source=comm.rank + 1)
+        return
+    for_two = comm.rank > 0 and comm.rank - 1 not in seats
+    if for_two:
+        box = np.empty_like(vector)
+        comm.Recv(box, source=comm.rank - 1)
+        vector += box
+    among(comm, vector, seats, seats.index(comm.rank))
+    if for_two:
+        comm.Send(vector, dest=comm.rank - 1)
 
 
-# %%
-# Trying; need not be read. What is asked: the sum on any number of ranks, by two rounds more if not 2^k, …
-def expect_allreduce(function, named, rounds, sent):
-    numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
-    runs = virtual.trials(function, sum, ranks=numbers, machine=strict, what="the sum")
-    expect_price(runs, rounds, sent, named)
-    launch.run(expect_sum, function, ranks=launch.ranks_here(5), timeout=patience)
-
-
-def nothing(*positional, **named):
-    """An `among` that does nothing."""
-
-
-def handed_in(vectors):
-    """What is left on 3 ranks by such an `among`: rank 1 works for rank 0 too, rank 2 for itself."""
-    both = vectors[0] + vectors[1]
-    return [both, both, vectors[2]]
-
-
-# %%
-# … and that `among` is what was given.
+# The allreduces so far, by name:
 WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_any, among=doubling)}
-with check("24.2"):
-    expect_allreduce(WAYS["doubling"], "recursive doubling", rounds=np.log2, sent=np.log2)
-    what = "what `for_any` leaves, if its `among` does nothing,"
-    virtual.trials(partial(for_any, among=nothing), handed_in, ranks=[3], what=what)
 
 # %% [markdown]
 # ### Halving, then doubling
@@ -207,26 +195,31 @@ with check("24.2"):
 # + …, twice)? And of 17 ranks, the one that works for two and hands the sum back?
 
 # %%
-predict("24.3", rounds=..., vectors_sent=..., sent_for_two=...)
+predict("24.2", rounds=..., vectors_sent=..., sent_for_two=...)
 
 
 # %% [markdown]
-# ### Exercise 24.3 · Halving
-# In the seats again. A rank is in charge of `vector[low:high]`, at first of all of it. For each distance,
-# smallest first: cut that part in the middle, swap halves, add up the half that you keep, and be in charge of
-# it from now on. Any length: where the part has an odd number of values, `(low + high) // 2` is the same on
-# both partners. Note in `trail` what was swapped with whom; the way back reads it from its end. Add only what
-# you keep. About 12 lines. *(advanced)*
+# ### Exercise 24.2 · Halving
+# In the seats again. A rank is in charge of `vector[low:high]`, at first of all of it. The loop is there,
+# with the partner and the `middle` of that part. Write one round:
+#
+# 1. Which half do you `keep`, which do you `give`? Make both slices: with `part = slice(2, 5)`,
+#    `vector[part]` is `vector[2:5]`, and `part.start` is 2, `part.stop` 5. `me & distance` is 0 where `me`
+#    lacks that bit.
+# 2. Swap: what comes fits into `box[keep]`, as `box` is as long as `vector`. Add only what you keep.
+# 3. Be in charge of that half from now on, and append `(partner, keep, give)` to `trail`.
+#
+# The way back reads `trail` from its end. There one `Sendrecv` is left to write. About 9 lines. *(advanced)*
 #
 # <details><summary>Hint 1: the halves</summary>
 #
-# `keep = slice(low, middle)`, `give = slice(middle, high)`, the other way round `if me & distance`, which
-# asks for the bit. Then `low, high = keep.start, keep.stop`.
+# `keep = slice(low, middle)`, `give = slice(middle, high)`, the other way round `if me & distance`. Then
+# `low, high = keep.start, keep.stop`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, add `box[keep]`, append
-# `(partner, keep, give)` to `trail`. The way back sends `vector[keep]`, with `recvbuf=vector[give]`.
+# `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, then `vector[keep] +=
+# box[keep]`. The way back sends `vector[keep]`, with `recvbuf=vector[give]`.
 # </details>
 
 # %%
@@ -235,11 +228,24 @@ def halving(comm, vector, seats, me):
     box = np.empty_like(vector)
     low, high = 0, len(vector)
     trail = []  # (partner, keep, give) of each round
-    raise NotImplementedError("exercise 24.3: Halving")
+    for distance in doublings(len(seats)):
+        partner = seats[me ^ distance]
+        middle = (low + high) // 2  # the same on both partners, for any length
+        raise NotImplementedError("exercise 24.2: Halving")
+    for partner, keep, give in reversed(trail):
+        raise NotImplementedError("exercise 24.2: Halving")
 
 
 # %%
-# Trying; need not be read. What is asked: the sum, in 2 lg p rounds, with 2 (p - 1)/p vectors sent by each, …
+# Trying; need not be read. What is asked: the sum on any number of ranks, in 2 lg p rounds, with 2 (p - 1)/p
+# vectors sent by each (for other p two rounds and a vector more), …
+def expect_allreduce(function, named, rounds, sent):
+    numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
+    runs = virtual.trials(function, sum, ranks=numbers, machine=strict, what="the sum")
+    expect_price(runs, rounds, sent, named)
+    launch.run(expect_sum, function, ranks=launch.ranks_here(5), timeout=patience)
+
+
 def halving_rounds(p):
     return 2 * np.log2(p)
 
@@ -264,36 +270,33 @@ def between_nodes(seats):
 
 
 # %%
-# … with no more added than kept, and the largest messages to the nearest seat.
+# … with no more added than kept.
 WAYS["Rabenseifner"] = partial(for_any, among=halving)
-near = [0, 1, 2, 3, 4, 5, 6, 7]
-far = [0, 4, 2, 6, 1, 5, 3, 7]  # seats 0 and 1 on two nodes
-with check("24.3"):
+with check("24.2"):
     expect_allreduce(WAYS["Rabenseifner"], "Rabenseifner", halving_rounds, halving_sent)
     added = vectors_added(WAYS["Rabenseifner"], 8)
     expect(added < 0.88, f"The sum is right, but each of 8 ranks adds {added:.3g} vectors; 0.875 are enough.")
-    subject = "8 ranks, 2 a node, in the order of their seats: vectors that cross between the nodes"
-    slips = {"the halves went to the farthest seat, not to the neighbour: smallest distance first": 12.0}
-    expect.close(between_nodes(near), 6.0, subject, slips=slips)
 sixteen = virtual.Cluster(16).run(WAYS["Rabenseifner"], np.ones(64))
 seventeen = virtual.Cluster(17).run(WAYS["Rabenseifner"], np.ones(64))
 sent = {"vectors_sent": sixteen.sent_bytes[0] / 512, "sent_for_two": max(seventeen.sent_bytes) / 512}
-predict.compare("24.3", rounds=max(sixteen.steps), **sent)
-print(
-    f"Vectors between 4 nodes: {between_nodes(near):g}. With neighbours on two nodes: {between_nodes(far):g}."
-)
+predict.right("24.2", rounds=max(sixteen.steps), **sent)
+
+# %%
+near = [0, 1, 2, 3, 4, 5, 6, 7]  # 8 ranks, 2 a node: seats 0 and 1 on one node
+far = [0, 4, 2, 6, 1, 5, 3, 7]  # seats 0 and 1 on two nodes
+print(f"Neighbours on one node: {between_nodes(near):g} vectors cross between the nodes.")
+print(f"Neighbours on two nodes: {between_nodes(far):g} vectors.")
 
 # %% [markdown]
-# **Explain.** In both rows above each rank sends 1.75 vectors, in the same rounds. But the first swap is the
-# largest: half a vector each way. With neighbours on one node it stays inside. The last line is the control:
-# the same function with the seats dealt so that neighbours sit on different nodes sends twice as much over
-# the network. That is why MPICH begins with distance 1.
+# **Explain.** In both cases each rank sends 1.75 vectors, in as many rounds. But the first swap is the
+# largest: half a vector each way. With neighbours on one node it stays inside. With neighbours on two nodes,
+# which is the control, twice as much goes over the network. So begin with the neighbour; MPICH does, too.
 #
 # ### What it costs
 # Say α seconds for a message, β for a byte sent, γ for a byte added (lab 22; the formulas are MPICH's, and
-# those of `labkit.scaling`). n is the vector's size in bytes. For p = 2, 4, 8, 16, … ranks:
+# those of `labkit.scaling`). n is the vector's size in bytes. Seconds for p = 2, 4, 8, 16, … ranks:
 #
-# | | messages | bytes sent | bytes added |
+# | | of messages | of bytes sent | of bytes added |
 # |---|---|---|---|
 # | doubling | lg p α | lg p nβ | lg p nγ |
 # | Rabenseifner | 2 lg p α | 2(p - 1)/p nβ | (p - 1)/p nγ |
@@ -301,8 +304,7 @@ print(
 #
 # For any other p the first two need more: handing in and handing back are two messages of a *whole* vector,
 # and one vector is added. That is 2(α + nβ) + nγ, on top of the row for as many ranks as have a seat. A ring
-# needs no power of two. (Open MPI hands in otherwise: the two of a pair halve that work, so that it costs
-# less.)
+# needs no power of two.
 #
 # ### Predict
 # 16 nodes, α = 2 µs, 1/β = 10 GB/s, γ = 0. From how many kB on does Rabenseifner lead doubling? Set the first
@@ -313,58 +315,25 @@ predict("24.4", size_kB=...)
 
 
 # %% [markdown]
-# ### Exercise 24.4 · Where the lead changes
-# Now for any α, β, γ and p = 4, 8, 16, …: set the two rows equal and solve for n. 1 to 4 lines.
-# *(intermediate)*
-#
-# <details><summary>Hint 1: what doubling saves</summary>
-#
-# lg p messages: lg p α. For that each byte costs it more, in β and in γ.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# (lg p - 2(p - 1)/p) β + (lg p - (p - 1)/p) γ more. n is lg p α over that; `np.log2` is lg.
-# </details>
+# ### Measure: who leads where?
+# Now your functions on a virtual cluster: a model of nodes with K80 GPUs and EDR InfiniBand. Messages of up
+# to `eager` bytes go at once; longer ones first wait for a *handshake* with the receiver (lab 20). The map
+# shows who is fastest: a letter and a color for each algorithm, the same in all maps of this lab. `Ra=Ri`
+# means that both take equally long. About 20 s.
 
 # %%
-def crossover(p, alpha, beta, gamma):
-    """Bytes from which Rabenseifner leads doubling. Seconds per message, per byte sent, per byte added."""
-    raise NotImplementedError("exercise 24.4: Where the lead changes")
-
-
-# %%
-# Trying; need not be read. What is asked: 2% below your size doubling leads on virtual ranks, not 2% above.
+# Drawing; need not be read.
 def seconds(way, p, nbytes, machine):
     """The way's time on p virtual nodes: 256 values stand for so many bytes."""
     vector = virtual.vector(np.ones(256), stands_for=nbytes)
     return virtual.Cluster(p, 1, machine).run(WAYS[way], vector).time
 
 
-with check("24.4"):
-    for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
-        case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}"
-        with check.case(f"for {case}"):
-            n = crossover(p, alpha, 1 / rate, 1 / adding)
-        ideal = virtual.ideal(alpha, rate, adding)
-        expect.between(n, 1, 1e9, f"Your bytes for {case}")
-        for part, faster, fault in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
-            took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
-            sentence = f"{case}: you say {n:.4g} bytes, too {fault}. At {part:.0%} of it, the faster"
-            expect.equal(min(took, key=took.get), faster, sentence)
-
-# %% [markdown]
-# Now your functions on a virtual cluster of which the numbers are known: nodes with K80 GPUs and EDR
-# InfiniBand. Messages of up to `eager` bytes go at once; longer ones first wait for a *handshake* with the
-# receiver (lab 20). The map shows who is fastest: a letter and a color for each algorithm, the same in all
-# maps of this lab. `Ra=Ri` means that both take equally long. About 20 s.
-
-# %%
-# Drawing; need not be read.
 lead = 1000  # bytes
-machine = virtual.ideal(2e-6, 10e9)
-while seconds("doubling", 16, lead, machine) < seconds("Rabenseifner", 16, lead, machine):
+ideal = virtual.ideal(2e-6, 10e9)
+while seconds("doubling", 16, lead, ideal) < seconds("Rabenseifner", 16, lead, ideal):
     lead += 500
-predict.compare("24.4", size_kB=lead / 1000)
+predict.right("24.4", size_kB=lead / 1000)
 print(virtual.machine(cluster))
 on_map = {}
 for way in WAYS:
@@ -372,18 +341,26 @@ for way in WAYS:
     on_map[way] = {(n, p): seconds(way, p, n, cluster) for n, p in places}
 plots.crossover(on_map, names=WAYS, title=f"Who leads on {cluster}, by virtual clock")
 
+# %%
+# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one (need not be read).
+as_it_is = virtual.machine(cluster)
+for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("inf")))):
+    took = {way: seconds(way, 16, 16384, model) * 1e6 for way in ("doubling", "Rabenseifner")}
+    print(f"{label} a handshake:", ", ".join(f"{way} {us:.1f} µs" for way, us in took.items()))
+
 
 # %% [markdown]
-# **Explain.** From left to right in the rows of 4, 8, 16 …: doubling, then Rabenseifner, as your formula
-# says. On p = 2 ring and Rabenseifner are the same messages. On 3, 6, 12, 24, 48, the ring leads for long
-# vectors. Why? <details><summary>Answer</summary> Rabenseifner pays two whole vectors there for handing in
-# and back, the ring pays nothing.</details>
+# **Explain.** From left to right in the rows of 4, 8, 16 …: doubling, then Rabenseifner. On p = 2 ring and
+# Rabenseifner are the same messages. On 3, 6, 12, 24, 48, the ring leads for long vectors. Why?
+# <details><summary>Answer</summary> Rabenseifner pays two whole vectors there for handing in and back, the
+# ring pays nothing.</details>
 #
-# One column breaks the pattern. Which one, and why? <details><summary>Answer</summary> 16 KiB. `eager` is 12
-# KiB: doubling's whole vectors wait for a handshake there, the halves of 8 KiB do not. The closed forms know
-# of no handshake. So measure.</details>
+# At 16 KiB Rabenseifner leads, and on 4 to 16 nodes it loses the lead again in the next column. Why?
+# <details><summary>Answer</summary> `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a
+# handshake, the halves of 8 KiB do not. The control says so: without the handshake doubling leads. At 64 KiB
+# the first halves wait as well. The closed forms know of no handshake. So measure.</details>
 #
-# ### Exercise 24.5 · Your tuning table
+# ### Exercise 24.3 · Your tuning table
 # `times[ranks][nbytes][way]` are measured seconds. `choose` takes the fastest way at the **nearest** place of
 # the table: first the nearest ranks, then there the nearest bytes. Near means *by ratio*: 1000 is nearer to
 # 2048 (2 times) than to 400 (2.5 times), so compare logarithms. A vector may have 0 bytes.
@@ -406,12 +383,12 @@ plots.crossover(on_map, names=WAYS, title=f"Who leads on {cluster}, by virtual c
 # %%
 def choose(times, nbytes, ranks):
     """The fastest way in `times` at the nearest ranks, and there at the nearest bytes."""
-    raise NotImplementedError("exercise 24.5: Your tuning table")
+    raise NotImplementedError("exercise 24.3: Your tuning table")
 
 
 def allreduce_tuned(comm, vector, pick):
     """Sum by the way that pick(bytes, ranks) names."""
-    raise NotImplementedError("exercise 24.5: Your tuning table")
+    raise NotImplementedError("exercise 24.3: Your tuning table")
 
 
 # %%
@@ -420,8 +397,10 @@ made_up = {  # seconds: ranks -> bytes -> way
     4: {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}},
     16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}},
 }
+made_up[4][16384] = {"doubling": 8, "ring": 7}  # only the table of 4 ranks has this size
 cases = [(0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling")]
 cases += [(600_000, 9, "Rabenseifner"), (600_000, 3, "ring")]  # bytes, ranks, and the fastest way
+cases += [(16384, 9, "doubling")]  # first the nearest ranks, 16; there 400 bytes are nearest
 asked = set()  # what `pick` was given
 
 
@@ -436,7 +415,7 @@ def note_and_pick_tree(nbytes, ranks):
 
 # %%
 # What is asked: the fastest way of each case; `pick` gets bytes and ranks; and that way is the one that runs.
-with check("24.5"):
+with check("24.3"):
     for nbytes, p, way in cases:
         with check.case(f"`choose` for {nbytes} bytes on {p} ranks"):
             name = choose(made_up, nbytes, p)
@@ -489,6 +468,7 @@ most = max(raced)
 curves = {way: raced[most][way] for way in [*WAYS, "MPI's own"]}
 plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
+
 # %% [markdown]
 # **Explain.** A field with `=` has no winner: the middle halves of the runs overlap. On 2 ranks, ring and
 # Rabenseifner send the very same messages. So where one of the two seems to lead there, you see how large the
@@ -498,10 +478,67 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # instead: few fields with one letter only. Then the machine is busy, or has few cores. On a cluster, run this
 # lab as a job: `make submit LAB=24`.
 #
+# ### What you take away
+# - Recursive doubling: lg p rounds, for short vectors. Rabenseifner: 2 lg p rounds and the fewest bytes.
+# - Ranks beyond a power of two cost two whole vectors in MPICH's way; a ring, of any size, does not pay for
+#   them.
+# - All ranks go by one table, and a table holds for the machine on which it was measured.
+#
+# ### For those who have time: a formula, and what your MPI picks
+# What follows is not in the 60 minutes of this lab.
+#
+# ### Exercise 24.4 · Where the lead changes
+# From which size on does Rabenseifner lead doubling, for any α, β, γ and p = 4, 8, 16, …? Set the first two
+# rows of the costs equal and solve for n. 1 to 4 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: what doubling saves</summary>
+#
+# lg p messages: lg p α. For that each byte costs it more, in β and in γ.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# (lg p - 2(p - 1)/p) β + (lg p - (p - 1)/p) γ more. n is lg p α over that; `np.log2` is lg.
+# </details>
+
+# %%
+def crossover(p, alpha, beta, gamma):
+    """Bytes from which Rabenseifner leads doubling. Seconds per message, per byte sent, per byte added."""
+    raise NotImplementedError("exercise 24.4: Where the lead changes")
+
+
+# %%
+# Need not be read. What is asked: 2% below your size doubling leads on virtual ranks, not 2% above.
+with check("24.4"):
+    for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
+        case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}"
+        with check.case(f"for {case}"):
+            n = crossover(p, alpha, 1 / rate, 1 / adding)
+        ideal = virtual.ideal(alpha, rate, adding)
+        expect.between(n, 1, 1e9, f"Your bytes for {case}")
+        for part, faster, fault in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
+            took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
+            sentence = f"{case}: you say {n:.4g} bytes, too {fault}. At {part:.0%} of it, the faster"
+            expect.equal(min(took, key=took.get), faster, sentence)
+
+# %%
+# The formula beside the map: α without the handshake, and with it (need not be read).
+link = as_it_is.between
+for p in (4, 16, 64):
+    for label, alpha in (("without", link.alpha), ("with", link.alpha + as_it_is.handshake)):
+        n = crossover(p, alpha, link.beta, as_it_is.gamma)
+        print(f"{p} nodes, α {label} the handshake: Rabenseifner leads from {n / 1024:.0f} KiB")
+
+# %% [markdown]
+# **Explain.** Look at the map again. On 4 nodes the lead changes between 256 KiB and 1 MiB. That is where the
+# formula says if α holds the handshake: at these sizes every message waits. On 64 nodes it changes earlier:
+# most of Rabenseifner's pieces are shorter than `eager` there, and do not wait. The formula has one α for all
+# messages.
+#
 # ### And what does your MPI pick?
-# MPICH 5, started by mpi4py, takes doubling up to 8 bytes or for fewer values than seats, else Rabenseifner.
-# The variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes it take another. Below, its time divided by that of
-# your choice, which took turns with it: above 1 you lead, below 1 MPI does. About 60 s.
+# MPICH 5, which mpi4py uses here, takes doubling up to 8 bytes or for fewer values than seats, else
+# Rabenseifner. The variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes it take another. (Another MPI does
+# not know this variable; then all four curves show the same.) Below, MPI's time divided by that of your
+# choice, which took turns with it: above 1 you lead, below 1 MPI does. About 60 s.
 
 # %%
 # Timing and drawing; need not be read.
@@ -525,22 +562,17 @@ plots.lines(
     ylabel="MPI's time / your choice's",
     title=f"MPI on {ranks} ranks: above 1 your choice leads",
 )
+print(f"Your choice on {ranks} ranks:", ", ".join(f"{n} bytes: {choose(times, n, ranks)}" for n in sizes))
 
 # %% [markdown]
-# **Explain.** You should see at short vectors: MPI with *doubling* forced lies below 1. It is the same
-# algorithm as yours there, but in C, and each of your calls from Python costs about a microsecond. *MPI's
-# choice* lies higher from 128 bytes on: there it takes Rabenseifner, which on 2 ranks has twice as many
-# messages. So the lead of your choice over MPI's is the algorithm's, and the forced curve is its control.
+# **Explain.** You should see at short vectors: MPI with *doubling* forced lies below 1. Where your choice was
+# doubling, too, that is the same algorithm, in C instead of Python. *MPI's choice* lies higher from 128 bytes
+# on: there it takes Rabenseifner, which has twice as many messages. So the lead of your choice over MPI's is
+# the algorithm's, and the forced curve is its control.
 #
 # For long vectors the curves of one algorithm should come near 1. Where a forced curve lies below *MPI's
 # choice* by more than the bars, the variable is worth setting on this machine. You may see instead bars that
 # overlap: they say nothing, and the machine is busy.
 #
-# Why does MPICH not choose better by itself? <details><summary>Answer</summary> Its table was measured on
-# another machine. Which way leads depends on α, β, γ, and these on yours.</details>
-#
-# ### What you take away
-# - Recursive doubling: lg p rounds, for short vectors. Rabenseifner: 2 lg p rounds and the fewest bytes.
-# - Ranks beyond a power of two cost two whole vectors in MPICH's way; a ring, of any size, does not pay for
-#   them.
-# - All ranks go by one table. MPI's was measured elsewhere: look, measure, set its variables.
+# Why does MPICH not choose better by itself? <details><summary>Answer</summary> Its rule is the same on all
+# machines. Which way leads depends on α, β, γ, and these on yours.</details>

@@ -7,7 +7,7 @@ import pytest
 from labkit import virtual
 from labkit.errors import LabError
 from labkit.scaling import fit_alpha_beta
-from support.lab22 import Interrupted, TwoLines, two_lines
+from support.lab22 import Interrupted, OneRow, TwoLines, two_lines
 
 SIZES = [0, *(1 << power for power in range(25))]
 MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above=1e-10)
@@ -86,3 +86,25 @@ def send_20(comm):
 def test_the_first_sends_are_held_up_and_later_every_ninth():
     seconds = virtual.Cluster(2).run(send_20).results[0]
     assert [number for number, time in enumerate(seconds, 1) if time > 5e-4] == [1, 2, 9, 18]
+
+
+class Buffers:
+    """A communicator that notes the buffers of its `Irecv`s."""
+
+    rank = 1
+
+    def __init__(self):
+        self.given = []
+
+    def Irecv(self, buffer, source):
+        self.given.append((buffer, source))
+        return len(self.given)
+
+
+def test_all_receives_go_into_the_first_row():
+    comm = Buffers()
+    one_row = OneRow(comm)
+    inbox = np.zeros((3, 8), np.uint8)
+    assert [one_row.Irecv(row, source=0) for row in inbox] == [1, 2, 3]
+    assert one_row.rank == 1
+    assert all(np.shares_memory(buffer, inbox[0]) and source == 0 for buffer, source in comm.given)

@@ -1,8 +1,28 @@
-"""What the benchmarks of lab 22 are tried on: a virtual communicator that is interrupted now and then."""
+"""Communicators for the benchmarks of lab 22: one that is interrupted now and then, one with a single row."""
 
 from __future__ import annotations
 
 PAUSE = 1e-3  # seconds that an interruption takes
+
+
+class OneRow:
+    """A communicator of mpi4py's whose `Irecv`s all go into the buffer of the first, as in osu_bw.
+
+    Requests that are under way then share a buffer. MPI does not allow that; the benchmark does it all the
+    same, and what arrives is never read.
+    """
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.row = None
+
+    def __getattr__(self, name: str):
+        return getattr(self.comm, name)
+
+    def Irecv(self, buffer, *positional, **named):
+        if self.row is None:
+            self.row = buffer
+        return self.comm.Irecv(self.row, *positional, **named)
 
 
 class Interrupted:

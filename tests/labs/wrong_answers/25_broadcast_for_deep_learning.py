@@ -57,11 +57,17 @@ WRONG = [
         comm.Send(vector, dest=right)
 """, ""], "but no rank scatters: the most ranks that one sends to: expected"),
     Wrong("25.1", "no scatter: a chain of p chunks", [SCATTER, GATHER + RING], ["""\
-    for chunk in chunks:
-        if me:
-            comm.Recv(chunk, source=left)
-        if me < comm.size - 1:
-            comm.Send(chunk, dest=right)
+    if me:
+        comm.Recv(chunks[0], source=left)
+    for old, new in zip(chunks, chunks[1:]):
+        if me == 0:
+            comm.Send(old, dest=right)
+        elif me == comm.size - 1:
+            comm.Recv(new, source=left)
+        else:
+            comm.Sendrecv(old, dest=right, recvbuf=new, source=left)
+    if me < comm.size - 1:
+        comm.Send(chunks[-1], dest=right)
 """, ""], "but no rank scatters: the most ranks that one sends to: expected"),
     Wrong("25.1", "a scatter, and then the whole vector down the line", GATHER + RING, """\
     if me:

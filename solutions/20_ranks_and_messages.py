@@ -4,8 +4,8 @@
 # Training on many devices is one program, started many times, whose copies talk: here you let them talk.
 #
 # **You will be able to** (1) write a program whose ranks do different things, (2) read a deadlock message and
-# cure it, (3) compute while a message travels, and say what that gains, (4) find your MPI's eager limit,
-# (5) say what a short and a long message cost here.
+# cure it, (3) compute while a message travels, and say what that gains, (4) say what a short and a long
+# message cost here. Two parts at the end are for those who have time: they are not in the minutes.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 00
 
@@ -46,19 +46,18 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 # `launch.run(function, ranks=4)` starts four processes, runs `function(comm)` in each, and returns their four
 # results in a list. What a rank prints appears after its number: `[1] hello`.
 #
-# A message may carry a *tag*, a number on the envelope. Messages from one rank to another arrive in the order
-# in which they were sent. A receiver that wants a later one first asks for its tag, as rank 1 does here.
+# Messages from one rank to another arrive in the order in which they were sent.
 
 
 # %%
 def meet(comm):
     # Across ranks: the same code everywhere, so each rank asks who it is.
     if comm.rank == 0:
-        comm.send("the first letter", dest=1, tag=1)
-        comm.send("the second letter", dest=1, tag=2)
+        comm.send("the first letter", dest=1)
+        comm.send("the second letter", dest=1)
     if comm.rank == 1:
-        print("I open", comm.recv(source=0, tag=2))
-        print("I open", comm.recv(source=0, tag=1))
+        print("I open", comm.recv(source=0))
+        print("I open", comm.recv(source=0))
     return f"I am rank {comm.rank} of {comm.size}"
 
 
@@ -114,6 +113,28 @@ def pass_token(comm):
 
 # %%
 # Trying; need not be read. What is asked: the right number on 1 to 5 ranks, by one message from each.
+class Raised(CallLog):
+    """Whatever rank 0 sends through it arrives 1000 higher."""
+
+    def __getattr__(self, name):
+        call = super().__getattr__(name)
+        if "send" not in name.lower():
+            return call
+        return lambda obj, *rest, **options: call(obj + 1000, *rest, **options)
+
+
+def expect_passed_on(comm):
+    """Rank 0's message arrives 1000 higher, and all that comes from it must be so, too."""
+    arrived = pass_token(Raised(comm) if comm.rank == 0 else comm)
+    computed = sum(range((comm.rank - 1) % comm.size + 1))
+    want = computed + 1000 if comm.size > 1 else 0
+    subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
+    slips = {"this is no sum of what was sent. Add your rank to what arrives, pass that on": computed}
+    expect.equal(arrived, want, subject, slips=slips if comm.size > 1 else None)
+
+
+# %%
+# Trying; need not be read.
 def expect_token(comm):
     """Returns (what arrived at this rank, messages that it sent)."""
     log = CallLog(comm)  # passes every call on, and notes its name
@@ -124,6 +145,9 @@ def expect_token(comm):
     expect.equal(arrived, want, f"{subject} what arrived at rank {comm.rank}", slips=slips)
     sent = sum("send" in name.lower() for name in log.calls)
     expect.equal(sent, int(comm.size > 1), f"{subject} messages that rank {comm.rank} sends")
+    left_alone = f"{subject} requests of rank {comm.rank} that were never waited for"
+    expect.equal(log.under_way(), 0, left_alone)
+    expect_passed_on(comm.Dup())
     return arrived, sent
 
 
@@ -186,8 +210,9 @@ predict.compare("20.2", **ended)
 #
 # ### Exercise 20.2 · Everyone to the right
 # Every rank gives its vector to its right neighbour and returns what comes from the left, for vectors of any
-# length and for any number of ranks. With one rank, left and right are the rank itself, and a plain `Send` to
-# oneself hangs however short it is: nobody else can call the `Recv`. 1 to 6 lines. *(beginner)*
+# length and for any number of ranks. With one rank, left and right are the rank itself. A plain `Send` to
+# oneself may hang, in some MPIs however short it is: nobody else can call the `Recv`. 1 to 6 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: which cure?</summary>
 #
@@ -217,18 +242,28 @@ def shift_right(comm, own):
 SMALL = {"send", "recv", "sendrecv", "isend", "irecv"}  # calls that pack objects
 
 
+def vector_of(rank, length):
+    """Another one for each rank: values that nobody guesses."""
+    return np.random.default_rng(rank).integers(1_000_000, size=length)
+
+
 def expect_shift(comm):
     for length in (few, many):
+        own = vector_of(comm.rank, length)
         with check.case(f"{length} values"):
             log = CallLog(comm)
-            own = np.full(length, comm.rank)
             theirs = shift_right(log, own)
         subject = f"{comm.size} ranks, {length} values, rank {comm.rank}"
-        before = np.full(length, comm.rank)
+        before = vector_of(comm.rank, length)
         expect.unchanged(before, own, f"{subject}: `own`", because="Receive into another array")
-        expect.equal(np.unique(theirs), [(comm.rank - 1) % comm.size], f"{subject}: what came from the left")
+        left = vector_of((comm.rank - 1) % comm.size, length)
+        expect.equal(theirs, left, f"{subject}: what came from the left")
         small = ", ".join(SMALL & set(log.calls))
         expect(not small, f"{subject}: right, but {small} packs objects. Arrays travel by capital letters.")
+        sent = sum("send" in name.lower() for name in log.calls)
+        one_each = sent == 1 or comm.size == 1
+        names = ", ".join(sorted(set(log.calls)))
+        expect(one_each, f"{subject}: right, but by {names}. One Send or Sendrecv to the right is enough.")
         expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
 
 
@@ -272,21 +307,25 @@ launch.run(swap, ranks=2)
 # | `strip[1]` to `strip[-2]`, the *inside* | nothing from others |
 # | `strip[-1]` | the halo `below`, which is the first row of the rank `down` |
 #
-# Start four messages: receive two halos, send your two edge rows. Compute the inside while they travel. Wait
-# for all four. Then compute the two edge rows. Write all rows to `new`.
+# Below, the first lines start to receive both halos, and the last ones compute the two edge rows. Between
+# them you write three things:
+#
+# 1. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Their requests go into
+#    the list `pending`, to the two that are in it.
+# 2. While all four messages travel, compute the inside, `new[1:-1]`. The rows above it are `strip[:-2]`, the
+#    rows below it `strip[2:]`.
+# 3. Wait for all four.
 #
 # `MPI.PROC_NULL` is the neighbour beyond the picture's edge. A message to it or from it ends at once and
-# changes nothing, so no case of its own is needed. About 8 lines. *(intermediate)*
+# changes nothing, so no case of its own is needed. About 5 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: the four messages</summary>
+# <details><summary>Hint 1: the two sends</summary>
 #
-# `comm.Irecv` into `above` from `up`, into `below` from `down`; `comm.Isend` of `strip[0]` to `up`, of
-# `strip[-1]` to `down`. Keep the four requests in a list, `pending`.
+# `pending += [comm.Isend(strip[0], dest=up), …]`, and the other one in the same way.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3`, then `for request in pending: request.Wait()`,
-# then `new[0] = (above + strip[0] + strip[1]) / 3`, and `new[-1]` in the same way with `below`.
+# `new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3`, then `for request in pending: request.Wait()`.
 # </details>
 
 
@@ -300,21 +339,22 @@ def blur(comm, strip):
     above = strip[0].copy()  # at the picture's edge a row is its own neighbour
     below = strip[-1].copy()
     new = np.empty_like(strip)
-    ### BEGIN SOLUTION
-    # Across ranks: start receives and sends, and leave their buffers alone until they have ended.
+    # Across ranks: both halos are asked for. Until the Waits these two arrays belong to MPI.
     pending = [comm.Irecv(above, source=up), comm.Irecv(below, source=down)]
+    ### BEGIN SOLUTION
+    # Across ranks: send, compute what needs nobody, and wait for all four.
     pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]
     new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3
     for request in pending:
         request.Wait()
+    ### END SOLUTION
     new[0] = (above + strip[0] + strip[1]) / 3
     new[-1] = (strip[-2] + strip[-1] + below) / 3
-    ### END SOLUTION
     return new
 
 
 # %%
-# Trying; need not be read. What is asked: the blur of the whole photo, also where half of the ranks are late;
+# Trying; need not be read. What is asked: the blur of the whole photo, also where half of the ranks are late.
 photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
 
 
@@ -329,7 +369,8 @@ def expect_rows(subject, strip, new, want):
 
 
 # %%
-# Trying; need not be read. … by calls that do not block, each waited for, the inside while all are under way.
+# Trying; need not be read. Asked as well: calls that do not block, each waited for; and all of the inside
+# computed while all four are under way.
 def expect_blur(comm):
     around = np.pad(photo, ((1, 1), (0, 0)), mode="edge")
     blurred = (around[:-2] + photo + around[2:]) / 3
@@ -351,6 +392,9 @@ def expect_blur(comm):
         meanwhile = sum(part.values for part in log.computed if part.under_way == len(log.requests))
         sentence = "right, but the inside is not computed while all messages are under way: wait after it"
         expect(meanwhile >= want[1:-1].size, f"{subject}: {sentence}.")
+        alone = sum(part.values for part in log.computed) - meanwhile  # the two edge rows are there, too
+        sentence = "right, but only a part of the inside is computed while all messages are under way"
+        expect(alone < want[1:-1].size, f"{subject}: {sentence}. Compute all of it there.")
 
 
 with check("20.3"):
@@ -358,44 +402,10 @@ with check("20.3"):
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
 # %% [markdown]
-# ### What are halos good for?
-# The same blur, 40 times, on 4 ranks: once with neighbours, and once with each rank alone, as a control.
-# Where two strips meet, a row should differ from the next no more than elsewhere.
-
-
-# %%
-# Drawing; need not be read.
-def blur_often(comm):
-    together = np.array_split(photo, comm.size)[comm.rank]
-    apart = together
-    nobody = comm.Split(comm.rank)  # Across ranks: a communicator for each by itself, so no neighbours
-    for _ in range(blur_steps):
-        together = blur(comm, together)
-        apart = blur(nobody, apart)
-    return together, apart
-
-
-strips = launch.run(blur_often, ranks=4)
-curves = {}
-for column, name in ((1, "each rank alone"), (0, "with halos")):
-    picture = np.concatenate([pair[column] for pair in strips])
-    curves[name] = abs(np.diff(picture, axis=0)).mean(axis=1)
-plots.lines(
-    curves,
-    xlabel="row of the photo",
-    ylabel="difference from the next row (grey values)",
-    title="Without halos the strips' borders show",
-)
-
-# %% [markdown]
-# **Explain.** Four strips have three borders, near rows 107, 214 and 320. Without halos the curve jumps
-# there: both sides were blurred as if the picture ended. With halos the two curves agree everywhere else, and
-# no border can be seen.
-#
 # ### Measure: what does overlap gain?
 # Rank 1 comes late: it sleeps as long as rank 0 needs to compute. Rank 0 blurs a large strip in two ways: by
-# your `blur`, and by `blur_late`, which exchanges its halos first by blocking calls. As a control, rank 0
-# without any neighbour.
+# your `blur`, and by `blur_late`, which differs in one thing: it exchanges its halos first, by blocking
+# calls. As a control, rank 0 without any neighbour.
 #
 # ### Predict
 # Computing takes 1, the neighbour is late by 1. How long does rank 0 take, in this unit, with blocking calls,
@@ -412,13 +422,15 @@ def blur_late(comm, strip):
 
     up = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
     down = comm.rank + 1 if comm.rank < comm.size - 1 else MPI.PROC_NULL
-    rows = np.empty((len(strip) + 2, strip.shape[1]))
-    rows[1:-1] = strip
-    rows[0] = strip[0]
-    rows[-1] = strip[-1]
-    comm.Sendrecv(strip[0], dest=up, recvbuf=rows[-1], source=down)
-    comm.Sendrecv(strip[-1], dest=down, recvbuf=rows[0], source=up)
-    return (rows[:-2] + rows[1:-1] + rows[2:]) / 3
+    above = strip[0].copy()
+    below = strip[-1].copy()
+    new = np.empty_like(strip)
+    comm.Sendrecv(strip[0], dest=up, recvbuf=below, source=down)
+    comm.Sendrecv(strip[-1], dest=down, recvbuf=above, source=up)
+    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3
+    new[0] = (above + strip[0] + strip[1]) / 3
+    new[-1] = (strip[-2] + strip[-1] + below) / 3
+    return new
 
 
 # %%
@@ -459,10 +471,99 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # somebody else moves it. A network card can. Between two ranks on one machine it is a core that copies, and
 # it is yours, inside a call of MPI. Lab 32 measures that.</details>
 #
-# ### Exercise 20.4 · Find the eager limit
+# ### Measure: what does a message cost?
+# Two ranks play *ping-pong*: one sends, the other sends back. Half a round trip is one message. Guess: how
+# many µs do 8 bytes take, and how many GB/s do 8 MB reach?
+
+# %%
+predict("20.3", short_us=1.0, long_GB_per_s=5.0)
+
+
+# %%
+def ping_pong(comm):
+    def round_trip(ball):
+        if comm.rank == 0:
+            comm.Send(ball, dest=1)
+            comm.Recv(ball, source=1)
+        else:
+            comm.Recv(ball, source=0)
+            comm.Send(ball, dest=0)
+
+    trips = {}
+    for nbytes in sizes:
+        call = partial(round_trip, np.zeros(nbytes, np.uint8))
+        # Across ranks: comm= starts both together and counts the slower; `batch` round trips make one sample.
+        trips[nbytes] = timing.measure(call, comm=comm, batch=10 if nbytes <= 4096 else 1)
+    return trips
+
+
+trips = launch.run(ping_pong, ranks=2)[0]
+for nbytes, trip in trips.items():
+    record.add("ping-pong", bytes=nbytes, round_trip=trip, **record.BY_MPI)
+    print(f"{nbytes:>9} bytes: {trip.median / 2 * 1e6:10.2f} µs", "" if trip.steady else "  (not steady)")
+halves = {nbytes: trip.samples / 2 for nbytes, trip in trips.items()}
+plots.bandwidth({"median, middle half": halves}, title="A short message costs latency, a long one bandwidth")
+short = trips[sizes[0]].median / 2
+long = trips[sizes[-1]].median / 2
+predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1e9)
+
+# %% [markdown]
+# **Explain.** You should see: at first the time hardly depends on the length. That part is the *latency*.
+# Then it grows with the length, by seconds per byte; their inverse is the *bandwidth*. You may see instead: a
+# bandwidth that falls again for the longest messages. They do not fit into the processor's cache, or other
+# programs use the memory too.
+#
+# A point is the median of many samples, and its bar holds the middle half of them. Where the bar is long, the
+# line says *not steady* (lab 01). Such a number is not to be quoted.
+#
+# Between two machines a message may take 2 µs and 12 GB/s. Which of the two numbers decides for one number,
+# which for a gradient of 100 MB? <details><summary>Answer</summary> One number of 8 bytes needs 2 µs, nearly
+# all of it latency. 100 MB need 8,300 µs for their bytes, and the 2 µs do not count.</details>
+#
+# ## For those who have time
+# Two parts that are not in the lab's 60 minutes. No later lab needs them.
+#
+# ### What are halos good for?
+# The same blur, 40 times, on 4 ranks: once with neighbours, and once with each rank alone, as a control.
+# Where two strips meet, a row should differ from the next no more than elsewhere.
+
+
+# %%
+# Drawing; need not be read.
+def blur_often(comm):
+    together = np.array_split(photo, comm.size)[comm.rank]
+    apart = together
+    nobody = comm.Split(comm.rank)  # Across ranks: a communicator for each by itself, so no neighbours
+    for _ in range(blur_steps):
+        together = blur(comm, together)
+        apart = blur(nobody, apart)
+    return together, apart
+
+
+strips = launch.run(blur_often, ranks=4)
+curves = {}
+for column, name in ((1, "each rank alone"), (0, "with halos")):
+    picture = np.concatenate([pair[column] for pair in strips])
+    curves[name] = abs(np.diff(picture, axis=0)).mean(axis=1)
+plots.lines(
+    curves,
+    xlabel="row of the photo",
+    ylabel="difference from the next row (grey values)",
+    title="Without halos the strips' borders show",
+)
+
+# %% [markdown]
+# **Explain.** Four strips have three borders, near rows 107, 214 and 320. Without halos the curve jumps
+# there: both sides were blurred as if the picture ended. With halos no border can be seen. Far from the
+# borders the two curves agree.
+#
+# ### Exercise 20.4 · For those who have time: find the eager limit
 # 80 bytes were eager, 8 MB were not. Where is the limit? `is_eager` tries one size: rank 0 starts an `Isend`,
 # and asks the request with `Test()` whether it is over. `Test` is a `Wait` that does not wait: it returns
 # True or False. Rank 1 calls its `Recv` only after that.
+#
+# Two messages are then on their way to rank 1, and it wants the second one first. So each has a *tag*, a
+# number on the envelope: `comm.recv(source=0, tag=2)` takes the message with tag 2.
 #
 # Find the limit by *bisection*. You know a size that is eager, `low`, and one that is not, `high`. Try the
 # middle: whatever the answer, one of the two moves there, and the distance is halved. Go on until they are
@@ -540,55 +641,12 @@ if world.launcher() is None:
 # %% [markdown]
 # **Explain.** The last two lines are the control: `both_send_first` with as many values as fit into the limit
 # ends, with one value more it hangs. The limit belongs to this MPI, to its settings and to the way between
-# the two ranks: over a network it is another. So no program may depend on it. Why is not every message eager?
+# the two ranks: over a network it is another. So no program may depend on it. (Under `mpiexec` or `srun` the
+# two lines are left out: a hang would take the whole job with it.)
+#
+# Why is not every message eager?
 # <details><summary>Answer</summary> An eager message is copied twice, into a buffer of MPI's and out of it,
 # and the buffer takes memory for every sender. For long messages asking first is cheaper.</details>
-#
-# ### Measure: what does a message cost?
-# Two ranks play *ping-pong*: one sends, the other sends back. Half a round trip is one message. Guess: how
-# many µs do 8 bytes take, and how many GB/s do 8 MB reach?
-
-# %%
-predict("20.4", short_us=1.0, long_GB_per_s=5.0)
-
-
-# %%
-def ping_pong(comm):
-    def round_trip(ball):
-        if comm.rank == 0:
-            comm.Send(ball, dest=1)
-            comm.Recv(ball, source=1)
-        else:
-            comm.Recv(ball, source=0)
-            comm.Send(ball, dest=0)
-
-    trips = {}
-    for nbytes in sizes:
-        call = partial(round_trip, np.zeros(nbytes, np.uint8))
-        # Across ranks: comm= starts both together and counts the slower; `batch` round trips make one sample.
-        trips[nbytes] = timing.measure(call, comm=comm, batch=10 if nbytes <= 4096 else 1)
-    return trips
-
-
-trips = launch.run(ping_pong, ranks=2)[0]
-for nbytes, trip in trips.items():
-    record.add("ping-pong", bytes=nbytes, round_trip=trip, **record.BY_MPI)
-    print(f"{nbytes:>9} bytes: {trip.median / 2 * 1e6:10.2f} µs", "" if trip.steady else "  (not steady)")
-halves = {nbytes: trip.samples / 2 for nbytes, trip in trips.items()}
-plots.bandwidth({"median, middle half": halves}, title="A short message costs latency, a long one bandwidth")
-short = trips[sizes[0]].median / 2
-long = trips[sizes[-1]].median / 2
-predict.compare("20.4", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1e9)
-
-# %% [markdown]
-# **Explain.** You should see: at first the time hardly depends on the length. That part is the *latency*.
-# Then it grows with the length, by seconds per byte; their inverse is the *bandwidth*. You may see instead: a
-# bandwidth that falls again for the longest messages. They do not fit into the processor's cache, or other
-# programs use the memory too. Points marked *not steady* are not to be quoted.
-#
-# Between two machines a message may take 2 µs and 12 GB/s. Which of the two numbers decides for one number,
-# which for a gradient of 100 MB? <details><summary>Answer</summary> One number of 8 bytes needs 2 µs, nearly
-# all of it latency. 100 MB need 8,300 µs for their bytes, and the 2 µs do not count.</details>
 #
 # ### What you take away
 # - All ranks run the same program; `comm.rank` decides who does what; only messages cross between memories.

@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 21 Collectives
 #
-# Five operations in which all ranks take part carry all data-parallel training; you build them from messages.
+# Five operations in which all ranks take part carry nearly all data-parallel training; you
+# build them from messages.
 #
 # **You will be able to** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather leave on
 # each rank, (2) count their rounds and bytes, and say from them which way is for short vectors and which for
-# long ones, (3) average a gradient with MPI's own, without the usual slips.
+# long ones, (3) average a gradient with MPI's own.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 20
 
@@ -162,9 +163,9 @@ with check("21.1"):
     predict.compare("21.1", rounds=max(sixteen.steps), messages=sum(sixteen.sent))
 
 # %% [markdown]
-# **Explain.** The number of ranks that have the vector doubles, so p ranks need as many rounds as p can be
-# halved: lg p, the logarithm to base 2, rounded up. Every rank but the root receives once: p - 1 messages, as
-# in the simple way. The tree saves time, not messages.
+# **Explain.** The number of ranks that have the vector doubles. So p ranks need lg p rounds, rounded up: lg p
+# is the logarithm to base 2, and tells how often p can be halved. Every rank but the root receives once: p -
+# 1 messages, as in the simple way. The tree saves time, not messages.
 #
 # ### Exercise 21.2 · Reduce by the same tree, and allreduce
 # The tree backwards: the last round comes first, vectors travel towards the root, and whoever receives adds.
@@ -253,17 +254,18 @@ predict("21.3", sent_by_tree=2.0, sent_by_chunks=1.5)
 # | step | rank 0 sends | rank 1 sends | rank 2 sends | rank 3 sends | so chunk 0 of rank 0 holds |
 # |---|---|---|---|---|---|
 # | before | | | | | 1 |
-# | 1 | its chunk 1 to rank 1 | 2 to 2 | 3 to 3 | its chunk 0, 1000, to rank 0 | 1001 |
-# | 2 | its chunk 2 to rank 2 | 3 to 3 | 0, which is 100, to 0 | 1 to 1 | 1101 |
-# | 3 | its chunk 3 to rank 3 | 0, which is 10, to 0 | 1 to 1 | 2 to 2 | 1111 |
+# | 1 | chunk 1 to rank 1 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 1000, to rank 0 | 1001 |
+# | 2 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 100, to rank 0 | chunk 1 to rank 1 | 1101 |
+# | 3 | chunk 3 to rank 3 | chunk 0, its 10, to rank 0 | chunk 1 to rank 1 | chunk 2 to rank 2 | 1111 |
 #
-# From whom does rank r receive in step i? From the rank i to the left, r - i. Do both by one `comm.Sendrecv`
-# (lab 20), into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. `chunks` are views: adding
-# *into* one, by `+=`, adds into `vector`, and there the sum must lie. 4 lines. *(intermediate)*
+# The loop over i stands there, and so does `to`. From whom does rank r receive in step i? From the rank i to
+# the left, r - i. Do both by one `comm.Sendrecv` (lab 20), into `box`, and add `box` to your own chunk,
+# `chunks[comm.rank]`. `chunks` are views: adding *into* one, by `+=`, adds into `vector`, and there the sum
+# must lie. 3 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: the loop</summary>
+# <details><summary>Hint 1: from whom?</summary>
 #
-# `for i in range(1, comm.size):`, `to = (comm.rank + i) % comm.size`, `source = (comm.rank - i) % comm.size`.
+# `source = (comm.rank - i) % comm.size`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -276,14 +278,14 @@ def reduce_scatter(comm, vector):
     """Chunk comm.rank of `vector` becomes the sum over all ranks; the other chunks may hold anything."""
     chunks = np.array_split(vector, comm.size)
     box = np.empty_like(chunks[comm.rank])
-    ### BEGIN SOLUTION
     for i in range(1, comm.size):
-        # Across ranks: in each step everybody sends one chunk and receives one.
         to = (comm.rank + i) % comm.size
+        ### BEGIN SOLUTION
+        # Across ranks: in each step everybody sends one chunk and receives one.
         source = (comm.rank - i) % comm.size
         comm.Sendrecv(chunks[to], dest=to, recvbuf=box, source=source)
         chunks[comm.rank] += box
-    ### END SOLUTION
+        ### END SOLUTION
     return chunks[comm.rank]
 
 
@@ -293,15 +295,15 @@ def chunks_of_sum(vectors, root):
     return np.array_split(sum(vectors), len(vectors))
 
 
-def ring_rounds(size):
+def other_ranks(size):
     return size - 1
 
 
 with check("21.3"):
-    try_out(reduce_scatter, chunks_of_sum, ring_rounds, chunk=True)
+    try_out(reduce_scatter, chunks_of_sum, other_ranks, chunk=True)
 
 # %% [markdown]
-# ### Exercise 21.4 · Allgather
+# ### Allgather
 # Each rank has one finished chunk, and all want all. They stand in a ring. In each of p - 1 steps every rank
 # sends to the right what came last from the left; in the first step it sends its own chunk. With chunks A, B,
 # C, D of ranks 0 to 3:
@@ -313,18 +315,7 @@ with check("21.3"):
 # | after step 1 | A · C D | A B · D | A B C · | · B C D |
 # | after step 2 | A B C D | A B C D | A B C D | A B C D |
 #
-# Rank 0 sends A, then D, then C: in step i its chunk `comm.rank - i`, modulo p. Which one comes? The left
-# neighbour's, one less. Receive it where it belongs, in `chunks`. 4 lines. *(intermediate)*
-#
-# <details><summary>Hint 1: the loop</summary>
-#
-# `for i in range(comm.size - 1):`; what goes is `old = (comm.rank - i) % comm.size`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `comm.Sendrecv(chunks[old], dest=right, recvbuf=chunks[new], source=left)`, and `new` is `(comm.rank - i -
-# 1) % comm.size`.
-# </details>
+# Rank 0 sends A, then D, then C. You write such a ring in lab 23; here it is given.
 
 
 # %%
@@ -333,41 +324,34 @@ def allgather(comm, vector):
     chunks = np.array_split(vector, comm.size)
     right = (comm.rank + 1) % comm.size
     left = (comm.rank - 1) % comm.size
-    ### BEGIN SOLUTION
     for i in range(comm.size - 1):
         # Across ranks: what came from the left in the last step goes to the right in this one.
         old = (comm.rank - i) % comm.size
         new = (comm.rank - i - 1) % comm.size
         comm.Sendrecv(chunks[old], dest=right, recvbuf=chunks[new], source=left)
-    ### END SOLUTION
     return vector
 
 
-# %%
-# Trying; need not be read. What is asked: all chunks in every rank's own array, in p - 1 rounds; then both.
-def chunks_joined(vectors, root):
-    chunks = [np.array_split(vector, len(vectors))[owner] for owner, vector in enumerate(vectors)]
-    return [np.concatenate(chunks)] * len(vectors)
-
-
 def allreduce_chunks(comm, vector):
+    """Add all ranks' vectors up in every rank's `vector`, in place: your reduce-scatter, then allgather."""
     reduce_scatter(comm, vector)
     return allgather(comm, vector)
 
 
-with check("21.4"):
-    try_out(allgather, chunks_joined, ring_rounds)
-    by_chunks = try_out(allreduce_chunks, sum_on_all, ring_rounds, times=2)
-    four = min(4, len(by_tree))  # ranks, or as many as there are
-    tree_sent = by_tree[four][0].busiest / lengths[0]
-    chunks_sent = by_chunks[four][0].busiest / lengths[0]
-    predict.compare("21.3", sent_by_tree=tree_sent, sent_by_chunks=chunks_sent)
+# %%
+# Counting; need not be read. Both allreduces leave the sum on all ranks; what does the busiest one send?
+by_chunks = try_out(allreduce_chunks, sum_on_all, other_ranks, times=2)
+four = min(4, len(by_tree))  # ranks, or as many as there are
+tree_sent = by_tree[four][0].busiest / lengths[0]
+chunks_sent = by_chunks[four][0].busiest / lengths[0]
+predict.compare("21.3", sent_by_tree=tree_sent, sent_by_chunks=chunks_sent)
 print(f"Rounds on {four} ranks: tree {by_tree[four][0].rounds}, chunks {by_chunks[four][0].rounds}.")
 
 # %% [markdown]
-# **Explain.** The busiest rank of the tree, its root, sends 2 vectors, of chunks 1.5: that is a small
-# difference. The large one is in the rounds. Each of the tree's 4 rounds moves a whole vector, one after the
-# other: 4 vectors long. The 6 rounds of the chunks move a quarter each: 1.5 vectors long.
+# **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors. With chunks each sends 1.5:
+# that is a small difference. The large one is in the rounds. Each of the tree's 4 rounds moves a whole
+# vector, one after the other: 4 vectors long. The 6 rounds of the chunks move a quarter each: 1.5 vectors
+# long.
 #
 # ### Who leads where, computed
 # Say that a message of n bytes takes α + n β seconds: α = 2 µs, and 1/β = 12 GB/s, as between machines with a
@@ -375,14 +359,15 @@ print(f"Rounds on {four} ranks: tree {by_tree[four][0].rounds}, chunks {by_chunk
 #
 # | | rounds | bytes in each | seconds |
 # |---|---|---|---|
-# | tree | 4 | n | 4 (α + n β) |
-# | chunks | 6 | n / 4 | 6 (α + n/4 β) |
+# | tree | 4 | n | 4 (α + n β) = 4 α + 4 n β |
+# | chunks | 6 | n / 4 | 6 (α + n/4 β) = 6 α + 1.5 n β |
 #
 # ### Predict
-# From how many kB on do the chunks lead, on 4 ranks? Set the two lines equal.
+# The chunks have 2 α more, and 2.5 n β less. From how many kB on do they lead, on 4 ranks? α/β is 24 kB: so
+# many bytes take as long as a round costs.
 
 # %%
-predict("21.4", chunks_lead_from_kB=19)
+predict("21.3", chunks_lead_from_kB=19.2)
 
 # %% [markdown]
 # `virtual.Cluster` (lab 23 explains it) runs your functions on ranks that are not there, and charges α + n β
@@ -410,16 +395,23 @@ plots.lines(
     logx=True,
     logy=True,
 )
-chunks_lead = 1000  # bytes
-while computed(allreduce_chunks, 4, chunks_lead) > computed(allreduce_tree, 4, chunks_lead):
-    chunks_lead += 1000
-predict.right("21.4", chunks_lead_from_kB=chunks_lead / 1000)
+chunks_lead = {}
+for ranks in computed_ranks:
+    longer = []  # by what the tree takes longer: a straight line over the bytes, so two sizes are enough
+    for nbytes in (1000, 1_000_000):
+        longer.append(computed(allreduce_tree, ranks, nbytes) - computed(allreduce_chunks, ranks, nbytes))
+    chunks_lead[ranks] = np.interp(0, longer, (1, 1000))  # kB, where that is 0
+    print(f"{ranks} ranks: the chunks lead from {chunks_lead[ranks]:.1f} kB on")
+predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 # %% [markdown]
 # **Explain.** For short vectors the bytes cost nearly nothing, and the rounds decide: on 64 ranks the tree
 # has 12, the chunks 126. For long vectors the bytes decide: the chunks send 2 (p - 1)/p vectors, which is
 # never more than 2; the tree's rounds are 12 whole vectors one after another. In between the curves cross,
 # and with more ranks they cross further to the right.
+#
+# On 4 ranks they cross where 2.5 n β = 2 α, so n = 0.8 α/β = 19.2 kB. On 64 ranks the chunks have 114 α more,
+# and 12 - 126/64 = 10.03 n β less: n = 11.4 α/β = 273 kB.
 #
 # Which one is for the gradients of a network of 100 MB, which for one number, such as a loss?
 # <details><summary>Answer</summary> Chunks for the gradients, the tree for the loss. Libraries choose by
@@ -437,9 +429,9 @@ predict.right("21.4", chunks_lead_from_kB=chunks_lead / 1000)
 # Reduce and Allreduce *add*, unless told otherwise. MPI trusts you in three things: that **all ranks** make
 # the same call, that length and dtype are the same everywhere, and that input and output are two arrays (or
 # `MPI.IN_PLACE` stands for the first). Where a rank does not call, the others wait for it, or take its next
-# message for this one.
+# collective for this one.
 #
-# ### Exercise 21.5 · Average with MPI's own
+# ### Exercise 21.4 · Average with MPI's own
 # Lab 30 stands on this. Return the **mean** of all ranks' gradients, in a new array of the same dtype, by one
 # `Allreduce`. `gradient` must stay as it is. 3 lines. *(beginner)*
 #
@@ -467,15 +459,17 @@ def average(comm, gradient):
 # %%
 # Trying; need not be read. What is asked: the mean, on 1 to 5 ranks, by one Allreduce of the array.
 def expect_average(comm):
-    gradient = np.full(7, comm.rank + 0.5, np.float32)
-    before = gradient.copy()
+    gradients = np.random.default_rng(comm.size).random((comm.size, 7)).astype(np.float32)
+    before = gradients[comm.rank]
+    gradient = before.copy()
     log = CallLog(comm)
     mean = average(log, gradient)
-    want = np.full(7, comm.size / 2)
+    want = gradients.mean(axis=0)
     subject = f"{comm.size} ranks: on rank {comm.rank}"
     slips = {
         "this is the sum over the ranks, not the mean": comm.size * want,
         "this is the rank's own gradient: the others' are not in it": before,
+        "this is one number for all places: each place has a mean of its own": np.full(7, want.mean()),
     }
     because = "Do all ranks call Allreduce, and is the result returned?"
     expect.close(mean, want, f"{subject}, the mean", slips=slips, because=because)
@@ -484,7 +478,7 @@ def expect_average(comm):
     expect.equal(mean.dtype.name, "float32", f"{subject}: the mean's dtype")
 
 
-with check("21.5"):
+with check("21.4"):
     per_rank = launch.run(on_every_size, expect_average, ranks=launch.ranks_here(5), timeout=patience)
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
 
@@ -526,16 +520,18 @@ for name, row in times.items():
 
 # %% [markdown]
 # **Explain.** On 2 ranks the tree has 2 rounds of whole vectors, the chunks 2 rounds of halves. So you should
-# see: equal times for short vectors, and for long ones the chunks ahead, at most by half of the time. On 4
-# ranks: the tree ahead at the left end, the chunks at the right. MPI's own is ahead for short vectors: it is
-# written in C, and each call of yours from Python costs a microsecond.
+# see: equal times for short vectors, and for long ones the chunks ahead, at most by half of the time. With 4
+# cores there are 4 ranks, and you should see the tree ahead at the left end, the chunks at the right. MPI's
+# own is ahead for short vectors. One likely cause: it is written in C, and yours calls MPI from Python, once
+# for each message. Another one: MPIs choose their way by size (lab 24), and it may be neither of yours.
 #
 # You may see instead: curves that cross more than once, or wide bars. Then the cores are busy with something
-# else, and the points named as not steady say nothing; run the cell again. What a network between machines
-# shows is the computed picture above: here the messages go through memory.
+# else. Points named as *not steady* varied much from sample to sample (lab 01) and say nothing; run the cell
+# again. What a network between machines shows is the computed picture above: here the messages go through
+# memory.
 #
 # ### What you take away
 # - Broadcast makes equal; allreduce adds up and tells all. Data-parallel training needs little else.
 # - Tree: few rounds, for short vectors. Chunks: few bytes, for long ones. MPI and NCCL choose (lab 24).
-# - `Allreduce` adds; the mean is yours. Same call, root, length and dtype on every rank.
+# - `Allreduce` adds; the mean is yours. MPI asks for the same call, root, length and dtype on every rank.
 # - Next: lab 22 measures what a message costs, lab 30 trains with an allreduce.

@@ -2,13 +2,13 @@
 # # 32 Buckets and overlap
 #
 # The heart of data-parallel training: the gradients' sum travels while the backward pass still runs. You
-# write it in four ways, and see on 160 virtual GPUs what each gains, and for which nets.
+# write it in three ways, and see on 160 virtual GPUs what each gains, and for which nets.
 #
 # **You will be able to** (1) begin a collective in the moment a gradient is there, (2) fuse gradients into
-# buckets, and say what too small and too large ones cost, (3) send parameters behind the next forward pass,
-# as S-Caffe does, and say what limits that, (4) say for which nets overlap matters.
+# buckets, and say what too small and too large ones cost, (3) say for which nets overlap matters, and, if you
+# have time, (4) send parameters behind the next forward pass, as S-Caffe does.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 22, 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 22, 23, 24, 30
 
 # %%
 from functools import partial
@@ -25,7 +25,7 @@ batch = 96  # images per step of the short trainings on real ranks, over all ran
 gpus = (8, 32, 160)  # GPUs of the virtual machine
 images = 32  # per GPU and step there
 flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (where from: see 32.1)
-bucket_sizes = (1e4, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 3e7)  # bytes, tried on the virtual machine
+bucket_sizes = (1e4, 5e5, 2e6, 8e6, 3e7)  # bytes, tried on the virtual machine
 workers = 4  # real ranks in the checks, unless a launcher has started some
 patience = 60  # seconds after which a check calls the ranks stuck
 
@@ -43,8 +43,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # You will write several **ways** to sum. Each is a function `way(comm, net)` that returns two functions:
 #
 # - `ready(i)` will be called in backward, as soon as `net.gradients[i]` is there.
-# - `finish()` will be called after backward. It has to call `net.update(i, mean)` once for every i: that is
-#   the step of SGD with the mean gradient over all ranks.
+# - `finish()` will be called after backward. It has to update every tensor once.
 #
 # What you are given in `net`:
 #
@@ -54,6 +53,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | `net.numbers` | 0, 1, …: the tensors' numbers |
 # | `net.join(numbers)` | one vector of these gradients |
 # | `net.cut(vector, numbers)` | takes such a vector apart: a list of (i, piece) |
+# | `net.update(i, mean)` | SGD's step of tensor i. `mean` is its mean gradient over all ranks |
 #
 # How does PyTorch tell that a gradient is there? By a **hook**, a function that it calls:
 #
@@ -154,8 +154,10 @@ for name, net in nets.items():
     arithmetic = f"{1e3 * net.seconds:.0f} ms of arithmetic a step"
     print(f"{name:>10}: {len(net.sizes)} layers, {net.nbytes / 1e6:.0f} MB of gradients, {arithmetic}")
 alexnet = nets["alexnet"]
-alone = lab32.sum_alone(alexnet, largest, machine)
+alone = lab32.messages_alone(at_the_end, alexnet, largest, machine)
 print(f"a sum of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * alone:.0f} ms alone")
+in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
+print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 
 # %% [markdown]
 # Where the arithmetic comes from: a layer's flops forward, and twice that in backward, at 1.3 Tflop/s.
@@ -164,22 +166,18 @@ print(f"a sum of AlexNet's {alexnet.nbytes / 1e6:.0f} MB on {largest} GPUs takes
 #
 # ### Predict
 # How many percent of a step in way (a), `at_the_end`, is the sum? All you need was printed above.
-#
-# AlexNet has 61 million parameters. Its last three layers have 9216 x 4096, 4096 x 4096 and 4096 x 1000
-# weights. How many percent of the bytes are in these three, whose gradients come first?
 
 # %%
-predict("32.1", percent_for_sum=50, percent_in_last_three=95)
+predict("32.1", percent_for_sum=50)
 
 # %%
-in_last_three = 100 * sum(alexnet.sizes[-3:]) / sum(alexnet.sizes)
 step = lab32.on_gpus(at_the_end, alexnet, largest, machine).time
 predict.compare("32.1", percent_for_sum=100 - 100 * alexnet.seconds / step)
-predict.right("32.1", percent_in_last_three=in_last_three)
 
 # %% [markdown]
-# **Explain.** AlexNet is made for overlap: nearly all of its bytes are ready when backward has hardly begun,
-# and the convolutions, nearly all of the arithmetic, are still to come.
+# **Explain.** AlexNet is made for overlap. The last three layers' gradients come first: nearly all of its
+# bytes are ready when backward has hardly begun. The convolutions, nearly all of the arithmetic, are still
+# to come.
 #
 # ### Exercise 32.2 · Layer by layer
 # A sum can be begun and waited for later:
@@ -188,7 +186,7 @@ predict.right("32.1", percent_in_last_three=in_last_three)
 #     ...                                     # meanwhile nobody may change own, or use total
 #     request.Wait()                          # returns when the sum is in total
 #
-# Begin the sum of gradient i in `ready(i)`. Wait for all of them in `finish`, then update. 8 lines.
+# Begin the sum of gradient i in `ready(i)`. In `finish` wait for each sum, then update its tensor. 8 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: what has to be kept</summary>
@@ -244,17 +242,32 @@ print(lab32.swapped(one_by_one, lab32.SIZES))
 #
 # ## Buckets
 # Every sum costs some latencies, however short it is. On 160 ranks they are about 16 messages one after the
-# other (twice ⌈lg 160⌉, lab 24). With 5 µs and more for each, a sum of a few bytes takes about 0.1 ms.
+# other (twice ⌈lg 160⌉, lab 24: for short vectors the machine takes no ring). With 5 µs and more for each, a
+# sum of a few bytes takes about 0.1 ms.
 #
-# GoogLeNet has 58 layers and 27 MB. With one image on each GPU a step has 7 ms of arithmetic.
+# Way (b) pays that once for each layer. How much of it shows in a step?
 #
-# ### Predict
-# How many times as fast as (a), one sum at the end, is (b), layer by layer? More than 1 is faster.
+# - The virtual machine has all sums under way **side by side**. Their latencies pass at the same time.
+# - A library may make **one sum after the other**: Horovod's thread does. Then the latencies add up.
 #
-# Suppose we sum several gradients as one vector, a **bucket**. How many MB should a bucket have?
+# So several gradients are summed as one vector, a **bucket**.
+#
+# GoogLeNet has 58 layers. Suppose one image on each GPU:
 
 # %%
-predict("32.3", layers_times_as_fast=1.5, best_bucket_MB=5)
+few = lab32.table("googlenet", 1, flops)
+few_alone = lab32.messages_alone(at_the_end, few, largest, machine)
+arithmetic = 1e3 * few.seconds
+print(f"{arithmetic:.1f} ms of arithmetic, of which forward {arithmetic / 3:.1f} ms")
+print(f"the sum of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_alone:.1f} ms alone")
+
+# %% [markdown]
+# ### Predict
+# How many ms is a step in way (a)? And in (b), if one sum is made after the other? Then the first sum begins
+# about when forward is over, and there are 58 times the latencies in all.
+
+# %%
+predict("32.3", a_ms=25, b_one_after_other_ms=26)
 
 # %% [markdown]
 # ### Exercise 32.3 · Buckets
@@ -324,28 +337,97 @@ with check("32.3"):
 
 # %% [markdown]
 # ### Measure: how large a bucket?
-# GoogLeNet, one image on each of 160 GPUs, buckets of eight sizes. About half a minute.
+# GoogLeNet, one image on each of 160 GPUs, buckets of five sizes. The smallest holds one layer: that is (b).
+# The largest holds the whole net: (a). As a control each is measured in both ways: sums side by side, and one
+# after the other. About half a minute.
 
 # %%
-few = lab32.table("googlenet", 1, flops)
-ways = {"at the end": at_the_end, "layer by layer": one_by_one}
-swept, times = lab32.bucket_sweep(in_buckets, ways, few, largest, machine, bucket_sizes)
-faster = times["at the end"] / times["layer by layer"]
-predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, key=swept.get))
+swept = lab32.bucket_sweep(in_buckets, few, largest, machine, bucket_sizes)
+queued = swept["one after the other"]
+for kind, row in swept.items():
+    shown = [f"{n / 1e6:g} MB: {ms:.1f}" for n, ms in row.items()]
+    print(f"{kind:>20}, ms a step:  {',  '.join(shown)}")
+predict.compare("32.3", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=queued[min(bucket_sizes)])
 
 # %% [markdown]
-# **Explain.** On the right, one bucket of everything: (a), whose sum begins late. On the left, buckets of
-# one layer: (b), with 58 times the latencies of a sum. Between them is a wide floor, a little lower than
-# (b).
+# **Explain.** Look at the left end, buckets of one layer: (b). With sums side by side it is far faster than
+# (a), at the right end. With one sum after the other it is *slower* than (a): it pays 58 times for a sum, and
+# the overlap does not bring that back. (It pays even more than 58 times 0.1 ms: that was for a few bytes.)
 #
-# Why only a little? The latencies of sums that are under way together pass side by side. Where they do not,
-# as in a library that makes one sum after the other, (b) pays them all.
+# A library that makes one sum after the other needs buckets. Those of a few MB beat (a), and they beat (b).
+# With sums side by side they bring little.
 #
-# Do not read a best size off the floor: its points differ by a few percent, and they are not even in order.
-# What shows at the end of a step is the *last* bucket, which no arithmetic is left to hide. Which layers
-# are in it depends on where the size happens to cut the net.
+# Do not read a best size off the middle: its points lie close together, and where a size cuts this net is
+# chance.
 #
-# ## S-Caffe's two sides
+# ## On how many GPUs, for which nets?
+# **Efficiency** is the arithmetic's time over the step's.
+#
+# ### Predict
+# AlexNet, 160 GPUs. For way (a) you can compute the efficiency from 32.1. (b) hides what it can: about as
+# much as backward is long, two thirds of the arithmetic. What is (b)'s efficiency, in percent?
+
+# %%
+predict("32.2", efficiency_of_a=40, efficiency_of_b=60)
+
+# %% [markdown]
+# ### Measure: 160 virtual GPUs
+# Each way, and as a control (b) with the same calls, but nothing overlapped. About half a minute.
+
+# %%
+ways = {
+    "(a) at the end": at_the_end,
+    "(b) by layer": one_by_one,
+    "(b) not overlapped": lab32.unhidden(one_by_one),
+    "(c) buckets": partial(in_buckets, size=2e6),
+}
+efficiency = lab32.plot_efficiency(ways, alexnet, gpus, machine, "overlap gains, and more so on many GPUs")
+by_layer = efficiency["(b) by layer"]
+predict.compare("32.2", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
+
+# %% [markdown]
+# **Explain.** (b) and (c) against (a): what overlap gains. Against "(b) not overlapped", the same calls begun
+# after backward: that it is the overlap, and not the smaller sums. (c) is hardly better than (b) here:
+# AlexNet has 8 layers, so there are no short sums to fuse.
+#
+# "(b) not overlapped" is even better than (a), though nothing is hidden. Why? The next cell has the messages
+# alone, without arithmetic.
+
+# %%
+print(f"AlexNet's messages alone, {largest} GPUs (ms)")
+apart = {
+    "(a), one sum": lab32.messages_alone(at_the_end, alexnet, largest, machine),
+    "(b), sums side by side": lab32.messages_alone(one_by_one, alexnet, largest, machine),
+    "(b), one after the other": lab32.messages_alone(one_by_one, alexnet, largest, machine, queued=True),
+}
+for name, seconds in apart.items():
+    print(f"{name:>26} {1e3 * seconds:6.0f}")
+
+# %% [markdown]
+# **Explain.** Side by side the sums are over sooner than one sum of the same bytes; one after the other they
+# are not. So several sums at once fill links that a single one leaves idle.
+#
+# ### Measure: does it matter for other nets?
+
+# %%
+print(f"efficiency on {largest} GPUs, {images} images each (%)")
+for name, net in nets.items():
+    for label in ("(a) at the end", "(b) by layer", "(c) buckets"):
+        took = lab32.on_gpus(ways[label], net, largest, machine).time
+        print(f"{name:>10}  {label:<16} {100 * net.seconds / took:5.0f}")
+
+# %% [markdown]
+# **Explain.** GoogLeNet and VGG-16 compute so long for their bytes, with 32 images, that (b) and (c) hide
+# everything, and even (a) loses less than on AlexNet. What counts is the time of the sum against the
+# time of backward. GoogLeNet with one image, above, had little to hide behind. What do more images do, and
+# faster GPUs? `images` and `flops` are knobs at the top: turn them.
+#
+# The machine is a model: no jitter, no input pipeline, no small matrices that a GPU does badly. Trust the
+# order of the ways, not the percents.
+#
+# ## S-Caffe's two sides, for those who have time
+# You may go on with *What you take away*: this takes about 25 minutes more.
+#
 # In S-Caffe only rank 0 has the optimizer. So two things travel:
 #
 # | | what travels | hidden behind |
@@ -359,10 +441,11 @@ predict.compare("32.3", layers_times_as_fast=faster, best_bucket_MB=min(swept, k
 #     request = comm.Ireduce(own, total, root=0)   # begins the sum; only rank 0 will have it
 #     request = comm.Ibcast(array, root=0)         # begins to send rank 0's array to all
 #
-# ### Exercise 32.4 · Two sides
+# ### Exercise 32.4 · Two sides, for those who have time
 # Return `ready, finish, before`. In `finish` *all* ranks wait for their reductions, as the gradients' memory
-# will be used again; only rank 0 updates. Then all begin the broadcasts, and wait for none of them before
-# `before`. 15 lines. *(advanced)*
+# will be used again; only rank 0 updates. Then all begin the broadcasts, of tensor 0 first: forward needs
+# it first. Each is waited for in `before`, not sooner. (After the last step `before(i)` is called once more
+# for every i.) 15 lines. *(advanced)*
 #
 # <details><summary>Hint 1: before, in the first step</summary>
 #
@@ -414,43 +497,28 @@ with check("32.4"):
 
 # %% [markdown]
 # ### Predict
-# AlexNet, 160 GPUs. **Efficiency** is the arithmetic's time over the step's. For way (a) you can compute it
-# from 32.1. (b) hides what it can: about as much as backward is long. What is (b)'s efficiency, in percent?
-#
-# And (d), S-Caffe's way: is its step shorter than (a)'s? Its binomial trees (lab 24) send ⌈lg p⌉ whole
-# vectors through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is.
+# AlexNet, 160 GPUs: is (d)'s step shorter than (a)'s? Its binomial trees (lab 24) send ⌈lg p⌉ whole vectors
+# through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is.
 
 # %%
-predict("32.4", efficiency_of_a=40, efficiency_of_b=60, efficiency_of_d=60)
+predict("32.4", efficiency_of_d=60)
 
 # %% [markdown]
-# ### Measure: 160 virtual GPUs
-# Each way, and as a control (b) and (d) with the same calls, but nothing overlapped. About a minute.
+# ### Measure: two sides
+# (d) against (a), and as a control (d) with the same calls, but nothing overlapped. About half a minute.
 
 # %%
-ways = {
-    "(a) at the end": at_the_end,
-    "(b) by layer": one_by_one,
-    "(b) not overlapped": lab32.unhidden(one_by_one),
-    "(c) buckets": partial(in_buckets, size=2e6),
-    "(d) two sides": two_sides,
-    "(d) not overlapped": lab32.unhidden(two_sides),
-}
-efficiency = lab32.plot_efficiency(ways, alexnet, gpus, machine)
-shown = {name: efficiency[f"({name}) {text}"] for name, text in (("a", "at the end"), ("b", "by layer"))}
-shown["d"] = efficiency["(d) two sides"]
-predict.compare("32.4", **{f"efficiency_of_{name}": percent for name, percent in shown.items()})
+pair = {"(d) two sides": two_sides, "(d) not overlapped": lab32.unhidden(two_sides)}
+beside = {"(a) at the end": at_the_end} | pair
+efficiency = lab32.plot_efficiency(beside, alexnet, gpus, machine, "(d) pays for its trees")
+predict.compare("32.4", efficiency_of_d=efficiency["(d) two sides"])
+trees = lab32.messages_alone(two_sides, alexnet, largest, machine)
+print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 # %% [markdown]
-# **Explain.** (b) and (c) against (a): what overlap gains. Against "(b) not overlapped", the same calls begun
-# after backward: that it is the overlap, and not the smaller sums. (c) is hardly better than (b) here:
-# AlexNet has 8 layers, so there are no short sums to fuse.
-#
-# "(b) not overlapped" is even better than (a): several sums at once fill links that a single one leaves idle.
-#
-# (d) gains by its overlap, too, against its own control. Still it loses to (a). Not the overlap is to blame
-# but the trees: ⌈lg p⌉ vectors through rank 0, in and out. S-Caffe knew: it has a reduction of its own,
-# chains below a tree.
+# **Explain.** (d) gains by its overlap, against its own control. Still it loses to (a). The last line says
+# why: its messages alone take far longer than (a)'s sum. Not the overlap is to blame but the trees: ⌈lg p⌉
+# vectors through rank 0, in and out. S-Caffe knew: it has a reduction of its own, chains below a tree.
 #
 # ### Measure: what hides behind what?
 # Two steps of AlexNet on 16 GPUs, (b) and (d): when rank 0 computes, when messages are under way to or from
@@ -477,31 +545,15 @@ plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages, (d) waits t
 # In a binomial tree rank 0 sends each tensor ⌈lg p⌉ times, 4 times with 16 ranks, and its broadcast is over
 # when the last copy has left. A rank that only receives is done when its one copy is there. (Rank 0 could
 # compute: it only reads the tensor. But it may not *change* it before the request is over, and our `before`
-# asks no finer.)
+# does not tell reading from changing.)
 # </details>
-#
-# ### Measure: does it matter for other nets?
-
-# %%
-print(f"efficiency on {largest} GPUs, {images} images each (%)")
-for name, net in nets.items():
-    for label in ("(a) at the end", "(b) by layer", "(c) buckets"):
-        took = lab32.on_gpus(ways[label], net, largest, machine).time
-        print(f"{name:>10}  {label:<16} {100 * net.seconds / took:5.0f}")
-
-# %% [markdown]
-# **Explain.** GoogLeNet and VGG-16 compute so long for their bytes, with 32 images, that (b) and (c) hide
-# everything, and even (a) loses less than on AlexNet. What counts is the time of the sum against the
-# time of backward. With more images there is nothing to gain. With faster GPUs there is more to hide.
-#
-# The machine is a model: no jitter, no input pipeline, no small matrices that a GPU does badly. Trust the
-# order of the ways, not the percents.
 #
 # ### What you take away
 # - Gradients come from the last layer on: begin each sum at once, and wait before the step.
-# - Buckets: few latencies, early begin. They matter where layers are many and short.
+# - Buckets: few latencies, early begin. They matter where layers are many and short, and one sum is made
+#   after the other.
 # - The same sums in the same order on every rank.
-# - The first layers' sum comes last, and nothing hides it. Later layers' parameters can hide behind the next
-#   forward pass.
+# - The first layers' sum comes last, and nothing hides it.
+# - Overlap matters where a sum takes about as long as backward. Where it is far shorter, (a) loses little.
 # - Begun is not under way: who moves a message on your machine while you compute? Lab 36. Horovod's timeline
 #   and knobs: 44. Fewer bytes: 35.

@@ -140,10 +140,29 @@ def test_a_table_stands_for_the_whole_net(name, layers, megabytes):
     assert net.seconds + first <= run.time < net.seconds + net.nbytes / 1e9
 
 
-def test_the_sum_alone_is_what_a_step_without_arithmetic_takes():
+def test_the_messages_alone_are_a_step_without_arithmetic():
     net = lab32.table("alexnet", images=1, flops=1e30)
     machine = virtual.ideal(bandwidth=1e9)
-    assert lab32.sum_alone(net, 4, machine) == pytest.approx(lab32.on_gpus(summed, net, 4, machine).time)
+    alone = lab32.messages_alone(summed, net._replace(forward=[1.0] * 8, backward=[1.0] * 8), 4, machine)
+    assert alone == pytest.approx(lab32.on_gpus(summed, net, 4, machine).time)
+
+
+def test_sums_one_after_the_other_do_not_share_their_latencies():
+    net = lab32.table("googlenet", images=1, flops=1e12)
+    latencies = virtual.ideal(alpha=1e-3, bandwidth=1e15)
+    together = lab32.messages_alone(started, net, 2, latencies)
+    queued = lab32.messages_alone(started, net, 2, latencies, queued=True)
+    assert queued == pytest.approx(len(net.sizes) * together, rel=0.01)
+    assert lab32.on_gpus(summed, net, 2, latencies, queued=True).time == pytest.approx(
+        lab32.on_gpus(summed, net, 2, latencies).time
+    )
+
+
+def test_sums_one_after_the_other_are_those_of_one_process():
+    run = virtual.Cluster(3).run(lab32.train, lab32.one_after_other(started), (5, 1, 7), 4)
+    for seen in run.results:
+        for got, want in zip(seen.parameters, lab32.trained_alone(3, (5, 1, 7), 4), strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-4)
 
 
 @pytest.mark.parametrize("way", [summed, started])

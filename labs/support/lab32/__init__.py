@@ -20,8 +20,8 @@ Tensors are numbered in forward order; gradients come from the last to the first
 | real ranks | `train_digits`, `train_digits_alone` | PyTorch's net trained in a way, and in one process |
 | | `torch_step` | a step in PyTorch in a way |
 | | `Arrays` | a net's tensors as arrays for MPI |
-| virtual GPUs | `Table`, `table`, `on_gpus`, `sum_alone` | a known net, its steps, its sum alone |
-| | `unhidden` | a way without its overlap |
+| virtual GPUs | `Table`, `table`, `on_gpus`, `messages_alone` | a known net, its steps, its messages |
+| | `unhidden`, `one_after_other` | a way without its overlap, and with one sum at a time |
 | | `bucket_sweep`, `lanes`, `plot_efficiency` | what is drawn of them |
 """
 
@@ -38,7 +38,7 @@ from support.lab32.checks import (
     planned,
     told_by_hooks,
 )
-from support.lab32.gpus import Table, on_gpus, sum_alone, table, unhidden
+from support.lab32.gpus import Table, messages_alone, on_gpus, one_after_other, table, unhidden
 from support.lab32.ranks import torch_step, train_digits, train_digits_alone
 from support.lab32.show import bucket_sweep, lanes, plot_efficiency
 from support.lab32.staging import Arrays
@@ -59,11 +59,12 @@ __all__ = [
     "expect_hooks",
     "expect_two_sides",
     "lanes",
+    "messages_alone",
     "on_gpus",
+    "one_after_other",
     "one_step",
     "planned",
     "plot_efficiency",
-    "sum_alone",
     "swapped",
     "table",
     "told_by_hooks",

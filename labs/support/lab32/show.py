@@ -34,26 +34,33 @@ def lanes(ways: dict, table: Table, ranks: int, machine, steps: int = 2) -> dict
     return rows
 
 
-def plot_efficiency(ways: dict, table: Table, ranks, machine) -> dict[str, float]:
-    """Efficiency on so many GPUs; on one GPU a step is arithmetic alone. Returns % on the most, by way."""
+def plot_efficiency(ways: dict, table: Table, ranks, machine, title: str) -> dict[str, float]:
+    """Efficiency on so many GPUs; on one GPU a step is arithmetic alone. Returns % on the most, by way.
+
+    title: what the plot shows, after the net's name.
+    """
     from labkit import plots
 
     times = {
         name: {1: table.seconds} | {p: on_gpus(way, table, p, machine).time for p in ranks}
         for name, way in ways.items()
     }
-    plots.efficiency(times, weak=True, title=f"{table.net}, {table.images} images a GPU: overlap, and trees")
+    plots.efficiency(times, weak=True, title=f"{table.net}, {table.images} images a GPU: {title}")
     return {name: 100 * table.seconds / seconds[max(ranks)] for name, seconds in times.items()}
 
 
-def bucket_sweep(way, others: dict, table: Table, ranks: int, machine, sizes) -> tuple[dict, dict]:
-    """Milliseconds of a step by bucket size in MB, plotted beside other ways. Returns both."""
+def bucket_sweep(way, table: Table, ranks: int, machine, sizes) -> dict[str, dict]:
+    """Milliseconds of a step by bucket size, with sums side by side and one after the other; plotted.
+
+    way: takes size=… in bytes. Returns {"side by side": {bytes: ms}, "one after the other": …}.
+    """
     from labkit import plots
 
-    swept = {n / 1e6: 1e3 * on_gpus(partial(way, size=n), table, ranks, machine).time for n in sizes}
-    times = {name: 1e3 * on_gpus(other, table, ranks, machine).time for name, other in others.items()}
-    flat = times | {"arithmetic alone": 1e3 * table.seconds}
-    curves = {"buckets": swept} | {name: dict.fromkeys(swept, time) for name, time in flat.items()}
-    title = f"{table.net}, {table.images} image a GPU: between few and late"
+    steps: dict[str, dict] = {}
+    for kind, queued in (("side by side", False), ("one after the other", True)):
+        runs = {n: on_gpus(partial(way, size=n), table, ranks, machine, queued=queued) for n in sizes}
+        steps[kind] = {n: 1e3 * run.time for n, run in runs.items()}
+    curves = {f"sums {kind}": {n / 1e6: row[n] for n in sizes} for kind, row in steps.items()}
+    title = f"{table.net}, {table.images} image a GPU: buckets pay where sums wait for each other"
     plots.lines(curves, xlabel="bucket (MB)", ylabel=f"step on {ranks} GPUs (ms)", title=title, logx=True)
-    return swept, times
+    return steps

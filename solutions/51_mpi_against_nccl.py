@@ -303,9 +303,9 @@ for name, by_rank in hurried.items():
 # all others: some µs, where they take tenths of a ms to a few ms.
 #
 # Horovod's millisecond is the cycle of its thread (lab 44): it looks for work once a ms. The control looks
-# ten times as often, and should be several times as fast. What `horovod-gloo` then takes more than
-# `horovod-mpi` is due to the carrier, not to the caller. `torch-gloo` has no cycle: it pays for TCP, and for
-# waking a thread.
+# ten times as often, and should be several times as fast. Two names with one caller differ by the carrier:
+# what `horovod-gloo` then takes more than `horovod-mpi` is Gloo's. `torch-gloo` has no cycle: it pays for
+# TCP, and for waking a thread.
 #
 # On the right the curves come together within a factor of two or three.
 #
@@ -463,8 +463,8 @@ predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "horovod-mpi", "
 # nothing (lab 32). 25 MiB is a compromise.
 # </details>
 #
-# Published: so many times as fast as one GPU were 16, with Horovod over TCP of 25 Gb/s (README of 2017,
-# github.com/horovod/horovod):
+# Published (github.com/horovod/horovod, README of 2017, TCP of 25 Gb/s): with Horovod 16 GPUs were so many
+# times as fast as one:
 #
 # | allreduce | VGG-16 | Inception V3 |
 # |---|---|---|

@@ -159,3 +159,13 @@ def test_a_case_of_a_step_says_itself():
     case = lab44.STEPS[0]
     assert str(case) == "'a:100:0' (bytes, ready at), limit 1000, a look every 10 s, 1 s + n / 100"
     assert case.tensors() == [Tensor("a", 100, ready=0.0)]
+
+
+def test_messages_of_a_predicted_step_are_printed(capsys):
+    def step_time(gradients, limit, cycle, seconds):
+        return 0.1 + cycle, round(1 / cycle)
+
+    net, ms = lab44.show_predicted(step_time, 24, 0.05, 5e-4, 2.5e7)
+    assert len(net) == 48
+    assert ms[20] == pytest.approx(120)
+    assert "look every  20 ms: 120 ms, 48 tensors, messages: 50\n" in capsys.readouterr().out

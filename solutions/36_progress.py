@@ -25,9 +25,10 @@ patience = 60  # seconds after which a check calls the ranks stuck
 
 # %% [markdown]
 # ## The letter in the out-tray
-# `comm.Iallreduce` returns at once. Think of a letter that you have put into your out-tray. It travels when
-# somebody carries it to the post. With MPI that somebody is mostly **your own process, inside a call of
-# MPI**. While PyTorch computes, nobody carries letters.
+# `comm.Iallreduce` returns at once. Think of a letter that you have put into your out-tray. It leaves when
+# somebody carries it to the post; from there it travels by itself. With MPI that somebody is mostly **your
+# own process, inside a call of MPI**. While PyTorch computes, nobody carries letters. Who carries them, and
+# when, is called **progress**.
 #
 # | moves messages while you compute | on |
 # |---|---|
@@ -48,8 +49,9 @@ patience = 60  # seconds after which a check calls the ranks stuck
 #     request.Wait()                          # carries until all rounds are over
 #
 # ## A machine to think with
-# Four virtual ranks (lab 23), whose messages move in calls only. A sum has 2(4 - 1) = 6 rounds of 10 ms: 60
-# ms, if one does nothing else. Each rank begins the sum, then computes for 60 ms, then calls Wait.
+# Four virtual ranks (lab 23), on which a round begins in a call only, and then runs by itself. A sum has 2(4
+# - 1) = 6 rounds of 10 ms: 60 ms, if one does nothing else. Each rank begins the sum, then computes for 60
+# ms, then calls Wait.
 #
 # ### Predict
 # How many ms does that take, from the beginning of the sum to the end of Wait,
@@ -65,7 +67,8 @@ predict("36.1", left=120, tested_every_20_ms=60, tested_every_4_ms=60)
 # ### Exercise 36.1 · Carry the letters
 # Write `carry(requests)`. It will be called after every layer, with the list of sums that have been begun.
 # It gives **each of them** a chance to move, and waits for none. (A `Test` of a sum that is over does
-# nothing.) 2 lines. *(beginner)*
+# nothing. MPICH moves all messages in any call; the standard promises it only for the one that is asked
+# about.) 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which call?</summary>
 #
@@ -180,8 +183,9 @@ with check("36.2"):
 # %% [markdown]
 # ## A thread that looks
 # Tests in hooks are work for the programmer, and a long layer has no hook in its middle. So let a **thread**
-# call MPI. MPI moves *all* messages in *any* call, so a cheap one will do: `comm.Iprobe()` asks whether a
-# message has come, and returns at once.
+# call MPI. The MPIs of this kit move *all* messages in *any* call, so a cheap one will do: `comm.Iprobe()`
+# asks whether a message has come, and returns at once. (Two threads that call MPI need its highest thread
+# level, `MULTIPLE`, which mpi4py asks for: lab 42.)
 #
 # A thread must be told when to end. `over` is a `threading.Event`, a flag that another thread raises:
 #
@@ -240,9 +244,19 @@ predict("36.3", at_best_times_as_fast=1.67, thread_costs_percent=5)
 
 # %% [markdown]
 # ### Measure: here
-# Seven kinds of steps take turns. Two are controls, with *nobody to talk to*: the same calls in a group of
-# one rank, and the thread beside a step without messages. They show what carrying costs, not what it gains.
-# About a minute.
+# Steps of these kinds take turns. About a minute.
+#
+# | name | what it does | who moves the sums |
+# |---|---|---|
+# | *arithmetic alone* | forward and backward | there are none |
+# | *at the end* | one sum of all gradients, after backward | Wait |
+# | *begun, left* | a sum begun for each gradient, in backward | the calls that begin others, Wait |
+# | *begun, carried* | the same, and your `carry` after each layer | Test |
+# | *begun, thread* | the same, beside your `look_until` | the thread |
+# | *nobody to talk to, carried* | *begun, carried* in a group of one rank | nothing to move |
+# | *nobody to talk to, thread* | *arithmetic alone*, beside your `look_until` | there are none |
+#
+# The last two are controls: they show what carrying costs, not what it gains.
 
 # %%
 times, what, where = launch.run(
@@ -260,7 +274,8 @@ predict.compare("36.3", thread_costs_percent=cost)
 # %% [markdown]
 # **Explain.** On one machine expect **no** gain, rather a loss. Here a message is no bytes on a wire. It is
 # a copy in memory, which a core has to make: the same core that computes. There is nothing that somebody
-# else could do meanwhile. "Begun" is even slower than "at the end": 24 sums in place of one.
+# else could do meanwhile. "Begun" is even slower than "at the end": it has 24 sums, of 12 layers' weights and
+# biases, in place of one.
 #
 # Beside that you may see the cost of looking in the two controls. Where other programs run, the boxes overlap
 # ("not steady"); then this plot says nothing about a few percent.

@@ -10,6 +10,7 @@
 # Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
 
 # %%
+import itertools
 import os
 import shutil
 from functools import partial
@@ -41,8 +42,13 @@ wide = 4096  # outputs of the two layers of a large net
 
 # %%
 digits = data.digits()
-orders = [np.concatenate(data.batches(len(digits.train_x), batch, epoch, seed=0)) for epoch in range(epochs)]
-steps = [(digits.train_x[rows], digits.train_y[rows]) for rows in np.reshape(orders, (-1, batch))]
+orders = []  # of each epoch: the row numbers of its images, batch after batch
+steps = []  # of each step: its images and labels
+for epoch in range(epochs):
+    batches = data.batches(len(digits.train_x), batch, epoch, seed=0)
+    orders.append(np.concatenate(batches))
+    for rows in batches:
+        steps.append((digits.train_x[rows], digits.train_y[rows]))
 
 
 def torch_losses(steps):
@@ -69,7 +75,8 @@ print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_cu
 # %% [markdown]
 # ## Define-by-run
 # As in PyTorch, an operation of today's TensorFlow runs as soon as Python reaches its line (*eager*). PyTorch
-# remembers what it did with every tensor. TensorFlow remembers only what happens under a *tape*:
+# remembers what it did with every tensor that needs a gradient. TensorFlow remembers only what happens under
+# a *tape*:
 #
 #     w = tf.Variable(3.0)
 #     with tf.GradientTape() as tape:
@@ -79,7 +86,7 @@ print(f"with the rows turned round:          {turned_curve[0]:.6f} -> {turned_cu
 # The net is `nets.keras_digits()`, with the same starting weights.
 #
 # ### Predict
-# After all steps, by how much do the losses of the two frameworks differ at most? As a share: 0.01 is one
+# Over all steps, by how much do the losses of the two frameworks differ at most? As a share: 0.01 is one
 # percent. A float32 keeps 24 bits, so each rounding is off by up to 6e-8 of the number.
 
 # %%
@@ -117,6 +124,13 @@ def train_step(net, optimizer, images, labels):
 
 # %%
 # What is asked: the loss of each step before its update, the weights moved, and PyTorch's curve.
+def first_move(optimizer):
+    """How far your first step, with this optimizer, moves the weights of layer 1."""
+    net = nets.keras_digits()
+    train_step(net, optimizer, *steps[0])
+    return net.get_weights()[0] - nets.start_weights()[0]
+
+
 with check("11.1"):
     net = nets.keras_digits()
     optimizer = keras.optimizers.SGD(learning_rate)
@@ -131,6 +145,10 @@ with check("11.1"):
     expect.close(eager[0], torch_curve[0], "the loss of step 1, before its update", slips=slips)
     moved = np.any(net.get_weights()[0] != nets.start_weights()[0])
     expect(moved, "The weights do not move: apply the gradients to net.trainable_variables.")
+    far = first_move(keras.optimizers.SGD(0.4))
+    near = first_move(keras.optimizers.SGD(0.1))
+    in_proportion = np.allclose(far, 4 * near, rtol=1e-3, atol=1e-6)
+    expect(in_proportion, "With 4 times the rate weights move 4 times as far: use the given `optimizer`.")
     expect.close(eager[:12], torch_curve[:12], "the losses of 12 steps, beside PyTorch's", rtol=5e-6)
     expect.close(eager, torch_curve, "the losses of all steps, beside PyTorch's", rtol=1e-5)
 
@@ -146,8 +164,9 @@ plots.loss({"PyTorch": torch_curve, "TensorFlow": eager}, title="One net, two fr
 # another order, and so does PyTorch where the rows are turned round. Each rounding is off by 6e-8 at most,
 # and the steps carry it on.
 #
-# So this is how exact "the same" can be. If two curves of the same weights and data differ by more, look for
-# a mistake: another order of batches, another rate, probabilities for logits.
+# So this is how exact "the same" can be in a hundred steps of a small net. (In a long training the difference
+# grows.) If two curves of the same weights and data differ by much more, look for a mistake: another order of
+# batches, another rate, probabilities for logits.
 #
 # ## Define-and-run
 # First make a *graph* of all operations, then run the graph, without Python. `tf.function(f)` does so:
@@ -169,7 +188,8 @@ plots.loss({"PyTorch": torch_curve, "TensorFlow": eager}, title="One net, two fr
 # Python numbers 2, 3, 2. How often does its Python run?
 #
 # (b) Eager, every operation costs Python some 10 µs and more before anything is computed, and a training step
-# of this small net has some fifty. How many times as fast is the step as a graph? Guess.
+# of this small net has some fifty. Its arithmetic takes 0.1 to 0.3 ms (lab 10's bar). How many times as fast
+# is the step as a graph? Estimate.
 
 # %%
 predict("11.2", traces=..., eager_over_graph=...)  # two numbers
@@ -180,16 +200,16 @@ predict("11.2", traces=..., eager_over_graph=...)  # two numbers
 # In lab 41 the learning rate rises over the first steps, and a last batch may be smaller. Make a step that is
 # traced **once**, whatever the number of images and whatever the rate.
 #
-# You can fix the kinds once and for all, one `tf.TensorSpec(shape, dtype)` an argument. `None` in a shape is
-# any length, and `[]` the shape of a single number; a Python number given for it becomes a tensor:
+# You can fix the kinds once and for all, with a `tf.TensorSpec(shape, dtype)` for each argument. `None` in a
+# shape is any length, and `[]` the shape of a single number; a Python number given for it becomes a tensor:
 #
 #     @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
 #     def scale(rows, factor):
 #         return factor * rows
 #
 # Images are float32 of shape (n, 64), labels int64 of shape (n,), the rate is one float32. Inside, plain SGD
-# by hand, no optimizer: `variable.assign_sub(change)` subtracts in place. `make_step` returns the step. About
-# 10 lines. *(intermediate)*
+# by hand, no optimizer: `variable.assign_sub(change)` subtracts in place. `make_step(net)` defines the step
+# inside of itself, for the net that it is given, and returns it. About 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: where does the function stand?</summary>
 #
@@ -212,6 +232,7 @@ def make_step(net):
 
 # %%
 # What is asked: each call's loss and update, at any rate and size, and Python run once for all of them.
+# (`traced`, `call` and `forward` are made below, in the check.)
 def note_and_call(*inputs, **options):
     """In place of the net's own call: notes each run of Python."""
     traced.append(call)
@@ -232,6 +253,8 @@ with check("11.2"):
         expect.close(got, want, f"loss of call {call} (is the rate of the call before in the graph?)")
     expect(traced, "The net was never called: step works with the net that make_step is given.")
     expect(len(traced) < 6, "Python ran in each of 6 calls: step must be one tf.function, made once.")
+    whole = hasattr(step, "experimental_get_tracing_count")
+    expect(whole, "Only a part of the step is in a graph: `step` itself must be the tf.function.")
     expect(len(traced) == 1, f"Traced in calls {traced}; 2 and 3 bring a new rate, 4 and 5 a new size.")
 
 # %%
@@ -246,7 +269,15 @@ def total(x):
 
 for x in (tf.constant([1, 2, 3]), tf.constant([4, 5, 6]), tf.constant([1, 2, 3, 4, 5]), 2, 3, 2):
     total(x)
+traces = len(seen)
 print("Python ran with:", *seen, sep="\n")
+
+# %%
+fresh = itertools.count(100)  # 100, 101, 102, …
+print("the same Python number:  ", timing.measure(lambda: total(3)))
+# TensorFlow itself warns of what comes now, in a long line.
+print("a new one in every call: ", timing.measure(lambda: total(next(fresh)), repeat=5, warmup=0))
+print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next(fresh)))))
 
 
 # %% [markdown]
@@ -272,7 +303,8 @@ for name, measured in speed.items():
     print(f"{name}: graph {measured.b}")
     print(f"{name}: ratio {measured}")
     record.add("eager_over_graph", value=measured.median, batch=batch, net=name)
-predict.compare("11.2", traces=len(seen), eager_over_graph=speed["small net"])
+predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
+
 
 # %% [markdown]
 # **Explain.** What a graph saves is Python's share of a step. You should see a ratio of several times with
@@ -282,38 +314,28 @@ predict.compare("11.2", traces=len(seen), eager_over_graph=speed["small net"])
 # Look at the list above: symbols, `Tensor("x:0", shape=(3,), …)`, for tensors; the numbers themselves for 2
 # and 3.
 #
-# A colleague's step gets slower and slower, call by call: the rate is a Python number that changes in each
-# step. Why?
+# A colleague's step takes a Python number for its rate, and the rate changes in each call. All of his calls
+# are slow, and memory grows. Why?
 #
 # <details><summary>Answer</summary>
 #
-# Every new rate is a new kind: the step is traced again each time, and every graph is kept. Give the rate as
-# a tensor, or fix the kinds by `input_signature`.
+# Every new rate is a new kind: the step is traced again each time, and every graph is kept. The three lines
+# of times above show it with `total`: a new number costs a trace, a new tensor does not. Give the rate
+# as a tensor, or fix the kinds by `input_signature`.
 # </details>
 #
 # ## Graphs elsewhere
-# TensorFlow 1, Theano and Caffe knew graphs only. Chainer and PyTorch made define-by-run the habit;
-# `tf.function` and `torch.compile` bring the graph back, traced from ordinary Python.
+# TensorFlow 1 (by default), Theano and Caffe knew graphs only. Chainer and PyTorch made define-by-run the
+# habit; `tf.function` and `torch.compile` bring the graph back, traced from ordinary Python.
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|
-# | Python's `print`, `if`, debugger | in every step | while the graph is made |
+# | a `print` | in every step | in `tf.function`, while the graph is made |
 # | known before it runs | the next operation | the whole: fuse, reorder, place, run without Python |
 #
-# First define-and-run as TensorFlow 1 had it: nothing is computed until a *session* runs the graph, and then
-# with any value for x.
-
-# %%
-graph = tf.Graph()
-with graph.as_default():  # define: nothing is computed
-    x = tf.constant(0.0)
-    y = x * x + 1
-print(y)
-with tf.compat.v1.Session(graph=graph) as session:  # and run, with another value for x
-    print("x = 3 gives", session.run(y, {x: 3.0}))
-
-
-# %% [markdown]
+# (An `if` on a tensor's value is harder: `tf.function` puts both branches into the graph, and `torch.compile`
+# ends its graph there, runs Python, and begins another. So it does at a `print`.)
+#
 # ### Measure: what a compiler makes of a graph
 # A chain of eighteen operations, line by line: eighteen times PyTorch reads a vector from memory and writes
 # one. `torch.compile` makes a graph of it. Its *backend* decides what becomes of the graph:
@@ -330,17 +352,47 @@ def chain(x):
     return x
 
 
+# %%
+# The measuring itself: `torch.compile(chain, backend=…)`, its first call, and then both in turns.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker processes for one small function
-backends = ["aot_eager", compiler]
+backends = ["aot_eager"]
 if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
     print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
-    backends = ["aot_eager"]
+elif compiler != "aot_eager":
+    backends.append(compiler)
 values = torch.linspace(0, 1, numbers)
-for backend in dict.fromkeys(backends):  # each once
+for backend in backends:
     compiled = torch.compile(chain, backend=backend)
     first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
+    print(f"{backend}: first call {first.median:.1f} s")
     gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)
-    print(f"{backend}: first call {first.median:.1f} s, then line by line / compiled: {gain}")
+    print(f"{backend}: line by line / compiled: {gain}")
+
+# %% [markdown]
+# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With `inductor`
+# the chain is several times as fast: eighteen passes over memory have become one. (How much of the gain is
+# memory, and how much a faster sine in the compiler's code, this does not tell.) That is another saving than
+# TensorFlow's above: work, not Python.
+#
+# The price is the first call. You may see a short one, when you run the notebook again: inductor keeps what
+# it has compiled on disk.
+#
+# ### For those who have time: a session, and more than one graph
+# (5 minutes more, not counted above.) Define-and-run as TensorFlow 1 had it: nothing is computed until a
+# *session* runs the graph, with a value for its *placeholder* x.
+
+# %%
+graph = tf.Graph()
+with graph.as_default():  # define: nothing is computed
+    x = tf.compat.v1.placeholder(tf.float32, [])
+    y = x * x + 1
+print(y)
+with tf.compat.v1.Session(graph=graph) as session:  # and run
+    print("x = 3 gives", session.run(y, {x: 3.0}))
+
+# %% [markdown]
+# And how many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Guess before you
+# run the cell.
 
 # %%
 # How often is a graph made? A backend of our own, which counts, and runs the graph as it is.
@@ -363,12 +415,8 @@ for length in (10, 10, 20, 30, 40):
 
 
 # %% [markdown]
-# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With `inductor`
-# the chain is several times as fast, since eighteen passes over memory have become one. That is another
-# saving than TensorFlow's above: work, not Python.
-#
-# The price is the first call. The second length costs once more. Then PyTorch has understood that lengths
-# vary, and makes a graph for any: no more are made.
+# **Explain.** Two. The second length costs a second graph. Then PyTorch has understood that lengths vary, and
+# has made a graph for any: no more are needed.
 #
 # ### Exercise 11.3 · The same curve from fit
 # Keras has its own loop, which runs a graph like yours:
@@ -402,12 +450,22 @@ def fit_losses(net, orders) -> list[float]:
 
 
 # %%
-# What is asked: PyTorch's losses, mean over each epoch, from as many steps.
+# What is asked: PyTorch's losses, mean over each epoch, from as many steps, made by fit.
+def note_and_fit(*inputs, **options):
+    """In place of the net's own fit: notes each call."""
+    fits.append("a call")
+    return fit(*inputs, **options)
+
+
 with check("11.3"):
     net = nets.keras_digits()
+    fits = []
+    fit = net.fit
+    net.fit = note_and_fit
     got = fit_losses(net, orders)
     want = np.reshape(torch_curve, (epochs, -1)).mean(axis=1)
     expect(np.shape(got) == (epochs,), f"One number for each epoch, please: {epochs}, not {np.shape(got)}.")
+    expect(fits, "`net.fit` was never called; it is its losses that are asked for.")
     done = int(net.optimizer.iterations)
     expect(done in (len(steps) // epochs, len(steps)), f"fit made {done} steps: which batch_size?")
     off = abs(got[0] / want[0] - 1)
@@ -421,8 +479,8 @@ print("Keras, as reported by fit:    ", np.round(got, 4))
 # ### What you take away
 # * Same weights, same batches in the same order: the same curve, to the last bits of float32.
 # * Python runs while tracing. New shape, new Python number: new trace. `input_signature` avoids it.
-# * A graph saves Python on small steps; a compiler saves memory traffic on long chains, for the price of
-#   first calls.
+# * A graph saves Python on small steps; a compiler makes one loop of a long chain, for the price of first
+#   calls.
 # * `fit` shuffles, in batches of 32, unless told otherwise.
 #
 # Next: where the time of a step goes (12), and many processes instead of one (20).

@@ -57,6 +57,11 @@ WRONG = [
     Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "loss of call 2"),
     Wrong("11.2", "a net of its own",
           "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "never called"),
+    Wrong("11.3", "a loop of its own, never fit",
+          [f"history = {FIT}", 'losses += history.history["loss"]'],
+          ["parts = [train_step(net, net.optimizer, images[row : row + batch], labels[row : row + batch])"
+           " for row in range(0, len(images), batch)]", "losses.append(float(np.mean(parts)))"],
+          "`net.fit` was never called"),
     Wrong("11.3", "batches of 32", ", batch_size=batch", "", "which batch_size"),
     Wrong("11.3", "shuffled", ", shuffle=False", "", "does fit shuffle"),
     Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),

@@ -82,6 +82,20 @@ def test_bytes_and_seconds_on_virtual_ranks():
     assert packed == pytest.approx(0.4)
 
 
+def test_bits_to_all_are_as_many_bytes_as_a_ring_on_64_ranks():
+    assert lab35.ring_and_bits(4, 6400) == (2 * 3 * 6400, 3 * 800)
+    ring, bits = lab35.ring_and_bits(64, 6400)
+    assert ring == bits
+
+
+def test_what_a_message_keeps():
+    gradient = np.array([0.0] * 50 + [1.0] * 49 + [10.0], np.float32)
+    assert lab35.kept(gradient, gradient) == pytest.approx((1, 100 / 149, 0))
+    even = np.ones(100, np.float32)
+    assert lab35.kept(even, gradient) == pytest.approx((59 / 149**0.5 / 10, 0.01, 0.5))
+    assert lab35.first_gradient().shape == (17_226,)
+
+
 def test_messages_alone_take_what_the_formulas_say():
     machine, p, n = virtual.ideal(alpha=0.0, bandwidth=1e6), 8, 1e6
     assert lab35.traffic(p, "ring", n, machine) == pytest.approx(2 * (p - 1) / p, rel=1e-3)

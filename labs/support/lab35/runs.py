@@ -10,9 +10,10 @@ half(comm, gradient) returns the mean of float16 values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
-from labkit import nets, virtual
+from labkit import data, nets, virtual
 from labkit.collectives import ring_allreduce
 
 
@@ -34,6 +35,44 @@ def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **train
         return mean
 
     return nets.accuracy(compressed if way else plain, **training)
+
+
+def first_gradient(images: int = 8) -> np.ndarray:
+    """The flat gradient of a rank's first step: of so many images, by the weights at the start."""
+    pictures, labels, *_ = data.digits()
+    return nets.join(nets.gradient(nets.start_weights(), pictures[:images], labels[:images]))
+
+
+class Kept(NamedTuple):
+    """What a message keeps of a gradient. cosine: of the angle between both.
+
+    largest, smaller: shares of the message's sum of squares, where the gradient's largest 1 % of the values
+    are, and where its smaller half is; by magnitude.
+    """
+
+    cosine: float
+    largest: float
+    smaller: float
+
+
+def kept(said: np.ndarray, gradient: np.ndarray) -> Kept:
+    """Of what a message says, compared with the gradient that it was made of."""
+    order = np.argsort(np.abs(gradient))
+    squares = said[order] ** 2 / np.sum(said**2)
+    n = len(order)
+    cosine = said @ gradient / np.linalg.norm(said) / np.linalg.norm(gradient)
+    return Kept(float(cosine), float(squares[n - n // 100 :].sum()), float(squares[: n // 2].sum()))
+
+
+def ring_and_bits(p: int, n: int) -> tuple[int, int]:
+    """Bytes that the busiest of p virtual ranks sends for n values: float32 in a ring; bits to all, n / 8."""
+
+    def bits_to_all(comm, vector):
+        own = np.zeros(n // 8, np.uint8)
+        comm.Allgather(own, np.empty((p, len(own)), np.uint8))
+
+    ring, bits = (max(_run(p, call, n).sent_bytes) for call in (ring_allreduce, bits_to_all))
+    return ring, bits
 
 
 def bytes_counted(p: int, n: int, half: Callable, average: Callable, ways: Mapping) -> dict[str, int]:

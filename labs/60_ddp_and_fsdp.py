@@ -5,10 +5,9 @@
 # every rank, and then shard the rest away: ZeRO and FSDP.
 #
 # **You will be able to** (1) say what DDP does and when, (2) accumulate gradients without paying for each
-# part, (3) compute what ZeRO's stages hold and send, (4) say what FSDP holds and sends, and load what it
-# saved.
+# part, (3) compute what ZeRO's stages hold and send, (4) shard a net with FSDP, say what it holds and sends.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Before: 30, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 30, 32
 
 # %%
 import itertools
@@ -49,14 +48,14 @@ patience = 60  # seconds after which a check calls a program stuck
 # What it does inside:
 #
 # 1. at the beginning it gives every rank the weights of rank 0 (lab 30);
-# 2. it puts the parameters into **buckets**, from the last layer to the first: in the order in which the way
-#    back computes their gradients;
-# 3. as soon as all gradients of a bucket are there, it begins to average them, while the way back goes on;
-# 4. at the end of the way back it waits for all averages.
+# 2. it puts the parameters into **buckets**, from the last layer to the first: in the order in which backward
+#    computes their gradients;
+# 3. as soon as all gradients of a bucket are there, it begins to average them, while backward goes on;
+# 4. at the end of backward it waits for all averages.
 #
 # You know the idea from lab 32. Now the two pieces that matter are yours: 3 and 4. A *hook* calls them:
 # PyTorch calls a hook of a parameter whenever its gradient is complete, and `lab60.attach` counts
-# them: at the last one of a bucket it calls your `start(bucket)`. At the end of the way back it calls
+# them: at the last one of a bucket it calls your `start(bucket)`. At the end of backward it calls
 # `finish(bucket, started)`, where `started` is what your `start` returned for that bucket.
 #
 # Three calls are new:
@@ -115,7 +114,7 @@ with check("60.1"):
         for rank, got in enumerate(results):
             who = f"{where}, rank {rank}"
             expect.equal(got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket")
-            expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during the way back")
+            expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward")
             gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
             for place, (ours, theirs, own) in enumerate(gradients):
                 what = f"{who}: gradient of parameter {place}, beside PyTorch's"
@@ -168,13 +167,14 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 
 
 # %% [markdown]
-# **Explain.** Yours takes about as long as PyTorch's: what you wrote *is* DDP's heart. The line without
-# exchange is what computing alone takes; the rest of the step is the exchange, as far as it is not hidden.
+# **Explain.** Yours takes about as long as PyTorch's, for the same gradients: what you wrote *is* DDP's
+# heart. The line without exchange is what computing alone takes; the rest of the step is the exchange, as far
+# as it is not hidden.
 #
 # A bucket for each tensor costs more where messages are many and short. Here there are only 12, and half of
 # them long, so you may see little. If the lines are not steady, compare nothing, and run the cell again.
 #
-# ## 2. Accumulate, and pay once
+# ## 2. Accumulate, and pay once (for those who have time)
 # A batch that does not fit into memory is cut into parts, whose gradients add up: `backward()` *adds* to
 # `weights.grad`. But DDP would average after every part. `with model.no_sync():` switches that off: inside,
 # gradients stay on the rank. Only the last part is computed outside of it.
@@ -182,7 +182,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, `batches` a list of (pictures, labels) of equal lengths. Afterwards the gradients
 # are those of one batch with all pictures, averaged over the ranks, and there was **one** exchange.
-# `contextlib.nullcontext()` is a block that does nothing. 5 to 8 lines. *(beginner)*
+# The gradients are empty before. 5 to 8 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the mean of all</summary>
 #
@@ -244,8 +244,8 @@ with check("60.2"):
 # What is dealt out must travel when it is needed. With n parameters, a rank sends in a step, by rings:
 #
 # - stages 0 to 2: as much as one allreduce: n (p - 1) / p numbers twice;
-# - stage 3: the parameters are gathered for the way forward, again for the way back, and the gradients are
-#   reduced and dealt out: n (p - 1) / p numbers three times.
+# - stage 3: an allgather of the parameters for forward, another for backward, and a reduce-scatter of the
+#   gradients: n (p - 1) / p numbers three times. (An allreduce is a reduce-scatter and an allgather: two.)
 #
 # ### Exercise 60.3 · Bytes and traffic
 # Two functions: the bytes that one rank holds in a stage, with 32-bit numbers and Adam, and the numbers that
@@ -272,6 +272,7 @@ def numbers_sent(stage, n, ranks):
 
 
 # %%
+# What is asked: bytes and numbers of each stage, also where n does not divide.
 with check("60.3"):
     for n, size in ((1000, 1), (1001, 3), (7_000_000_000, 64)):
         for stage in (0, 1, 2, 3):
@@ -302,14 +303,19 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 
 # %% [markdown]
 # ## 4. FSDP
-# In PyTorch one says for each block `fully_shard(block)`, and at last for the whole net. From then on every
-# parameter is a *DTensor*: this rank holds a piece of it. Before a block computes, its pieces are gathered
-# from all ranks; afterwards they are let go again.
+# In PyTorch it is three lines, before the optimizer is made:
+#
+#     for block in net:
+#         fully_shard(block)   # reshard_after_forward=False keeps its parameters until backward
+#     fully_shard(net)
+#
+# From then on every parameter is a *DTensor*: this rank holds a piece of it. Before a block computes, its
+# pieces are gathered from all ranks; afterwards they are let go again.
 #
 # ### Measure
-# A net on two ranks, one step by each way: bytes held after the step, and what the collectives sent. Both are
-# counted, not timed: bytes of this rank's tensors, and the lengths of the collectives' arrays, as rings send
-# them. About 15 s.
+# A net on two ranks, three steps by each way: bytes held after the last one, and what its collectives sent.
+# Both are counted, not timed: bytes of this rank's tensors, and the lengths of the collectives' arrays, as
+# rings send them. About 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -335,22 +341,27 @@ print(pandas.DataFrame(rows).set_index("way").round(3))
 print("Calls of FSDP in a step:", results[0]["FSDP"]["calls"])
 
 # %% [markdown]
-# **Explain.** The last column is the control: all four train the same, to the last digit shown. The bytes are
-# those of your formula, and so is most of the traffic. Two rows need a word:
+# **Explain.** The last column is the control, the loss of the third step: all four train the same, to the
+# last digit shown. The bytes are those of your formula, and so is most of the traffic. Two rows need a word:
 #
 # - "FSDP, parameters kept" holds, *after* the step, as little as FSDP: PyTorch lets go of the parameters
-#   then. Between the way forward and back it keeps them whole: that saves the second gathering, and is what
-#   stage 2 holds.
+#   then. Between forward and backward it keeps them whole, which these bytes do not show: the traffic does,
+#   which lacks the second gathering.
 # - ZeRO-1 sends more than the formula. The paper deals the *sums* of the gradients out; PyTorch's
 #   `ZeroRedundancyOptimizer` gives every rank all of them, as DDP does, and then sends the new parameters
 #   round. It also deals out whole tensors, so one rank may hold a little more than its share.
 #
-# For what price? Three in place of two, half as many bytes again. On fast links between GPUs that is often
-# hidden behind the computing, as DDP's sums are.
+# For what price? Three in place of two, half as many bytes again. How much of that a step feels, your links
+# decide: measure it, as in 60.1.
 #
-# ## 5. Save and load
+# ## 5. Save and load (for those who have time)
 # A net whose pieces lie on many ranks is saved by all of them: each writes its own. Loading puts them
 # together again, for any number of ranks. `torch.distributed.checkpoint` does both:
+#
+#     checkpoint.save({"net": net.state_dict()}, checkpoint_id=folder)   # on all ranks
+#     state = {"net": net.state_dict()}                                   # of a net of any number of ranks
+#     checkpoint.load(state, checkpoint_id=folder)
+#     net.load_state_dict(state["net"])
 
 # %%
 folder = home() / "60_checkpoint"
@@ -363,16 +374,17 @@ same = all(torch.equal(loaded.state_dict()[key], want[key]) for key in want)
 print(f"Loaded in one process: every weight as it was saved: {same}")
 
 # %% [markdown]
-# **Explain.** Each rank wrote about half of the bytes, at the same time, and one process read them all: a
-# checkpoint of 64 ranks can be loaded by 8. What else must be saved for an exact resume is lab 70's subject.
+# **Explain.** Each rank wrote about half of the bytes, and one process read them all into zeros: the number
+# of ranks need not be that of the saving. An exact resume needs more: the optimizer, the place in the data,
+# the random numbers.
 #
 # When would you take which?
 # <details><summary>Answer</summary> DDP (or Horovod) as long as everything fits on one device: it sends least
 # and is simplest. ZeRO-1 when Adam's averages are what is too much. FSDP when the net does not fit. When one
-# *layer* does not fit, or the batch gets too large, cut the net itself: labs 62 to 64.</details>
+# *layer* does not fit, cut the net itself: labs 62 and 63.</details>
 #
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.
 # - `no_sync` pays for one exchange in place of one for each part.
-# - ZeRO deals out averages, gradients, parameters: 16 bytes a parameter become 16 / p, for half as much
-#   traffic again.
+# - ZeRO deals out Adam's averages, gradients, parameters: 16 bytes a parameter become 16 / p, for half as
+#   much traffic again.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 16 Memory and checkpointing
 #
-# "CUDA out of memory" ends more trainings than any bug. You predict where the memory of a training step goes,
-# hold that against what PyTorch really keeps, buy memory with time, and find the largest batch that fits.
+# "CUDA out of memory" is among the commonest ends of a training. You predict where the memory of a training
+# step goes, hold that against what PyTorch really keeps, buy memory with time, and find the largest batch
+# that fits.
 #
 # **You will be able to** (1) predict the bytes of a step by part, (2) use activation checkpointing, and say
 # what it saves and costs, (3) find the largest batch from two measurements.
@@ -49,7 +50,8 @@ runs = 15  # timed runs of each
 #   bytes for each of its outputs, whatever the type. Its output is kept too, as the next layer's input.
 # * The **loss** keeps as many numbers as the last layer gives.
 #
-# A small example, for one image of 3 × 8 × 8 = 192 numbers:
+# (A convolution moves a small window over a picture.) A small example, for one image of 3 × 8 × 8 = 192
+# numbers:
 #
 # ```
 # image  ->  conv  ->  ReLU  ->  max-pool  ->  linear  ->  loss
@@ -61,9 +63,10 @@ runs = 15  # timed runs of each
 # In float32 that is 4 · (192 + 512 + 128 + 10) + 8 · 128 = 4,392 bytes.
 #
 # ### Predict
-# How many bytes for each float32 parameter, its gradient and Adam's state counted in? And which part (%) of
-# the memory are the activations, when VGG-16 trains with Adam and 32 images a step? It has 138 million
-# parameters; for an image its ReLUs put out 13.6 million numbers, its pooling layers 1.5 million.
+# How many bytes for each float32 parameter, its gradient and Adam's state counted in? And what share (%) of
+# the memory are the activations, when VGG-16 trains with Adam and 32 images a step? It is a net of 13
+# convolutions and 3 linear layers, with 138 million parameters. For an image of 3 × 224 × 224 numbers its
+# ReLUs put out 13.6 million numbers, its pooling layers 1.5 million.
 
 # %%
 predict("16.1", bytes_per_parameter=..., activations_percent=...)
@@ -127,7 +130,9 @@ for number in batches:
     record.add("memory", unit="B", **row, predicted=parts, measured=trial.held)
 title = "Activations grow with the batch (a small VGG)"
 plots.compare(predicted, measured, unit="kB of activations", title=title, name="parts")
-predict.compare("16.1", bytes_per_parameter=4 * others / trial.held["parameters"])
+# The parameters' own bytes, of the last of these steps, are 4 for each: so many parameters are there.
+number_of_parameters = trial.held["parameters"] / 4
+predict.compare("16.1", bytes_per_parameter=others / number_of_parameters)
 
 # %%
 # Plot, need not be read: VGG-16 by your function. Its step would take gigabytes: nobody measures it here.
@@ -147,8 +152,8 @@ predict.right("16.1", activations_percent=100 * of_32["activations"] / sum(of_32
 #
 # Which of the four would a net with 100 times the parameters, and one image, be full of?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
-# Checkpoints, which come next, do nothing for that. Spreading the optimizer's state over the ranks does
-# (ZeRO).</details>
+# Checkpoints, which come next, do nothing for that. Spreading the optimizer's state over several processes
+# does (lab 60).</details>
 #
 # ## Memory for time
 # **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016) cuts a net
@@ -166,11 +171,9 @@ predict.right("16.1", activations_percent=100 * of_32["activations"] / sum(of_32
 # The deep net below has 32 (linear, ReLU) pairs, which all put out equally many numbers. Without checkpoints
 # it holds 33 such tensors: the input, and an output of each pair. With 8 segments of 4 pairs:
 # how many are held at the peak? How many times as long is a step, if backward takes twice as long as forward?
-# And if nothing else takes memory, how many times as large a batch fits?
 
 # %%
 predict("16.2", outputs_at_peak=..., time_ratio=...)
-predict("16.3", batch_ratio=...)
 
 
 # %% [markdown]
@@ -251,7 +254,8 @@ record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], tim
 
 # %% [markdown]
 # **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near
-# k = √n. The measured curve should lie on it: bytes are counted, so no noise is in them.
+# k = √n. The measured curve should have this shape, and lie a little above: at the peak there are a few
+# gradients, too. Bytes are counted, so no noise is in them.
 #
 # If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at 1.33. Here
 # forward's share is printed above; the second line is what this share promises. You may see more than that:
@@ -266,7 +270,7 @@ record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], tim
 # and then the largest batch that fits into a budget. *(beginner)*
 #
 # `(small, low), (large, high) = sorted(peaks.items())` takes the dict of two apart: batches and their bytes.
-# Return a whole number of Python, `int(…)`. 4 lines.
+# Return a whole number of Python, `int(…)`, and 0 if the budget is below what is fixed. 4 lines.
 #
 # <details><summary>Hint 1: the line</summary>
 #
@@ -274,7 +278,7 @@ record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], tim
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# What is left of the budget without the fixed part, over `each`, rounded down: `//`.
+# What is left of the budget without the fixed part, over `each`, rounded down: `//`. `max(0, …)` of that.
 # </details>
 
 # %%
@@ -294,6 +298,7 @@ def expect_largest(fixed, each):
         (101, 1, 101),
         (100, -1, 99),
         (0, 1, 0),
+        (-3, 1, 0),  # a budget below what is fixed
     ]:
         room = math.ceil(fixed + batch * each + spare)
         largest = largest_batch(peaks, room)
@@ -313,6 +318,14 @@ with check("16.3"):
     expect.equal(largest, tried, what)
 
 # %% [markdown]
+# ### Predict
+# The deep net again: 33 tensors held without checkpoints, and with 8 segments what you predicted in 16.2. If
+# nothing else takes memory, how many times as large a batch fits into the same budget?
+
+# %%
+predict("16.3", batch_ratio=...)
+
+# %% [markdown]
 # ### Measure
 # The deep net in a budget, without checkpoints and with: your prediction from two small steps, and the
 # largest batch found by trying, where a step that takes more than its budget is ended.
@@ -327,8 +340,10 @@ record.add("largest_batch", unit="inputs", budget=budget, predicted=edge["predic
 # %% [markdown]
 # **Explain.** The pairs of bars should be nearly equal: you can say what fits without running out of memory
 # once. The ratio is a little below the prediction's: some bytes are fixed, and the peak has gradients in it.
-# Less may fit than predicted where the peak's moment changes with the batch. A GPU's allocator takes memory
-# in blocks of megabytes, and leaves gaps: keep some percent free there.
+#
+# The line holds while the peak comes at the same moment of the step. For small batches it may come where all
+# gradients are there, for large ones earlier in backward: then a line through two small batches promises too
+# much. A GPU's allocator takes memory in blocks of megabytes, and leaves gaps: keep some percent free there.
 #
 # ### What you take away
 # - 16 bytes a parameter with Adam in float32. Activations grow with the batch, and soon are the most.

@@ -5,7 +5,7 @@
 # for each layer how fast that could be. Then you find what holds up a training step, and mend it.
 #
 # **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
-# a layer's time could be, and which library it is spent in, (4) find a step's bottleneck in a profile.
+# a layer's time could be, (4) find a step's bottleneck in a profile.
 #
 # Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
 
@@ -25,21 +25,23 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 threads = 0  # of PyTorch on the CPU; 0: as many as this process has cores
 rows = 2048  # rows and columns of the matrices whose product is the peak; on a GPU four times as many
 megabytes = 256  # size of each array that is copied: take far more than your caches hold
-side = 4096  # inputs and outputs of the linear layer, as in AlexNet and VGG-16
+side = 4096  # inputs and outputs of the linear layer, as in AlexNet and VGG-16: weights of 67 MB
 pictures = 4096  # images in the data set of 12.4, in CIFAR-10's shape
 batch = 32  # images per training step there
 seconds = 2  # spent on each measurement, about
-compiled = True  # also try torch.compile, which takes some ten seconds
+compiled = True  # also try torch.compile at the end, which takes some ten seconds
 
 # %%
 lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
 print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
+print("instructions of the CPU that PyTorch uses:", torch.backends.cpu.get_cpu_capability())
 
 # %% [markdown]
 # ## What a layer does, and what it moves
 # A layer is arithmetic, counted in floating-point operations (**flops**). A multiply-add is two of them. The
-# numbers come from memory and go back there (**bytes**). Flops over bytes is the **arithmetic intensity**.
+# numbers are read from memory and the result is written back: these are its **bytes**. Flops over bytes is
+# the **arithmetic intensity**.
 #
 # A small example: a linear layer with 3 inputs and 2 outputs has 6 weights. One image takes 6 multiply-adds,
 # 12 flops. It reads 3 + 6 numbers and writes 2: 11 numbers, 44 bytes in float32. Its intensity is 12/44.
@@ -130,14 +132,18 @@ predict.right("12.1", **intensities)
 # How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets tell speeds
 # that nobody reaches, so we measure both.
 #
-# * Arithmetic: a product of two large matrices. As little comes nearer to what a processor can do.
+# * Arithmetic: a product of two large matrices. Hardly any other work comes nearer to what a processor can
+#   do.
 # * Memory: a copy of an array far larger than the caches.
 #
 # ### Predict
-# How many Gflop/s (10⁹ flops a second), and how many GB/s? For a CPU reckon: a core does 32 flops a clock
-# cycle with AVX2 instructions, 64 with AVX-512, at about 3 GHz; take as many cores as PyTorch uses threads. A
-# channel of DDR4 memory moves some 20 GB/s; laptops have two, servers up to twelve, shared by all their
-# cores. A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
+# How many Gflop/s (10⁹ flops a second), and how many GB/s?
+#
+# * A CPU's core does 32 flops a clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32 on ARM
+#   (which PyTorch does not print as AVX), at about 3 GHz. Take as many cores as PyTorch uses threads.
+# * A channel of memory moves some 20 GB/s (DDR4). Laptops have two, servers up to twelve, shared by all their
+#   cores; no program tells how many you have, so choose one.
+# * A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
 
 # %%
 predict("12.2", gigaflops=200, gigabytes=20)
@@ -239,9 +245,9 @@ with check("12.2"):
         # "meta": a device that is everywhere, and computes nothing
         left_out = f"{function.__name__} leaves `device` out: make its arrays with device=device."
         expect(lab12.watch(function, 100, "meta").devices == {"meta"}, left_out)
-    peak, own = lab12.measure_both(matrix_peak, lab12.own_peak, n, device)
+    peak, own = lab12.measure_both("peak", matrix_peak, n, device)
     expect.between(peak, own / 4, own * 4, f"flop/s, beside labkit's own measurement, {own:.3g}")
-    bandwidth, own = lab12.measure_both(memory_bandwidth, lab12.own_bandwidth, nbytes, device)
+    bandwidth, own = lab12.measure_both("bandwidth", memory_bandwidth, nbytes, device)
     expect.between(bandwidth, own / 4, own * 4, f"bytes/s, beside labkit's own measurement, {own:.3g}")
 
 # %%
@@ -251,8 +257,8 @@ record.add("roofs", rows=n, nbytes=nbytes, **where)
 
 # %% [markdown]
 # **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other programs, a
-# lower clock under load, or hardware threads that share a core. The two numbers are this machine's, today:
-# everything below is held against them.
+# lower clock under load, or cores of which each stands for half of one (lab 13). The two numbers are this
+# machine's, today: everything below is held against them.
 #
 # ## The roofline
 # At best a machine fetches while it computes, and the slower of both decides. At intensity I, memory lets
@@ -271,18 +277,15 @@ predict("12.3", times_as_long=20, percent_of_peak=5)
 
 # %% [markdown]
 # ### Exercise 12.3 · What is possible
-# The roofline as flop/s and as seconds; and how long a layer's forward pass really takes. For this time
-# `layer(images)` below `with torch.inference_mode():` (no record for a backward pass), and return the
-# measurement. 1, 1 and 2 lines. *(beginner)*
+# The roofline as flop/s, and as seconds: the least time for so much work. 1 line each. *(beginner)*
 #
 # <details><summary>Hint 1: two roofs</summary>
 #
-# Under two roofs the lower one is the limit: `min`. Of two things that go on at once the longer one counts.
+# Under two roofs the lower one is the limit. Of two things that go on at once the longer one counts.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `min(peak, bandwidth * intensity)`; `max(flops / peak, nbytes / bandwidth)`; and below the `with`
-# `return timing.measure(lambda: layer(images), device=device, seconds=seconds)`.
+# `min` of the peak and `bandwidth * intensity`; `max` of `flops / peak` and the bytes over the bandwidth.
 # </details>
 
 
@@ -301,71 +304,72 @@ def least_seconds(flops, nbytes, peak, bandwidth):
     ### END SOLUTION
 
 
-def forward_time(layer, images, device):
-    """What timing.measure says of layer(images)."""
-    ### BEGIN SOLUTION
-    with torch.inference_mode():
-        return timing.measure(lambda: layer(images), device=device, seconds=seconds)
-    ### END SOLUTION
-
-
 # %%
 # Trial, need not be read.
-def expect_one_run():
-    """`forward_time` times one run of the layer on the images, without notes for a backward pass."""
-    timed = lab12.watch_layer(forward_time, device)
-    expect(timed.flops, "The layer has to run in the call that you time, not before.")
-    expect(timed.runs == 1, f"In each timed call the layer ran {timed.runs} times.")
-    expect(timed.on_images, "The layer has to run on `images`, as they are.")
-    expect(not timed.recorded, "Operations were recorded for a backward pass. Use torch.inference_mode().")
-    expect(not timed.more, f"The call that you time does more than the layer: {timed.more}.")
-    is_measurement = isinstance(timed.result, timing.Measurement)
-    expect(is_measurement, f"Return what timing.measure returned. This is {timed.result!r}.")
+def expect_roofs(work, moved, top, speed):
+    """Both functions for so many flops and bytes, on a machine with these roofs, in flop/s and bytes/s."""
+    intensity = work / moved
+    machine = f"of a peak of {top}, with {speed} bytes/s"
+    slanted = speed * intensity  # flop/s
+    higher = {"this is the higher of the two roofs": max(top, slanted)}
+    what = f"flop/s at {intensity:g} flops per byte, {machine}"
+    expect.close(attainable(intensity, top, speed), min(top, slanted), what, slips=higher)
+    arithmetic = work / top  # seconds
+    memory = moved / speed
+    wrong_seconds = {
+        "arithmetic and memory go on at once: the longer one counts, not the sum": arithmetic + memory,
+        "this is the shorter one. It waits for the other": min(arithmetic, memory),
+    }
+    what = f"seconds for {work} flops and {moved} bytes, {machine}"
+    seconds_needed = least_seconds(work, moved, top, speed)
+    expect.close(seconds_needed, max(arithmetic, memory), what, slips=wrong_seconds)
 
 
 # %%
-# What is asked: the lower of the two roofs; the longer of the two times; and one run of the layer is timed.
+# What is asked: the lower of the two roofs, and the longer of the two times, on two machines.
 with check("12.3"):
     for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
-        intensity = work / moved
-        machine = "of a peak of 1000, with 100 bytes/s"
-        flat, slanted = 1000, 100 * intensity  # its roofs, flop/s
-        higher = {"this is the higher of the two roofs": max(flat, slanted)}
-        what = f"flop/s at {intensity:g} flops per byte, {machine}"
-        expect.close(attainable(intensity, 1000, 100), min(flat, slanted), what, slips=higher)
-        arithmetic, memory = work / 1000, moved / 100  # seconds
-        wrong_seconds = {
-            "arithmetic and memory go on at once: the longer one counts, not the sum": arithmetic + memory,
-            "this is the shorter one. It waits for the other": min(arithmetic, memory),
-        }
-        what = f"seconds for {work} flops and {moved} bytes, {machine}"
-        seconds_needed = least_seconds(work, moved, 1000, 100)
-        expect.close(seconds_needed, max(arithmetic, memory), what, slips=wrong_seconds)
-    expect_one_run()
+        expect_roofs(work, moved, top=1000, speed=100)
+        expect_roofs(work, moved, top=300, speed=50)
+
+# %% [markdown]
+# ### Measure
+# Layers of several kinds, timed one after the other. `torch.inference_mode()` leaves out what PyTorch would
+# keep for a backward pass. "linear, 8" is the linear layer with 8 images.
 
 # %%
 layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
-times = {name: forward_time(layer, images, device) for name, (layer, images, *_) in layers.items()}
-lab12.show_roofline(attainable, least_seconds, layers, times, **where)
-for name, (*_, flops, moved) in layers.items():
+times = {}
+for name, (layer, images, flops, moved) in layers.items():
+    with torch.inference_mode():
+        times[name] = timing.measure(partial(layer, images), device=device, seconds=seconds)
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
+lab12.show_roofline(attainable, least_seconds, layers, times, **where)
+
+# %%
 with_one = times["linear, 1"].median  # seconds
 with_many = times["linear, 128"].median
 percent = 100 * 2 * side**2 / with_one / peak
 predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=percent)
 
 # %% [markdown]
-# **Explain.** "linear, 8" is the layer with 8 images. With one image it fetches 4 bytes for two flops and
-# lies far left, on the slanted roof. By the model more images cost next to nothing up to the ridge: that is
-# why one computes in batches. ReLU does a flop for 8 bytes, whatever the batch, and stays on the left.
+# **Explain.** With one image the linear layer fetches 4 bytes for two flops and lies far left, under the
+# slanted roof. By the model more images cost next to nothing up to the ridge: that is why one computes in
+# batches. ReLU treats each number by itself (it is **element-wise**). It does a flop for 8 bytes, whatever
+# the batch, and stays on the left.
 #
 # *Below* the roof you find calls whose fixed price counts, results that are written to fresh memory, and,
 # near the ridge, arithmetic and fetching that overlap only in part.
 #
 # *Above* the roof? That needs a reason, as it cannot be by the model. <details><summary>Answer</summary>
-# Numbers that were still in a cache, or were written where they had been read (ReLU works in place). A
-# library whose convolution beats the product's, or takes fewer multiplications than we count. Or a roof
-# that was measured while others used the machine: then run 12.2 again.</details>
+#
+# * Numbers that were still in a cache: a large server's last cache holds 67 MB of weights.
+# * A layer that only *reads*, as a linear layer nearly does. Our slanted roof is a copy, counted as two
+#   arrays. Many processors read a line of memory before they write to it. Then a copy moves three, and
+#   reading alone may be 1.5 times as fast as our roof.
+# * Writing where one has just read (ReLU works in place) saves that reading, too.
+# * A library whose convolution beats the product's, or takes fewer multiplications than we count.
+# * A roof that was measured while others used the machine: then run 12.2 again.</details>
 #
 # ### Which library ran?
 # PyTorch hands heavy work on.
@@ -376,17 +380,18 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #   fit.
 # * ReLU is PyTorch's own loop.
 #
-# The profiler tells: it lists the operators that ran, with their calls and seconds. `aten::mm` and
-# `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
+# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and seconds.
+# `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
 
 # %%
+# Each layer once, under the profiler. (overhead=False: do not also measure what recording costs.)
 ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
 print(ran.operators(6).to_string())
 
 # %% [markdown]
 # **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
-# `addmm` the BLAS'. Names that only look at numbers in another shape (`view`, `t`) take no time. With
-# `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it uses.
+# `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it
+# uses.
 #
 # ## A step that is too slow
 # A colleague's training step, of a net with four convolutions. Its loss falls, so it is right. Where does the
@@ -486,8 +491,8 @@ def expect_same_training(training):
 
 
 # %%
-# What is asked: the same training; as many operators for a batch of 4 as of 12; as many bytes a step where 40
-# images are stored as where 400 are.
+# What is asked: the same training; as many operators for a batch of 4 as of 12; the net runs once a step; as
+# many bytes a step where 40 images are stored as where 400 are.
 with check("12.4"):
     of_4 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=4)
     of_12 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=12)
@@ -496,6 +501,8 @@ with check("12.4"):
         expect_same_training(training)
     calls = f"{of_4.operators} operators for 4 images, {of_12.operators} for 12"
     expect(of_4.operators == of_12.operators, f"Right, but {calls}: still something for each image.")
+    runs = f"the net ran {of_12.runs} times for one batch. Give it all images of the batch at once."
+    expect(of_12.runs == 1, f"Right, but {runs}")
     grew = f"{of_12.moved:,} bytes a step with 40 images to choose from, {of_400.moved:,} with 400"
     whole = f"Right, but it moves {grew}: still something for the whole data set."
     expect(of_12.moved == of_400.moved, whole)
@@ -505,6 +512,9 @@ mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
 print(after, after.operators(6).to_string(), sep="\n")
+every_operator = after.operators(1000)
+of_convolutions = every_operator[every_operator.name.str.contains("conv")]
+print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of the step")
 
 # %% [markdown]
 # ### Measure
@@ -537,17 +547,26 @@ predict.compare("12.4", times_as_fast=gain)
 
 # %% [markdown]
 # **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the net is the
-# same in all four. What is left of the mended step is still some way from the peak: small layers,
-# element-wise operators, and the update.
+# same in all four. The mended step is still some way from the peak. The profile above says how much of it the
+# convolutions are. The rest is element-wise operators, pooling, the update, and the calls' fixed price.
 #
 # Which of the two mends matters more with ten times as many pictures in the data set?
 # <details><summary>Answer</summary> `prepare`: its work grows with the data set, in every step. The loop's
 # price depends on the batch alone.</details>
 #
-# ## Fewer bytes: a compiler
-# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. They read and
-# write 2, 2, 2 and 3 arrays, nine in all. **torch.compile** makes one loop of them, which reads x and writes
-# the result: two arrays. By the roofline that should be 9/2 = 4.5 times as fast.
+# ### What you take away
+# - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over bandwidth.
+# - Small batches and element-wise operators are memory-bound. For a larger batch the weights are read once.
+# - A BLAS and a DNN library do the work. In a profile look at calls, too: it may reach them in small pieces.
+# - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22, 32).
+#
+# ## For those who have time: fewer bytes, by a compiler
+# What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. PyTorch runs
+# them one after the other as it meets them, which is called **eager**. They read and write 2, 2, 2 and 3
+# arrays, nine in all.
+#
+# **torch.compile** makes one loop of them: it **fuses** them. The loop reads x and writes the result, two
+# arrays. By the roofline that should be 9/2 = 4.5 times as fast.
 
 # %%
 if compiled:
@@ -556,13 +575,15 @@ if compiled:
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
-# **Explain.** You may see less than 4.5: the compiled loop writes to a new array in each call, and finding
-# memory takes time. You may see more: a processor that must read a line before it writes to it moves more
-# than we counted, for the eager operators as well. Without a C++ compiler the cell says so, and measures
-# nothing.
+# **Explain.** By counting you may expect a little less than 4.5, and not less than 4.
 #
-# ### What you take away
-# - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over bandwidth.
-# - Small batches and element-wise operators are memory-bound: share the weights, fuse the operators.
-# - A BLAS and a DNN library do the work. In a profile look at calls, too: it may reach them in small pieces.
-# - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22, 32).
+# * If each written line is read first, the eager operators move 3 + 3 + 3 + 4 = 13 arrays and the loop 3:
+#   that is 4.33.
+# * The eager operators make four new arrays a call, and the loop one. If finding memory took all the time,
+#   that would be 4.
+#
+# Below 4 something else is at work, and this cell does not tell what: an eager operator may find in a cache
+# what the one before it wrote, or the loop may wait for arithmetic. More than 4.5 takes an eager price that
+# we did not count, such as a call's (try fewer `megabytes`).
+#
+# Without a C++ compiler the cell says so, and measures nothing.

@@ -22,6 +22,7 @@ from support import lab14
 lab.start("14_mixed_precision_and_memory")
 device = torch.device(world.device())  # "cuda:0" where there is a GPU, else "cpu"
 torch.set_num_threads(1)  # on a CPU: one core. More of them are the subject of lab 13.
+torch.backends.cudnn.allow_tf32 = False  # on a GPU: float32 is float32 in convolutions, too (lab 12)
 
 # %% tags=["parameters"]
 batch = 128  # images per step in the trainings
@@ -35,7 +36,7 @@ runs = 7  # timed runs of each
 # %% [markdown]
 # ## Three kinds of numbers
 # A floating-point number has a sign, an **exponent** (how large it is) and a **fraction** (its digits). Bits
-# that the one gets the other lacks.
+# given to one are taken from the other.
 #
 # | | bits: sign, exponent, fraction | next number after 1 | smallest above 0 | largest |
 # |---|---|---|---|---|
@@ -57,8 +58,8 @@ for number in (1.001, 1e-8, 1e5):
 # A gradient below 3e-8, half of the smallest number, becomes 0 in float16: it **underflows**.
 #
 # **Loss scaling** (Micikevicius et al., "Mixed Precision Training", ICLR 2018) multiplies the *loss* by a
-# large number, the scale. By the chain rule every gradient is then as many times as large. Before the weights
-# move, the gradient is divided by the scale again, in float32.
+# large number, the scale. By the chain rule every gradient grows by the same factor. Before the weights move,
+# the gradient is divided by the scale again, in float32.
 #
 # If something becomes `inf` (above 65,504), the scale was too large: the step is skipped and the scale
 # halved. After some good steps in a row it is doubled. So it finds its size by itself.
@@ -66,7 +67,8 @@ for number in (1.001, 1e-8, 1e5):
 # ### Predict
 # We train the digits of lab 10, with the loss multiplied by `tiny`, about a millionth, and the learning rate
 # divided by it. With exact arithmetic nothing changes: in float32, 95 to 97 % of the test images come out
-# right. How many percent in float16 without loss scaling, and with it? (Guessing among ten digits gives 10.)
+# right. How many percent in float16 without loss scaling, and with it? (Guessing among ten digits gives 10.
+# In lab 10 the gradient of each logit is at most 1 / 128 here, as 128 images share the mean.)
 
 # %%
 predict("14.1", without_scaling=10, with_scaling=96)
@@ -117,19 +119,20 @@ def scaled_step(weights, gradients, scaling, rate, patience) -> bool:
 # %%
 # Trial, need not be read.
 inf, nan = math.inf, math.nan
-last = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # the last of the gradients, by step
+specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # one of the gradients, by step
 after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]  # 2 to this is the scale after it
 
 
 def expect_steps_in_a_row():
     """16 steps with rate 8 and patience 3, from a scale of 2^16 on: weights, whether taken, scale."""
     scaling = {"scale": 2.0**16, "good": 0}
-    for number, (special, exponent) in enumerate(zip(last, after, strict=True), 1):
+    for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
         scale = scaling["scale"]
         case = f"step {number}, scale {scale:g}"
         gradients = lab14.gradients_with(special, first=number == 9)
         weights = [torch.zeros(len(gradient)) for gradient in gradients]
-        taken = scaled_step(weights, [gradient.clone() for gradient in gradients], scaling, 8.0, 3)
+        # A list of its own: only what is changed in place is seen in `weights`.
+        taken = scaled_step(list(weights), [gradient.clone() for gradient in gradients], scaling, 8.0, 3)
         for weight, gradient in zip(weights, gradients, strict=True):
             if math.isfinite(special):
                 what = f"{case}: the weights (they were 0; the rate is 8)"
@@ -143,18 +146,20 @@ def expect_steps_in_a_row():
 
 
 # %%
+# Trial, need not be read.
 def expect_small_scale():
     """The scale may go below 1, and a large gradient does its work with it."""
     scaling = {"scale": 1.0, "good": 0}
     weights = [torch.zeros(1)]
-    scaled_step(weights, [torch.tensor([inf]).half()], scaling, 8.0, 3)
+    scaled_step(list(weights), [torch.tensor([inf]).half()], scaling, 8.0, 3)
     expect.equal(scaling["scale"], 0.5, "inf at scale 1: the scale after it (it may go below 1)")
-    scaled_step(weights, [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
+    scaled_step(list(weights), [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
     what = "a gradient of 60,000 at scale 0.5, rate 8: the weight, 0 before"
     expect.close(weights[0], [-960_000.0], what)
 
 
 # %%
+# Trial, need not be read.
 def expect_good_steps():
     """Six steps with float16's largest number: other scale, rate and patience, and weights that are not 0."""
     scaling = {"scale": 2.0**30, "good": 0}
@@ -164,7 +169,7 @@ def expect_good_steps():
         scale = scaling["scale"]
         case = f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"
         gradients = [torch.full_like(weight, 65504).half() for weight in weights]
-        taken = scaled_step(weights, gradients, scaling, 1024.0, 2)
+        taken = scaled_step(list(weights), gradients, scaling, 1024.0, 2)
         fine = f"{case}: 65,504, float16's largest number, is finite: take the step. A sum of them is not."
         expect(taken, fine)
         wanted -= 1024 * 65504 / scale
@@ -176,6 +181,7 @@ def expect_good_steps():
 
 # %%
 # What is asked: the steps above; and a training with your scaling, which must be nearly as good as float32's.
+# It begins with a scale of 2^48, far too large on purpose.
 with check("14.1"):
     expect_steps_in_a_row()
     expect_small_scale()
@@ -199,6 +205,9 @@ for way, row in right.items():
 # began at 2^48 = 2.8e14, far too much: the first steps were skipped, each time the scale was halved. From
 # there it trains as float32 does. The bars' lines show what the seeds differ by.
 #
+# Here `tiny` made the gradients small, as in a net whose loss has many parts. With `tiny = 1` in the
+# parameters this small net comes through without scaling. Whether yours does, only its training tells.
+#
 # PyTorch has this as `torch.amp.GradScaler`.
 #
 # Does bfloat16 need it? <details><summary>Answer</summary> No: its exponent has as many bits as float32's. It
@@ -210,7 +219,7 @@ for way, row in right.items():
 # half of that is 1/512 of the weight. Between two powers of 2 it is always so: an update below 1/512 of its
 # weight is lost wherever it is, and many SGD updates are that small.
 #
-# ### Predict
+# ### Predict the sum
 # Add 0.001 to 1 a thousand times, in bfloat16, rounding each time. What comes out?
 
 # %%
@@ -299,8 +308,8 @@ with check("14.2"):
 curves = lab14.fine_training(mixed_step, 2 * epochs, device)
 title = "Master weights follow float32, bfloat16 weights fall behind"
 plots.loss(curves, xlabel="epoch", title=title, name="fine")
-last = {way: f"{losses[-1]:.4f}" for way, losses in curves.items()}
-print(f"training loss of the last epoch: {last}")
+last_losses = {way: f"{losses[-1]:.4f}" for way, losses in curves.items()}
+print(f"training loss of the last epoch: {last_losses}")
 
 # %% [markdown]
 # **Explain.** The curves of float32 and mixed coincide: the dashes show both. Weights kept in bfloat16 fall
@@ -313,20 +322,24 @@ print(f"training loss of the last epoch: {last}")
 # | | bfloat16 | float16 |
 # |---|---|---|
 # | x86 CPU with `avx512_bf16` or `amx_bf16` | yes | no |
-# | x86 CPU with `avx512_fp16` or `amx_fp16` | | yes |
+# | x86 CPU with `avx512_fp16` or `amx_fp16` | by the line above | yes |
 # | other x86 CPUs | converted to float32 and back | converted to float32 and back |
-# | NVIDIA GPU since Ampere (8.0), its tensor cores | yes | yes |
+# | ARM CPU | with `bf16` | with `asimdhp` |
+# | NVIDIA GPU since Ampere (8.0), on its tensor cores | yes | yes |
 # | NVIDIA Volta and Turing (7.0, 7.5) | converted | yes |
 #
-# A convolution net's images can lie in memory in two ways. **Contiguous** is PyTorch's usual one: all of an
-# image's red numbers, then all green ones. **Channels-last** stores a pixel's channels side by side. Many
-# convolution kernels read them so; with the other they may have to copy first.
+# (A GPU's **tensor cores** multiply small matrices in one instruction.)
+#
+# A **convolution** moves a small window over a picture. Its images can lie in memory in two ways.
+# **Contiguous** is PyTorch's usual one: all of an image's red numbers, then all green ones. **Channels-last**
+# stores a pixel's channels side by side. Many **kernels** (the library's programs for one operation) read
+# them so; with the other layout they may have to copy first.
 
 # %%
 print(lab14.abilities(device))
 
 # %% [markdown]
-# ### Predict
+# ### Predict the speed
 # On this machine, how many times as fast as in float32 is a convolution net's training step (contiguous) in
 # bfloat16, and in float16? 1 means as fast, 0.5 half as fast.
 
@@ -356,9 +369,12 @@ predict.compare("14.2", **gains)
 
 # %% [markdown]
 # **Explain.** What you should see follows the table: a type with instructions of its own gains, one that is
-# converted loses. A factor of two or more takes hardware that does twice the arithmetic, and layers that wait
-# for arithmetic. Small layers wait for their calls, and conversions cost time: then the gain is less, or
-# none.
+# converted loses. Layers that wait for memory may gain up to 2 by moving half the bytes. More than that takes
+# hardware that does more arithmetic in 16 bits, and layers that wait for arithmetic. Small layers wait for
+# their calls, and conversions cost time: then the gain is less, or none.
+#
+# Compare the two layouts of a type: the difference between their bars is what the layout alone does. Where
+# channels-last is the shorter bar, the kernels read it as it is. Where the bars are alike, they take both.
 #
 # You may see instead that a type loses badly although the processor has instructions for it: float16 on CPUs,
 # mostly. The library must use them, too. Where it has no kernel for a type, PyTorch computes it in a plain
@@ -377,9 +393,9 @@ predict.compare("14.2", **gains)
 # numbers for each parameter); and the **activations**, what forward keeps for backward. Lab 16 is about them.
 # Under autocast there is a fifth part: the weights' **16-bit copies**, kept from forward to backward.
 #
-# ### Predict
-# A small convolution net, Adam, 24 images. Which of the parts does mixed precision change, beside float32?
-# Give for each how many times as many bytes it has: 0.5 half, 1 the same, 2 twice.
+# ### Predict the bytes
+# A small convolution net, the optimizer Adam, 24 images. Which parts does mixed precision change, beside
+# float32? Give for each how many times as many bytes it has: 0.5 half, 1 the same, 2 twice.
 
 # %%
 predict("14.2", gradients=1, optimizer=1, activations=0.5)
@@ -400,9 +416,9 @@ predict.compare("14.2", **ratios)
 # %% [markdown]
 # **Explain.** Parameters, gradients and optimizer stay float32, so they are the same. The copies come on top:
 # 2 bytes for each weight. Activations have half the bytes for each number. They shrink by a little less than
-# half: max-pooling also keeps the places of its maxima, 8 bytes each whatever the type, and the loss is
-# computed in float32. The third bar is the control, a net that is bfloat16 throughout: everything shrinks,
-# and it does not train well, as you saw above.
+# half: max-pooling (of each 2 × 2 pixels the largest) also keeps the places of its maxima, 8 bytes each
+# whatever the type, and the loss is computed in float32. The third bar is the control, a net that is bfloat16
+# throughout: everything shrinks. But with such weights training fell behind above, where updates were small.
 #
 # When does mixed precision let you double the batch? <details><summary>Answer</summary> When activations are
 # most of the memory: a net with large pictures, or a large batch. Where parameters and Adam are most of it,

@@ -156,16 +156,6 @@ def test_the_clock_wants_enough_runs_a_warm_up_and_the_device(options, says):
         lab12.watch(peak, 3, "cpu")
 
 
-def warmed_up(layer, images, device):
-    with torch.no_grad():
-        layer(images)
-        return timing.measure(lambda: layer.forward(images), device=device)
-
-
-def test_a_warm_up_before_the_timed_call_passes():
-    run_check(STEM, "12.3", forward_time=warmed_up)
-
-
 def test_wrong_bytes_of_a_layer_are_told_apart():
     for trial in lab12.trial_layers():
         right = [sentence for sentence, nbytes in trial.wrong_bytes().items() if nbytes == trial.nbytes]

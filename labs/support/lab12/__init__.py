@@ -7,9 +7,9 @@
 | `setting` | net, optimizer, images and labels of the step that is too slow |
 | `flops` | the operations of a call, as PyTorch counts them |
 | `trial_layers` | layers of odd shapes, with the flops and bytes that PyTorch's tensors tell |
-| `watch`, `watch_layer` | what a function does with `timing.measure`, told by a clock that counts |
+| `watch` | what a function does with `timing.measure`, told by a clock that counts |
 | `wrong_rates` | the values of known mistakes in a rate, by the times of that clock |
-| `own_peak`, `own_bandwidth`, `measure_both` | labkit's own roofs, and the learner's beside them |
+| `measure_both` | the learner's roof, and labkit's own beside it |
 | `train_both` | the slow step and the quick one side by side: losses, weights, operators, bytes |
 | `show_roofline`, `compiled` | the roofline with the layers; a compiled function beside the eager one |
 
@@ -17,15 +17,7 @@ The roofline model: Williams, Waterman and Patterson, Communications of the ACM 
 """
 
 from support.lab12.cases import trial_layers
-from support.lab12.checks import (
-    measure_both,
-    own_bandwidth,
-    own_peak,
-    train_both,
-    watch,
-    watch_layer,
-    wrong_rates,
-)
+from support.lab12.checks import measure_both, train_both, watch, wrong_rates
 from support.lab12.counting import flops
 from support.lab12.roofline import begin, layers, run, setting
 from support.lab12.show import compiled, show_roofline
@@ -36,14 +28,11 @@ __all__ = [
     "flops",
     "layers",
     "measure_both",
-    "own_bandwidth",
-    "own_peak",
     "run",
     "setting",
     "show_roofline",
     "train_both",
     "trial_layers",
     "watch",
-    "watch_layer",
     "wrong_rates",
 ]

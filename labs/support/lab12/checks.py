@@ -34,71 +34,34 @@ def wrong_rates(work: float, unit: str, half: str) -> dict[str, float]:
     }
 
 
-def own_peak(n: int, device: str) -> float:
+def _own_peak(n: int, device: str) -> float:
     """FLOP/s of the product of two n x n matrices, as labkit measures it."""
     a, b, c = (torch.randn(n, n, device=device) for _ in range(3))
     product = partial(torch.mm, a, b, out=c)
     return timing.measure(product, device=device, repeat=FEWEST).rate(2 * n**3)
 
 
-def own_bandwidth(nbytes: int, device: str) -> float:
+def _own_bandwidth(nbytes: int, device: str) -> float:
     """Bytes/s, read and written, of a copy, as labkit measures it."""
     source, target = (torch.ones(nbytes // 4, device=device) for _ in range(2))
     copy = partial(target.copy_, source)
     return timing.measure(copy, device=device, repeat=FEWEST).rate(2 * source.nbytes)
 
 
-def measure_both(function, own, size: int, device: str) -> tuple[float, float]:
+OWN = {"peak": _own_peak, "bandwidth": _own_bandwidth}
+
+
+def measure_both(roof: str, function, size: int, device: str) -> tuple[float, float]:
     """(the learner's rate, labkit's own), measured anew up to five times until they agree within WITHIN.
 
-    Somebody else may use the machine in one of the two measurements.
+    Somebody else may use the machine in one of the two measurements. roof: "peak" or "bandwidth".
     """
     for _ in range(5):
         rate = function(size, device)
-        reference = own(size, device)
+        reference = OWN[roof](size, device)
         if reference / WITHIN < rate < reference * WITHIN:
             break
     return rate, reference
-
-
-@dataclass
-class TimedLayer(Timed):
-    """Beside what was timed: how often the layer ran in it, on what, and whether backward was prepared."""
-
-    runs: int = 0
-    on_images: bool = False
-    recorded: bool = False
-    more: str = ""  # names of operators that the layer alone does not need
-
-
-def watch_layer(forward_time, device: str) -> TimedLayer:
-    """What forward_time(layer, images, device) times, with a linear layer and the check's clock."""
-    layer = torch.nn.Linear(3, 2).to(device)
-    images = torch.ones(5, 3, device=device)
-    with torch.inference_mode(), Count() as alone:
-        flops(lambda: layer(images))
-    clock = Clock(device)
-    seen: list[tuple[torch.Tensor, bool]] = []
-    forward = layer.forward
-
-    def watched(argument):
-        out = forward(argument)
-        if clock.running:  # a call before the timed one is a warm-up
-            seen.append((argument, out.requires_grad))
-        return out
-
-    layer.forward = watched
-    timed = clock.watch(forward_time, layer, images, device)
-    return TimedLayer(
-        timed.result,
-        timed.flops,
-        timed.count,
-        timed.whole,
-        runs=len(seen),
-        on_images=all(argument is images for argument, _ in seen),
-        recorded=any(recorded for _, recorded in seen),
-        more=timed.others(*alone.calls),
-    )
 
 
 @dataclass
@@ -126,6 +89,7 @@ class Training:
     steps: list[Step]
     double: bool  # whether float64 was among the numbers
     operators: int
+    runs: int  # of the net, told by its convolution
     moved: int  # bytes
     flops: int
     flops_of_slow: int
@@ -153,7 +117,8 @@ def train_both(slow_step, prepare, quick_step, images: int, batch: int) -> Train
         difference = _largest_difference(slow_net, quick_net)
         steps.append(Step(number, loss, wanted, moved, difference))
     operators = len(count.calls) + count.views
-    return Training(batch, steps, count.double, operators, count.moved, work, flops_of_slow)
+    runs = count.calls.count("convolution")  # small_net has one
+    return Training(batch, steps, count.double, operators, runs, count.moved, work, flops_of_slow)
 
 
 def _keep(results: list, function, *arguments) -> None:

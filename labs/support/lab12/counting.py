@@ -165,7 +165,6 @@ class Clock:
     def __init__(self, device: str):
         self.device = str(device)
         self.used = False
-        self.running = False  # now, in the timed call
         self.flops = 0
         self.count = Count()  # of the timed call
         self.whole = Count()  # of all that the function does
@@ -179,10 +178,8 @@ class Clock:
         expect(warmup > 0, "No warm-up: the first call pays for what later ones find ready.")
         expect(repeat >= FEWEST, f"Take at least {FEWEST} runs: fewer cannot show the spread.")
         self.used = True
-        self.running = True
         with self.count:
             self.flops = flops(call)
-        self.running = False
         return Measurement(self.TIMES)
 
     def watch(self, function, *args) -> Timed:

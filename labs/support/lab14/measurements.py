@@ -96,7 +96,7 @@ def abilities(device) -> str:
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         return f"{torch.cuda.get_device_name(device)}, compute capability {major}.{minor}"
-    wanted = ("avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16", "avx_ne_convert", "bf16")
+    wanted = ("avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16", "avx_ne_convert", "bf16", "asimdhp")
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

@@ -7,7 +7,7 @@
 # **You will be able to** (1) write the mixing matrix of any topology, and a gossip step that uses it, (2) say
 # from an eigenvalue how many steps agreement takes, (3) train by decentralised SGD, and judge it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 23, 24, 30
 
 # %%
 import numpy as np
@@ -82,8 +82,11 @@ plots.show(figure, "topologies")
 # %% [markdown]
 # ### Exercise 33.1 · The mixing matrix
 # In a gossip step rank i's vector becomes a weighted mean: the sum of `W[i, j] * x[j]` over its neighbours
-# j and itself. So each row of W sums to 1. The columns must sum to 1, too. Otherwise the average of all
-# ranks drifts, and they agree on a wrong one.
+# j and itself. So each row of W sums to 1.
+#
+# The columns must sum to 1, too. A vector `x[j]` goes into the new vectors with the weights of column j,
+# all ranks together. If they sum to less than 1, a part of it is lost: the average of all ranks drifts, and
+# they agree on a wrong one.
 #
 # **Metropolis-Hastings** weights do both on any topology. Let d[i] be the number of i's neighbours. The
 # weight of a link is `1 / (1 + max(d[i], d[j]))`. `W[i, i]` is what is left of 1 in row i. For three ranks
@@ -169,7 +172,8 @@ def repeat(comm, vector, neighbours, W, steps):
 
 
 # %%
-# As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.
+# For the check (need not be read). As in a real MPI, the send of a long message (here: over 1,000 bytes)
+# waits for its receive.
 strict = virtual.ideal().but(eager=1000)
 
 
@@ -248,7 +252,9 @@ def steps_until(name, p, factor):
 def steps_taken(name, p):
     """Steps by which the slowest part of the distance has shrunk to a hundredth, counted."""
     W = mixing(topology(name, p))
-    slowest = np.linalg.eigh(W)[1][:, np.argsort(abs(np.linalg.eigvalsh(W)))[-2]]
+    values, vectors = np.linalg.eigh(W)
+    second = np.argsort(abs(values))[-2]
+    slowest = vectors[:, second]
     x = slowest.copy()
     steps = 0
     while np.linalg.norm(x - x.mean()) > 0.01 * np.linalg.norm(slowest):
@@ -258,7 +264,8 @@ def steps_taken(name, p):
 
 
 # %%
-# The machine: 10 Gb/s and 30 µs for each rank. The vectors: as long as lab 30's parameters, 69 kB.
+# For the measurement (need not be read). The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
+# values that count as 69 kB, lab 30's parameters.
 slow = virtual.ideal().but(between=virtual.Link(latency=28e-6, bandwidth=10e9 / 8, overhead=1e-6))
 cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
 
@@ -280,7 +287,10 @@ def best_allreduce(comm, vector):
 
 
 # %%
-gaps, by_step, by_time = {}, {}, {}
+# Measures (need not be read).
+gaps = {}
+by_step = {}
+by_time = {}
 for name in names:
     gaps[name] = {p: 1 - rate(mixing(topology(name, p))) for p in (4, 8, 16, 32, 64)}
     steps = steps_until(name, ranks_virtual, 100)
@@ -305,9 +315,10 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", **labels, logx=True, lo
 predict.compare("33.2", **{f"ring_of_{p}": steps_taken("ring", p) for p in (16, 32)})
 
 # %% [markdown]
-# **Explain.** First plot, how much one step mixes: a ring's gap 1 - λ2 falls as 1 / p², a wheel's as 1 / p.
-# The random graph's falls far less. Second plot, by steps: so of 32 ranks the random graph needs some
-# thirty steps, the ring hundreds.
+# **Explain.** First plot, how much one step mixes: a ring's gap 1 - λ2 falls as 1 / p². A wheel's falls more
+# slowly, in the end as 1 / p. The random graph's falls far less.
+#
+# Second plot, by steps: so with 32 ranks the random graph needs some thirty steps, the ring hundreds.
 #
 # Third plot, by time. A step costs what the busiest link carries: on the ring two vectors, on the random
 # graph up to four, at the wheel's hub 31. So the wheel needs fewer steps than the ring, and yet more time.
@@ -317,19 +328,24 @@ predict.compare("33.2", **{f"ring_of_{p}": steps_taken("ring", p) for p in (16, 
 #
 # Not here. The best allreduce agrees exactly in less time than two steps on the random graph. (It is far
 # ahead of the ring allreduce, too, which has 62 rounds of 30 µs.) But a *single* step on the ring or the
-# random graph is faster than any allreduce, and it waits for nobody but the neighbours. So the question is
+# random graph is faster than both allreduces, and it waits for nobody but the neighbours. So the question is
 # whether training needs agreement in every step.
 # </details>
 #
 # ### Exercise 33.3 · Train with it
 # In **D-PSGD** (decentralised parallel SGD, Lian et al., NeurIPS 2017) every rank has parameters of its
-# own. A step has three parts. The rank takes the gradient at its own parameters, on its images. It mixes
-# its parameters with its neighbours', by one gossip step. It subtracts the learning rate times its
-# gradient. (So mixing can run while the gradient is computed.) 3 lines. *(intermediate)*
+# own. A step has three parts:
+#
+# - The rank takes the gradient at its own parameters, on its images: `gradient_at(parameters, share)`, which
+#   the next cell defines.
+# - It mixes its parameters with its neighbours', by one gossip step.
+# - It subtracts the learning rate times its gradient. (So mixing can run while the gradient is computed.)
+#
+# 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which gradient?</summary>
 #
-# `gradient_at(parameters, share)`, of the parameters *before* they are mixed.
+# Of the parameters *before* they are mixed: keep it in `gradient`, as `gossip` changes `parameters`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -406,6 +422,7 @@ def order_of(seed):
 
 
 # %%
+# The trainings (need not be read).
 apart = {}
 right = {}  # who -> for each seed, percent
 mixers = {name: mixing(topology(name, 16)) for name in names} | {"no mixing": np.eye(16)}
@@ -415,9 +432,11 @@ for seed in range(seeds):
     for name, W in mixers.items():
         neighbours = topology(name, 16) if name in names else [[] for _ in range(16)]
         history = virtual.Cluster(nodes=16).run(decentralised, neighbours, W).results
-        last = np.array([of_rank[-1] for of_rank in history])
+        last = np.array([steps_of_rank[-1] for steps_of_rank in history])
         apart[name] = distances(history)
-        right.setdefault(f"{name}, worst rank", []).append(min(accuracy(own) for own in last))
+        of_ranks = [accuracy(own) for own in last]
+        right.setdefault(f"{name}, worst rank", []).append(min(of_ranks))
+        right.setdefault(f"{name}, median rank", []).append(float(np.median(of_ranks)))
         right.setdefault(f"{name}, average", []).append(accuracy(last.mean(axis=0)))
 
 # %%
@@ -432,9 +451,12 @@ plots.lines(apart, xlabel="step", ylabel="distance to the average", title=title,
 # **Explain.** One test image is 0.4 %. Numbers whose ranges overlap are not to be ranked.
 #
 # In the plot you should see that the distance settles with mixing, at about the same height on all three
-# topologies, and keeps growing without. In the numbers you should see two things. The average of the ranks
-# is about as good as one process. A single rank is far worse, because its last gradients came from 8 images
-# each.
+# topologies, and keeps growing without.
+#
+# In the numbers you should see two things. The average of the ranks is about as good as one process. A single
+# rank is not: the median of the 16 loses some points, and the worst far more. Its steps were taken with 8
+# images each. The control for that are the ranks of *no mixing*: each trains alone with 8 images a step, and
+# they do about as badly.
 #
 # Now look at the control, *no mixing*. Is its average worse than the others? If its range overlaps with
 # theirs, as it did for us, what does this training show, and what does it not?
@@ -443,15 +465,15 @@ plots.lines(apart, xlabel="step", ylabel="distance to the average", title=title,
 #
 # It shows that no agreement is needed in each step: one gossip step is enough to hold the ranks together,
 # and their average is what one wants to keep. It does not show that the mixing is needed. In 96 steps from
-# the same start the ranks do not get far enough apart for their average to suffer. In a long training they
-# would, as the growing distance says. Lian and others trained larger nets for long, and found D-PSGD up to
-# ten times as fast as centralised SGD on slow networks.
+# the same start the ranks do not get far enough apart for their average to suffer. Their distance still
+# grows; what a longer training makes of that, `epochs` at the top lets you try. Lian and others
+# trained larger nets for long, and found D-PSGD up to ten times as fast as centralised SGD on slow networks.
 # </details>
 #
 # ### What you take away
 # - A symmetric W with rows that sum to 1 keeps the average. Metropolis-Hastings finds one for any topology.
-# - Agreement takes log(factor) / -log(λ2) steps: in a ring about p² / 3, in a random graph few. A wheel's
-#   hub is a hot spot.
+# - Agreement takes log(factor) / -log(λ2) steps. To a hundredth that is about p² / 3 in a ring, and few in a
+#   random graph. In a wheel it is few, too, but all messages meet at the hub.
 # - To agree exactly, the best allreduce is faster. A single gossip step between few neighbours is cheaper.
 # - Training needs no agreement in each step. One gossip step keeps the ranks at a distance that does not
 #   grow, and their average, not each alone, is as good as one process.

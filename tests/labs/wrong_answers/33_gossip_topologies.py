@@ -56,6 +56,15 @@ WRONG = [
     Wrong("33.2", "mixes before the old vector has left",
           "    for request in requests:\n        request.Wait()\n" + MIX,
           MIX + "\n    for request in requests:\n        request.Wait()", "before its Wait"),
+    Wrong("33.2", "waits for what comes, mixes, and only then for what left", POST, """\
+    receives = [comm.Irecv(box, source=other) for other, box in boxes.items()]
+    sends = [comm.Isend(vector, dest=other) for other in neighbours]
+    for request in receives:
+        request.Wait()
+""" + MIX + "\n    for request in sends:\n        request.Wait()", "before its Wait"),
+    Wrong("33.2", "copies are sent, and nobody waits for them",
+          "requests += [comm.Isend(vector, dest=other) for other in neighbours]",
+          "[comm.Isend(vector.copy(), dest=other) for other in neighbours]", "never waited for"),
     Wrong("33.2", "a plain mean instead of the weights",
           MIX, "    vector[:] = (vector + sum(boxes.values())) / (1 + len(boxes))",
           "wheel of 5, 80 values, 1 steps, against W @ X"),

@@ -279,11 +279,11 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # that gains: for short messages many times as much, for 1 MiB hardly anything, as there the bytes take nearly
 # all the time. Inside a node the way is short, and less is won.
 #
-# For long messages 64 in flight may even lose. <details><summary>Why?</summary> 64 rows of 1 MiB do not fit
-# into the cache, one ball does. The control says whether that is so here: it has as many in flight, but only
-# one row. If that curve does not fall, it was the cache. (`osu_bw` receives into one buffer, unless it is
-# told `-b multiple`. MPI forbids two receives into one buffer at a time, so your function has
-# rows.)</details>
+# For the longest messages the rate of the window may fall again, even below the ping-pong's.
+# <details><summary>Why?</summary> 64 rows of 1 MiB do not fit into the cache, one ball does. The control says
+# whether that is so here: it has as many in flight, but only one row. If that curve does not fall, it was the
+# cache. (`osu_bw` receives into one buffer, unless it is told `-b multiple`. MPI forbids two receives into
+# one buffer at a time, so your function has rows.)</details>
 #
 # ### Hockney's model
 # A message of n bytes takes **α + nβ** seconds. α is the time of an empty message, 1/β the bandwidth of an

@@ -427,7 +427,7 @@ record.add("step", seconds=whole, batch=batch, forward=forward.median, inference
 
 # %% [markdown]
 # **Explain.** Arithmetic alone says 17,024 multiply-adds forward and 25,856 backward: 1.5 times. You should
-# see a little more, as every call has a fixed price, and backward has more calls.
+# see more, up to twice and a bit: every call has a fixed price, and clearing and backward have more calls.
 #
 # A step takes several times as long as inference, of which arithmetic explains (17,024 + 25,856) / 17,024 =
 # 2.5 times. The rest is in the bar: the loss, moving the weights, and recording (it may be too little to

@@ -6,9 +6,10 @@
 #
 # **You will be able to** (1) tell from a log how ranks are connected, and whether GPUDirect RDMA is on,
 # (2) give each rank its GPU, and see a wrong map before NCCL refuses it, (3) say what a set of build switches
-# builds, (4) say when hierarchical or torus allreduce pays.
+# builds, (4) say what leaves a node in a ring, in NCCL's trees and in a torus, and which of them suits which
+# vectors.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 26, 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 65 · Before: 26, 40
 
 # %%
 import re
@@ -44,7 +45,6 @@ lengths = (1e4, 1e5, 1e6, 1e7, 1e8)  # bytes of the gradients there, the shortes
 # | variable | what it does |
 # |---|---|
 # | `NCCL_DEBUG=INFO` | NCCL prints how ranks are connected |
-# | `NCCL_DEBUG_SUBSYS=INIT,NET,TUNING` | … also which cards reach GPUs, and the algorithm of each call |
 # | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into a file for each host and process |
 #
 # A line about a connection reads like this:
@@ -79,7 +79,8 @@ for job, name in jobs_shown.items():
     for line in logs[name]:
         if " via " in line:
             way = line.split(" via ")[1]
-            ways[way.split("/")[0]] = line[line.index("Channel") :]
+            kind = (way.split("/")[0], "GDRDMA" in way)
+            ways[kind] = line[line.index("Channel") :]
     print(job, *ways.values(), "", sep="\n")
 
 # %% [markdown]
@@ -92,16 +93,14 @@ predict("43.1", cards_read_gpus=2, host_memory_between=2)
 
 # %% [markdown]
 # ### Exercise 43.1 · Read the connections
-# A log has thousands of lines. From the lines of any version make {(source, dest): {kinds}}, and ignore all
-# other lines. There are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" with GPUDirect RDMA.
+# A log has thousands of lines. From those about connections make {(source, dest): {kinds}}. There are four
+# kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" with GPUDirect RDMA. A pair of ranks may have several.
 #
-# Lines differ by version. The second number of the channel may be missing. A PCI bus is hexadecimal,
-# `14[c9000]`. Before `via` there may be `[send]` or `[receive]`. This finds them all:
-#
-#     match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)
-#
-# In a line about a connection `source, dest, via = match.groups()`, all text. In any other line `match` is
-# None. About 8 lines. *(beginner)*
+# The beginning of `connections` is there. It finds these lines in logs of any version, and takes three texts
+# out of each: for `Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA` they are `"3"`, `"4"` and
+# `"NET/IBext_v8/0/GDRDMA"`. What is left to do for each such line: find the kind, and add it to the set of
+# the pair. The ranks of a pair are numbers. (Older logs say `direct shared memory` for SHM.) About 4 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: the kind</summary>
 #
@@ -109,8 +108,7 @@ predict("43.1", cards_read_gpus=2, host_memory_between=2)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In `for line in lines:` and `if match:` the three texts, the kind, and then `pairs.setdefault((int(source),
-# int(dest)), set()).add(kind)`.
+# `pairs.setdefault((int(source), int(dest)), set()).add(kind)`.
 # </details>
 
 
@@ -118,16 +116,17 @@ predict("43.1", cards_read_gpus=2, host_memory_between=2)
 def connections(lines):
     """lines: of a log. Returns {(source, dest): {"P2P", "SHM", "NET" or "NET+GDRDMA"}}, ranks as int."""
     pairs = {}
-    ### BEGIN SOLUTION
     for line in lines:
         match = re.search(r"Channel \d+(?:/\d+)? : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (.+)", line)
-        if match:
-            source, dest, via = match.groups()
-            kind = "SHM" if via == "direct shared memory" else via.split("/")[0]
-            if "GDRDMA" in via:
-                kind += "+GDRDMA"
-            pairs.setdefault((int(source), int(dest)), set()).add(kind)
-    ### END SOLUTION
+        if not match:
+            continue  # a line about something else
+        source, dest, via = match.groups()
+        ### BEGIN SOLUTION
+        kind = "SHM" if via == "direct shared memory" else via.split("/")[0]
+        if "GDRDMA" in via:
+            kind += "+GDRDMA"
+        pairs.setdefault((int(source), int(dest)), set()).add(kind)
+        ### END SOLUTION
     return pairs
 
 
@@ -152,6 +151,7 @@ for job, name in jobs_shown.items():
     table[job] = {kind: any(kind in pair for pair in pairs) for kind in ("P2P", "SHM", "NET", "NET+GDRDMA")}
 table = pd.DataFrame(table).T
 print(table.replace({True: "yes", False: "-"}))
+print("\nThe first line of the log of the A100:", logs["a100_nvlink_shm"][0])
 predict.compare("43.1", cards_read_gpus=table["NET+GDRDMA"].sum(), host_memory_between=table["SHM"].sum())
 
 # %% [markdown]
@@ -166,8 +166,8 @@ predict.compare("43.1", cards_read_gpus=table["NET+GDRDMA"].sum(), host_memory_b
 # In two jobs GPUs of one host go through its memory. Why, if the four A100 have NVLink?
 # <details><summary>Answer</summary>
 #
-# NVLink is between 0 and 1, and between 2 and 3 only, as the log's first line says. A ring over all four has
-# to leave these pairs: 1 to 2 and 3 to 0 are `SHM`. In the virtual machines no GPU reached another one.
+# NVLink is between 0 and 1, and between 2 and 3 only, as the first line of its log says. A ring over all four
+# has to leave these pairs: 1 to 2 and 3 to 0 are `SHM`. In the virtual machines no GPU reached another one.
 # </details>
 #
 # ## One GPU for each rank
@@ -180,24 +180,30 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 
 # %% [markdown]
 # **Slurm and GPUs in one minute.** `srun` starts the ranks of a job on its nodes. `--gpus-per-node=4` asks
-# for 4 GPUs on each node. Then a site decides which of them a rank *sees*: all of its node, or some.
-# `--gpu-bind=none` says: all. `--gpus-per-task=1` gives each rank one, and lets it see only that. The *local
-# rank* counts the ranks of a node: 0, 1, 2, 3.
+# for 4 GPUs on each node. Then a site decides which of them a rank may open. Linux keeps the others from it,
+# by a *cgroup*. `--gpu-bind=none` says: all of the node. `--gpus-per-task=1` gives each rank one, and on most
+# clusters a cgroup with only that one. The *local rank* counts the ranks of a node: 0, 1, 2, 3.
 #
 # NCCL refuses **two ranks on one GPU**. That was the first log.
 #
-# And a rank should **see** all GPUs of its node. Where Linux keeps the others from it, by a *cgroup*, NCCL
-# does not find them. That was the second log: the job did not work
-# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). At best such a job goes on through host
-# memory. `--gpus-per-task=1` makes such a cgroup on most clusters.
+# And a rank should **see** the GPUs of all ranks of its node: its cgroup must leave them to it. NCCL does not
+# find the others. That was the second log: the job did not work
+# ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)).
 #
-# (`CUDA_VISIBLE_DEVICES` with one GPU hides the others from CUDA alone. NCCL reaches them all the same since
-# CUDA 10.1; before, it went through host memory: its `p2p.cc`.)
+# <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
+#
+# It tells CUDA in one process which GPUs to count, and in which order. It is no cgroup: NCCL reaches the GPUs
+# that are left out all the same since CUDA 10.1; before, it went through host memory (its `p2p.cc`).
+# </details>
 #
 # So one starts `srun --gpus-per-node=4 --gpu-bind=none`. Every rank sees four GPUs, and takes its own by its
 # local rank.
 #
 # ### Exercise 43.2 · My GPU, and what is wrong
+# Both functions get lists of GPUs that a rank sees, as `[0, 1, 2, 3]`: by their numbers in the node, in the
+# order in which the rank counts them. (In a cgroup with one GPU a rank calls it 0, whichever it is. In these
+# lists it has its number in the node.)
+#
 # `my_gpu`: the n-th rank of a node takes the n-th GPU that it sees. Where it sees fewer, it counts round:
 # rank 2 of a list `[5]` takes 5, and rank 4 of `[0, 1, 2, 3]` takes 0.
 #
@@ -218,7 +224,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 
 # %%
 def my_gpu(local_rank, visible):
-    """visible: the GPUs that a rank sees, by their numbers in the node, as [0, 1, 2, 3]. Returns its own."""
+    """visible: the GPUs that a rank sees, by their numbers in the node, in its order. Returns its own."""
     ### BEGIN SOLUTION
     # Across ranks: every rank of a node takes a different one of its GPUs.
     return visible[local_rank % len(visible)]
@@ -246,9 +252,16 @@ jobs = {  # job: (hosts by rank, GPUs visible by local rank, GPUs by rank, troub
     "ranks dealt out in turn": (["node1", "node2"] * 4, [four] * 4, [0, 0, 1, 1, 2, 2, 3, 3], None),
     "CUDA_VISIBLE_DEVICES=3,2,1,0": (two_nodes, [[3, 2, 1, 0]] * 4, [3, 2, 1, 0] * 2, None),
     "--gpus-per-task=1": (two_nodes, [[0], [1], [2], [3]], four * 2, "peers hidden"),
-    "see 0,1 or 2,3": (two_nodes, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
+    "cgroups with 0,1 or 2,3": (two_nodes, [[0, 1], [0, 1], [2, 3], [2, 3]], four * 2, "peers hidden"),
     "five ranks, four GPUs": (["node1"] * 5, [four] * 5, [*four, 0], "two ranks on one GPU"),
 }
+few_ranks = [  # (by rank: host, GPU, GPUs visible), trouble
+    ([("node1", 0, [0]), ("node2", 0, [0])], None),
+    ([("node1", 0, [0]), ("node2", 1, [1])], None),
+    ([("node1", 0, [0, 1]), ("node1", 1, [1, 0])], None),
+    ([("node1", 0, [0, 2]), ("node1", 1, [1, 2])], "peers hidden"),
+    ([("node1", 0, [0]), ("node1", 0, [0]), ("node1", 1, [1])], "two ranks on one GPU"),
+]
 
 # %%
 # What is asked: in each of these jobs the GPU of every rank, and what is wrong with the job.
@@ -262,9 +275,9 @@ with check("43.2"):
             job.append((host, gpu, visible[local]))
         answer = trouble(job)
         expect(answer == wrong, f"{name}: trouble says {answer!r}, not {wrong!r}, of {job}.")
-    all_use_gpu_0 = [(host, 0, four) for host in two_nodes]
-    expect.equal(trouble(all_use_gpu_0), "two ranks on one GPU", "All use GPU 0: trouble")
-    expect.equal(trouble([("node1", 0, [0]), ("node2", 1, [1])]), None, "One rank on each node: trouble")
+    for job, wrong in few_ranks:
+        answer = trouble(job)
+        expect(answer == wrong, f"trouble says {answer!r}, not {wrong!r}, of {job}.")
 
 # %% [markdown]
 # ## Who moves GPU tensors?
@@ -284,12 +297,13 @@ with check("43.2"):
 #   may wait for ever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL`, if it is exactly `1`, allows it. The other way
 #   round, allreduce by MPI and another one by NCCL, is not refused.
 #
-# Three examples, without `HOROVOD_` before each name:
+# Four examples, without `HOROVOD_` before each name:
 #
 # | set | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
 # |---|---|---|---|---|---|
 # | `GPU_OPERATIONS=NCCL` | NCCL | NCCL | NCCL | NCCL | NCCL |
 # | `GPU_ALLREDUCE=NCCL` | NCCL | None | None | None | None |
+# | `GPU_OPERATIONS=NCCL GPU_ALLREDUCE=NCCL` | refused: both | | | | |
 # | `GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI` | refused: mixed | | | | |
 #
 # ### Exercise 43.3 · What will be built?
@@ -334,6 +348,7 @@ cases = {
     "": "-----",
     "GPU_OPERATIONS=NCCL": "NNNNN",
     "GPU_OPERATIONS=MPI": "MMMMM",
+    "GPU_OPERATIONS=NCCL ALLOW_MIXED_GPU_IMPL=1": "NNNNN",
     "GPU_ALLREDUCE=NCCL": "N----",
     "GPU_ALLREDUCE=MPI GPU_BROADCAST=NCCL": "M-N--",
     "GPU_ALLREDUCE=NCCL GPU_BROADCAST=MPI ALLOW_MIXED_GPU_IMPL=1": "N-M--",
@@ -369,8 +384,11 @@ with check("43.3"):
 # What is this Horovod built for, and which library carried some training steps?
 #
 # A GPU machine may have several builds of Horovod: `host` (no operations for GPUs), `nccl` and `mpi`. Each
-# trains here for some steps, on this machine's device. Which operation do you expect in its timeline (lab
-# 42)? About 10 s for each build.
+# trains here for some steps, on this machine's device. Horovod writes down every activity, its **timeline**
+# (lab 42), and the names in it tell the library: `MPI_ALLREDUCE`, say. About 10 s for each build.
+#
+# Before that, `lab43.report` lets NCCL sum vectors, with your `my_gpu`, and sums up its log; or it says why
+# NCCL cannot run here.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -388,21 +406,18 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
         record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`. Tensors in host memory never go by NCCL, whatever
-# the build: the controller's library carries them.
+# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`: tensors in host memory do not go by NCCL.
 #
 # With GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies the tensors to the host's memory first,
-# and its timeline does not show that.
+# and the names of its timeline do not show that.
 #
-# ## Four allreduces
+# ## Three allreduces
 # How does NCCL sum a vector over m nodes of g GPUs each? And what else can Horovod let it do?
 #
 # - **ring**: one ring of all GPUs, in the order of the nodes. NCCL chooses it.
 # - **tree**: two trees, each for half of the vector (see below). NCCL chooses it.
 # - **torus**: reduce-scatter in the node, each share summed by a ring across nodes, allgather in the node.
 #   Horovod takes it with `HOROVOD_TORUS_ALLREDUCE=1`, and NCCL does the parts.
-# - **hierarchical**: as torus, but MPI sums the shares on the hosts. Every share goes down over PCIe and up
-#   again. Horovod takes it with `HOROVOD_HIERARCHICAL_ALLREDUCE=1`.
 #
 # In the **tree** a node's GPUs are a chain. The first GPUs of all nodes are a tree: sums go up the chain and
 # the tree, and the result comes down again. For 8 nodes the first tree is drawn here, with 0 as its root:
@@ -437,8 +452,8 @@ for tree in lab43.trees(8):
 #
 # - **vectors** that leave the busiest node, over its network card: they decide for long vectors;
 # - **messages** that leave it;
-# - **latencies**: messages of which each has to wait for the one before, inside the nodes, too. They decide
-#   for short vectors.
+# - **latencies**: how many messages come one after the other, each waiting for the one before, inside the
+#   nodes, too. They decide for short vectors.
 #
 # With p = mg ranks:
 #
@@ -489,8 +504,8 @@ with check("43.4"):
         expect.close(got, lab43.leaving("tree", m, g), subject)
 
 # %% [markdown]
-# Now counted on the virtual cluster: the vectors that leave the busiest node. For contrast there is one more
-# way, the tree of lab 21. It is *binomial*, single, and sends whole vectors. About 15 s.
+# Now counted on the virtual cluster: the vectors that leave the busiest node. There is a control: a
+# *binomial* tree. It is single, its root has log₂ m children, and it sends whole vectors. About 15 s.
 
 # %%
 sizes = (2, 3, 4, 8, 16, 64)
@@ -501,19 +516,39 @@ print(pd.DataFrame(counted).rename_axis("nodes").round(2))
 
 # %% [markdown]
 # **Explain.** However many nodes there are, with two trees none sends more than two vectors: hardly more than
-# in a ring. The root of the binomial tree sends to log₂ m children, six of them at 64 nodes. That is why
-# NCCL's tree (since 2.4) is not for short vectors only.
+# in a ring. The root of the binomial tree sends to six children at 64 nodes. That is why NCCL's tree (since
+# 2.4) need not be slow for long vectors, either.
+#
+# Which way for short vectors? Count latencies for 16 nodes of 4 GPUs.
+# <details><summary>Answer</summary>
+#
+# 126 in the ring, 2 · 3 + 2 · 15 = 36 in the torus, 2 · 3 + 2 · 4 = 14 in the tree: the tree.
+# </details>
+#
+# ### What you take away
+# - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes.
+# - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
+# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed. MPI or Gloo still agrees on what is ready.
+# - Two trees with half a vector each: few latencies, and no node sends more than two vectors.
+# - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with `SITE=…`.
+#
+# ## For those who have time: how fast are they?
+# This part is not in the minutes above.
+#
+# One more way: Horovod's **hierarchical** allreduce, with `HOROVOD_HIERARCHICAL_ALLREDUCE=1`. It is as the
+# torus, but MPI sums the shares on the hosts. So every share goes down over PCIe and up again, at `copy`
+# GB/s.
 #
 # ### Predict
-# How much does that help? 16 nodes of 4 P100 behind one network card, servers as in Horovod's published
-# benchmarks (`docs/benchmarks.rst`, which had 128 of them). Between nodes it is 2.9 GB/s, inside a node 11
-# GB/s, and about 5 µs for each message.
+# Take 16 nodes of 4 P100 behind one network card, servers as in Horovod's published benchmarks
+# (`docs/benchmarks.rst`, which had 128 of them). Between nodes it is 2.9 GB/s, inside a node 11 GB/s, and
+# about 5 µs for each message.
 #
 # How many times as fast as the ring are tree and torus for 10 kB? Count latencies: the ring has 126.
 #
 # And for 100 MB? The ring sends 1.97 vectors over the card: 68 ms. So does the tree, nearly. The torus sends
-# 1.875, but first and last each GPU moves 0.75 vectors inside its node, and nobody uses the card meanwhile.
-# How many times as fast as the ring is it?
+# 1.875, in 64.7 ms. But before that each GPU moves 0.75 vectors inside its node, and after it 0.75 again:
+# 6.8 ms each, in which nobody uses the card. How many times as fast as the ring is it?
 
 # %%
 predict("43.4", tree_short=9.0, torus_short=3.5, tree_long=1.0, torus_long=0.87)
@@ -543,8 +578,8 @@ record.add("gains", machine=machine, nodes=nodes, gains=gain)
 # (The binomial tree is even ahead for 10 kB: there bytes hardly count.)
 #
 # For **long** vectors bytes decide, and all but the binomial tree are near the ring. The tree loses the time
-# until its slices fill it. The torus loses what it does inside the nodes before and after. *Hierarchical*
-# loses its copies besides: they can pay only where MPI crosses the network better than NCCL does.
+# until its slices fill it. The torus loses what it does inside the nodes before and after. *Hierarchical* is
+# the torus, and loses its copies besides: the distance between these two lines.
 #
 # In **between**, from 100 kB to 1 MB, the torus is ahead: few latencies, and shares in place of whole
 # vectors.
@@ -558,9 +593,10 @@ record.add("gains", machine=machine, nodes=nodes, gains=gain)
 # </details>
 #
 # ## What NCCL chose
-# Since 2.20 NCCL tells its choice (`TUNING`). Here are lines of three hosts of 8 H100. LL, LL128 and Simple
-# are *protocols*: the first two send a flag with every few bytes, which saves latency and costs bandwidth. In
-# `NVLSTree` the NVLink switch adds within the node. The times are NCCL's own estimates, in µs.
+# Since 2.20 NCCL tells its choice (with `NCCL_DEBUG_SUBSYS=TUNING`). Here are lines of three hosts of 8 H100.
+# LL, LL128 and Simple are *protocols*: the first two send a flag with every few bytes, which saves latency
+# and costs bandwidth. In `NVLSTree` the NVLink switch adds within the node. The times are NCCL's own
+# estimates, in µs.
 
 # %%
 choices = lab43.read(lab43.example("tuning_h100_allreduce")).choices
@@ -570,10 +606,3 @@ for call in dict.fromkeys(choices):  # each once
 # %% [markdown]
 # **Explain.** Trees for short vectors, as in our plot; where the switch can add, its tree from 512 KiB on.
 # (The log ends before a ring might have been chosen.)
-#
-# ### What you take away
-# - `NCCL_DEBUG=INFO` before believing a number: P2P in the node, GDRDMA between nodes, all ranks complete.
-# - One GPU a rank, by local rank, and all GPUs of the node visible (`--gpu-bind=none`).
-# - `HOROVOD_GPU_OPERATIONS=NCCL`, never mixed; by `HOROVOD_WITH_MPI=1` MPI may control it.
-# - Two trees with half a vector each: few latencies, and no node sends more than two vectors.
-# - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with `SITE=…`.

@@ -55,3 +55,32 @@ def test_a_piece_that_counts_its_calls():
     assert piece(7, 2) == (3, 1)
     assert piece(9, 4) == (2, 1)
     assert piece.calls == 2
+
+
+def without_messages(folder) -> tuple:
+    """On a rank: the size that is said, a counted call, the same calls after it; a checkpoint, read."""
+    import horovod.torch as hvd
+    import torch
+
+    hvd.init()
+    with lab40.in_all(7):
+        size = hvd.size()
+    with lab40.calls_of("rank") as rank:
+        hvd.rank()
+        hvd.rank()
+    after = (hvd.size(), hvd.rank())
+    path = folder / "saved.pt"
+    net = torch.nn.Linear(2, 1)
+    torch.save({"net": {"weight": torch.tensor([1.0, 2.0]), "steps": 3}, "optimizer": net}, path)
+    return size, rank.calls, after, lab40.read_checkpoint(path), lab40.read_checkpoint(folder / "none.pt")
+
+
+@pytest.mark.slow
+def test_sizes_calls_and_checkpoints(tmp_path):
+    (result,) = launch.run(without_messages, tmp_path, ranks=1)
+    held = {"net": {"weight": 3.0, "steps": 3}, "optimizer": "a Linear"}
+    assert result == (7, 2, (1, 0), held, {})
+
+
+def test_what_is_no_dict_is_told_by_its_type():
+    assert lab40.summary([1, 2]) == {"all": "a list"}

@@ -49,6 +49,19 @@ def nodes_of(ranks: int) -> Iterator[Asked]:
         torch.cuda.set_device = set_device
 
 
+@contextmanager
+def in_all(ranks: int) -> Iterator[None]:
+    """On a rank: while the block runs, hvd.size() returns `ranks`. For what is computed, not for messages."""
+    import horovod.torch as hvd
+
+    own = hvd.size
+    hvd.size = lambda: ranks
+    try:
+        yield
+    finally:
+        hvd.size = own
+
+
 def _name(device) -> str:
     """ "cuda:1" of what torch.cuda.set_device takes: 1, "cuda:1" or torch.device("cuda", 1)."""
     import torch

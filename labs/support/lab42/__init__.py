@@ -1,7 +1,7 @@
 """What lab 42 needs: MVAPICH2's behaviour as cases, job lines read and started, timelines and their rows.
 
 LIBRARIES                    texts of MPI libraries and of mpiname, and which library and version they mean
-THREAD_LEVELS                variables, ranks, hardware threads, and the thread level that MVAPICH2 grants
+THREAD_LEVELS                variables, and the thread level that MVAPICH2 grants
 VARIABLES                    flavours of MVAPICH, and what Horovod needs in each
 Job, JOBS                    how large a job is to be; jobs for the check, by launcher
 

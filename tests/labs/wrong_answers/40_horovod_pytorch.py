@@ -69,7 +69,7 @@ WRONG = [
           "net.state_dict(), root_rank", "list(net.named_parameters()), root_rank",
           "The running mean of the batch normalisation by rank"),
     Wrong("40.2", "parameters before the optimizer's state, whose first step moves them",
-          [STATE, PARAMETERS], [PARAMETERS + "\n", STATE.rstrip()],
+          STATE + PARAMETERS, PARAMETERS + "\n" + STATE.rstrip(),
           "broadcast_optimizer_state may move weights"),
     Wrong("40.2", "nothing at all", [STATE, PARAMETERS], ["    pass\n", ""],
           "Nothing was sent: each rank kept its own"),

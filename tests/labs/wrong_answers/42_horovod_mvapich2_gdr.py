@@ -41,7 +41,7 @@ WRONG = [
           'return "SINGLE" if level == "core" else "MULTIPLE"', 'return "MULTIPLE"',
           "No variable: expected 'SINGLE', got 'MULTIPLE'"),
     Wrong("42.2", "affinity is off by default", AFFINITY, AFFINITY.replace('"1"', '"0"'),
-          "No variable, 4 ranks on 16 hardware threads: expected 'SINGLE'"),
+          "No variable: expected 'SINGLE'"),
     Wrong("42.2", "affinity set means affinity off", AFFINITY, '"MV2_ENABLE_AFFINITY" in env',
           "MV2_ENABLE_AFFINITY=1: expected 'SINGLE'"),
     Wrong("42.2", "a number for a text", AFFINITY, AFFINITY.replace('"0"', "0"),

@@ -4,9 +4,9 @@
 # More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's
 # answers, drive each to the point where accuracy breaks, and find out what the speed is worth.
 #
-# **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS and LAMB,
-# and say what they add to SGD and Adam, (3) take their step on many ranks, the same as on one, (4) tell
-# time to accuracy from time per epoch.
+# **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS (and LAMB,
+# if you have time), and say what it adds to SGD, (3) take its step on many ranks, the same as on one, (4)
+# tell time to accuracy from time per epoch.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 30
 
@@ -24,7 +24,7 @@ epochs = 10  # passes over the 1,536 training images: the same for every batch
 warm = 2  # of these epochs, for the warm-up
 goal = 95  # % of the test images: about 3 less than a batch of 32 gets right in the end
 seeds = (0, 1, 2, 3, 4)  # a training for each: start weights and order of the images
-sgd_rate = 0.0125  # learning rates at a batch of 32; where they come from: see after 34.3
+sgd_rate = 0.0125  # learning rates at a batch of 32; where they come from: see Scale the rate
 lars_rate = 0.025
 adam_rate = 0.002
 lamb_rate = 0.005
@@ -63,6 +63,11 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 #
 # A high rate hurts most at the start, where the gradient turns quickly. So the rate may climb to its height
 # over the first epochs: a **gradual warm-up**.
+#
+# The base rate, at a batch of 32, was tuned: of rates that are a factor of 2 apart the one with the best
+# mean of three seeds. (By test images, as there are so few; do not do that at work.) For SGD several were
+# as good. The **lowest** of them was taken, as there one sees best what a rule does: a higher one could be
+# kept for longer, and would break sooner when it is scaled.
 #
 # ### Predict
 # All trainings have ten epochs. A batch of 32 gets about 98 % of the test images right. Which is the
@@ -248,7 +253,9 @@ with check("34.2"):
 # ## The same for Adam
 # **Adam** divides each value of the gradient by its usual size. It keeps two fading means, `state.m` of the
 # gradients and `state.v` of their squares. Both begin at 0 and are too small at first, hence the two
-# divisions (`state.t` is 1 in the first step). Here it is, with decay in the form that LAMB uses:
+# divisions. (`state.t` is 1 in the first step; the training counts it.)
+#
+# Here it is. Who knows Adam need not read it.
 
 
 # %%
@@ -269,7 +276,69 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 
 # %% [markdown]
-# ### Exercise 34.3 · LAMB
+# ## Do they carry further?
+# Each optimizer has one base rate, tuned at a batch of 32 as SGD's was. (Where several were as good, the
+# middle one.) For larger batches a rule has to do: the linear one for LARS, the **square root** of k for
+# Adam, and both for SGD. All have the same warm-up.
+#
+# ### Predict
+# At a batch of 768, how many percent of the test images do LARS and Adam get right? (What SGD gets there
+# with the linear rule is in the last plot: read it off.)
+
+# %%
+predict("34.2", lars_at_768=90, adam_at_768=70)
+
+# %% [markdown]
+# ### Measure: with the control
+# Three more ways. About 20 s.
+
+# %%
+more = {
+    "SGD, square root": (sgd, plan(sgd_rate, 0.5, warm)),
+    "LARS, linear": (lars, plan(lars_rate, 1, warm)),
+    "Adam, square root": (adam, plan(adam_rate, 0.5, warm)),
+}
+trained |= lab34.sweep(more, batches, seeds, epochs, goal)
+updates = {"SGD": sgd, "LARS": lars, "Adam": adam}
+
+# %%
+# Need not be read: the plot, the numbers below it, the records.
+warmed = {way: trained[way] for way in ("SGD, linear, warm-up", *more)}
+lab34.show(warmed, "All with warm-up: the linear rule breaks SGD first")
+lab34.keep({way: trained[way] for way in more}, goal, epochs, seeds)
+
+
+def middle_right(way):
+    """Median of the seeds: test images right (%), at the largest batch but one."""
+    return np.median([training.right for training in trained[way][batches[-2]]])
+
+
+predict.compare(
+    "34.2", lars_at_768=middle_right("LARS, linear"), adam_at_768=middle_right("Adam, square root")
+)
+
+# %% [markdown]
+# **Explain.** Read it in pairs, as each claim has its control.
+#
+# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. Layers' own rates carry further by some
+#   doublings.
+# - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At 512 and more the lower rate
+#   alone brings SGD about what LARS brings. So part of LARS's gain is simply that it avoids too high a
+#   rate.
+# - *Adam, square root* against *SGD, square root*: the same rule, another step. At 512 and more you should
+#   see two curves apart: that is Adam's step.
+#
+# All of them break in the end. Nado et al. (2021) found the like at full size: SGD with Nesterov momentum
+# and Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT. What was reported with no accuracy lost:
+# batches of 8,192 (ResNet-50 in an hour, 256 GPUs; Goyal), of 32K (ResNet-50, LARS), and of 64K and then 32K
+# (BERT in 76 minutes, LAMB).
+#
+# Is that a ranking? No: one small net, ten epochs, a rate for each that was tuned in a minute.
+
+# %% [markdown]
+# ### Exercise 34.3 · LAMB, for those who have time
+# You may go on with 34.4: nothing below needs this.
+#
 # **LAMB** (You et al. 2019, for BERT) gives each matrix its own rate, as LARS does, but around Adam's step: a
 # matrix moves by
 #
@@ -322,67 +391,47 @@ with check("34.3"):
             )
 
 # %% [markdown]
-# ## Do they carry further?
-# What was tuned: one rate for each optimizer, *at a batch of 32*, of rates that are a factor of 2 apart, by
-# the best mean of three seeds. (By test images, as there are so few; do not do that at work.) Where several
-# were as good, the middle one was taken; for SGD the lowest, as there one sees best what a rule does.
-#
-# For larger batches a rule has to do: the **square root** of k for Adam and LAMB, as in LAMB's paper, the
-# linear one for LARS, and both for SGD. All have the same warm-up.
-#
-# ### Predict
-# What is it that carries LAMB further than SGD: Adam's step, or the layers' own rates? The control is Adam
-# alone. At a batch of 768, how many percent of the test images do SGD (linear), Adam and LAMB get right?
+# Does LAMB's ratio carry further than Adam's step alone? The control is Adam, with the same rule. How many
+# percent of the test images does LAMB get right at a batch of 768?
 
 # %%
-predict("34.3", sgd_at_768=40, adam_at_768=70, lamb_at_768=90)
+predict("34.3", lamb_at_768=90)
+
+# %%
+with_ratio = {"LAMB, square root": (lamb, plan(lamb_rate, 0.5, warm))}
+trained |= lab34.sweep(with_ratio, batches, seeds, epochs, goal)
+updates["LAMB"] = lamb
+
+# %%
+# Need not be read: the plot, the numbers below it, the record.
+pair = ("Adam, square root", "LAMB, square root")
+lab34.show({way: trained[way] for way in pair}, "LAMB goes as far as Adam")
+lab34.keep({"LAMB, square root": trained["LAMB, square root"]}, goal, epochs, seeds)
+predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
-# ### Measure: with the control
-# Five more ways. About half a minute.
-
-# %%
-more = {
-    "SGD, square root": (sgd, plan(sgd_rate, 0.5, warm)),
-    "LARS, linear": (lars, plan(lars_rate, 1, warm)),
-    "Adam, square root": (adam, plan(adam_rate, 0.5, warm)),
-    "LAMB, square root": (lamb, plan(lamb_rate, 0.5, warm)),
-}
-trained |= lab34.sweep(more, batches, seeds, epochs, goal)
-
-# %%
-# Need not be read: the plot, the numbers below it, the records.
-warmed = {way: trained[way] for way in ("SGD, linear, warm-up", *more)}
-lab34.show(warmed, "All with warm-up: LAMB goes as far as Adam")
-lab34.keep({way: trained[way] for way in more}, goal, epochs, seeds)
-large = batches[-2]
-middle = {way: np.median([training.right for training in rows[large]]) for way, rows in warmed.items()}
-predict.compare(
-    "34.3",
-    sgd_at_768=middle["SGD, linear, warm-up"],
-    adam_at_768=middle["Adam, square root"],
-    lamb_at_768=middle["LAMB, square root"],
-)
+# **Explain.** You should see two curves whose bars overlap. On this net it is Adam's step that carries far,
+# not LAMB's ratio.
 
 # %% [markdown]
-# **Explain.** Read it in pairs, as each claim has its control.
+# ## The same step on many ranks
+# LARS divides by the norm of the gradient *of the whole batch*. Each rank has the gradient of its part. How
+# long are these, against their mean?
+
+# %%
+weights = lab34.start_weights(seed=0)
+parts = []
+for rank in range(4):
+    own = slice(8 * rank, 8 * (rank + 1))  # 8 images of 32
+    parts.append(nets.join(nets.gradient(weights, digits.train_x[own], digits.train_y[own])))
+mean = np.linalg.norm(np.mean(parts, axis=0))
+print("‖g‖ of each part / ‖g‖ of the mean:", [round(float(np.linalg.norm(g) / mean), 2) for g in parts])
+
+# %% [markdown]
+# A part's gradient is noisier, and as a rule longer. So each rank's own local rate would be another, as a
+# rule a lower one: the mean of the ranks' steps is not the step of the mean.
 #
-# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. Layers' own rates carry further by some
-#   doublings.
-# - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At 512 and more the lower rate
-#   alone brings SGD about what LARS brings. So part of LARS's gain is simply that it avoids too high a
-#   rate.
-# - *LAMB* against *Adam*: the same rule, the same steps, with and without the layers' rates. You should see
-#   two curves whose bars overlap. On this net it is Adam's step that carries far, not LAMB's ratio.
-#
-# All of them break in the end. Nado et al. (2021) found the like at full size: SGD with Nesterov momentum
-# and Adam, well tuned, match LARS on ResNet-50 and LAMB on BERT. What was reported with no accuracy lost:
-# batches of 8,192 (ResNet-50 in an hour, 256 GPUs; Goyal) and of 32K (ResNet-50, LARS; BERT in 76 minutes,
-# LAMB).
-#
-# Is that a ranking? No: one small net, ten epochs, a rate for each that was tuned in a minute.
-#
-# ### Exercise 34.4 · The same step on many ranks
+# ### Exercise 34.4 · Average, then take the norm
 # Each rank has an equal part of the batch, and all must take the step that one process would take. What must
 # be averaged, and when? 4 lines, one call of MPI. *(intermediate)*
 #
@@ -395,8 +444,7 @@ predict.compare(
 #
 # <details><summary>Hint 1: the order</summary>
 #
-# LARS divides by the norm of the gradient *of the whole batch*. A part's gradient is noisier, its norm on
-# average larger: the mean of four ranks' steps is not the step of the mean.
+# First the mean gradient of all ranks, then one `update` with it: the norms are taken there.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -407,7 +455,7 @@ predict.compare(
 
 # %%
 def parallel_step(comm, weights, images, labels, update, state, rate):
-    """One step on all ranks. images, labels: this rank's. update: sgd, lars or lamb."""
+    """One step on all ranks. images, labels: this rank's. update: a function like sgd or lars."""
     ### BEGIN SOLUTION
     own = nets.join(nets.gradient(weights, images, labels))
     total = np.empty_like(own)
@@ -418,9 +466,7 @@ def parallel_step(comm, weights, images, labels, update, state, rate):
 
 
 # %%
-updates = {"SGD": sgd, "LARS": lars, "Adam": adam, "LAMB": lamb}
-
-
+# Need not be read: the same on real ranks.
 def try_parallel(comm):
     for name, update in updates.items():
         seen = comm.gather(lab34.three_steps(comm, parallel_step, update))
@@ -443,9 +489,17 @@ with check("34.4"):
 #
 # A "GPU" is here a core of this machine, whose step is measured. The gradients' sum takes what the links of a
 # virtual machine need. The pair is arbitrary; it only has to give computing and messages some time.
-#
+
+# %%
+computing = lab34.step_times(updates, images=batches[0])
+gpus = batches[-1] // batches[0]
+summing = lab34.allreduce_seconds(gpus, machine)
+print(f"a step of SGD, {batches[0]} images, on one GPU: {1e3 * computing['SGD'].median:.3f} ms")
+print(f"the sum of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
+
+# %% [markdown]
 # ### Predict
-# How many times as fast as with one GPU is an *epoch* on 48 GPUs?
+# How many times as fast as with one GPU is an *epoch* on 48 GPUs? (On one it has 48 steps and no sum.)
 #
 # And how many times sooner are *95 % of the test images* right, with as many GPUs as you like, in the best
 # way? That may take more epochs, or never happen.
@@ -454,9 +508,10 @@ with check("34.4"):
 predict("34.4", epoch_times_as_fast=40, goal_times_as_soon=10)
 
 # %%
-computing = lab34.step_times(updates, images=batches[0])
 seconds = {way: computing[way.split(",")[0]].median for way in trained}
 times = lab34.times_to_goal(trained, seconds, batches[0], machine)
+# Against SGD with the rate kept, on one GPU: how many times as fast an epoch is, by batch; and how many times
+# as soon each way is at the goal, by way and batch.
 epoch, goals = lab34.speed_ups(times, "SGD, rate kept")
 
 # %%
@@ -484,8 +539,9 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 # Why does a larger batch need more epochs, at the best of rates?
 # <details><summary>Answer</summary>
 #
-# Twice the images in a step say less than twice as much about the way to go. Once their gradients agree,
-# more images say nothing new (McCandlish et al. 2018 call that batch the gradient's noise scale).
+# Twice the images in a step say less than twice as much about the way to go. Once the mean gradient of a
+# batch hardly changes with more images, these say nothing new. (McCandlish et al. 2018 call that batch the
+# gradient's noise scale.)
 # </details>
 #
 # One caveat: every training here has the same schedule over ten epochs, and the goal is often reached only
@@ -493,10 +549,10 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 # here, and it may be a good part of why the curves are flat.
 #
 # ### What you take away
-# - k times the batch, k times the rate: needed, or the net falls behind; good for some doublings, then it
-#   breaks.
-# - LARS and LAMB make each layer's step a share of its weights. Ask for the control, Adam or a tuned SGD,
-#   before you say what that brought.
+# - k times the batch, k times the rate: good for some doublings, then it breaks. A rate that is kept falls
+#   behind.
+# - LARS makes each layer's step a share of its weights (LAMB does, too, around Adam's step). Ask for the
+#   control, Adam or a tuned SGD, before you say what that brought.
 # - Average first, then take norms: a step on p ranks is the step of one process.
 # - Images a second are not the goal. Ask for the time to an accuracy, of several seeds, and for what a GPU
 #   brings.

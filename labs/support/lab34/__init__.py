@@ -5,6 +5,7 @@
 | training | `start_weights`, `fresh_state` | the net's weights, and an optimizer's state, at the start |
 | | `sweep` | trainings of several ways and batches, one for each seed |
 | time | `step_times` | seconds that a core computes in a step |
+| | `allreduce_seconds` | virtual seconds to sum the gradients on GPUs |
 | | `times_to_goal`, `speed_ups` | of an epoch and of an accuracy, on GPUs of a virtual machine |
 | checks | `SCHEDULES` | trainings whose rates are known |
 | | `lars_steps`, `lamb_steps` | steps of both optimizers, the right weights, and mistakes that are known |
@@ -19,11 +20,12 @@ from support.lab34.cases import distances, lamb_steps, lars_steps
 from support.lab34.checks import expect_one_process, one_process, three_steps
 from support.lab34.schedule import SCHEDULES
 from support.lab34.show import holds, keep, keep_times, show
-from support.lab34.times import speed_ups, step_times, times_to_goal
+from support.lab34.times import allreduce_seconds, speed_ups, step_times, times_to_goal
 from support.lab34.training import fresh_state, start_weights, sweep
 
 __all__ = [
     "SCHEDULES",
+    "allreduce_seconds",
     "distances",
     "expect_one_process",
     "fresh_state",

@@ -57,7 +57,7 @@ LABS = (
         ("convolution",),
     ),
     Lab("16_memory_and_checkpointing", 25, {}, ("checkpoints",)),
-    Lab("15_input_pipeline", 30, {}, ("step",)),
+    Lab("17_prefetch_and_storage", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",
         25,

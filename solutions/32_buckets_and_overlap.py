@@ -381,7 +381,7 @@ ways = {
     "(b) not overlapped": lab32.unhidden(one_by_one),
     "(c) buckets": partial(in_buckets, size=2e6),
 }
-efficiency = lab32.plot_efficiency(ways, alexnet, gpus, machine, "overlap gains, and more so on many GPUs")
+efficiency = lab32.plot_efficiency(ways, alexnet, gpus, machine, "what overlap gains")
 by_layer = efficiency["(b) by layer"]
 predict.compare("32.2", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 

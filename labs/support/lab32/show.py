@@ -61,6 +61,6 @@ def bucket_sweep(way, table: Table, ranks: int, machine, sizes) -> dict[str, dic
         runs = {n: on_gpus(partial(way, size=n), table, ranks, machine, queued=queued) for n in sizes}
         steps[kind] = {n: 1e3 * run.time for n, run in runs.items()}
     curves = {f"sums {kind}": {n / 1e6: row[n] for n in sizes} for kind, row in steps.items()}
-    title = f"{table.net}, {table.images} image a GPU: buckets pay where sums wait for each other"
+    title = f"{table.net}, {table.images} image: buckets pay where sums queue"
     plots.lines(curves, xlabel="bucket (MB)", ylabel=f"step on {ranks} GPUs (ms)", title=title, logx=True)
     return steps

@@ -9,7 +9,7 @@
 # builds, (4) say what leaves a node in a ring, in NCCL's trees and in a torus, and which of them suits which
 # vectors.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 65 · Before: 26, 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 26, 40
 
 # %%
 import re
@@ -386,7 +386,9 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 # With GPUs you want to read `NCCL_ALLREDUCE`. The build `host` copies the tensors to the host's memory first,
 # and the names of its timeline do not show that.
 #
-# ## Three allreduces
+# ## Three allreduces (for those who have time)
+# This section, with 43.4, is not in the minutes above.
+#
 # How does NCCL sum a vector over m nodes of g GPUs each? And what else can Horovod let it do?
 #
 # - **ring**: one ring of all GPUs, in the order of the nodes. NCCL chooses it.
@@ -502,8 +504,6 @@ print(pd.DataFrame(counted).rename_axis("nodes").round(2))
 # - Two nodes on this machine: `make tabletop`, then `make submit LAB=43 NODES=2`; a cluster: with `SITE=…`.
 #
 # ## For those who have time: how fast are they?
-# This part is not in the minutes above.
-#
 # One more way: Horovod's **hierarchical** allreduce, with `HOROVOD_HIERARCHICAL_ALLREDUCE=1`. It is as the
 # torus, but MPI sums the shares on the hosts. So every share goes down over PCIe and up again, at `copy`
 # GB/s.

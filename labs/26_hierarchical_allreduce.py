@@ -343,6 +343,9 @@ title = "What groups gain over a flat ring"
 plots.lines(curves, xlabel="kB", ylabel="times as fast as a flat ring", title=title, logx=True)
 predict.compare("26.2", **{cards: gain(cards, "two_level", lengths[-1]) for cards in runs})
 predict.compare("26.3", **{cards: gain(cards, "two_dimensional", lengths[-1]) for cards in runs})
+for cards, row in runs.items():
+    took = ", ".join(f"{way} {1e3 * by_length[lengths[-1]].time:.0f} ms" for way, by_length in row.items())
+    print(f"{cards}, {lengths[-1] / 1e6:g} MB: {took}")
 
 # %%
 # A control for 1,000 kB: the same machine, where no message waits for its receiver.
@@ -361,8 +364,8 @@ for kind in (machine, at_once):
 # 30 µs, and few of 5.7 µs: about 450.
 #
 # **Long** vectors: two levels are no faster than a flat ring, for the other ranks wait while the leaders
-# work, and four cards change nothing for them. Two dimensions gain with every card. With **one card**, the
-# flat ring keeps up.
+# work. Four cards change nothing for these two, as the lines below the plot say. Two dimensions gain with
+# four cards. With **one card**, the flat ring keeps up.
 #
 # In the middle, at 1,000 kB, all lines dip. There the flat ring with one card is ahead. Why? (The last
 # printed lines are without rendezvous: lab 20's word for a long message that waits until its receiver is
@@ -372,7 +375,7 @@ for kind in (machine, at_once):
 #
 # Two things come together. A flat ring **overlaps**: while one chunk is on the network, others move inside
 # the nodes. So its time is the longer of its two rows in the table, 1.65 ms. With groups each round waits for
-# the one before, so latencies and bytes add up: 2.1 and 2.3 ms without rendezvous.
+# the one before, so latencies and bytes add up: 2.3 (two levels) and 2.1 ms without rendezvous.
 #
 # And messages above 64 KiB pay for **rendezvous**. The flat ring's have 1/32 of the vector, 31 kB. Two
 # levels send 125 kB between the nodes and the whole vector inside, two dimensions 250 kB inside. Without
@@ -473,6 +476,6 @@ for way, row in times.items():
 # ### What you take away
 # - `Split` by node and by number in the node: two communicators make a table of the ranks.
 # - Two levels: the fewest messages, and one rank of a node on the network. Good for short vectors.
-# - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and each card more helps.
+# - Two dimensions: 1/g of the vector per rank on the network. For long vectors, and several cards help.
 # - A flat ring in node order is a strong rival where a node has one card. Its order is what counts.
 # - Next: what NCCL makes of nodes and cards (lab 43).

@@ -312,7 +312,8 @@ cases = {  # (version, variable) -> {(built, its value): safe?}
     (mvapich, "MVP_ENABLE_GPU"): every | {(True, None): True},
     ("CRAY MPICH version 8.1", "MPICH_GPU_SUPPORT_ENABLED"): every | {(True, None): False, (None, "1"): True},
     (mpich, "MPIR_CVAR_ENABLE_GPU"): every | {(True, None): True},
-    ("Open MPI v4.1.6", "OMPI_MCA_opal_cuda_support"): every | {(True, None): True, (True, "false"): False},
+    ("Open MPI v4.1.6", "OMPI_MCA_opal_cuda_support"): every
+    | {(True, None): True, (True, "true"): True, (True, "false"): False},
     ("Intel(R) MPI Library 2021.13", "MV2_USE_CUDA"): {(True, "1"): False},
 }
 
@@ -362,10 +363,10 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # pipelined one comes near its slowest step, one copy, once the message has several chunks (of 1 MiB here);
 # shorter messages are one chunk, and there both ways are the same.
 #
-# You may see instead: *pipelined* further from its slowest step, 1.2 times and more. Then the ranks share
-# cores, and whoever should start the next copy waits for one.
+# You may see instead: *pipelined* further from its slowest step, 1.2 times and more. Then perhaps the ranks
+# share cores, and whoever should start the next copy waits for one.
 #
-# Why does a faster network not help the stand-in?
+# Why, by T, would a faster network not help the stand-in?
 #
 # <details><summary>Answer</summary>
 #
@@ -452,8 +453,8 @@ for where, times in races.items():
 
 # %% [markdown]
 # **Explain.** You should see a curve that falls, has a flat bottom at about the length of your formula, and
-# rises to the right end, one chunk. Measured times lie somewhat above T: a rank needs a moment between the
-# steps.
+# rises to the right end, one chunk. Measured times lie somewhat above T, perhaps because a rank needs a
+# moment between the steps.
 #
 # The bottom is flat: half or twice the best chunk costs some percent. So libraries can do with one fixed
 # length.

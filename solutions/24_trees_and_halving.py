@@ -376,7 +376,8 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # At 16 KiB Rabenseifner leads, and on 4 to 16 nodes it loses the lead again in the next column. Why?
 # <details><summary>Answer</summary> `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a
 # handshake, the halves of 8 KiB do not. The control says so: without the handshake doubling leads. At 64 KiB
-# the first halves wait as well. The closed forms know of no handshake. So measure.</details>
+# even the first halves, of 32 KiB, are above `eager`. The closed forms know of no handshake. So
+# measure.</details>
 #
 # ### Exercise 24.3 · Your tuning table
 # `times[ranks][nbytes][way]` are measured seconds. `choose` takes the fastest way at the **nearest** place of
@@ -384,8 +385,8 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # 2048 (2 times) than to 400 (2.5 times), so compare logarithms. A vector may have 0 bytes.
 #
 # Then `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs that way. **All ranks must choose
-# alike**, or they wait for each other for ever: only bytes, ranks and a table that is the same everywhere may
-# decide. 4 lines. *(intermediate)*
+# alike**, or they wait for each other for ever, or get wrong sums: only bytes, ranks and a table that is the
+# same everywhere may decide. 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -419,7 +420,7 @@ def allreduce_tuned(comm, vector, pick):
 # %%
 # Trying; need not be read.
 made_up = {  # seconds: ranks -> bytes -> way
-    4: {400: {"ring": 2, "tree": 1}, 2048: {"tree": 8, "doubling": 7}, 1 << 20: {"tree": 9, "ring": 8}},
+    4: {2048: {"tree": 8, "doubling": 7}, 400: {"ring": 2, "tree": 1}, 1 << 20: {"tree": 9, "ring": 8}},
     16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}},
 }
 made_up[4][16384] = {"doubling": 8, "ring": 7}  # only the table of 4 ranks has this size
@@ -495,8 +496,8 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 # %% [markdown]
 # **Explain.** A field with `=` has no winner: the middle halves of the runs overlap. On 2 ranks, ring and
-# Rabenseifner send the very same messages. So where one of the two seems to lead there, you see how large the
-# noise is: that is the control of this map. Trust a lead that is larger.
+# Rabenseifner send the very same messages. So where one of the two seems to lead there, you see how large
+# noise and Python's own time are: that is the control of this map. Trust a lead that is larger.
 #
 # You should see: the ways with few messages lead at the left, those with few bytes at the right. You may see
 # instead: few fields with one letter only. Then the machine is busy, or has few cores. On a cluster, run this
@@ -509,7 +510,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # - All ranks go by one table, and a table holds for the machine on which it was measured.
 #
 # ### For those who have time: a formula, and what your MPI picks
-# What follows is not in the 60 minutes of this lab.
+# What follows is not in the 60 minutes of this lab. It takes about 20 more.
 #
 # ### Exercise 24.4 · Where the lead changes
 # From which size on does Rabenseifner lead doubling, for any α, β, γ and p = 4, 8, 16, …? Set the first two
@@ -595,8 +596,8 @@ print(f"Your choice on {ranks} ranks:", ", ".join(f"{n} bytes: {choose(times, n,
 # %% [markdown]
 # **Explain.** You should see at short vectors: MPI with *doubling* forced lies below 1. Where your choice was
 # doubling, too, that is the same algorithm, in C instead of Python. *MPI's choice* lies higher from 128 bytes
-# on: there it takes Rabenseifner, which has twice as many messages. So the lead of your choice over MPI's is
-# the algorithm's, and the forced curve is its control.
+# on: there it takes Rabenseifner, which has twice as many messages. Where it lies above 1, that lead of
+# your choice is the algorithm's, and the forced curve is its control.
 #
 # For long vectors the curves of one algorithm should come near 1. Where a forced curve lies below *MPI's
 # choice* by more than the bars, the variable is worth setting on this machine. You may see instead bars that

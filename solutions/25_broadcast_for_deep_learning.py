@@ -44,11 +44,12 @@ layers = nets.layer_table(net).query("parameters > 0").set_index("layer").parame
 print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes in layers.items()))
 
 # %% [markdown]
-# Lab 21's tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times, one after another:
-# to 64 ranks, the 411 MB of layer fc6 six times. But to *receive* n bytes takes nβ, once. So cut the vector
-# in p chunks. The root **scatters** them, one to each rank. Then all **allgather** them round a ring, as in
-# lab 21: each begins with its own chunk, and passes on to the right what came last from the left. MPI
-# libraries do so for long vectors (van de Geijn's broadcast), with a tree for the scatter.
+# Lab 21's tree, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈lg p⌉ times (lg: the logarithm
+# to base 2), one after another: to 64 ranks, the 411 MB of layer fc6 six times. But to *receive* n bytes
+# takes nβ, once. So cut the vector in p chunks. The root **scatters** them, one to each rank. Then all
+# **allgather** them round a ring, as in lab 21: each begins with its own chunk, and passes on to the right
+# what came last from the left. MPI libraries do so for long vectors (van de Geijn's broadcast), with a tree
+# for the scatter.
 #
 # ### Exercise 25.1 · Scatter, then allgather
 # For any root, number of ranks and length. `me` counts from the root, and chunk i goes to the rank whose `me`
@@ -311,8 +312,8 @@ print(machine)
 # Five ways take part: the tree, scatter-allgather, the chain over all ranks with your best k (but at most 256
 # chunks, as more take long to run here), two levels with a chain inside, and two levels with NCCL inside. A
 # call of NCCL takes 8.4 µs to start (its tuning model, `src/graph/tuning.cc`), but its messages wait for no
-# handshake. Which way is fastest to 128 ranks for 1 KiB, and which for 256 MiB? Number them 1 to 5 in this
-# order.
+# handshake (lab 20). Which way is fastest to 128 ranks for 1 KiB, and which for 256 MiB? Number them 1 to 5
+# in this order.
 
 # %%
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
@@ -366,9 +367,10 @@ curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
 
 # %% [markdown]
-# **Explain.** Read the map's top row, 128 ranks, from left to right. You should see the tree first: it has
-# the fewest messages one after another, and nothing to start. At the right end the chain wins. In between
-# other ways do. In the lowest row, one node, NCCL's ring takes over from the tree at some MiB.
+# **Explain.** Read the map's top row, 128 ranks, from left to right. You should see the tree first. A
+# likely cause: it has the fewest messages one after another, 7. Two levels have 3 between the 8 nodes and 15
+# inside, the chain 127, scatter-allgather 254. At the right end the chain wins. In between other ways do. In
+# the lowest row, one node, NCCL's ring takes over from the tree at some MiB.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # VGG-16's layers have 7 kB to 411 MB. Write `pick(nbytes)`: the name of the way for a broadcast of so many
@@ -437,11 +439,12 @@ for name, way in (("picked", "picked"), ("best single way", single), ("two level
 # - No broadcast beats nβ. Tree: lg p times that. Scatter-allgather: twice. A chain of many chunks: nearly
 #   once.
 # - Chunks cost messages, (p - 2 + k)α. The best k is sqrt((p - 2)nβ/α); a factor of two costs little.
-# - Messages one after another decide for short vectors, bytes for long ones. A net has both: choose by size.
+# - The α of messages one after another count for short vectors, bytes for long ones. A net has both: choose
+#   by size.
 # - Next: lab 26 gives allreduce two levels; lab 32 hides messages behind computing.
 #
 # ### For those who have time: how sure is that?
-# What follows is not in the 60 minutes of this lab.
+# What follows is not in the 60 minutes of this lab. It takes about 15 more.
 #
 # The machine has estimates. What if one is wrong? The next cell changes one number at a time, and prints
 # which way is fastest to 128 ranks at three sizes, and NCCL's time over the best one's.

@@ -8,7 +8,7 @@
 # what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
 # costs.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20, 21
 
 # %%
 import numpy as np
@@ -369,8 +369,8 @@ def first_share(rows, rank, size):
 
 # %% [markdown]
 # ### Predict
-# Each of the four trains for ten epochs. How many of them end in an error? How many get less than half of the
-# 261 test images right? (Training as it should be gets about 95 % right.)
+# Each of the four trains for ten epochs. A guess: how many of them end in an error? How many get less than
+# half of the 261 test images right? (Training as it should be gets about 95 % right.)
 
 # %%
 predict("30.4", end_in_an_error=1, right_below_50_percent=3)
@@ -430,7 +430,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of each batch.
 # - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
 #   loss leaps: it is another training.
-# - *No broadcast*: all ranks make the same step, so their nets stay as far apart as they were drawn. The mean
+# - *No broadcast*: all ranks make the same step, which leaves their nets as far apart as they were. The mean
 #   gradient is downhill for the mean of their losses, so that falls. But these are four nets.
 # - *The same part*: equal weights, and four ranks do the work of one, on a quarter of the images.
 #
@@ -501,8 +501,8 @@ predict.compare("30.4", digits_net=gains["the digits' net"], convolutional_net=g
 # gain little, or even lose.
 #
 # The digits' net may do worse than predicted, because its computing hardly shrinks. Half the images are half
-# the arithmetic. But a step is dozens of calls of PyTorch, and each takes some microseconds, however little
-# it computes.
+# the arithmetic. A likely cause, not measured here: a step is dozens of calls of PyTorch, and each takes some
+# microseconds, however little it computes.
 #
 # You may see instead: computing of the convolutional net that does not halve. Then the two ranks share
 # something: a core, its two hardware threads (many virtual machines count these as cores), or the way to

@@ -109,6 +109,8 @@ WRONG = [
           "MV2_USE_CUDA=None: you say True; it would crash"),
     Wrong("27.3", "knows 0 alone as off",
           'not in ("0", "false")', '!= "0"', "OMPI_MCA_opal_cuda_support=false"),
+    Wrong("27.3", "knows 1 alone as on",
+          'not in ("0", "false")', '== "1"', "OMPI_MCA_opal_cuda_support=true"),
     Wrong("27.3", "what is not in the list is safe if it says so",
           "    return False", "    return built is True", "Intel(R) MPI"),
     Wrong("27.4", "the number of chunks, not their bytes",

@@ -70,7 +70,7 @@ print("Cores", lab13.describe())
 
 # %%
 def cores_of(local_rank, local_size, cores):
-    """The cores of one rank, a list. cores: a set, what os.sched_getaffinity(0) returns."""
+    """The cores of one rank, a list of int. cores: a set, what os.sched_getaffinity(0) returns."""
     raise NotImplementedError("exercise 13.1: Share the cores")
 
 
@@ -79,6 +79,8 @@ def cores_of(local_rank, local_size, cores):
 def expect_piece(share, cores, subject):
     """One rank's share: cores of the mask, at least one, none twice, neighbours."""
     expect(share, f"{subject} gets no core. Every rank needs one.")
+    kinds = ", ".join({type(core).__name__ for core in share} - {"int"})
+    expect(not kinds, f"{subject} gets cores of type {kinds}. os.sched_setaffinity takes int: .tolist()?")
     strange = [core for core in share if core not in cores]
     expect(not strange, f"{subject} gets core {strange}, not one of these.")
     places = sorted(cores.index(core) for core in share)
@@ -113,7 +115,7 @@ with check("13.1"):
         expect.unchanged(set(numbers), mask, "The set of cores that cores_of was given", because=because)
         for share in shares:
             expect(np.iterable(share), f"cores_of returned {share}. Return a list of cores.")
-        shares = [[int(core) for core in share] for share in shares]
+        shares = [list(share) for share in shares]
         for rank, share in enumerate(shares):
             expect_piece(share, numbers, f"{case}: rank {rank}")
         expect_all_dealt_out(shares, numbers, case)
@@ -377,10 +379,11 @@ else:
 
 # %% [markdown]
 # **Explain.** Where the ranks' point lies above Amdahl's law of one process, ranks gain what threads do not.
-# There are two causes. Ranks share the serial loops over images, too. And in each operation fewer threads
-# wait for one another. The plot does not separate them. The two ways of waiting do, in part: threads that
-# wait actively go on at once, so a gain that is left there comes from the serial loops. More than you
-# computed means that waiting counts. Python's own part is as long on every rank, and pulls the other way.
+# There are at least two causes. Ranks share the serial loops over images, too. And in each operation fewer
+# threads wait for one another. The plot does not separate them. The two ways of waiting do, in part: threads
+# that wait actively go on at once, so a gain that is left there does not come from waking them. Serial loops,
+# uneven pieces or caches may be behind it. Python's own part is as long on every rank, and pulls the other
+# way.
 #
 # You may see instead that one process wins: its threads wait actively, and nobody else wants the cores. With
 # two cores the law has two points and goes through both, whatever they are: it tests nothing there. And where
@@ -502,15 +505,15 @@ predict.compare("13.4", one_core=times["all ranks on one core"].median / times["
 # other programs binding may cost, as a bound thread cannot step aside. It pays with two sockets, where a
 # thread that wanders leaves its memory behind; a machine with one socket cannot show that.
 #
-# On a cluster **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a
-# hardware thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and `srun --cpu-bind=cores`
-# binds the rank to them. In a job 13.4 finds such masks in place, and each rank keeps its own.
+# <details><summary>For those who have time: on a cluster</summary>
 #
-# A job with `--ntasks-per-node=4`, without `--cpus-per-task`, on a node of 56 cores: what does it measure?
-# <details><summary>Answer</summary> 4 × 1: each rank gets one CPU, and all of its threads share it. Of the
-# node's other cores none does anything.</details>
+# **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a hardware
+# thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and `srun --cpu-bind=cores` binds
+# the rank to them. In a job 13.4 finds such masks in place, and each rank keeps its own.
 #
-# <details><summary>For those who have time: more options</summary>
+# With `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way, a job on a node of 56
+# cores measures 4 × 1: each rank gets one core, and all of its threads share it. Of the node's other cores
+# none does anything.
 #
 # `--cpu-bind=verbose,cores` prints the masks. Since Slurm 22.05 srun wants its own `--cpus-per-task`, or the
 # variable `SRUN_CPUS_PER_TASK`. For single threads of a pool there are `OMP_PLACES=cores` and

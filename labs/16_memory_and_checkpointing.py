@@ -8,7 +8,7 @@
 # **You will be able to** (1) predict the bytes of a step by part, (2) use activation checkpointing, and say
 # what it saves and costs, (3) find the largest batch from two measurements.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
+# Needs: torch · Ranks: 1 · Minutes: 50 · Before: 10
 
 # %%
 import math
@@ -254,8 +254,8 @@ record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], tim
 
 # %% [markdown]
 # **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near
-# k = √n. The measured curve should have this shape, and lie a little above: at the peak there are a few
-# gradients, too. Bytes are counted, so no noise is in them.
+# k = √n. The measured curve should have this shape, and lie a little above: at the peak there are probably a
+# few gradients, too. Bytes are counted, so no noise is in them.
 #
 # If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at 1.33. Here
 # forward's share is printed above; the second line is what this share promises. You may see more than that:
@@ -339,7 +339,8 @@ record.add("largest_batch", unit="inputs", budget=budget, predicted=edge["predic
 
 # %% [markdown]
 # **Explain.** The pairs of bars should be nearly equal: you can say what fits without running out of memory
-# once. The ratio is a little below the prediction's: some bytes are fixed, and the peak has gradients in it.
+# once. The ratio is a little below the prediction's, probably as some bytes are fixed (parameters,
+# gradients).
 #
 # The line holds while the peak comes at the same moment of the step. For small batches it may come where all
 # gradients are there, for large ones earlier in backward: then a line through two small batches promises too
@@ -347,5 +348,5 @@ record.add("largest_batch", unit="inputs", budget=budget, predicted=edge["predic
 #
 # ### What you take away
 # - 16 bytes a parameter with Adam in float32. Activations grow with the batch, and soon are the most.
-# - Checkpoints: memory like √n for one more forward. They help where activations are most of the memory.
+# - Checkpoints: one more forward, and by k + n/k memory like √n. They help where activations are most of it.
 # - Two measured peaks tell the largest batch.

@@ -125,8 +125,8 @@ predict.right("12.1", **intensities)
 
 # %% [markdown]
 # **Explain.** With one image each weight of 4 bytes is fetched for one multiply-add: half a flop per byte.
-# With 128 images it is fetched once and used 128 times. The images' own bytes are the reason why that is 60
-# and not 64.
+# With 128 images it is fetched once and used 128 times. The bytes of the images and of the results are the
+# reason why that is 60 and not 64.
 #
 # ## The two roofs
 # How fast could a layer be? Two speeds of the machine decide: arithmetic and memory. Data sheets tell speeds
@@ -142,7 +142,7 @@ predict.right("12.1", **intensities)
 # * A CPU's core does 32 flops a clock cycle with AVX2 instructions, 64 with AVX-512, and 16 to 32 on ARM
 #   (which PyTorch does not print as AVX), at about 3 GHz. Take as many cores as PyTorch uses threads.
 # * A channel of memory moves some 20 GB/s (DDR4). Laptops have two, servers up to twelve, shared by all their
-#   cores; no program tells how many you have, so choose one.
+#   cores; without root no program tells how many you have, so choose one.
 # * A data-centre GPU does some 20,000 to 60,000 Gflop/s in float32, and 1,500 to 4,000 GB/s.
 
 # %%
@@ -358,8 +358,8 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # batches. ReLU treats each number by itself (it is **element-wise**). It does a flop for 8 bytes, whatever
 # the batch, and stays on the left.
 #
-# *Below* the roof you find calls whose fixed price counts, results that are written to fresh memory, and,
-# near the ridge, arithmetic and fetching that overlap only in part.
+# *Below* the roof it may be calls whose fixed price counts, results that are written to fresh memory, or,
+# near the ridge, arithmetic and fetching that overlap only in part. This figure does not tell which.
 #
 # *Above* the roof? That needs a reason, as it cannot be by the model. <details><summary>Answer</summary>
 #
@@ -371,31 +371,12 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # * A library whose convolution beats the product's, or takes fewer multiplications than we count.
 # * A roof that was measured while others used the machine: then run 12.2 again.</details>
 #
-# ### Which library ran?
-# PyTorch hands heavy work on.
-#
-# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its level 3,
-#   Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
-# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as it sees
-#   fit.
-# * ReLU is PyTorch's own loop.
-#
-# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and seconds.
-# `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
-
-# %%
-# Each layer once, under the profiler. (overhead=False: do not also measure what recording costs.)
-ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
-print(ran.operators(6).to_string())
-
-# %% [markdown]
-# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
-# `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it
-# uses.
-#
 # ## A step that is too slow
 # A colleague's training step, of a net with four convolutions. Its loss falls, so it is right. Where does the
 # time go?
+#
+# PyTorch's profiler tells (`kind="torch"`): it lists the operators that ran, with their calls and seconds.
+# Names with `conv` are convolutions, `aten::mm` and `aten::addmm` products of matrices.
 
 
 # %%
@@ -511,7 +492,7 @@ with check("12.4"):
 mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)
 after = profiling.record(mended, kind="torch", device=device)
 after.show("The step, mended")
-print(after, after.operators(6).to_string(), sep="\n")
+print(after, after.operators(12).to_string(), sep="\n")
 every_operator = after.operators(1000)
 of_convolutions = every_operator[every_operator.name.str.contains("conv")]
 print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of the step")
@@ -548,7 +529,7 @@ predict.compare("12.4", times_as_fast=gain)
 # %% [markdown]
 # **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the net is the
 # same in all four. The mended step is still some way from the peak. The profile above says how much of it the
-# convolutions are. The rest is element-wise operators, pooling, the update, and the calls' fixed price.
+# convolutions are, and lists the largest operators of the rest. The calls' fixed price is not measured here.
 #
 # Which of the two mends matters more with ten times as many pictures in the data set?
 # <details><summary>Answer</summary> `prepare`: its work grows with the data set, in every step. The loop's
@@ -557,8 +538,29 @@ predict.compare("12.4", times_as_fast=gain)
 # ### What you take away
 # - Flops over bytes tell if a layer waits for arithmetic or for memory. The ridge is peak over bandwidth.
 # - Small batches and element-wise operators are memory-bound. For a larger batch the weights are read once.
-# - A BLAS and a DNN library do the work. In a profile look at calls, too: it may reach them in small pieces.
+# - In a profile look at calls, too: the work may be done in small pieces.
 # - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22, 32).
+#
+# ## For those who have time: which library ran?
+# PyTorch hands heavy work on.
+#
+# * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its level 3,
+#   Dongarra and others, 1990): MKL or OpenBLAS, on GPUs cuBLAS.
+# * Convolutions go to a **DNN library**: oneDNN (once MKL-DNN), on GPUs cuDNN. Or to the BLAS, as it sees
+#   fit.
+# * ReLU is PyTorch's own loop.
+#
+# The profiler tells: `aten::mm` and `aten::addmm` are products, `aten::mkldnn_convolution` is oneDNN's.
+
+# %%
+# Each layer once, under the profiler. (overhead=False: do not also measure what recording costs.)
+ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
+print(ran.operators(6).to_string())
+
+# %% [markdown]
+# **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
+# `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it
+# uses.
 #
 # ## For those who have time: fewer bytes, by a compiler
 # What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. PyTorch runs

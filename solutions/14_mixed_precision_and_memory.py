@@ -206,7 +206,8 @@ for way, row in right.items():
 # there it trains as float32 does. The bars' lines show what the seeds differ by.
 #
 # Here `tiny` made the gradients small, as in a net whose loss has many parts. With `tiny = 1` in the
-# parameters this small net comes through without scaling. Whether yours does, only its training tells.
+# parameters this small net should come through without scaling: try it, if you have time. Whether yours does,
+# only its training tells.
 #
 # PyTorch has this as `torch.amp.GradScaler`.
 #
@@ -214,10 +215,10 @@ for way, row in right.items():
 # lacks digits, and no scale gives it more.</details>
 #
 # ## bfloat16: digits that are too few
-# After 1 the next number is 1 + 1/128. Whatever is less than half that far away is rounded back to 1. So an
-# update of a weight 1 by less than 1/256 is lost. Just below 2 the numbers are still 1/128 apart, and there
-# half of that is 1/512 of the weight. Between two powers of 2 it is always so: an update below 1/512 of its
-# weight is lost wherever it is, and many SGD updates are that small.
+# After 1 the next number is 1 + 1/128. Whatever is less than half that far away is rounded back to 1. So what
+# is added to a weight 1 is lost if it is less than 1/256. Just below 2 the numbers are still 1/128 apart, and
+# there half of that is 1/512 of the weight. Between two powers of 2 it is always so: an update below 1/512 of
+# its weight is lost wherever it is, and many SGD updates are that small.
 #
 # ### Predict the sum
 # Add 0.001 to 1 a thousand times, in bfloat16, rounding each time. What comes out?
@@ -341,7 +342,8 @@ print(lab14.abilities(device))
 # %% [markdown]
 # ### Predict the speed
 # On this machine, how many times as fast as in float32 is a convolution net's training step (contiguous) in
-# bfloat16, and in float16? 1 means as fast, 0.5 half as fast.
+# bfloat16, and in float16? 1 means as fast, 0.5 half as fast. A guess: the table tells only on which side of
+# 1 to look.
 
 # %%
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
@@ -374,7 +376,8 @@ predict.compare("14.2", **gains)
 # their calls, and conversions cost time: then the gain is less, or none.
 #
 # Compare the two layouts of a type: the difference between their bars is what the layout alone does. Where
-# channels-last is the shorter bar, the kernels read it as it is. Where the bars are alike, they take both.
+# channels-last is the shorter bar, a likely cause is that the kernels read it as it is. Where the bars are
+# alike, the layout does not matter here: both are read, or copying is cheap.
 #
 # You may see instead that a type loses badly although the processor has instructions for it: float16 on CPUs,
 # mostly. The library must use them, too. Where it has no kernel for a type, PyTorch computes it in a plain

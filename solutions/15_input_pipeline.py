@@ -169,8 +169,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # **Explain.** (3/4)^4 = 31.6 %: nearly a third of the data is not seen, about a quarter of it twice or more,
 # and no error says so. With one seed for all both are 0.
 #
-# PyTorch's `DistributedSampler` does what you wrote, in another order. Unless you say `drop_last=True` it
-# **pads**: a few samples are read twice. And every epoch has the same order unless you call `set_epoch`.
+# PyTorch's `DistributedSampler` does what you wrote, in another order, and seeds with seed + epoch. Unless
+# you say `drop_last=True` it **pads**: a few samples are read twice. And every epoch has the same order
+# unless you call `set_epoch`.
 #
 # ## Shards
 # A million small files are a million opens. (ImageNet has 1.28 million images to train on.) On a cluster each
@@ -315,8 +316,9 @@ predict.compare("15.2", decoding_over_reading=times["decoding_over_reading"])
 # the bottleneck**. A format matters where an open costs milliseconds, as above. (Where many processes decode,
 # the storage may be the bottleneck again: lab 17.)
 #
-# From memory LMDB is the fastest: it hands out a piece of mapped memory. Shards gain less than opens and
-# bytes promise; single files are often as fast or faster. A likely cause: a tar is taken apart in Python.
+# From memory LMDB is the fastest. A likely cause: it hands out a piece of mapped memory. Shards gain less
+# than opens and bytes promise; single files are often as fast or faster. A likely cause: a tar is taken apart
+# in Python. And shards are read in the stored order: cold, they differ in order as well as in format.
 #
 # You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
 # virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. And "more when
@@ -466,9 +468,9 @@ stored.remove()
 # Not measured here: several readers at once mix, too; and who shuffles once, when the shards are written,
 # needs neither.
 #
-# Why does a batch of one class harm training? <details><summary>Answer</summary> Its gradient pulls the net
-# towards this class for every image. The next batches pull it elsewhere: the loss goes up and down, and
-# statistics over a batch (batch normalisation) are those of one class.</details>
+# Why may a batch of one class harm training? <details><summary>Answer</summary> Not measured here: its
+# gradient pulls the net towards this class for every image. The next batches pull it elsewhere: the loss goes
+# up and down, and statistics over a batch (batch normalisation) are those of one class.</details>
 #
 # ### What you take away
 # - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.

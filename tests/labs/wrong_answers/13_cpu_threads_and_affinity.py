@@ -35,6 +35,8 @@ WRONG = [
     Wrong("13.1", "the mask itself is emptied", "    cores = sorted(cores)",
           "    cores = [cores.pop() for _ in range(len(cores))]\n    cores.sort()",
           "cores_of was given was changed"),
+    Wrong("13.1", "NumPy's integers, which os.sched_setaffinity does not take", PIECE,
+          "    return list(np.array_split(sorted(cores), local_size)[local_rank])", "cores of type int64"),
     Wrong("13.2", "a line over threads, not over 1/threads",
           "1 / np.array(list(seconds))", "np.array(list(seconds))", "a line over the threads"),
     Wrong("13.2", "slope and intercept swapped",

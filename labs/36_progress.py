@@ -8,7 +8,7 @@
 # often enough, (3) let a thread move it, and say what it costs, (4) tell what overlap gains on your machine
 # from what it gains over a slow link.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 45 · Before: 23, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Before: 23, 32
 
 # %%
 import numpy as np
@@ -122,9 +122,9 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # **Explain.** *Left alone*: one round of six hides behind computing. The other five take 50 ms more.
 #
 # With a Test after every 20 ms, three of the six rounds are hidden (left alone: one). With one after every 4
-# ms all five do, each a little late: a round of 10 ms is seen after 12, and the last begins when computing
-# ends. (So the curve is jagged: 5 and 10 ms divide 10, and 3, 4 and 6 do not.) What counts is a look **at
-# least once a round**. On fast links a round is microseconds long.
+# ms five of the six are, each a little late: a round of 10 ms is seen after 12, and the last begins when
+# computing ends. (So the curve is jagged: 5 and 10 ms divide 10, and 3, 4 and 6 do not.) What counts is a
+# look **at least once a round**. On fast links a round is microseconds long.
 #
 # ### Exercise 36.2 · How long will it take?
 # Write a function that predicts the curve. Computing is `layers` layers of `layer_ms` each, with a Test after
@@ -223,6 +223,7 @@ with check("36.3"):
 # as fast is a step whose sum hides behind backward completely?
 #
 # And the looking thread, if there is nothing to carry: by how many percent does it lengthen the arithmetic?
+# (A guess.)
 
 # %%
 predict("36.3", at_best_times_as_fast=..., thread_costs_percent=...)
@@ -257,10 +258,10 @@ predict.right("36.3", at_best_times_as_fast=2.5 / 1.5)
 predict.compare("36.3", thread_costs_percent=cost)
 
 # %% [markdown]
-# **Explain.** On one machine expect **no** gain, rather a loss. Here a message is no bytes on a wire. It is
-# a copy in memory, which a core has to make: the same core that computes. There is nothing that somebody
-# else could do meanwhile. "Begun" is even slower than "at the end": it has 24 sums, of 12 layers' weights and
-# biases, in place of one.
+# **Explain.** On one machine expect **no** gain, rather a loss. Here a message is no bytes on a wire. It is a
+# copy in memory, which a core has to make: the same core that computes. There is nothing that somebody else
+# could do meanwhile. "Begun" is even slower than "at the end". A likely reason is that it has 24 sums, of 12
+# layers' weights and biases, in place of one: there is no control for that here.
 #
 # Beside that you may see the cost of looking in the two controls. Where other programs run, the boxes overlap
 # ("not steady"); then this plot says nothing about a few percent.
@@ -295,19 +296,20 @@ if median:
 # %% [markdown]
 # **Explain.** Compare *begun, left* with *begun, carried*: the same sums, begun at the same moments. The
 # difference is who moves them, and nothing else. You should see that most of what overlap gains is gained
-# by carrying. The bound of the prediction is not reached: the sum of the first layer comes last and hides
-# behind nothing, and here the bytes of a message cost the kernel time on the same cores.
+# by carrying. The bound of the prediction is not reached. Two likely reasons, which we have not measured
+# apart: the sum of the first layer comes last and hides behind nothing, and the bytes of a message cost the
+# kernel time on the same cores.
 #
 # The thread moves messages about as well as Test does. What does it cost? Look at *nobody to talk to,
 # thread*, and at the measurement on one machine above. Where ranks are as many as cores it can cost more
 # than it gains. Why does a thread that does next to nothing cost anything?
 # <details><summary>Answer</summary>
 #
-# It takes turns with the rank's own thread at two places. One is the core: a rank has one here, and every
-# millisecond it changes hands, there and back. The other is Python's lock: only one thread runs Python at a
-# time. A hook that wants to begin a sum waits until the looking thread gives the lock back. Horovod's
-# thread is C++ and needs no Python lock, and on a cluster it gets a core of its own: this is why
-# `--cpus-per-task` is more than 1 there (labs 13, 42).
+# It may take turns with the rank's own thread at two places; these bars do not tell which. One is the core,
+# where a rank has only one: every millisecond it changes hands, there and back. The other is Python's lock:
+# only one thread runs Python at a time. A hook that wants to begin a sum waits until the looking thread gives
+# the lock back. Horovod's thread is C++ and needs no Python lock, and on a cluster it gets a core of its own:
+# this is why `--cpus-per-task` is more than 1 there (labs 13, 42).
 # </details>
 #
 # Why does lab 40 need neither Test nor thread in your code?
@@ -320,6 +322,6 @@ if median:
 # ### What you take away
 # - Begun is not under way. MPI may move messages in its calls only, and a collective needs a call for each
 #   round.
-# - Test in hooks, for *all* sums under way: at least once a round. It costs microseconds.
-# - A thread moves them, too, and wants a core of its own.
+# - Test in hooks, for *all* sums under way: at least once a round.
+# - A thread moves them, too. A control in which it has nothing to move shows what it costs.
 # - On one machine messages are work for the cores: overlap is measured between nodes.

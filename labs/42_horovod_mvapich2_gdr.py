@@ -5,9 +5,10 @@
 # slower, through another library, or with two threads in an MPI that expects one. Here you learn to *prove*
 # what a job does.
 #
-# **You will be able to** (1) prove which MPI library a process holds, (2) say which thread level Horovod is
-# given, and mend it, (3) write the line that starts a job with MVAPICH2-GDR, and start it, (4) prove from a
-# timeline which library carried the gradients, (5) prove whether they stayed on the GPU.
+# **You will be able to** (1) prove which MPI library a process holds, (2, for those who have time) say which
+# thread level Horovod is given, and mend it, (3) write the line that starts a job with MVAPICH2-GDR, and
+# start it, (4) prove from a timeline which library carried the gradients, (5) prove whether they stayed on
+# the GPU.
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40
 
@@ -268,13 +269,13 @@ predict.compare("42.2", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # ### Exercise 42.3 · Write the line, and start it
 # *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# `variables` returns what a flavour needs, as a dict of texts:
+# `variables` returns what a flavour is given, as a dict of texts:
 #
 # | flavour | variables |
 # |---|---|
 # | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
 # | `mvapich2-gdr` | the three `MV2_` of the lines above |
-# | `mvapich-plus` (its successor) | `MVP_ENABLE_GPU=1` alone |
+# | `mvapich-plus` (its successor) | `MVP_ENABLE_GPU=1` alone: its default, said all the same |
 #
 # `command` returns the line for a job, as a list of words, each of them text. `job.nodes` is the number of
 # nodes. `job.ranks` and `job.gpus` are those of each node, `job.cores` those of each rank. Where `job.gpus`
@@ -474,8 +475,8 @@ predict.compare("42.4", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # *The calls.* Unfused there are 12. Fused there are 1 to 3, on the mean of all steps. Why not always 1?
 # <details><summary>Answer</summary>
 #
-# Horovod looks once a millisecond, and takes what is ready. Gradients become ready one after the other. If
-# the last ones are not ready yet, the first ones leave without them.
+# Horovod looks once a millisecond (lab 44 tries longer), and takes what is ready. Gradients become ready one
+# after the other. If the last ones are not ready yet, the first ones leave without them.
 # </details>
 #
 # ## Did my gradients stay on the GPU?
@@ -485,7 +486,7 @@ predict.compare("42.4", calls_unfused=best["unfused"], calls_fused_at_best=best[
 #
 # A build of Horovod is `nccl`, `mpi` or `host`. `nccl` gives GPU memory to NCCL. `mpi` gives it to MPI, which
 # must be able to take it (**CUDA-aware**). `host` copies GPU tensors to host memory first, and MPI or Gloo
-# carry the copy.
+# carry the copy. So does a build `nccl` in an operation for which no library was named (lab 43).
 #
 # A timeline has one row for each tensor. Here are five jobs, and the row of one gradient in each. (The first
 # was recorded here. The others are built from Horovod 0.28.1's source, operation by operation: we had no file
@@ -576,7 +577,8 @@ for library in libraries.values():
 # - The text of `MPI_Get_library_version` and `/proc/self/maps` prove the library; a file's name does not.
 # - By default MVAPICH2 over InfiniBand binds a rank to one core, and lets one thread call it. Horovod needs
 #   more: `MV2_ENABLE_AFFINITY=0`.
-# - GDR: `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and **cores for each rank** in the line.
+# - GDR: `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and **cores for each rank** in the line
+#   (measured below).
 # - The timeline proves which library carried the gradients. Whether they stayed on the GPU, it says together
 #   with their device and Horovod's build. Next: NCCL (43).
 #

@@ -487,26 +487,36 @@ def train(net, images, labels, path, part=my_rows, start=begin_equal, optimize=m
 # %%
 # Tries your answer; need not be read. The pieces are given to `train` as arguments that count their calls.
 def try_train():
-    """The losses, how often each piece was called, the weights in the file, and those of the net."""
+    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of many."""
     begin(0)
     path = checkpoint.with_suffix(".try")
     if hvd.rank() == 0:
         path.unlink(missing_ok=True)
     part = lab40.Counted(my_rows)
+    of_many = lab40.Counted(my_rows)
     start = lab40.Counted(begin_equal)
     optimize = lab40.Counted(make_optimizer)
     net = nets.torch_digits(nets.start_weights(seed=hvd.rank()))
     images = torch.tensor(digits.train_x)
     labels = torch.tensor(digits.train_y)
-    losses = train(net, images, labels, path, part=part, start=start, optimize=optimize)
+    with lab40.calls_of("allreduce") as allreduce:
+        losses = train(net, images, labels, path, part=part, start=start, optimize=optimize)
     calls = {"optimize": optimize.calls, "start": start.calls, "part": part.calls}
-    return losses, calls, lab40.read_checkpoint(path).get("net"), lab40.summary({"net": net.state_dict()})
+    saved = lab40.read_checkpoint(path).get("net")
+    trained = lab40.summary({"net": net.state_dict()})["net"]
+    count = 2 * images_per_rank * hvd.size()  # blank images: with twice as many ranks, one step an epoch
+    blank = torch.zeros(count, 64)
+    zeros = torch.zeros(count, dtype=torch.long)
+    with lab40.in_all(2 * hvd.size()):
+        train(nets.torch_digits(), blank, zeros, checkpoint.with_suffix(".many"), part=of_many)
+    return losses, calls, allreduce.calls, saved, trained, of_many.calls
 
 
 # %%
 # What is asked: the pieces that were given, as many steps as one process makes, its losses, and a file.
 with check("40.5"):
-    losses, calls, saved, trained = launch.run(try_train, ranks=ranks, timeout=4 * patience)[0]
+    by_rank = launch.run(try_train, ranks=ranks, timeout=4 * patience)
+    losses, calls, messages, saved, trained, of_many = by_rank[0]
     expect(losses is not None, "train returned nothing: it returns the losses.")
     of_one_rank = epochs * (len(digits.train_x) // images_per_rank)
     slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
@@ -514,6 +524,9 @@ with check("40.5"):
     want = {"optimize": 1, "start": 1, "part": len(alone)}
     because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
     expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
+    expect(messages <= 1, "The losses of a whole run go in one call, after the last step: each is a message.")
+    subject = f"Steps of {epochs} epochs of one global batch, with twice as many ranks"
+    expect.equal(of_many, epochs, subject, because="hvd.size() tells how many ranks there are")
     subject = "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
     expect.close(losses[0], alone[0], subject, rtol=1e-4)
     subject = "The losses, beside those of one process (the same batches in the same order? its own rows?)"
@@ -521,7 +534,7 @@ with check("40.5"):
     expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
     subject = "Sums of the tensors in the file"
     because = "save(net, optimizer, path) comes after the last step, when the net is trained"
-    expect.equal(saved, trained["net"], subject, because=because)
+    expect.equal(saved, trained, subject, because=because)
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
@@ -675,7 +688,8 @@ record.add(
 #
 # ### What you take away
 # - Five additions: own device, own images, equal start, averaged gradients, one report and one file.
-# - Without one of them nothing complains. The number of nets, and the losses of one process, tell.
+# - Without equal start, own images or the mean nothing complains. The number of nets, and the losses of one
+#   process, tell.
 # - The learning rate belongs to the *global* batch: it grows when ranks are added.
 # - `make run LAB=40 NP=4` runs this file under `mpiexec`. Next: the same in TensorFlow (41); scaling (50).
 #

@@ -84,7 +84,7 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 # Write `time_calls`. It times what a call takes once *all* ranks are there:
 #
 # - before each call `link.barrier()`, and only then this rank's clock; no barrier after it;
-# - the first `warmup` calls open connections and do not count.
+# - the first `warmup` calls may have to open connections, and do not count.
 #
 # `clock()` gives seconds, as `time.perf_counter()` does. About 7 lines. *(intermediate)*
 #
@@ -143,7 +143,7 @@ predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
 # Which numbers does a table quote? `columns` makes them of all ranks' seconds: a row for each rank, a column
 # for each call. A call is over when its **slowest** rank has it, and of the calls it takes the median. algbw
 # and busbw are nccl-tests'. (nccl-tests itself stops the time around many calls at once, and quotes the mean
-# over the ranks. What that hides, you see below.)
+# over the ranks.)
 #
 # Your loop runs on three virtual ranks (lab 23), whose right answer is known. Their first 3 calls take 5 ms
 # more, and between the calls rank r is busy for r ms. Then the same without the barrier, and with calls that
@@ -290,13 +290,13 @@ for name, by_rank in hurried.items():
 #
 # Horovod's millisecond is the cycle of its thread (lab 44): it looks for work once a ms. The control looks
 # ten times as often, and should be several times as fast. Two names with one caller differ by the carrier:
-# what `horovod-gloo` then takes more than `horovod-mpi` is Gloo's. `torch-gloo` has no cycle: it pays for
-# TCP, and for waking a thread.
+# what `horovod-gloo` then takes more than `horovod-mpi` is Gloo's. `torch-gloo` has no cycle, so it pays for
+# something else: TCP and waking a thread are likely causes, not told apart here.
 #
 # On the right the curves come together within a factor of two or three.
 #
-# You may see instead: jumps of a ms up and down on the left. The threads of Gloo and Horovod need cores of
-# their own, and where ranks have all cores they wait for one.
+# You may see instead: jumps of a ms up and down on the left. A likely cause: the threads of Gloo and Horovod
+# need cores, too, and where ranks have all cores they wait for one.
 #
 # Why do the libraries come together as vectors grow?
 #
@@ -311,7 +311,8 @@ for name, by_rank in hurried.items():
 # ResNet-50 has 107 gradients in labkit's layer table, 102 MB together. `horovod-mpi` sums them one by one, or
 # fused into buckets of at most 25 MiB: about 5 calls. The last lines above say what its shortest call takes,
 # and what its longest takes per byte: 107 calls and 102 MB against 5 calls and 102 MB. How many times as fast
-# is it? (Leave out the copies into the buckets. They are measured below.)
+# is it? (Leave out the copies into the buckets. They are measured below. No such lines? Then Horovod is not
+# here: guess.)
 
 # %%
 predict("51.3", times_as_fast=...)
@@ -483,11 +484,12 @@ def best(row):
 # What is asked: y, where it leads every other clearly; else "either".
 fast = (0.9, 1.0, 1.1)
 slow = (1.8, 2.0, 2.1)
-sharp = (1.0, 1.0, 1.01)
+sharp = (0.98, 1.0, 1.01)
 leads = [
     {"x": slow, "y": fast},
     {"x": (1.12, 1.13, 1.2), "y": fast},
     {"x": (1.105, 1.11, 1.12), "y": sharp},
+    {"x": (1.05, 1.2, 1.3), "y": sharp},  # x's median counts, not its q1
     {"x": (2.0e-5, 2.1e-5, 2.2e-5), "y": (0.9e-5, 1.0e-5, 1.1e-5)},  # some µs
     {"y": fast},
 ]
@@ -495,6 +497,7 @@ close = [
     {"x": (1.05, 1.3, 1.6), "y": fast},  # not by the spread
     {"x": (1.05, 1.05, 1.06), "y": sharp},  # not by the medians
     {"x": (1.085, 1.09, 1.1), "y": sharp},  # not by the medians, either
+    {"x": (1.05, 1.08, 1.2), "y": sharp},  # x's median counts, not its q3
     {"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)},  # not before z
     {"x": fast, "y": fast},  # the same
 ]
@@ -556,7 +559,8 @@ plots.crossover(places, ylabel="nodes", title="Which library, and where there is
 # and "either" at sizes where the middle halves overlap.
 #
 # ### What you take away
-# - Without a barrier you time who is late; without warm-up, connections. Quote the slowest rank's median.
+# - Without a barrier you time who is late; without warm-up, slow first calls. Quote the slowest rank's
+#   median.
 # - One rank tells all where to meet: then any launcher starts any library.
 # - Fuse gradients where a call is dear; where it is cheap, the copies cost more.
 # - A table says "either" where that is so.

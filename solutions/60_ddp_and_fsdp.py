@@ -4,10 +4,11 @@
 # PyTorch brings data parallelism of its own. You build the heart of DDP yourself, count what it keeps on
 # every rank, and then shard the rest away: ZeRO and FSDP.
 #
-# **You will be able to** (1) say what DDP does and when, (2) accumulate gradients without paying for each
-# part, (3) compute what ZeRO's stages hold and send, (4) shard a net with FSDP, say what it holds and sends.
+# **You will be able to** (1) say what DDP does and when, (2) if you have time: accumulate gradients without
+# paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP shards a net, what it
+# holds and sends.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 30, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Before: 30, 32
 
 # %%
 import itertools
@@ -142,7 +143,8 @@ with check("60.1"):
 # %% [markdown]
 # ### Predict
 # Your DDP and PyTorch's average the same bytes. How many times PyTorch's step does yours take? And how many
-# times PyTorch's, if each tensor has a bucket of its own: 12 messages in place of a few?
+# times PyTorch's, if each tensor has a bucket of its own: 12 messages in place of a few? You cannot compute
+# the second: guess.
 
 # %%
 predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
@@ -182,8 +184,9 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # heart. The line without exchange is what computing alone takes; the rest of the step is the exchange, as far
 # as it is not hidden.
 #
-# A bucket for each tensor costs more where messages are many and short. Here there are only 12, and half of
-# them long, so you may see little. If the lines are not steady, compare nothing, and run the cell again.
+# A bucket for each tensor costs more where messages are many and short (lab 32). Here there are only 12, and
+# half of them long, so you may see little. If the lines are not steady, compare nothing, and run the cell
+# again.
 #
 # ## 2. Accumulate, and pay once (for those who have time)
 # A batch that does not fit into memory is cut into parts, whose gradients add up: `backward()` *adds* to
@@ -194,6 +197,8 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # `model` is a DDP model, `batches` a list of (pictures, labels) of equal lengths. Afterwards the gradients
 # are those of one batch with all pictures, averaged over the ranks, and there was **one** exchange.
 # The gradients are empty before. 5 to 8 lines. *(beginner)*
+#
+# When the check passes, take your `no_sync` out and run it again: it tells how many exchanges there are then.
 #
 # <details><summary>Hint 1: the mean of all</summary>
 #
@@ -364,7 +369,8 @@ for way, stage in stage_of.items():
         }
     )
 print(pandas.DataFrame(rows).set_index("way").round(3))
-print("Calls of FSDP in a step:", results[0]["FSDP"]["calls"])
+for way in stage_of:
+    print(f"Calls in a step, {way}: {results[0][way]['calls']}")
 
 # %% [markdown]
 # **Explain.** The last column is the control, the loss of the third step: all four train the same, to the
@@ -375,7 +381,8 @@ print("Calls of FSDP in a step:", results[0]["FSDP"]["calls"])
 #   which lacks the second gathering.
 # - ZeRO-1 sends more than the formula. The paper deals the *sums* of the gradients out; PyTorch's
 #   `ZeroRedundancyOptimizer` gives every rank all of them, as DDP does, and then sends the new parameters
-#   round. It also deals out whole tensors, so one rank may hold a little more than its share.
+#   round: the allreduce and the broadcasts of the last lines. It also deals out whole tensors, so one rank
+#   may hold a little more than its share.
 #
 # For what price? Three in place of two, half as many bytes again. How much of that a step feels, your links
 # decide: measure it, as in 60.1.
@@ -411,6 +418,6 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 #
 # ### What you take away
 # - DDP is a sum for each bucket, begun by hooks, waited for at the end.
-# - `no_sync` pays for one exchange in place of one for each part.
+# - `no_sync` pays for one exchange in place of one for each part (section 2).
 # - ZeRO deals out Adam's averages, gradients, parameters: 16 bytes a parameter become 16 / p, for half as
 #   much traffic again.

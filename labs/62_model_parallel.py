@@ -7,7 +7,7 @@
 # **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
 # ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
 #
-# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 60 · Before: 02, 20, 30
+# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 50 · Before: 02, 20, 30
 
 # %%
 import itertools
@@ -82,6 +82,7 @@ with check("62.1"):
         ([4, 1], 1),
         ([7, 1, 1, 1], 3),
         ([1, 5, 5, 1], 3),
+        ([2, 2, 5, 1], 2),
     )
     for costs, stages in trials:
         edges = list(cut(costs, stages))
@@ -278,13 +279,14 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # parallelism is for: **nets that do not fit**.
 #
 # It is not for speed. A stage cannot begin before the one in front of it has ended, so the coloured pieces
-# never stand above each other: together they fill about one rank's time. The step takes as long as on one
-# rank, and a little more for the messages. (You may see a *shorter* step: a smaller stage fits better into a
-# core's cache. You may see a longer one, where ranks share cores.)
+# never stand above each other: together they fill about one rank's time. So the step takes about as long as
+# on one rank. (You may see a somewhat *shorter* step. One likely cause is Adam's arithmetic, which is not in
+# the picture: each rank does its part of it right after its own way back, while the ranks before it still
+# compute. Another may be a core's cache, into which a smaller stage fits better. Nothing here tells the two
+# apart. You may see a longer step, where ranks share cores, and for the messages.)
 #
 # In data parallelism every rank would compute all the time, and hold *everything*: as much as the one rank of
-# the table's first line. (Adam's own arithmetic is the one thing that all stages do at once here, at the
-# end.)
+# the table's first line.
 #
 # What would fill the empty places?
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
@@ -326,4 +328,4 @@ print("Where the blocks were computed:", places, "; the same as on one device:",
 # ### What you take away
 # - Model parallelism cuts the net. Activations travel forwards, their gradients back.
 # - Each rank holds about 1/p of parameters, gradients and optimizer.
-# - Without more, one rank computes at a time: p ranks are no faster than one. Lab 63 fills the pipe.
+# - Without more, one rank computes at a time: p ranks are hardly faster than one. Lab 63 fills the pipe.

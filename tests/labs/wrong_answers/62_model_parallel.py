@@ -20,6 +20,16 @@ WRONG = [
     wanted = [sums[-1] * stage / stages for stage in range(stages + 1)]
     return [min(range(len(sums)), key=lambda place: abs(sums[place] - share)) for share in wanted]""",
           "62.1"),
+    Wrong("62.1", "greedy: a stage ends when it has its share", _BEST,
+          """    edges, total = [0], 0
+    for place, cost in enumerate(costs):
+        total += cost
+        left = stages - len(edges)
+        if left and (total >= sum(costs) / stages or len(costs) - place - 1 == left):
+            edges.append(place + 1)
+            total = 0
+    return edges + [len(costs)]""",
+          "a better cut has"),
     Wrong("62.1", "the first cut", _BEST, "    return next([0, *places, len(costs)] for places in choices)",
           "a better cut has"),
     Wrong("62.1", "the worst cut", "return min(", "return max(", "a better cut has"),

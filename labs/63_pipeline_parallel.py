@@ -225,9 +225,12 @@ print(f"Messages in a step: {messages}")
 # The `tag` is a number on the envelope: `Recv(array, source=0, tag=3)` takes only a message with tag 3.
 #
 # ### Exercise 63.3 · Run a plan
-# Do the actions of `plan`, a list for this rank, in order. About 16 lines. *(advanced)* The check starts nine
-# small jobs: half a minute. When it passes, put `comm.Send(…)` in place of one `Isend` and run it again: that
-# is the hang.
+# Do the actions of `plan`, a list for this rank, in order. About 16 lines. *(advanced)* The check starts up
+# to twelve small jobs: half a minute.
+#
+# When it passes, put `comm.Send(…)` in place of **both** `pending.append(comm.Isend(…))` and run it again:
+# with long messages that is the hang. One of the two is not enough: then only one of two neighbours waits.
+# Then put the two `Isend` back.
 #
 # <details><summary>Hint 1: one action</summary>
 #
@@ -344,10 +347,11 @@ last = max(runs, key=lambda run: -run.time)
 lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds", name="measured")
 
 # %% [markdown]
-# **Explain.** Measured and computed agree, and the measured bubble is a little larger: messages and Python
-# take time as well, and more of it with more micro-batches. The memory agrees with what you counted: m in
-# flight against p on rank 0. Compare a rank with itself, not with others: rank 0 keeps less for each
-# micro-batch, since what enters it are the small pictures, and the last rank has two blocks.
+# **Explain.** Measured and computed agree, and the measured bubble is a little larger. Likely causes are
+# messages, Python, and naps that do not all last equally long, so that others wait; each is met more often
+# with more micro-batches. Nothing here tells them apart. The memory agrees with what you counted: m in flight
+# against p on rank 0. Compare a rank with itself, not with others: rank 0 keeps less for each micro-batch,
+# since what enters it are the small pictures, and the last rank has two blocks.
 #
 # You may see a much larger bubble, with a wide bar: then something else keeps this machine's cores busy, and
 # a rank that has slept enough is not woken at once.

@@ -103,7 +103,7 @@ with check("45.1"):
 # ranks make 6.
 #
 # The *mean* makes steps that are as long as one rank's, and 6 are few. The *sum* makes steps up to 16 times
-# as long. Which way gets most test images right: "sum", "mean" or "Adasum"?
+# as long. Which way gets most test images right: "sum", "mean" or "Adasum"? You cannot compute this: guess.
 
 # %%
 predict("45.2", best="Adasum")
@@ -311,24 +311,24 @@ else:
 # 2. MPI adds these sums by Adasum **between** the nodes, on the hosts.
 # 3. The result is divided by the GPUs of a node.
 #
-# So each node counts as the mean of its GPUs. That is the fourth curve in the plots. Three things follow:
+# So each node counts as the mean of its GPUs. That is the fourth curve in the plots. Two things follow:
 #
 # - It wants a power of two of **nodes**, with equally many ranks on each.
 # - **On one node no Adasum takes place**, only the mean, and nothing says so. Look at 4 ranks in the plots:
 #   *Adasum, nodes of 4* lies on *mean*.
-# - Horovod advises to begin with one worker's rate times the **GPUs of a node**. Inside a node there is a
-#   mean, and for a mean the usual rule is: one worker's rate times the workers. On CPUs the advice is 2 to
-#   2.5 times one worker's (`docs/adasum_user_guide.rst`, both).
 #
-# Does the advice help here? Compare 0.05 with 0.2 for *nodes of 4*, and 0.05 with 0.125 for *Adasum*.
+# GPUs of a build without NCCL have their tensors copied to the host, and a warning says so.
+#
+# For those who have time: which learning rate? Horovod advises to begin with one worker's rate times the
+# **GPUs of a node**. Inside a node there is a mean, and for a mean the usual rule is: one worker's rate times
+# the workers. On CPUs the advice is 2 to 2.5 times one worker's (`docs/adasum_user_guide.rst`, both). Does it
+# help here? Compare 0.05 with 0.2 for *nodes of 4*, and 0.05 with 0.125 for *Adasum*.
 # <details><summary>Answer</summary>
 #
 # It helps *nodes of 4* on 16 ranks, where they come close to *Adasum*. On 4 ranks the bars of *Adasum* at
 # both rates overlap, and on 32 ranks it is worse with the larger rate. Such a rate is where to begin a
 # search, not where to end it.
 # </details>
-#
-# GPUs of a build without NCCL have their tensors copied to the host, and a warning says so.
 #
 # ## float16
 # `hvd.DistributedOptimizer(…, compression=hvd.Compression.fp16)` sends gradients as float16: 2 bytes a value,
@@ -390,8 +390,8 @@ with check("45.3"):
 
 # %% [markdown]
 # ### Measure
-# The four ways, on the ranks above. *Packed* begins with float32, packs it, and unpacks it, as
-# `Compression.fp16` does. On one node the messages go through memory.
+# The four ways, on the ranks above, and float16 once more *packed*: this begins with float32, packs it, and
+# unpacks it, as `Compression.fp16` does. On one node the messages go through memory.
 
 # %%
 print(measured["where"].describe())
@@ -403,9 +403,9 @@ with np.errstate(over="ignore"):
     print("60000 + 60000 in float16:", np.float16(60000) + np.float16(60000))
 
 # %% [markdown]
-# **Explain.** On one node float16 need not win: memory is fast, and Horovod's operation converts every value
-# to float32 and back to add it (`half.cc`). Adasum also computes dot products. If a way is not steady,
-# compare nothing.
+# **Explain.** On one node float16 need not win, for memory is fast. One reason may be that Horovod's
+# operation converts every value to float32 and back to add it (`half.cc`). Adasum also computes dot products.
+# If a way is not steady, compare nothing.
 #
 # Horovod adds, and so its sums are float16, too: above 65,504 they are `inf`, as the printed one.
 #
@@ -419,7 +419,7 @@ guess = {}
 counted = {}
 for way in ("float16", "Adasum, float16"):
     for p in sent.index:
-        of_node = bytes_sent(1, p)
+        of_node = bytes_sent(1, int(p))
         name = f"{way}, {p:.0f} nodes"
         guess[name] = of_node[way] / of_node["float32"]
         counted[name] = sent[way][p]
@@ -432,8 +432,8 @@ predict.compare("45.3", **{f"on_{p:.0f}_nodes": sent["float16"][p] for p in sent
 # **Explain.** Your formulas tell the bytes to about a hundredth: the rest are headers. Over this slow link
 # the seconds (in the table) follow the bytes.
 #
-# Somebody measures a whole step on 2 nodes with float16, and it takes 0.86 of one with float32. Does MPI send
-# too much?
+# For those who have time: somebody measures a whole step on 2 nodes with float16, and it takes 0.86 of one
+# with float32. Does MPI send too much?
 # <details><summary>Answer</summary>
 #
 # On 2 nodes it cannot: both ways send one vector, so float16 is half of the bytes. Then the rest of the step,

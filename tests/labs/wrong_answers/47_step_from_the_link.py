@@ -16,6 +16,8 @@ WRONG = [
     Wrong("47.1", "a byte moves once", BETA, "(long - short) / (LONG - SHORT)",
           "byte moves 2 (p - 1)/p times"),
     Wrong("47.1", "all bytes of the long one", BETA, "long / (there_and_back * LONG)", "β"),
+    Wrong("47.1", "the bytes of the long one alone", BETA, BETA.replace("(LONG - SHORT)", "LONG"),
+          "he two calls differ by LONG - SHORT bytes"),
     Wrong("47.1", "α by Horovod", ALPHA, ALPHA.replace("by_mpi", "short"),
           "he wait is in it: take MPI's time"),
     Wrong("47.1", "α of all messages", ALPHA, ALPHA.replace(" / (2 * math.log2(p))", ""),

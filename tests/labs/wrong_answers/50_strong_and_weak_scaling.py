@@ -19,6 +19,8 @@ WRONG = [
           "Share more evenly"),
     Wrong("50.1", "one rank too many takes one more", "rank <", "rank <=", "must stay"),
     Wrong("50.1", "a share that is not whole", _EVEN, "images / ranks", "whole images"),
+    Wrong("50.1", "whole shares that are floats", _EVEN, "np.ceil((images - rank) / ranks)",
+          "each share an int"),
     Wrong("50.1", "weak: the job's batch for every rank",
           "return images\n", "return images * ranks\n", "Weak, 32"),
     Wrong("50.2", "weak efficiency computed like strong",

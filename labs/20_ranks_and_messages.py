@@ -447,8 +447,9 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # %% [markdown]
 # **Explain.** You should see: with blocking calls rank 0 first waits and then computes, about 2. Your blur
 # computes in that time, and takes hardly more than the control. That is what non-blocking calls are for: they
-# hide *waiting*. You may see instead: all three wide and near each other. Then other programs keep the cores
-# busy; run the cell again.
+# hide *waiting*. You may see instead: all three wide and near each other. Then most likely other programs
+# keep the cores busy; run the cell again. Or yours takes about 2, too: where this MPI sends a row, 5,120
+# bytes, by rendezvous, it may move only when rank 1 waits for it.
 #
 # Does overlap also hide the time of *moving* a long message? <details><summary>Answer</summary> Only if
 # somebody else moves it. A network card can. Between two ranks on one machine it is a core that copies, and
@@ -494,8 +495,8 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # %% [markdown]
 # **Explain.** You should see: at first the time hardly depends on the length. That part is the *latency*.
 # Then it grows with the length, by seconds per byte; their inverse is the *bandwidth*. You may see instead: a
-# bandwidth that falls again for the longest messages. They do not fit into the processor's cache, or other
-# programs use the memory too.
+# bandwidth that falls again for the longest messages. Likely causes: they do not fit into the processor's
+# cache, or other programs use the memory too.
 #
 # A point is the median of many samples, and its bar holds the middle half of them. Where the bar is long, the
 # line says *not steady* (lab 01). Such a number is not to be quoted.
@@ -505,7 +506,8 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # all of it latency. 100 MB need 8,300 µs for their bytes, and the 2 µs do not count.</details>
 #
 # ## For those who have time
-# Two parts that are not in the lab's 60 minutes. No later lab needs them.
+# Two parts of about 15 minutes, which are not in the lab's 60. Lab 22 compares with the eager limit, if you
+# have found it.
 #
 # ### What are halos good for?
 # The same blur, 40 times, on 4 ranks: once with neighbours, and once with each rank alone, as a control.

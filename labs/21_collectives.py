@@ -46,9 +46,9 @@ moment = 1.0  # seconds for all ways together at one size of vector, in the meas
 # that all ranks begin with equal weights. Then it needs an **allreduce** of the gradients in every step.
 #
 # ### Broadcast by doubling
-# In a simple broadcast the root sends to one rank after another. A rank sends or receives one message at a
-# time, so 8 ranks need 7 *rounds*. It is better when all who have the vector pass it on: then their number
-# doubles in each round.
+# In a simple broadcast the root sends to one rank after another. A rank sends at most one message at a time,
+# and receives at most one, so 8 ranks need 7 *rounds*. It is better when all who have the vector pass it on:
+# then their number doubles in each round.
 
 # %%
 def doublings(size):
@@ -88,8 +88,8 @@ predict("21.1", rounds=..., messages=...)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `dest=(me + reach + root) % comm.size`. After `elif me < 2 * reach:` receive, from `source=(me - reach +
-# root) % comm.size`.
+# `dest=(me + reach + root) % comm.size`. After `elif reach <= me < 2 * reach:` receive, from `source=(me -
+# reach + root) % comm.size`.
 # </details>
 
 # %%
@@ -342,7 +342,7 @@ print(f"Rounds on {four} ranks: tree {by_tree[four][0].rounds}, chunks {by_chunk
 #
 # ### Predict
 # The chunks have 2 α more, and 2.5 n β less. From how many kB on do they lead, on 4 ranks? α/β is 24 kB: so
-# many bytes take as long as a round costs.
+# many bytes take as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=...)
@@ -498,10 +498,10 @@ for name, row in times.items():
 # own is ahead for short vectors. One likely cause: it is written in C, and yours calls MPI from Python, once
 # for each message. Another one: MPIs choose their way by size (lab 24), and it may be neither of yours.
 #
-# You may see instead: curves that cross more than once, or wide bars. Then the cores are busy with something
-# else. Points named as *not steady* varied much from sample to sample (lab 01) and say nothing; run the cell
-# again. What a network between machines shows is the computed picture above: here the messages go through
-# memory.
+# You may see instead: wide bars, where the cores are most likely busy with something else; or curves that
+# cross twice, perhaps for the same reason, perhaps by the step from eager to rendezvous (lab 20). Points
+# named as *not steady* varied much from sample to sample (lab 01) and say nothing; run the cell again. What a
+# network between machines shows is the computed picture above: here the messages go through memory.
 #
 # ### What you take away
 # - Broadcast makes equal; allreduce adds up and tells all. Data-parallel training needs little else.

@@ -54,8 +54,8 @@ shared_file_system = (2e6, 2e6, 5e-3)
 # is free while a thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
 #
 # ### Exercise 17.1 · Prefetch
-# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the queue, 7
-# and 5 lines. *(intermediate)*
+# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the queue, 8
+# and 7 lines. *(intermediate)*
 #
 # * `work(items, ready, stop)` runs in the thread. It puts a pair `("item", item)` into the queue for each of
 #   the items, in order, and behind the last one `("end", None)`. If reading raises an error, it puts
@@ -210,6 +210,16 @@ def expect_error(depth, good, trouble):
     expect.equal(items, list(range(good)), f"{case}: items before that")
 
 
+def expect_error_last():
+    """`work` by itself, with a reader that fails: nothing is put behind its error."""
+    ready = queue.Queue()
+    trouble = OSError("the disk is on fire")
+    work(lab15.counted([0], [], trouble), ready, threading.Event())
+    because = 'The error is put instead of ("end", None)'
+    what = "work, the reader fails after item 0: what is in the queue"
+    expect.equal(list(ready.queue), [("item", 0), ("error", trouble)], what, because=because)
+
+
 def expect_no_thread(depth, read, items):
     """The consumer stops after `read` of the items: close() comes back, and the thread ends."""
     case = f"depth {depth}: the consumer stopped after {read} items"
@@ -234,6 +244,7 @@ with check("17.1"):
     expect(ended, f"{late}. Put an end behind it.")
     expect.equal(items, [0, 1], "a reader that is slow once: wait for its end, an empty queue is none")
     expect_patience()
+    expect_error_last()
 
 # %% [markdown]
 # ## What stays visible
@@ -378,9 +389,9 @@ else:
 # So a measured `exposed_at_2` of 0.8 or 1.3 need not speak against your 1: the storage was set to 2, and the
 # round may have had 1.8 or 2.3. The printed lines predict for what it really had.
 #
-# You may see instead points above the lower line. The thread needs a core to decode on; where there is none
-# to spare, or both want the GIL, input and compute slow each other down. Rounds drawn as crosses were not
-# judged: the machine changed under them.
+# You may see instead points above the lower line. A likely cause: the thread finds no core to decode on, or
+# both want the GIL, so that input and compute slow each other down. Rounds drawn as crosses were not judged:
+# the machine changed under them.
 #
 # Why is the gain largest where both take as long? <details><summary>Answer</summary> Without prefetch a step
 # takes input + compute, with it the longer of the two. The ratio of these is largest, 2, where they are
@@ -533,8 +544,8 @@ stored.remove()
 # **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are used up, at
 # two ranks. The shared file system does not grow at all: more ranks get slower ones.
 #
-# You may see the own disks stay below 4: four ranks decode on the cores that you have, and with two cores
-# decoding takes its turn.
+# You may see the own disks stay below 4. A likely cause: four ranks decode on the cores that you have, and
+# with two cores decoding takes its turn.
 #
 # How does that look on a real machine? <details><summary>Answer</summary> Summit's SSDs in the nodes read
 # 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s for each of its 27,648

@@ -391,10 +391,11 @@ print(f"Half of the best measured rate is reached at {half} bytes; by one line, 
 predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
-# **Explain.** You should see that one line misses the middle sizes, where MPI passes from eager messages to
-# rendezvous (lab 20); two lines can bend there. Is the bend that step? Compare its size, which is printed,
-# with the eager limit that you found in lab 20. Far from it, it may be the cache. At the right end no line
-# holds: MPI copies long messages in another way, or the ball does not fit into the cache any more.
+# **Explain.** You should see that one line misses the middle sizes; two lines can bend there. Is the bend the
+# step from eager messages to rendezvous (lab 20)? Compare its size, which is printed, with the eager limit,
+# if you found it in exercise 20.4; else leave that open. Far from it, it may be the cache. At the right end
+# no line holds. Likely causes, not tried here: MPI copies long messages in another way, or the ball does not
+# fit into the cache any more.
 #
 # Is the half where the line says? <details><summary>Answer</summary> Only about. *Measured* is the first of
 # your sizes that reaches half of the best bandwidth, and sizes are powers of two. The line's n½ is α/β of a
@@ -404,8 +405,8 @@ predict.compare("22.3", half_at_bytes=half)
 # `osu_allreduce` prints the mean time over calls and ranks. nccl-tests divides:
 #
 # - **algbw** = n / time, with n bytes of one rank's vector. It is what the user sees.
-# - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, each must send at least
-#   2(p - 1)/p · n (lab 21). Beside the link's own bandwidth it grades the allreduce.
+# - **busbw** = algbw · 2(p - 1)/p. It is what a link carried: where only ranks add, the busiest must
+#   send at least 2(p - 1)/p · n (lab 23). Beside the link's own bandwidth it grades the allreduce.
 #
 # An example: 4 ranks, 100 MB in 20 ms. algbw is 5 GB/s, busbw 7.5 GB/s. (A switch that adds by itself saves
 # messages; then busbw may exceed what a link carries.)

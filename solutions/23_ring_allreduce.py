@@ -423,21 +423,25 @@ record.add("bandwidth, ring over MPI's own", ranks=p, bytes=sizes[-1], share=sha
 leads = [n for n in sizes if times["ring"][n].q3 < times["tree"][n].q1]
 print(f"Sizes at which the ring leads the tree by more than the spread: {leads} bytes")
 print(f"At {sizes[-1]} bytes its bandwidth is {share.median:.2f} of MPI's own.")
+shortest = times["ring"][sizes[0]].median * 1e6
+longest = times["ring"][sizes[-1]].median * 1e6
+print(f"The ring takes {shortest:.1f} µs at {sizes[0]} bytes, and {longest:.0f} µs at {sizes[-1]}.")
 
 # %% [markdown]
 # **Explain.** You should see the tree near the front at 1 KiB, and the ring near the front at the largest
 # size. The printed list begins where the ring takes the lead on this machine. You may see instead that the
-# lines run together, and that the list is empty: through shared memory α is about a microsecond, and with
-# four ranks a ring has 6 steps where a tree has 4, which is hardly a difference. If there are more ranks than
-# cores, they wait for each other most of the time. Then this plot ranks nothing, and the virtual cluster's is
-# the one to learn from.
+# lines run together, and that the list is empty. A likely cause: here all bytes go through one memory, and in
+# all both ways move as many, 2(p - 1)n. At the short end a ring of four has two steps more than the tree, a
+# few microseconds: that may be less than the spread. If there are more ranks than cores, they wait for each
+# other most of the time. Then this plot ranks nothing, and the virtual cluster's is the one to learn from.
 #
 # Your Python ring may even beat MPI's own allreduce at the largest size. Is Python faster than C?
 #
 # <details><summary>Answer</summary>
 #
-# No. At this size hardly any time is spent in Python: NumPy adds, and MPI copies. What may differ is the way,
-# or how memory is taken and touched. This plot does not say which: one would profile both (lab 12).
+# No. The last line above tells the ring's time at the smallest size, too, where there is next to nothing to
+# add or to copy: about so much is Python and α. In the rest NumPy adds, and MPI copies. What may differ is
+# the way, or how memory is taken and touched. This plot does not say which: one would profile both (lab 12).
 # </details>
 #
 # ### What you take away
@@ -446,12 +450,13 @@ print(f"At {sizes[-1]} bytes its bandwidth is {share.median:.2f} of MPI's own.")
 # - Its bytes hardly grow with p, but its messages do. It is right for long vectors and wrong for short
 #   ones. So libraries choose by size (lab 24), and Horovod packs small gradients into one long vector (lab
 #   44).
-# - If you have time: (a) cut each chunk in two, and add one half while the other travels (`Isend`, `Irecv`).
-#   What does the picture look like then? (b) Send half of the vector left, half right. Is that faster?
+# - If you have time, about 20 minutes: (a) cut each chunk in two, and add one half while the other travels
+#   (`Isend`, `Irecv`). What does the picture look like then? (b) Send half of the vector left, half right. Is
+#   that faster?
 #
 #   <details><summary>Answers</summary>
 #
-#   (a) The links rest only for the last half chunk: adding hides behind sending. (b) Not where both
-#   neighbours are reached through one port, as here: the two halves share it. It is twice as fast where
-#   each neighbour has a link of its own, as between GPUs with NVLink. </details>
+#   (a) The links should rest only for the last half chunk: adding hides behind sending. (b) Not where both
+#   neighbours are reached through one port, as here: the two halves share it. It should be twice as fast
+#   where each neighbour has a link of its own, as between GPUs with NVLink. </details>
 # - Next: with four GPUs behind one network card, whose link does the ring use? Lab 26.

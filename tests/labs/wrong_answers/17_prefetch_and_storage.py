@@ -56,6 +56,15 @@ WRONG = [
           'ready.put(("error", error))', "print(error)", "waits for ever"),
     Wrong("17.1", "the error is yielded", "raise value", "yield value", "waits for ever"),
     Wrong("17.1", "an error is taken for the end", "raise value", "return", "as if all was well"),
+    Wrong("17.1", "an end behind an error, too", """\
+        ready.put(("end", None))
+    except Exception as error:
+        ready.put(("error", error))
+""", """\
+    except Exception as error:
+        ready.put(("error", error))
+    ready.put(("end", None))
+""", "The error is put instead of"),
     Wrong("17.2", "never below all", "max(0.0, read - compute)", "read",
           "It goes on while the step computes"),
     Wrong("17.2", "below 0", "max(0.0, read - compute)", "read - compute", "cannot wait less than 0"),

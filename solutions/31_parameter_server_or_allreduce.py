@@ -2,7 +2,7 @@
 # # 31 Parameter server or allreduce
 #
 # Who adds up the gradients: one server, several servers, or everybody? You build the first two from messages,
-# find the link that all wait for, and see why VGG-16 on 64 GPUs ran slower than on one.
+# find the link that all wait for, and see how much of a published hot spot, VGG-16 on 64 GPUs, it explains.
 #
 # **You will be able to** (1) write a synchronous parameter server and split it over several, (2) say how many
 # bytes its busiest link carries, beside a ring's, (3) explain a published hot spot from a table of layers.
@@ -204,7 +204,8 @@ predict("31.2", one_server=14.2, ring=0.22, percent_on_fullest=74)
 # One step with one server and 4 workers on the virtual cluster (lab 23), with vectors as long as VGG-16's.
 
 # %%
-vectors = [virtual.vector(np.zeros(4096), stands_for=553.4e6) for _ in range(2)]  # VGG-16's, as float32
+zeros = np.zeros(4096, np.float32)
+vectors = [virtual.vector(zeros, stands_for=553.4e6) for _ in range(2)]  # VGG-16's
 forty = virtual.ideal(alpha=20e-6, bandwidth=40e9 / 8)  # 40 Gb/s for each rank, and adding up takes no time
 run = virtual.Cluster(nodes=5, machine=forty).run(one_step, *vectors, server_step, trace=True)
 plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for one link")
@@ -341,7 +342,7 @@ vgg = layers["vgg16"]
 
 def exchange(workers, sizes, way):
     """A step's messages at 40 Gb/s, for layers of such sizes. way: an allreduce, or values on each server."""
-    vectors = [virtual.vector(np.zeros(4096), stands_for=4 * sum(sizes)) for _ in range(2)]
+    vectors = [virtual.vector(np.zeros(4096, np.float32), stands_for=4 * sum(sizes)) for _ in range(2)]
     if callable(way):
         return virtual.Cluster(nodes=workers, machine=forty).run(way, vectors[0])
     ends = [round(end / sum(sizes) * 4096) for end in np.cumsum([0, *way])]
@@ -372,7 +373,7 @@ def even(servers):
 # ### Measure: VGG-16 over links of 40 Gb/s
 # A step's messages in six ways, on 2 to 64 workers. Lines show the time. Bars show what the busiest link
 # sends, in one direction. *Layers* gives whole layers to the servers, each to the one that has fewest values
-# so far. About 20 s.
+# so far. *Tree* adds on the way up a tree and sends the sum down again, as in lab 21. About 20 s.
 
 # %%
 ways = {
@@ -463,9 +464,8 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # shorter. Two errors may cancel.
 #
 # For VGG-16 the links explain a quarter, and no such error is as large. No placement helps VGG: layer fc6,
-# 411 MB, is on one server. 64 gradients of fc6 in and 64 copies out, in 40 s: that is 1.3 GB/s, far below a
-# link's
-# 5. What may take the rest of the time?
+# 411 MB, is on one server. 64 gradients of fc6 in and 64 copies out, in 40 s: that is 1.3 GB/s, and a link
+# has 5 GB/s. What may take the rest of the time?
 #
 # <details><summary>Answer</summary>
 #
@@ -476,7 +476,8 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # </details>
 #
 # Horovod is no free ride either. The same README has its own row without NCCL, with MPI's allreduce on CPUs:
-# ResNet-101 then ran at 3,762 images/s, slower than with TensorFlow's servers.
+# ResNet-101 then ran at 3,762 images/s, slower than with TensorFlow's servers and variables on the CPU
+# (4,269).
 #
 # ### For those who have time: your own ranks
 # This part is not in the minutes of the lab. It takes about 5 more.
@@ -507,7 +508,7 @@ for way, time in real.items():
 # **Explain.** You should see the server behind both others: its rank moves three vectors in and three out,
 # and adds them, while the others wait. You may see them close together. Through shared memory all ranks use
 # one memory, so there is no link of the server's own; and with fewer cores than ranks the others' waiting
-# costs nothing.
+# may cost little.
 #
 # ### What you take away
 # - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits for it.

@@ -231,10 +231,11 @@ print(f"the sum of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_
 # %% [markdown]
 # ### Predict
 # How many ms is a step in way (a)? And in (b), if one sum is made after the other? Then the first sum begins
-# about when forward is over, and there are 58 times the latencies in all.
+# about when forward is over. From there on the bytes take as long as the sum alone, or longer, and there are
+# 58 times the latencies.
 
 # %%
-predict("32.3", a_ms=..., b_one_after_other_ms=...)
+predict("32.2", a_ms=..., b_one_after_other_ms=...)
 
 
 # %% [markdown]
@@ -288,7 +289,7 @@ queued = swept["one after the other"]
 for kind, row in swept.items():
     shown = [f"{n / 1e6:g} MB: {ms:.1f}" for n, ms in row.items()]
     print(f"{kind:>20}, ms a step:  {',  '.join(shown)}")
-predict.compare("32.3", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=queued[min(bucket_sizes)])
+predict.compare("32.2", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=queued[min(bucket_sizes)])
 
 # %% [markdown]
 # **Explain.** Look at the left end, buckets of one layer: (b). With sums side by side it is far faster than
@@ -309,7 +310,7 @@ predict.compare("32.3", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=que
 # much as backward is long, two thirds of the arithmetic. What is (b)'s efficiency, in percent?
 
 # %%
-predict("32.2", efficiency_of_a=..., efficiency_of_b=...)
+predict("32.3", efficiency_of_a=..., efficiency_of_b=...)
 
 # %% [markdown]
 # ### Measure: 160 virtual GPUs
@@ -324,7 +325,7 @@ ways = {
 }
 efficiency = lab32.plot_efficiency(ways, alexnet, gpus, machine, "what overlap gains")
 by_layer = efficiency["(b) by layer"]
-predict.compare("32.2", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
+predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 
 # %% [markdown]
 # **Explain.** (b) and (c) against (a): what overlap gains. Against "(b) not overlapped", the same calls begun
@@ -360,7 +361,7 @@ for name, net in nets.items():
 
 # %% [markdown]
 # **Explain.** GoogLeNet and VGG-16 compute so long for their bytes, with 32 images, that (b) and (c) hide
-# everything, and even (a) loses less than on AlexNet. What counts is the time of the sum against the
+# nearly everything, and even (a) loses less than on AlexNet. What counts is the time of the sum against the
 # time of backward. GoogLeNet with one image, above, had little to hide behind. What do more images do, and
 # faster GPUs? `images` and `flops` are knobs at the top: turn them.
 #
@@ -415,7 +416,8 @@ with check("32.4"):
 # %% [markdown]
 # ### Predict
 # AlexNet, 160 GPUs: is (d)'s step shorter than (a)'s? Its binomial trees (lab 24) send ⌈lg p⌉ whole vectors
-# through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is.
+# through rank 0, one after the other. (a)'s sum sends about two vectors, whatever p is. What is (d)'s
+# efficiency, in percent? That is a guess: how many of a tree's messages share a link is not said here.
 
 # %%
 predict("32.4", efficiency_of_d=...)
@@ -470,7 +472,8 @@ plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages, (d) waits t
 # - Buckets: few latencies, early begin. They matter where layers are many and short, and one sum is made
 #   after the other.
 # - The same sums in the same order on every rank.
-# - The first layers' sum comes last, and nothing hides it.
+# - The first layer's sum comes last, with nothing left to hide it. Where that layer is small, it is soon
+#   over.
 # - Overlap matters where a sum takes about as long as backward. Where it is far shorter, (a) loses little.
 # - Begun is not under way: who moves a message on your machine while you compute? Lab 36. Horovod's timeline
 #   and knobs: 44. Fewer bytes: 35.

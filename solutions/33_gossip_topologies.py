@@ -288,7 +288,7 @@ cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
 def agree(name, steps):
     """Gossip steps from random vectors. Returns the distances, as shares of the first, and ms of a step."""
     neighbours = topology(name, ranks_virtual)
-    drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100))
+    drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100)).astype(np.float32)
     vectors = virtual.by_rank([virtual.vector(x, 69e3) for x in drawn])
     run = cluster.run(repeat, vectors, neighbours, mixing(neighbours), steps)
     record.add("agreement", topology=name, ranks=ranks_virtual, steps=steps, unit="s", time=run.time)
@@ -494,8 +494,9 @@ plots.lines(apart, xlabel="step", ylabel="distance to the average", title=title,
 # ### What you take away
 # - A symmetric W with rows that sum to 1 keeps the average. Metropolis-Hastings finds one for any topology.
 # - Agreement takes log(factor) / -log(λ2) steps. To a hundredth that is about p² / 3 in a ring, and few in a
-#   random graph. In a wheel it is few, too, but all messages meet at the hub.
+#   random graph. In a wheel it grows as p (109 with 32 ranks), and all messages meet at the hub.
 # - To agree exactly, the best allreduce is faster. A single gossip step between few neighbours is cheaper.
 # - Training needs no agreement in each step. One gossip step keeps the ranks at a distance that does not
-#   grow, and their average, not each alone, is as good as one process.
+#   grow, and their average, not each alone, is as good as one process. (In so short a training that of ranks
+#   that never mix may be, too.)
 # - Next: how large may a batch be (lab 34), and how small a message (lab 35)?

@@ -62,6 +62,12 @@ WRONG = [
     for request in receives:
         request.Wait()
 """ + MIX + "\n    for request in sends:\n        request.Wait()", "before its Wait"),
+    Wrong("33.2", "waits for what comes alone", POST, """\
+    receives = [comm.Irecv(box, source=other) for other, box in boxes.items()]
+    sends = [comm.Isend(vector, dest=other) for other in neighbours]
+    for request in receives:
+        request.Wait()
+""" + MIX, "never waited for"),
     Wrong("33.2", "copies are sent, and nobody waits for them",
           "requests += [comm.Isend(vector, dest=other) for other in neighbours]",
           "[comm.Isend(vector.copy(), dest=other) for other in neighbours]", "never waited for"),

@@ -70,8 +70,9 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # kept for longer, and would break sooner when it is scaled.
 #
 # ### Predict
-# All trainings have ten epochs. A batch of 32 gets about 98 % of the test images right. Which is the
-# largest of the batches 32, 64, 128, 192, 256, 512, 768, 1,536 that loses less than 2 % against that,
+# These are guesses. All trainings have ten epochs. A batch of 32 gets about 98 % of the test images right.
+# Which is the largest of the batches 32, 64, 128, 192, 256, 512, 768, 1,536 that loses less than 2 % against
+# that,
 #
 # - if the rate is kept as it is for a batch of 32?
 # - if the rate is scaled linearly?
@@ -180,7 +181,7 @@ print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:",
 
 # %% [markdown]
 # The last layer's gradient is two to three times as large a share of its weights as the others'. A rate
-# that the last layer bears is low for the rest.
+# that the last layer bears may be low for the rest.
 #
 # ### Exercise 34.2 · LARS
 # **LARS** (You, Gitman and Ginsburg 2017) gives each matrix a local rate:
@@ -264,8 +265,8 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 # Adam, and both for SGD. All have the same warm-up.
 #
 # ### Predict
-# At a batch of 768, how many percent of the test images do LARS and Adam get right? (What SGD gets there
-# with the linear rule is in the last plot: read it off.)
+# At a batch of 768, how many percent of the test images do LARS and Adam get right? Both are guesses. (What
+# SGD gets there with the linear rule is in the last plot: read it off.)
 
 # %%
 predict("34.2", lars_at_768=..., adam_at_768=...)
@@ -303,8 +304,8 @@ predict.compare(
 # %% [markdown]
 # **Explain.** Read it in pairs, as each claim has its control.
 #
-# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. Layers' own rates carry further by some
-#   doublings.
+# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. LARS carries further by some doublings.
+#   Whether by the layers' own rates, or only because no step is long, is not shown.
 # - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At 512 and more the lower rate
 #   alone brings SGD about what LARS brings. So part of LARS's gain is simply that it avoids too high a
 #   rate.
@@ -320,7 +321,7 @@ predict.compare(
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB, for those who have time
-# You may go on with 34.4: nothing below needs this.
+# You may go on with 34.4: nothing below needs this. It takes about 12 minutes more.
 #
 # **LAMB** (You et al. 2019, for BERT) gives each matrix its own rate, as LARS does, but around Adam's step: a
 # matrix moves by
@@ -365,7 +366,7 @@ with check("34.3"):
 
 # %% [markdown]
 # Does LAMB's ratio carry further than Adam's step alone? The control is Adam, with the same rule. How many
-# percent of the test images does LAMB get right at a batch of 768?
+# percent of the test images does LAMB get right at a batch of 768? (A guess.)
 
 # %%
 predict("34.3", lamb_at_768=...)
@@ -442,7 +443,8 @@ def try_parallel(comm):
 
 
 # %%
-# What is asked: three steps on 1 to 4 virtual ranks, then on real ones, are those of one process.
+# What is asked: three steps on 1 to 4 virtual ranks, then on real ones, are those of one process, and one
+# Allreduce is all that a step calls.
 with check("34.4"):
     for p in (1, 2, 3, 4):
         for name, update in updates.items():
@@ -469,7 +471,7 @@ print(f"the sum of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 # How many times as fast as with one GPU is an *epoch* on 48 GPUs? (On one it has 48 steps and no sum.)
 #
 # And how many times sooner are *95 % of the test images* right, with as many GPUs as you like, in the best
-# way? That may take more epochs, or never happen.
+# way? That may take more epochs, or never happen. So this one is a guess.
 
 # %%
 predict("34.4", epoch_times_as_fast=..., goal_times_as_soon=...)
@@ -499,9 +501,8 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 
 # %% [markdown]
 # **Explain.** A curve ends where half of the seeds do not reach the goal. The epoch gets faster with every
-# GPU; the goal by far less, then not at all. The last column says what a GPU brings: with each that is
-# added, less. Do not rank the ways by this: their best values differ by less than another five seeds would
-# change them.
+# GPU; the goal by far less, then not at all. The last column is well below 1, and the curves flatten: each
+# GPU that is added brings less. Do not rank the ways by this: five seeds are too few.
 #
 # Why does a larger batch need more epochs, at the best of rates?
 # <details><summary>Answer</summary>

@@ -104,6 +104,10 @@ def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> N
     pickled = [name for name in calls if name[0].islower()]
     sentence = f"comm.{pickled[0]} pickles its argument; the call for arrays is Allreduce." if pickled else ""
     expect(not pickled, f"{where}: {sentence}")
+    others = [name for name in calls if name not in ("Allreduce", "Iallreduce")]
+    sentence = f"comm.{others[0]} is one call too many. " if others else ""
+    own = "Each rank takes the gradient of its own images; one Allreduce a step brings their mean."
+    expect(not others, f"{where}: {sentence}{own}")
     most = max(len(seen.calls) for seen in ranks)
     enough = "One Allreduce a step is enough: join the gradients."
     expect(len(ranks) == 1 or most <= STEPS, f"{where}: {most} calls of MPI in 3 steps. {enough}")

@@ -92,6 +92,15 @@ WRONG = [
         means.append(total / comm.size)
     update(weights, means, state, rate)
 """, "One Allreduce a step is enough"),
+    Wrong("34.4", "all images to all ranks: everybody computes the whole batch", AVERAGED, """\
+    own = np.column_stack([images, labels]).ravel()
+    whole = np.empty((comm.size, len(images), 65), own.dtype)
+    comm.Allgather(own, whole)
+    whole = whole.reshape(-1, 65)
+    images = np.ascontiguousarray(whole[:, :64])
+    labels = whole[:, 64].astype(int)
+    update(weights, nets.gradient(weights, images, labels), state, rate)
+""", "comm.Allgather is one call too many"),
     Wrong("34.1", "epochs * images // batch, without brackets",
           "epochs * (images // batch)\n", "epochs * images // batch\n",
           "put `images // batch` into brackets"),

@@ -292,7 +292,7 @@ with check("35.3"):
 # %% [markdown]
 # ### Predict
 # A net that trains with float32 gets about 97 % of the test images right after ten epochs. How many with
-# bits, if the error is kept for the next step? And if it is lost?
+# bits, if the error is kept for the next step? And if it is lost? (Both are guesses.)
 
 # %%
 predict("35.3", kept=..., lost=...)
@@ -350,8 +350,9 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 # lost?
 # <details><summary>Answer</summary>
 #
-# The control has it: at a tenth of the rate the net learns. What is wrong in a small step does less harm, and
-# over many steps a part of it cancels. Feedback does better: it takes a wrong step back in the next.
+# The control has it: at a tenth of the rate the net learns. Probably what is wrong in a small step does less
+# harm, and over many steps a part of it cancels. Feedback does better: it takes a wrong step back in the
+# next.
 # </details>
 #
 # ## The top k
@@ -406,7 +407,8 @@ for name, row in right.items():
 #
 # What is sent is exact: the large values, where much of the gradient is. What is not sent is 0, and moves
 # nothing. So a step points more the gradient's way (the cosine above) and goes less far. What going less far
-# costs shows in the last bar: float32 with a tenth of the rate loses some points, too.
+# costs is not shown: the last bar, float32 with a tenth of the rate, loses some points, too, but its steps
+# are far shorter still.
 # </details>
 #
 # ## When it pays
@@ -514,7 +516,7 @@ predict.compare("35.4", bits_pay_below_Gbps=8e-9 * break_even(sent["float32"], s
 #
 # ## Over a real slow link, for those who have time
 # `make tabletop` starts two nodes; without them this cell shows the kit's reference. "Predicted" takes the
-# link's speed from float32's time, and adds the packing. With a cluster here: some minutes.
+# link's speed from float32's time, and adds the packing. About 5 minutes; with a cluster here, some more.
 
 # %%
 # Need not be read: the job, or the reference, and the plot.
@@ -538,9 +540,9 @@ print(f"These are {whose}.")
 # </details>
 #
 # ## More ranks, for those who have time
-# A virtual machine of nodes with 10 Gb/s each, one rank a node, VGG-16's 138 million values, messages alone,
-# no packing. There is one more way: the paper packs *twice*. A rank gets its chunk of everybody in bits, and
-# sends the mean in bits, so that bytes do not grow with p.
+# About 5 minutes. A virtual machine of nodes with 10 Gb/s each, one rank a node, VGG-16's 138 million values,
+# messages alone, no packing. There is one more way: the paper packs *twice*. A rank gets its chunk of
+# everybody in bits, and sends the mean in bits, so that bytes do not grow with p.
 
 # %%
 # Need not be read: how each way travels, with a rank's bytes; and times of the messages.
@@ -567,6 +569,7 @@ plots.lines(gain, xlabel="ranks", ylabel="times as fast as float32", title=title
 #
 # ### What you take away
 # - float16: half the bytes. Scale before, add in float32, let `inf` through so that all skip the step.
+#   (Nothing was trained with it here.)
 # - Bits, or the top k: keep the error. An allgather of them grows with p; packing twice does not.
 # - It pays below a bandwidth: bytes saved / seconds of packing.
 # - Fewer bytes are worth nothing without the control: the same training, with float32, to the same accuracy.

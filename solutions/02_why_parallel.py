@@ -45,8 +45,9 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 #
 # Training also goes back through the net (lab 10 does it by hand). The way back computes two things in each
 # layer: how the error depends on the layer's parameters, and how it depends on the layer's input. Each of
-# these takes as many operations as the way forward. So **a training step takes three times the operations of
-# the way forward**, for each picture.
+# these takes as many operations as the way forward. (Only the first layer's input, the picture, needs none;
+# we leave that out.) So **a training step takes three times the operations of the way forward**, for each
+# picture.
 #
 # One *epoch* shows every picture of the data set once.
 #
@@ -206,8 +207,8 @@ print("Days of training:", days.map("{:.3g}".format), sep="\n")
 # Do operations foretell days? Compare VGG-16 with AlexNet (22 times fewer operations) and with ResNet-50 (3.8
 # times fewer) in the P100's column.
 # <details><summary>Answer</summary> AlexNet takes 19 times fewer days: nearly. ResNet-50 takes only 1.4 times
-# fewer: it has many small layers between its convolutions, which move numbers rather than compute with them.
-# Labs 12 and 14 are about that.</details>
+# fewer. A likely cause, not measured here: it has many small layers between its convolutions, which move
+# numbers rather than compute with them. Labs 12 and 14 are about that.</details>
 #
 # *Source: TensorFlow's page "Benchmarks", May 2017, synthetic images, one GPU of a DGX-1.*
 #
@@ -303,7 +304,7 @@ for batch, size in kept.items():
     print(f"{batch:>2} pictures: {size:>7} bytes, {size / batch:.0f} for each picture")
 
 # %% [markdown]
-# **Explain.** 16 bytes for each parameter, whatever the batch; and activations in proportion to the batch.
+# **Explain.** 16 bytes for each parameter, and activations in proportion to the batch.
 
 # %% [markdown]
 # And what does not fit?
@@ -435,18 +436,17 @@ lab02.draw_bounds(bounds, reached)
 # ## Half a page of history
 # In 2012 **AlexNet** won the ImageNet contest after five to six days on two gaming GPUs. Each held half of
 # the net, since it did not fit into one. In 2017 **Facebook** trained ResNet-50 in an hour on 256 P100. In
-# 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 122 seconds on V100. In 2020 **GPT-3** took the
-# 3,640 petaflop/s-days above.
+# 2018 **Tencent** took 6.6 minutes on 2,048 P40, and **Sony** 224 seconds on 2,176 V100. In 2020 **GPT-3**
+# took the 3,640 petaflop/s-days above.
 #
 # Who needs it? Whoever would wait weeks for an answer: recognising pictures and speech, translating, language
-# models, and science. In 2018 a net on the 27,360 GPUs of **Summit** learned to find storms in climate
-# models.
+# models, and science. In 2018 a net on 27,360 GPUs of **Summit** learned to find storms in climate models.
 #
 # *Sources: Krizhevsky and others 2012; Goyal and others, arXiv 1706.02677; Jia and others, arXiv 1807.11205;
 # Mikami and others, arXiv 1811.05233; Kurth and others, arXiv 1810.01993.*
 #
 # ### What you take away
-# - Training takes three times the operations of the way forward, for each picture and epoch; divided by a
+# - Training counts as three times the operations of the way forward, for each picture and epoch; divided by a
 #   measured rate that is seconds.
 # - Activations grow with the batch; parameters, gradients and Adam's averages take 16 bytes a parameter.
 # - Many devices give at best what the longer of computing and exchanging allows. Lab 30 begins with the

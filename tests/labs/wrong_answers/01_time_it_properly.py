@@ -99,5 +99,9 @@ WRONG = [
     Wrong("01.3", "less than, not at most", "spread <= widest", "spread < widest", "at widest=0.25: at most"),
     Wrong("01.3", "one of the two in the middle", "    spread =",
           "    median = sorted(samples)[len(samples) // 2]\n    spread =", "the median of four samples"),
+    Wrong("01.3", "the middle one, not put in order", "    spread =", """\
+    count = len(samples)
+    median = (samples[(count - 1) // 2] + samples[count // 2]) / 2
+    spread =""", "put them in order"),
     Wrong("01.3", "always steady", "bool(spread <= widest)", "True", "not steady at widest=0.25"),
 ]

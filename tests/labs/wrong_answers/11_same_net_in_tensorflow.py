@@ -8,6 +8,7 @@ FORWARD = "loss = cross_entropy(labels, net(images, training=True))"
 TAPE = "    with tf.GradientTape() as tape:\n        "
 SIGNATURE = "(input_signature=[images_kind, labels_kind, tf.TensorSpec([], tf.float32)])"
 FIT = "net.fit(images, labels, batch_size=batch, shuffle=False, verbose=0)"
+COMPILE = "net.compile(optimizer=keras.optimizers.SGD(learning_rate), loss=cross_entropy)"
 ORDERED = "digits.train_x[order], digits.train_y[order]"
 
 # fmt: off
@@ -37,6 +38,10 @@ WRONG = [
           "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
           "[v.assign_sub(learning_rate * g) for v, g in zip(net.trainable_variables, gradients)]",
           "use the given `optimizer`"),
+    Wrong("11.1", "SGD by hand, at the optimizer's rate",
+          "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
+          "[v.assign_sub(optimizer.learning_rate * g) for v, g in zip(net.trainable_variables, gradients)]",
+          "use the given `optimizer`"),
     Wrong("11.2", "only forward in the graph",
           [f"@tf.function{SIGNATURE}\n", "labels, net(images))"],
           ["forward = tf.function(lambda rows: net(rows), input_signature=[images_kind])\n\n",
@@ -56,12 +61,16 @@ WRONG = [
     Wrong("11.2", "uphill", "assign_sub", "assign_add", "loss of call 2"),
     Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "loss of call 2"),
     Wrong("11.2", "a net of its own",
-          "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "never called"),
+          "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "was not called"),
+    Wrong("11.2", "the notebook's net", "def make_step(net):", "def make_step(_):", "was not called"),
     Wrong("11.3", "a loop of its own, never fit",
           [f"history = {FIT}", 'losses += history.history["loss"]'],
           ["parts = [train_step(net, net.optimizer, images[row : row + batch], labels[row : row + batch])"
            " for row in range(0, len(images), batch)]", "losses.append(float(np.mean(parts)))"],
           "`net.fit` was never called"),
+    Wrong("11.3", "compiled anew for each epoch",
+          [f"    {COMPILE}\n", "    for order in orders:\n"],
+          ["", f"    for order in orders:\n        {COMPILE}\n"], "so do it once"),
     Wrong("11.3", "batches of 32", ", batch_size=batch", "", "which batch_size"),
     Wrong("11.3", "shuffled", ", shuffle=False", "", "does fit shuffle"),
     Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),

@@ -79,7 +79,7 @@ def test_ranks_share_only_equal_masks():
 
 
 def by_array_split(rank, size, cores):
-    return np.array_split(sorted(cores), size)[rank]
+    return np.array_split(sorted(cores), size)[rank].tolist()
 
 
 def by_lstsq(seconds):

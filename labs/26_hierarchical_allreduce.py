@@ -59,7 +59,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # ChainerMN had both as communicators: until its version 6 it advised `hierarchical` for one card per node
 # and `two_dimensional` for several; version 7 lists neither, and NCCL does it all. Horovod's hierarchical
-# allreduce has two dimensions. So has Sony's 2D-torus, which trained ResNet-50 in 122 s (Mikami et al.,
+# allreduce has two dimensions. So has Sony's 2D-torus, which trained ResNet-50 in 224 s (Mikami et al.,
 # arXiv 1811.05233). IBM's PowerAI DDL has more of them (Cho et al., arXiv 1708.02188).
 # </details>
 #

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -86,7 +87,8 @@ def thread_level() -> str:
 
     hvd.init()
     level = LEVELS[_level_given()]
-    if hvd.mpi_threads_supported():
+    own_process = "LABKIT_RUN" in os.environ  # it ends with this function: leave Horovod to its end
+    if hvd.mpi_threads_supported() and not own_process:
         hvd.shutdown()  # so that this process may start Horovod again
     return level
 

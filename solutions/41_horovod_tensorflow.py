@@ -520,7 +520,7 @@ record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_of
 # on equal.
 #
 # The cure is in the third curve, *fit*. Its nets differed, too, but `begin_equal` ran before `fit`: it lies
-# on the curve of one process. So call it, and keep the callback for those who forget.
+# on the curve of one process. So in a training of your own, call it before `fit`.
 #
 # Does one bad step matter?
 # <details><summary>Answer</summary>

@@ -162,11 +162,11 @@ class Lab:
                 raise self.wrong(line, "a lab runs from top to bottom, without `if __name__`.")
         if "parameters" in cell.tags:
             return
-        for name in _bound(self.tree(cell)):
-            if name.id in self.parameters:
-                line = cell.line + name.lineno - 1
+        for name, number in _bound(self.tree(cell)):
+            if name in self.parameters:
+                line = cell.line + number - 1
                 raise self.wrong(
-                    line, f"{name.id!r} is a parameter, which the cells below read: use another name here."
+                    line, f"{name!r} is a parameter, which the cells below read: use another name here."
                 )
 
 
@@ -176,13 +176,18 @@ def _imported(tree: ast.Module) -> set[str]:
     return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
-def _bound(tree: ast.AST) -> Iterator[ast.Name]:
-    """The names that a cell binds for the cells below, those inside of functions and the like left out."""
+def _bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line) of what a cell binds for the cells below; what functions bind inside is left out."""
     scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
     scopes += (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node
+            yield node.id, node.lineno
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name, node.lineno
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                yield alias.asname or alias.name, node.lineno
         if not isinstance(node, scopes):
             yield from _bound(node)
 

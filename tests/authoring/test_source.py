@@ -70,6 +70,8 @@ WRONG_SOURCES = [
     (PRINT, "input()", "input()", "stop a batch job"),
     (PRINT, MAIN, "if __name__", "from top to bottom"),
     (PRINT, LOOP, "for length", "'length' is a parameter"),
+    (PRINT, "def length():\n    pass\n", "def length", "'length' is a parameter"),
+    (PRINT, "import math as length\n", "import math", "'length' is a parameter"),
     ("# %%\nprint", "# %% a title\nprint", "# %% a title", "a cell begins with"),
     (
         "# %% [markdown]\n# # 90",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from labkit import launch
 from support import lab60
+from torch import distributed
 
 
 def test_buckets_go_from_last_to_first_and_hold_all():
@@ -40,18 +41,17 @@ def test_a_bucket_begins_when_its_last_gradient_is_there():
         assert events == ["start"] * len(buckets) + [("finish", 1 + place) for place in range(len(buckets))]
 
 
+@launch.in_group()
 def counted(numbers: int) -> dict:
-    from torch import distributed
-
-    with lab60.group() as (rank, ranks):
-        traffic = lab60.Traffic(ranks)
-        whole = torch.zeros(numbers * ranks)
-        with traffic:
-            distributed.all_reduce(torch.ones(numbers))
-            distributed.all_gather_into_tensor(whole, torch.ones(numbers))
-            distributed.reduce_scatter_tensor(torch.zeros(numbers), whole)
-            torch.ones(3) + 1  # no collective
-        return {"sent": traffic.sent, "calls": traffic.calls, "all": traffic.all_sent}
+    ranks = distributed.get_world_size()
+    traffic = lab60.Traffic(ranks)
+    whole = torch.zeros(numbers * ranks)
+    with traffic:
+        distributed.all_reduce(torch.ones(numbers))
+        distributed.all_gather_into_tensor(whole, torch.ones(numbers))
+        distributed.reduce_scatter_tensor(torch.zeros(numbers), whole)
+        torch.ones(3) + 1  # no collective
+    return {"sent": traffic.sent, "calls": traffic.calls, "all": traffic.all_sent}
 
 
 @pytest.mark.slow

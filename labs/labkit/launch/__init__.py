@@ -8,6 +8,7 @@ For labs:
 
 For the kit's other parts:
 
+    in_group            a decorator: the function runs inside a group of torch.distributed
     environment         environment variables for the time of a block
     my_cores            what this rank may compute on
     mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
@@ -43,6 +44,7 @@ _MODULE_OF = {
     "environment": "labkit.launch.process",
     "flavor": "labkit.launch.plans",
     "in_check": "labkit.launch.diagnosis",
+    "in_group": "labkit.launch.groups",
     "innermost": "labkit.launch.diagnosis",
     "is_learners": "labkit.launch.diagnosis",
     "launcher_options": "labkit.launch.plans",
@@ -71,6 +73,7 @@ __all__ = [
     "environment",
     "flavor",
     "in_check",
+    "in_group",
     "innermost",
     "is_learners",
     "launcher_options",

@@ -1,6 +1,5 @@
 """What lab 60 needs beside its exercises: a net, DDP's buckets and hooks, counters of bytes and traffic.
 
-group              a block in which this rank is in a group of torch.distributed over Gloo (GPU: NCCL)
 new_net, batch_of  the net of the lab, the same on every rank; a rank's own pictures and labels
 buckets_of         parameters in the order in which their gradients come, in buckets of at most so many bytes
 attach             start(bucket) as soon as a bucket's gradients are there; returns the finish of a step
@@ -17,7 +16,6 @@ load               that checkpoint in one process
 
 from support.lab60.checks import try_accumulate, try_ddp, try_start
 from support.lab60.counters import Traffic, held
-from support.lab60.group import group
 from support.lab60.hooks import attach, buckets_of
 from support.lab60.net import batch_of, new_net
 from support.lab60.studies import compare_steps, load, save_and_load, sharded
@@ -28,7 +26,6 @@ __all__ = [
     "batch_of",
     "buckets_of",
     "compare_steps",
-    "group",
     "held",
     "load",
     "new_net",

@@ -56,6 +56,7 @@ _OSU_OLD = (
 )
 _MVAPICH = "MVAPICH2 2.3.7 user guide, MV2_IBA_EAGER_THRESHOLD: 12 KB for ConnectX"
 _TCP = "computed: 1448 of every 1538 bytes on an Ethernet wire are data (TCP over IPv4, frames of 1500 bytes)"
+_BTL_TCP = "Open MPI, parameter btl_tcp_eager_limit: 65536 bytes"
 _GUESSED_NODE = "estimate: a common node of its time"
 _DUPLEX = "both directions at once: IEEE 802.3 full duplex, InfiniBand Architecture Specification"
 _TWO_WAYS = "computed: a request and an answer, two latencies between nodes"
@@ -105,7 +106,7 @@ _ETHERNET = _machine(
         "between.bandwidth": f"{_TCP}, at 10 Gb/s",
         "ranks_per_node": _GUESSED_NODE + ": four GPUs",
         "nics": _GUESSED_NODE + ": one Ethernet port",
-        "eager": "Open MPI, parameter btl_tcp_eager_limit: 65536 bytes",
+        "eager": _BTL_TCP,
         "reduce": _HBM + "732 GB/s (NVIDIA, Tesla P100 data sheet)",
     },
 )
@@ -200,6 +201,8 @@ _SUMMIT_NODE = _machine(
     },
 )
 
+_NDR_CARD = "NVIDIA/nccl-tests issue 290, NCCL's maintainers: 46 to 48 GB/s per card of 400 Gb/s"
+
 _H100 = _machine(
     "h100_ndr",
     (3.4, 370.0),
@@ -210,7 +213,7 @@ _H100 = _machine(
         "inside.bandwidth": "NVIDIA/nccl issue 1442, NCCL's maintainers: 370 of 450 GB/s for data "
         "(p2pBandwidthLatencyTest in issue 1264: 371 to 377)",
         "between.latency": "estimate: " + _OSU_UCX,
-        "between.bandwidth": "estimate: 96 % of NDR's 400 Gb/s",
+        "between.bandwidth": _NDR_CARD,
         "ranks_per_node": "NVIDIA, DGX H100 data sheet: 8 GPUs, eight ConnectX-7 ports of 400 Gb/s for them",
         "nics": "NVIDIA, DGX H100 data sheet: 8 GPUs, eight ConnectX-7 ports of 400 Gb/s for them",
         "eager": "estimate: as MVAPICH2 2.3.7 has it for older ConnectX cards",
@@ -218,5 +221,84 @@ _H100 = _machine(
     },
 )
 
-_ALL = (_LAPTOP, _ETHERNET, _ROCE, _K80_FDR, _K80_EDR, _DGX, _SUMMIT_NODE, _H100)
+# -- one node on eight networks (lab 28): what differs between these machines is the network alone
+
+_ANY_NODE = "estimate: a node as NVIDIA's DGX H100, with one card of this network in place of its own"
+_RDMA = _OSU_UCX + "; taken for every network whose cards write into memory by themselves (RDMA)"
+_TCP_LATENCY = (
+    "estimate: 24.6 µs for 4 bytes between hosts, by MPICH over TCP on Gigabit Ethernet (osu_latency, "
+    "gist.github.com/jfgrimm/3af692a5475bdd4ed836b5a18197a209), and copies from and to a GPU's memory"
+)
+
+
+def _on_network(name: str, latency: float, bandwidth: float, eager: float, sources: dict) -> Machine:
+    """8 H100 with NVLink in a node, one card of a network. latency: µs, bandwidth: GB/s, eager: bytes.
+
+    sources: of latency, bandwidth and eager.
+    """
+    inside = _H100.inside
+    return _machine(
+        name,
+        (inside.latency / _US, inside.bandwidth / _GB),
+        (latency, bandwidth),
+        {"ranks_per_node": 8, "eager": eager, "reduce": _H100.reduce},
+        {
+            **{number: _H100.sources[number] for number in ("inside.latency", "inside.bandwidth", "reduce")},
+            "between.latency": sources["latency"],
+            "between.bandwidth": sources["bandwidth"],
+            "ranks_per_node": _ANY_NODE,
+            "nics": _ANY_NODE,
+            "eager": sources["eager"],
+        },
+    )
+
+
+def _infiniband(name: str, bandwidth: float, source: str) -> Machine:
+    sources = {"latency": "estimate: " + _RDMA, "bandwidth": source, "eager": _MVAPICH}
+    return _on_network(name, 4.06, bandwidth, 12 * _KIB, sources)
+
+
+def _ethernet(name: str, bandwidth: float, source: str) -> Machine:
+    sources = {"latency": _TCP_LATENCY, "bandwidth": source, "eager": _BTL_TCP}
+    return _on_network(name, 30.0, bandwidth, 64 * _KIB, sources)
+
+
+_NETWORKS = (
+    _ethernet("ethernet10", 1.177, f"{_TCP}, at 10 Gb/s"),
+    _ethernet("ethernet25", 2.943, f"{_TCP}, at 25 Gb/s"),
+    _ethernet(
+        "ethernet100",
+        11.25,
+        "ESnet, fasterdata.es.net, Performance Expectations for a 100G Host: 90 Gb/s by twelve TCP streams "
+        "at once; one stream alone 15 to 35 Gb/s",
+    ),
+    _on_network(
+        "roce100",
+        4.06,
+        11.57,
+        12 * _KIB,
+        {
+            "latency": "estimate: " + _RDMA,
+            "bandwidth": "computed: 1024 of every 1106 bytes on the wire are data (RoCE v2), at 100 Gb/s",
+            "eager": _MVAPICH,
+        },
+    ),
+    _on_network(
+        "omnipath",
+        4.06,
+        12.38,
+        64000,
+        {
+            "latency": "estimate: " + _RDMA,
+            "bandwidth": "osu_mbw_mr between two hosts of Los Alamos, Open MPI 1.10: 12,381 MB/s "
+            "(gist.github.com/hppritcha/8da4436a216c9d96bf10ad9d403da03f)",
+            "eager": "estimate: from memory, PSM2's PSM2_MQ_RNDV_HFI_THRESH is 64,000 bytes",
+        },
+    ),
+    _infiniband("fdr", 6.39, _K80_FDR.sources["between.bandwidth"]),
+    _infiniband("edr", 11.5, _SUMMIT_NODE.sources["between.bandwidth"]),
+    _infiniband("ndr", 48.0, _NDR_CARD),
+)
+
+_ALL = (_LAPTOP, _ETHERNET, _ROCE, _K80_FDR, _K80_EDR, _DGX, _SUMMIT_NODE, _H100, *_NETWORKS)
 KNOWN = {known.name: known for known in _ALL}

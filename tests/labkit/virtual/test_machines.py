@@ -10,9 +10,10 @@ NAMES = [name for name in virtual.machines() if name != "here"]
 
 
 def test_the_names():
-    names = "laptop ethernet10_4gpu roce25_p100 k80_fdr k80_edr dgx1 summit h100_ndr here"
-    assert " ".join(virtual.machines()) == names
-    with pytest.raises(LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, here"):
+    names = "laptop ethernet10_4gpu roce25_p100 k80_fdr k80_edr dgx1 summit h100_ndr"
+    networks = "ethernet10 ethernet25 ethernet100 roce100 omnipath fdr edr ndr"
+    assert " ".join(virtual.machines()) == f"{names} {networks} here"
+    with pytest.raises(LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"):
         virtual.machine("cray")
     with pytest.raises(LabError, match="no machine 'cray'"):
         virtual.Cluster(machine="cray")
@@ -42,6 +43,15 @@ def test_the_numbers_are_those_of_a_machine(name):
     assert 1e3 <= machine.eager <= 1e6
     assert machine.reduce > machine.between.bandwidth
     assert virtual.Cluster(2, None, name).size == 2 * machine.ranks_per_node
+
+
+def test_on_each_network_the_node_is_the_same():
+    first = virtual.machine("ethernet10")
+    for name in ("ethernet25", "ethernet100", "roce100", "omnipath", "fdr", "edr", "ndr"):
+        machine = virtual.machine(name)
+        assert (machine.inside, machine.reduce) == (first.inside, first.reduce)
+        assert (machine.ranks_per_node, machine.nics) == (8, 1)
+        assert machine.between != first.between
 
 
 def test_what_is_not_published_says_so():

@@ -94,7 +94,8 @@ def server_step(comm, parameters, gradient, rate):
 
 
 # %%
-# The next three cells need not be read: they try a step on virtual ranks, and train with it on real ones.
+# This cell and the next two need not be read: they try a step on virtual ranks, and train with it on real
+# ones.
 def one_step(comm, parameters, gradient, step, *options):
     """What a step at rate 0.5 leaves in this rank's parameters."""
     step(comm, parameters, gradient, 0.5, *options)
@@ -115,6 +116,7 @@ def run_step(step, start, gradients, pieces):
 
 
 # %%
+# What a step must leave behind; need not be read.
 def expect_step(step, size, length, pieces=()):
     """One step on virtual ranks: right everywhere, and no byte too many. pieces: the servers', if several."""
     servers = len(pieces) or 1
@@ -141,6 +143,7 @@ def expect_step(step, size, length, pieces=()):
 
 
 # %%
+# The training on real ranks; need not be read.
 def train(comm, step, batch, servers, *options):
     """Lab 30's training, its net as one flat vector. Returns the losses of this rank's images; parameters."""
     images, labels = (torch.tensor(part) for part in data.digits()[:2])

@@ -166,7 +166,7 @@ def adasum(comm, gradient, layers):
 
 
 # %%
-# This cell and the next only prepare the check: they need not be read.
+# This cell only prepares the check: it need not be read.
 ranks = launch.ranks_here(ranks_wanted)
 quick = lab45.autotune(samples, 2, home() / "autotune.csv")  # variables: short samples, where the log goes
 work = {"layers": layers, "width": width, "steps": steps}

@@ -159,6 +159,7 @@ def own_images(comm, kind):
 
 
 # %%
+# The measurement on each rank; need not be read.
 def study(comm, kind, late=0.0):
     """Time training steps over comm: Measurement of a step; s of compute and allreduce per step; loss.
 

@@ -72,6 +72,7 @@ with check("90.1"):
     expect.equal(add(length, -1), length - 1, "add(length, -1)")
 
 # %%
+# Printing; need not be read.
 print("length is", length, name)
 predict.compare("90.1", total=add(1, 2), word="é")
 

@@ -86,6 +86,7 @@ limit = 300  # seconds for one run, and for a cluster job
 # the variables that are printed.
 
 # %%
+# Which ways can run here; need not be read.
 plans = {}  # way -> (build, variables), of those that can run
 shut = {}  # name of a way -> the sentence that says why not
 for way in lab46.ways():
@@ -211,6 +212,7 @@ def train(comm, file):
 # times come out later.
 
 # %%
+# The runs; need not be read.
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
 for way, (build, variables) in plans.items():
     sizes = [ranks]
@@ -321,6 +323,7 @@ with check("46.1"):
 # The timeline says MPI for host MPI and for CUDA-aware MPI, and GLOO for Gloo.
 
 # %%
+# A table; need not be read.
 proofs = {}  # name of a way -> what carriers says of its timeline
 rows = {}
 for way in plans:
@@ -486,6 +489,7 @@ for name, run in ran.items():
 lab46.print_results(results, ran, shut)
 
 # %%
+# Drawing; need not be read.
 parts = {}
 for name, run in ran.items():
     label = name.replace(", ", ",\n")
@@ -498,6 +502,7 @@ if ranks > 1 and (first, 1) in runs:
 plots.bars(parts, ylabel="time of a step (ms)", title="Weak scaling: what Horovod adds to computing")
 
 # %%
+# The comparison; need not be read.
 measured = {}  # only what this run can tell: a job on two nodes has not been on one
 if 1 in rates:
     measured["efficiency_weak"] = efficiency(rates)[ranks]

@@ -143,6 +143,7 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 # control, no exchange at all. About 20 s.
 
 # %%
+# Timing and a table; need not be read.
 size = ranks
 timings = launch.run(
     lab60.compare_steps,
@@ -323,6 +324,7 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 # rings send them. About 15 s.
 
 # %%
+# Counting and a table; need not be read.
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
 n = sum(weights.numel() for weights in lab60.new_net(width).parameters())
 stage_of = {"DDP": 0, "ZeRO-1": 1, "FSDP, parameters kept": 2, "FSDP": 3}

@@ -556,7 +556,7 @@ print(pd.DataFrame(counted).rename_axis("nodes").round(2))
 predict("43.4", tree_short=9.0, torus_short=3.5, tree_long=1.0, torus_long=0.87)
 
 # %%
-# About a minute: every point is a run of 64 virtual ranks.
+# About a minute: every point is a run of 64 virtual ranks. Need not be read.
 gain = lab43.gains(nodes, machine, lengths, copy * 1e9)
 curves = {}
 for way, row in gain.items():

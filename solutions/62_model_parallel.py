@@ -276,6 +276,7 @@ def study(comm):
 
 
 # %%
+# The runs and a table; need not be read.
 sizes = sorted({1, 2, ranks})
 studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
 rows = []
@@ -290,6 +291,7 @@ for size, results in studies.items():
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
 # %%
+# Adding up and drawing; need not be read.
 _, step, _, spans = studies[ranks][0]
 end = max(finish for own in spans for _, _, finish in own)
 busy = [sum(finish - start for _, start, finish in own) / end for own in spans]

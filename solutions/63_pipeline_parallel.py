@@ -183,6 +183,7 @@ with check("63.2"):
             expect.equal(lab63.text(plan), lab63.text(want), f"{where}, rank {rank}: its plan")
 
 # %%
+# Drawing; need not be read.
 both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
 played = {name: lab63.play(plans) for name, plans in both.items()}
 # Two pieces of the net on each rank, so a way forward through one takes half as long.
@@ -335,6 +336,7 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back.
 
 # %%
+# Counting; need not be read.
 size = min(ranks, 4)
 micro = max(counts)
 held = {}
@@ -355,6 +357,7 @@ print("Most megabytes held for the way back:", table.round(2), sep="\n")
 # free machine.
 
 # %%
+# Measuring and drawing; need not be read.
 idle = {}
 for micro in counts:
     plans = one_f_one_b(size, micro)

@@ -9,7 +9,7 @@ from labkit.copies import FILTERS, METADATA, digest
 
 from authoring.cell import Cell
 
-_UNREAD = re.compile(r"\bneed not be read\b|^You need not read this cell\b")
+_UNREAD = re.compile(r"\bneed not be read\b|^You need not read this cell\b", re.IGNORECASE)
 _TASK = re.compile(r"\basked\b", re.IGNORECASE)
 
 

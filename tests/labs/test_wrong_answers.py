@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.authoring import tiny_lab
+from tests.labs.wrong_answers import LEAST, SHORTER, Wrong
 
 NO = ("", "")  # nothing is replaced
 FIRST = 'expect.equal(add(1, 2), 3, "add(1, 2)")'
@@ -37,6 +40,15 @@ def test_all_are_rejected(run, checkout):
     assert (checkout.root / "out.json").read_text() == '{"seeded": 6, "rejected": 6, "problems": []}'
 
 
+def test_a_check_waits_less_for_an_answer_that_hangs():
+    usual = Wrong("90.1", "adds", "a", "b", "expected 3")
+    hanging = replace(usual, hangs=True)
+    assert usual.patience(30) == 30
+    assert hanging.patience(60) == pytest.approx(60 * SHORTER)
+    assert hanging.patience(8) == LEAST
+    assert hanging.patience(4) == 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("in_lab", "in_list", "says"),
@@ -49,6 +61,7 @@ def test_all_are_rejected(run, checkout):
         (NO, ('Wrong("90.2", "adds"', 'Wrong("90.1", "adds"'), "90.2 has 2 wrong answers; at least 3"),
         (NO, ("SMALL = dict(length=10)", "SMALL = dict(size=10)"), "There is no parameter 'size'"),
         (NO, ('new="a - b"', 'new="a -"'), "an error outside the check:"),
+        (NO, ('says="expected 3, got 1"', 'says="expected 3, got 1", hangs=True'), "no parameter `patience`"),
         (("return a + b\n", "return a + b + 1\n"), NO, "the solved lab itself fails:"),
         (('"""The sum."""', 'return "x"'), NO, "90.1, the stub: rejected, but"),
     ],

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHORTER = 0.2  # of the patience that other answers get
+LEAST = 5.0  # seconds: ranks need some time to come to the place where they hang
+
 
 @dataclass(frozen=True)
 class Wrong:
     """One mistake: in the answer of `exercise`, each `old` (found exactly once) becomes its `new`.
 
     `says`: a phrase of the check's rejection. `old` and `new` are texts, or lists of equal length.
+    `hangs`: the ranks never end. The lab's parameter `patience`, the seconds that its checks wait for an end,
+    is then SHORTER for this answer, so that nobody waits for it in vain.
     """
 
     exercise: str
@@ -22,6 +27,11 @@ class Wrong:
     old: str | list[str]
     new: str | list[str]
     says: str
+    hangs: bool = False
+
+    def patience(self, seconds: float) -> float:
+        """How long a check waits for the end of this answer, where it waits `seconds` for that of others."""
+        return min(seconds, max(LEAST, SHORTER * seconds)) if self.hangs else seconds
 
     def edits(self) -> list[tuple[str, str]]:
         """(old, new) pairs."""

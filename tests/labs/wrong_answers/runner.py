@@ -14,6 +14,7 @@ import json
 import linecache
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from authoring import cells, generate
@@ -82,11 +83,25 @@ class Runner:
                 continue
             try:
                 texts = self.with_mistake(exercise, wrong)
+                with self.patience(wrong):
+                    self.rejected += self.expect_rejection(exercise, repr(wrong.mistake), texts, wrong.says)
             except Problem as problem:
                 self.problems.append(f"{exercise.number}, {wrong.mistake!r}: {problem}")
-                continue
-            self.rejected += self.expect_rejection(exercise, repr(wrong.mistake), texts, wrong.says)
         self.span(exercise, {})
+
+    @contextlib.contextmanager
+    def patience(self, wrong: Wrong) -> Iterator[None]:
+        """While this is open, the lab's checks wait as long as this wrong answer deserves."""
+        seconds = self.names.get("patience")
+        if wrong.hangs and seconds is None:
+            raise Problem("it hangs, and the lab has no parameter `patience`")
+        if seconds is not None:
+            self.names["patience"] = wrong.patience(seconds)
+        try:
+            yield
+        finally:
+            if seconds is not None:
+                self.names["patience"] = seconds
 
     def with_mistake(self, exercise: Exercise, wrong: Wrong) -> dict[int, str]:
         """Position -> text of the answer cells with the mistake in them."""
@@ -105,7 +120,8 @@ class Runner:
             self.span(exercise, texts)
         except CheckFailed as error:
             if says in str(error):
-                print(f"    rejected {what}", flush=True)
+                hung = "; it hangs" if "without an end" in str(error) else ""
+                print(f"    rejected {what}{hung}", flush=True)
                 return True
             self.problems.append(f"{exercise.number}, {what}: rejected, but without {says!r}:\n{error}")
         except Exception:

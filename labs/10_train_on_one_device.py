@@ -5,7 +5,8 @@
 # formula of the loss to the microseconds of a step.
 #
 # **You will be able to** (1) write loss, gradient and SGD step yourself, (2) write a correct training step in
-# PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes.
+# PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes, and, if you have
+# time, (5) tell from its loss whether a learning rate is too low or too high.
 #
 # Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01
 
@@ -22,6 +23,7 @@ device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 torch.set_num_threads(1)  # on a CPU: one core. More of them are the subject of lab 13.
 
 # %% tags=["parameters"]
+dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see below
 batch = 128  # images per step
 epochs = 10  # passes over the training images
 seeds = (0, 1, 2)  # a training for each: start weights and order of the images
@@ -29,14 +31,21 @@ learning_rate = 0.2  # plain SGD: how far a step goes against the gradient
 sizes = (1, 4, 16, 64, 128, 256, 1024)  # images per call when the trained net is used
 
 # %%
-digits = data.digits()
-plots.images(digits.train_x[30:40], digits.train_y[30:40], columns=10, title="Ten of 1,797 digits")
+samples = data.load(dataset)
+count = len(samples.train_x) + len(samples.test_x)
+pixels = samples.train_x.shape[1]  # of an image
+plots.images(samples.train_x[30:40], samples.train_y[30:40], columns=10, title=f"Ten of {count:,} images")
 
 # %% [markdown]
 # An image is 8 × 8 pixels, 64 numbers from 0 (white) to 1 (black). Its **label** is the digit that it shows.
 #
 # 1,536 images train the net, 261 others test it. Labs 11, 30, 40 and 41 use the same images, the same net and
 # the same batches in the same order, so their curves can be compared.
+#
+# Do you have the files of MNIST or of CIFAR-10? Labs 10, 30, 40 and 41 train on them, too, with `dataset =
+# "mnist:FOLDER"` or `"cifar10:FOLDER"` at the top, or in a shell with `make run LAB=10
+# SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 begin with a rate of 0.01.) The text
+# is about the digits.
 #
 # ## The loss
 # For each image a net gives ten numbers z, one for each digit: the **logits**. The larger one is, the more
@@ -116,8 +125,8 @@ with check("10.1"), np.errstate(all="ignore"), mock.patch.object(F, "cross_entro
     expect.close(cross_entropy(1000 * logits, labels), sure, "logits near 1,000 (exp overflows? log of 0?)")
 
 # %%
-ten_equal_logits = torch.zeros(len(digits.test_y), 10)
-loss = F.cross_entropy(ten_equal_logits, torch.tensor(digits.test_y))  # PyTorch's, not yours
+ten_equal_logits = torch.zeros(len(samples.test_y), 10)
+loss = F.cross_entropy(ten_equal_logits, torch.tensor(samples.test_y))  # PyTorch's, not yours
 predict.right("10.1", loss_knowing_nothing=loss.item())
 
 
@@ -249,17 +258,17 @@ with check("10.2"), np.errstate(all="ignore"):
 # %%
 def train_by_hand(seed):
     """Train one layer from zeros on. Returns the loss of every step, and the share of test digits right."""
-    weights = np.zeros((64, 10), np.float32)
+    weights = np.zeros((pixels, 10), np.float32)
     bias = np.zeros(10, np.float32)
     losses = []
     for epoch in range(epochs):
-        for rows in data.batches(len(digits.train_x), batch, epoch, seed):
-            images = digits.train_x[rows]
-            labels = digits.train_y[rows]
+        for rows in data.batches(len(samples.train_x), batch, epoch, seed):
+            images = samples.train_x[rows]
+            labels = samples.train_y[rows]
             losses.append(float(cross_entropy(images @ weights + bias, labels)))
             sgd_step(weights, bias, images, labels, learning_rate)
-    guesses = (digits.test_x @ weights + bias).argmax(axis=1)
-    return losses, float((guesses == digits.test_y).mean())
+    guesses = (samples.test_x @ weights + bias).argmax(axis=1)
+    return losses, float((guesses == samples.test_y).mean())
 
 
 by_hand = [train_by_hand(seed) for seed in seeds]
@@ -280,8 +289,16 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 # numbers with variance 2 / inputs.
 
 # %%
-train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in digits)
-print(nets.torch_digits())
+train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in samples)
+layers = (pixels, 128, 64, 10)  # numbers that go in, that come out of layer 1, of 2, of 3
+
+
+def new_net(seed=0):
+    """The net with the start weights of this seed."""
+    return nets.torch_digits(nets.start_weights(seed, layers)).to(device)
+
+
+print(new_net())
 
 # %% [markdown]
 # ### The training step
@@ -350,13 +367,13 @@ def expect_move(step, net, twin, before, older):
 # %%
 # What is asked, of four steps: the loss before the update, and weights that move by rate times gradient.
 with check("10.3"):
-    net = nets.torch_digits().to(device)
+    net = new_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     images = train_x[:8]
     labels = train_y[:8]
     older = None
     for step in (1, 2, 3, 4):
-        twin = nets.torch_digits().to(device)  # has the weights before the step, and makes it by itself
+        twin = new_net()  # has the weights before the step, and makes it by itself
         twin.load_state_dict(net.state_dict())
         before = [weight.detach().clone() for weight in net.parameters()]
         logits = twin(images)
@@ -390,7 +407,7 @@ with check("10.3"):
 # %%
 images = train_x[:batch]
 labels = train_y[:batch]
-net = nets.torch_digits().to(device)
+net = new_net()
 optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
 
 
@@ -464,7 +481,7 @@ record.add("step", seconds=whole, batch=batch, forward=forward.median, inference
 trained = []
 curves = []
 for seed in seeds:
-    net = nets.torch_digits(nets.start_weights(seed)).to(device)
+    net = new_net(seed)
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
     losses = []
     for epoch in range(epochs):
@@ -515,7 +532,7 @@ def accuracy(net, images, labels) -> float:
 # %%
 # What is asked: a plain number, a net in evaluation mode and not recorded, called once, its mode kept.
 with check("10.4"):
-    probe = torch.nn.Sequential(torch.nn.Dropout(0.5), nets.torch_digits().to(device))
+    probe = torch.nn.Sequential(torch.nn.Dropout(0.5), new_net())
     calls = []  # of the probe: (in training mode?, recorded?)
     probe.register_forward_hook(lambda net, _, out: calls.append((net.training, out.requires_grad)))
     right = (probe[1](test_x).argmax(1) == test_y).float().mean().item()
@@ -556,6 +573,96 @@ record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=sha
 # %% [markdown]
 # **Explain.** With each seed three layers should get more of the 261 test digits right. One image is 0.4 %,
 # and seeds differ by a few images. If they overlap (few epochs, say), then these runs do not tell them apart.
+#
+# ## For those who have time: too low, right, too high
+# (10 minutes more, not counted above.) Why a learning rate of 0.2? It says how far a step goes *against the
+# gradient*. But a gradient holds only nearby: it is the slope where the weights are now.
+#
+# - If the rate is **too low**, the loss falls, but each step is short.
+# - If it is **too high**, a step goes so far that the slope does not hold there. The loss may rise.
+#
+# Three trainings with your `train_step` from the same start weights: with a hundredth of `learning_rate`,
+# with `learning_rate`, and with ten times of it.
+#
+# ### Predict
+# With a hundredth of the rate each step is a hundredth as long. After all 120 steps the loss is about as low
+# as with the full rate after how many? And what is the loss of a net that a step too far has spoilt, so that
+# it knows nothing? (You have computed it in 10.1.)
+
+# %%
+predict("10.3", steps_of_full_rate=..., loss_spoilt=...)  # two numbers
+
+
+# %%
+def train_with(rate, seed):
+    """Train three layers with this rate. Returns the loss of every step, and the net."""
+    net = new_net(seed)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(train_x), batch, epoch, seed):
+            losses.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
+    return losses, net
+
+
+def last_epoch(losses):
+    """The mean loss of the last epoch's steps."""
+    return float(np.mean(losses[-len(losses) // epochs :]))
+
+
+def silent_units(net):
+    """How many of the 64 units of layer 2 are 0 after ReLU, for every test image."""
+    with torch.inference_mode():
+        return int((net[:4](test_x) == 0).all(dim=0).sum())
+
+
+# %%
+curves_of = {}
+for name, factor in {"too low, a hundredth": 0.01, "right": 1, "too high, ten times": 10}.items():
+    losses, net = train_with(factor * learning_rate, seeds[0])
+    curves_of[name] = losses
+    ends = f"{losses[0]:.2f} at first, {max(losses):.2f} at most, {last_epoch(losses):.2f} at last"
+    print(f"{name:20} loss {ends}; {silent_units(net)} of 64 units are silent")
+plots.loss(curves_of, title="Too low crawls, too high leaps", name="three rates")
+low, right, high = curves_of.values()
+steps = next((step for step, loss in enumerate(right) if loss <= last_epoch(low)), len(right))
+predict.compare("10.3", steps_of_full_rate=steps, loss_spoilt=last_epoch(high))
+
+# %% [markdown]
+# **Explain.** You should see three curves.
+#
+# *Too low* falls slowly and steadily. Nothing is wrong with it but the time that it takes: the full rate is
+# as low after one or two steps, as 120 hundredths are 1.2.
+#
+# *Too high* leaps up at once, and ends near 2.3. That is the loss of a net that knows nothing. The printed
+# lines say why it does not recover. The leaps have moved the weights so far that most units of layer 2 are
+# silent: ReLU makes 0 of them for every image. No gradient gets through a silent unit, so nothing brings it
+# back. (You may see fewer silent units, and a loss that still leaps: then it has not come to that yet.)
+#
+# Where between the two does it turn? Train with more rates, each with every seed. Some seconds.
+
+# %%
+at_the_end = {}
+for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10):
+    rate = factor * learning_rate
+    at_the_end[rate] = [last_epoch(train_with(rate, seed)[0]) for seed in seeds]
+    record.add("rate", rate=rate, loss=at_the_end[rate])
+axes = {"xlabel": "learning rate", "ylabel": "loss of the last epoch", "logx": True}
+plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **axes, name="rates")
+
+# %% [markdown]
+# **Explain.** From left to right you should see the loss fall, and then a cliff: a factor of three further
+# nothing is learned. So people look for the cliff, and stay well below it, as it is not in the same place for
+# each seed, net and batch.
+#
+# Four ranks that *add up* their gradients instead of averaging them make steps four times as long. Is that
+# too long here?
+#
+# <details><summary>Answer</summary>
+#
+# Four times 0.2 is 0.8. In your plot that is between the last good rate and the cliff: it may go well or not.
+# Lab 30 tries it.
+# </details>
 #
 # ## For those who have time: one image, or many?
 # (10 minutes more, not counted above.) A trained net is used with few images at a time, or with many. Two
@@ -625,6 +732,7 @@ print(f"An image alone is done after {times}.")
 #
 # ### What you take away
 # * The loss is a **mean**: so N images on one device can be N/4 on each of four, averaged (lab 30).
+# * A loss that crawls: the rate is too low. One that leaps, or stays near ln 10: too high.
 # * Clear, forward, loss, backward, update. Forget to clear, and PyTorch says nothing: try it in 10.3, where
 #   the check does.
 # * Accuracy wants evaluation mode and `inference_mode`, and leaves the net as it was.

@@ -1,12 +1,14 @@
 """labkit.data: the same data in the same order for every rank; readers that say what is wrong with a file."""
 
 import gzip
+import os
 import pickle
+import re
 import struct
 
 import numpy as np
 import pytest
-from labkit import data
+from labkit import data, paths
 from labkit.errors import LabError, NotHere
 
 
@@ -188,6 +190,48 @@ def test_cifar10_does_not_run_code_from_a_pickle(tmp_path):
     (tmp_path / "py" / "data_batch_1").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(LabError, match=r"it asks for (os|posix)\.system"):
         data.cifar10(tmp_path / "py")
+
+
+# --- by name, flat, as the labs' parameter `dataset` has it
+
+
+def test_load_gives_the_digits_as_they_are():
+    for loaded, part in zip(data.load("digits"), data.digits(), strict=True):
+        np.testing.assert_array_equal(loaded, part)
+
+
+def test_load_flattens_what_comes_from_files(mnist_folder, tmp_path):
+    whole = data.mnist(mnist_folder)
+    flat = data.load(f"mnist:{mnist_folder}")
+    assert flat.train_x.shape == (6, 784)
+    assert flat.test_x.shape == (4, 784)
+    assert flat.train_x.dtype == np.float32
+    np.testing.assert_array_equal(flat.train_x.reshape(whole.train_x.shape), whole.train_x)
+    np.testing.assert_array_equal(flat.test_y, whole.test_y)
+    write_cifar(tmp_path / "bin", ".bin")
+    assert data.load(f"cifar10:{tmp_path / 'bin'}").train_x.shape == (15, 3072)
+
+
+def test_load_takes_a_folder_as_people_type_it(mnist_folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(mnist_folder.parent))
+    assert len(data.load(f"mnist:~/{mnist_folder.name}").train_y) == 6
+    from_checkout = os.path.relpath(mnist_folder, paths.root())
+    assert len(data.load(f"mnist:{from_checkout}").train_y) == 6
+
+
+@pytest.mark.parametrize(
+    ("dataset", "error", "words"),
+    [
+        ("minst:/there", LabError, '"minst:/there" names no data set. There are "digits", and of your own'),
+        ("digits:/there", LabError, "names no data set"),
+        ("mnist", LabError, 'which folder its files are: write "mnist:FOLDER"'),
+        ("mnist:/nowhere", NotHere, "train-images-idx3-ubyte is not there; expected MNIST's four idx files"),
+        ("cifar10:/nowhere", NotHere, "No CIFAR-10 in /nowhere: expected data_batch_1"),
+    ],
+)
+def test_load_says_what_is_wrong(dataset, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        data.load(dataset)
 
 
 # --- an ImageNet-style folder

@@ -48,6 +48,15 @@ def test_torch_digits_begins_with_the_house_weights():
     np.testing.assert_array_equal(net[0].weight.detach().numpy(), nets.start_weights()[0].T)
 
 
+def test_larger_images_make_a_larger_first_layer():
+    import torch
+
+    weights = nets.start_weights(1, (784, 128, 64, 10))
+    x = np.random.default_rng(2).random((3, 784), np.float32)
+    by_torch = nets.torch_digits(weights)(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(np.asarray(nets.keras_digits(weights)(x)), by_torch, atol=1e-5)
+
+
 def test_torch_conv_is_reproducible_and_leaves_the_generator_alone():
     import torch
 
@@ -71,6 +80,7 @@ PUBLISHED = {
     "googlenet": (6_624_904, 1.50),
     "resnet50": (25_557_032, 4.09),
     "resnet101": (44_549_160, 7.80),
+    "resnet152": (60_192_808, 11.51),
     "inception_v3": (23_834_568, 5.71),
 }
 

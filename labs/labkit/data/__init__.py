@@ -8,6 +8,7 @@ Always there:
 
 From files that the learner has:
 
+    load                  what a lab's parameter `dataset` names: the digits, or one of the next two, flat
     mnist, cifar10        the standard files, as a Dataset
     image_folder          a folder for each class, as ImageNet's
 
@@ -19,6 +20,7 @@ The order:
 
 from labkit.data.files import Dataset, cifar10, mnist
 from labkit.data.folder import image_folder
+from labkit.data.named import load
 from labkit.data.order import batches, shard
 from labkit.data.samples import TRAIN_IMAGES, corpus, digits, synthetic_imagenet
 
@@ -30,6 +32,7 @@ __all__ = [
     "corpus",
     "digits",
     "image_folder",
+    "load",
     "mnist",
     "shard",
     "synthetic_imagenet",

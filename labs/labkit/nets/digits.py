@@ -1,8 +1,8 @@
 """The small nets that the labs train.
 
 The digits' net of labs 10 to 41, equal in every framework: 64 pixels -> 128 -> 64 -> 10 classes, ReLU
-between, logits out: 17,226 parameters. A convolutional net that computes much and sends little. And a deep
-one in blocks, to be cut.
+between, logits out: 17,226 parameters. With start weights of other sizes it takes larger images. A
+convolutional net that computes much and sends little. And a deep one in blocks, to be cut.
 """
 
 from __future__ import annotations
@@ -28,20 +28,27 @@ def start_weights(seed: int = 0, sizes: Sequence[int] = SIZES) -> list[np.ndarra
     return weights
 
 
+def _layer_sizes(weights: Sequence[np.ndarray]) -> list[int]:
+    """Units per layer, input first, of weights as start_weights draws them."""
+    return [len(weights[0]), *(len(bias) for bias in weights[1::2])]
+
+
 def torch_digits(weights: list[np.ndarray] | None = None):
     """The net in PyTorch: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights()).
 
-    torch.nn.Linear stores a matrix as (outputs, inputs), so each W is transposed on its way in.
+    Its layers have the sizes of `weights`. torch.nn.Linear stores a matrix as (outputs, inputs), so each W is
+    transposed on its way in.
     """
     import torch
 
     weights = start_weights() if weights is None else weights
+    sizes = _layer_sizes(weights)
     net = torch.nn.Sequential(
-        torch.nn.Linear(SIZES[0], SIZES[1]),
+        torch.nn.Linear(sizes[0], sizes[1]),
         torch.nn.ReLU(),
-        torch.nn.Linear(SIZES[1], SIZES[2]),
+        torch.nn.Linear(sizes[1], sizes[2]),
         torch.nn.ReLU(),
-        torch.nn.Linear(SIZES[2], SIZES[3]),
+        torch.nn.Linear(sizes[2], sizes[3]),
     )
     with torch.no_grad():
         for parameter, weight in zip(net.parameters(), weights, strict=True):
@@ -50,21 +57,26 @@ def torch_digits(weights: list[np.ndarray] | None = None):
 
 
 def keras_digits(weights: list[np.ndarray] | None = None):
-    """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights())."""
+    """The net in Keras 3: (n, 64) float32 -> logits (n, 10), holding `weights` (default: start_weights()).
+
+    Its layers have the sizes of `weights`.
+    """
     from labkit import noise
 
     noise.silence()
     import keras
 
+    weights = start_weights() if weights is None else weights
+    sizes = _layer_sizes(weights)
     net = keras.Sequential(
         [
-            keras.Input((SIZES[0],)),
-            keras.layers.Dense(SIZES[1], activation="relu"),
-            keras.layers.Dense(SIZES[2], activation="relu"),
-            keras.layers.Dense(SIZES[3]),
+            keras.Input((sizes[0],)),
+            keras.layers.Dense(sizes[1], activation="relu"),
+            keras.layers.Dense(sizes[2], activation="relu"),
+            keras.layers.Dense(sizes[3]),
         ]
     )
-    net.set_weights(start_weights() if weights is None else [np.asarray(weight) for weight in weights])
+    net.set_weights([np.asarray(weight) for weight in weights])
     return net
 
 

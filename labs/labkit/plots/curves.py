@@ -167,11 +167,12 @@ def loss(curves, *, title="Training loss", xlabel="step", ylabel="loss", name=No
 
 @styled
 def images(pictures, labels=None, *, guesses=None, columns=8, title="Images", name=None):
-    """A grid of small pictures. pictures: (n, 64) or (n, h, w) or (n, h, w, 3). A wrong guess is marked ✗."""
+    """A grid of small pictures. pictures: (n, h, w) or (n, h, w, 3), or flat and square as data.load gives
+    them: (n, side²), or (n, 3 side²) in colors, first all of the red. A wrong guess is marked ✗.
+    """
     pictures = np.asarray(pictures)
     if pictures.ndim == 2:
-        side = int(np.sqrt(pictures.shape[1]))
-        pictures = pictures.reshape(len(pictures), side, side)
+        pictures = _squares(pictures)
     rows = -(-len(pictures) // columns)
     figure = new_figure(1.0 * columns + 0.4, 1.25 * rows + 0.6)
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -188,6 +189,16 @@ def images(pictures, labels=None, *, guesses=None, columns=8, title="Images", na
         axes.set_title(text, loc="center", fontsize=11, pad=3, fontweight=weight)
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     return done(figure, name or title)
+
+
+def _squares(flat: np.ndarray) -> np.ndarray:
+    """Flat pictures as (n, side, side), or those in colors as (n, side, side, 3)."""
+    pixels = flat.shape[1]
+    side = int(np.sqrt(pixels))
+    if side * side == pixels:
+        return flat.reshape(-1, side, side)
+    side = int(np.sqrt(pixels // 3))
+    return np.moveaxis(flat.reshape(-1, 3, side, side), 1, 3)
 
 
 @styled

@@ -12,6 +12,7 @@ from labkit import paths, plots, scaling, world
 from labkit.errors import LabError
 from labkit.plots import style
 from labkit.timing import Measurement
+from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from tests.labkit.plots.texts import drawn_texts, renderer_of
@@ -67,6 +68,7 @@ DRAWN = {
     "images in color": lambda: plots.images(
         np.random.rand(4, 32, 32, 3), ["cat", "dog", "ship", "frog"], columns=4
     ),
+    "images in color, flat": lambda: plots.images(np.random.rand(2, 3072), columns=2),
     "spread": lambda: plots.spread(TIMES),
     "spread wide": lambda: plots.spread({"a": runs(1e-5), "b": runs(1e-2, 0.6)}),
     "bars": lambda: plots.bars(SPLIT),
@@ -306,3 +308,13 @@ def test_bytes_are_written_as_people_say_them():
     )
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert labels == ["8 B", "2 KiB", "1 MiB"]
+
+
+def test_flat_colors_come_one_after_another(monkeypatch):
+    """As in CIFAR-10: all of the red, then all of the green, then all of the blue."""
+    shown = []
+    monkeypatch.setattr(Axes, "imshow", lambda axes, picture, **style: shown.append(picture))
+    red = np.zeros((1, 3 * 16), np.float32)
+    red[:, :16] = 1
+    plots.images(red)
+    np.testing.assert_array_equal(shown[0], np.broadcast_to([1, 0, 0], (4, 4, 3)))

@@ -107,13 +107,16 @@ with check("60.1"):
         max(waited) < 0.7,
         "`start` waits for a rank that comes late. Use async_op=True, and wait in `finish`.",
     )
-    for size, most in itertools.product((1, 2, 3), (1, 6000, 2**20)):
-        where = f"{size} ranks, buckets of at most {most} bytes"
-        results = launch.run(
-            lab60.try_ddp, start, finish, most, ranks=size, controller="torch", timeout=patience
+    longest = (1, 6000, 2**20)  # bytes that a bucket holds at most
+    by_size = {}
+    for size in (1, 2, 3):
+        by_size[size] = launch.run(
+            lab60.try_ddp, start, finish, longest, ranks=size, controller="torch", timeout=patience
         )
-        for rank, got in enumerate(results):
-            who = f"{where}, rank {rank}"
+    for size, most in itertools.product(by_size, longest):
+        for rank, results in enumerate(by_size[size]):
+            got = results[most]
+            who = f"{size} ranks, buckets of at most {most} bytes, rank {rank}"
             expect.equal(got["calls ours"], got["buckets"], f"{who}: sums in a step, one for each bucket")
             expect.equal(got["begun"], got["buckets"], f"{who}: sums begun by `start`, during backward")
             gradients = zip(got["ours"], got["torch"], got["alone"], strict=True)
@@ -210,13 +213,14 @@ def accumulate(model, batches):
 # %%
 # What is asked: the gradients of one large batch, for one exchange.
 with check("60.2"):
-    for parts in (1, 2, 4):
-        where = f"{parts} parts, {ranks} ranks"
-        results = launch.run(
-            lab60.try_accumulate, accumulate, parts, ranks=ranks, controller="torch", timeout=patience
-        )
-        for rank, got in enumerate(results):
-            who = f"{where}, rank {rank}"
+    cuts = (1, 2, 4)  # parts of the batch
+    by_rank = launch.run(
+        lab60.try_accumulate, accumulate, cuts, ranks=ranks, controller="torch", timeout=patience
+    )
+    for parts in cuts:
+        for rank, results in enumerate(by_rank):
+            got = results[parts]
+            who = f"{parts} parts, {ranks} ranks, rank {rank}"
             expect(got["ours"] is not None, f"{who}: some parameters have no gradient.")
             expect.equal(
                 got["allreduces"],

@@ -16,6 +16,7 @@ import numpy as np
 import pandas
 import torch
 from labkit import check, expect, hint, lab, launch, nets, predict, record, timing, world
+from labkit.counting import on_every_size
 from support import lab62
 from torch.nn import functional
 
@@ -136,10 +137,16 @@ def forward(comm, stage, pictures):
 
 # %%
 # What is asked: on 1 to 4 ranks, the answer of one process, by Send and Recv, and open for the way back.
+def try_forward(comm):
+    return lab62.try_forward(comm, forward)
+
+
 with check("62.2"):
     one = lab62.alone()
-    for size in range(1, min(ranks, lab62.MOST) + 1):
-        tried = launch.run(lab62.try_forward, forward, ranks=size, timeout=patience)
+    most = min(ranks, lab62.MOST)
+    by_rank = launch.run(on_every_size, try_forward, ranks=most, timeout=patience)
+    for size in range(1, most + 1):
+        tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         for rank, got in enumerate(tried):
             where = f"{size} ranks, rank {rank}"
             expect(
@@ -188,10 +195,16 @@ def backward(comm, entering, leaving, loss):
 
 # %%
 # What is asked: on 1 to 4 ranks, every gradient that one process computes.
+def try_backward(comm):
+    return lab62.try_backward(comm, forward, backward)
+
+
 with check("62.3"):
     one = lab62.alone()
-    for size in range(1, min(ranks, lab62.MOST) + 1):
-        tried = launch.run(lab62.try_backward, forward, backward, ranks=size, timeout=patience)
+    most = min(ranks, lab62.MOST)
+    by_rank = launch.run(on_every_size, try_backward, ranks=most, timeout=patience)
+    for size in range(1, most + 1):
+        tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         gradients = [block for got in tried for block in got["gradients"]]
         for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
             where = f"{size} ranks, block {block}"

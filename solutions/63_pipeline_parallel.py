@@ -13,6 +13,7 @@
 import numpy as np
 import pandas
 from labkit import check, expect, hint, lab, launch, plots, predict, record, world
+from labkit.counting import on_every_size
 from support import lab63
 
 lab.start("63_pipeline_parallel")
@@ -296,20 +297,30 @@ def run_plan(comm, plan, work):
 
 # %%
 # What is asked: the gradients and the loss of one process, for both plans, with short and with long messages.
+trials = {  # plan, micro-batches, numbers between two stages, pictures
+    "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
+    "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
+    "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 2048),
+}
+
+
+def try_plans(comm):
+    results = {}
+    for trial, (plan_of, *sizes) in trials.items():
+        with launch.case(trial):
+            results[trial] = lab63.try_plan(comm, run_plan, plan_of(comm.size, sizes[0]), *sizes)
+    return results
+
+
 with check("63.3"):
-    for size in range(1, min(ranks, 4) + 1):
-        for plan_of, micro, wide, batch in (
-            (gpipe, 2, 8, 8),
-            (one_f_one_b, 4, 8, 8),
-            (one_f_one_b, 4, width, 2048),
-        ):
+    most = min(ranks, 4)
+    by_rank = launch.run(on_every_size, try_plans, ranks=most, threads=1, timeout=patience)
+    for size in range(1, most + 1):
+        for trial, (plan_of, micro, wide, batch) in trials.items():
             loss, gradients = lab63.one_process(wide, batch)
-            long = "long" if wide > 8 else "short"
-            where = f"{size} ranks, {micro} micro-batches, {plan_of.__name__}, {long} messages"
+            where = f"{size} ranks, {trial}"
             plans = plan_of(size, micro)
-            tried = launch.run(
-                lab63.try_plan, run_plan, plans, micro, wide, batch, ranks=size, threads=1, timeout=patience
-            )
+            tried = [of_sizes[size][trial] for of_sizes in by_rank[:size]]
             expect.close(tried[-1]["loss"], loss, f"{where}: the loss on the last rank", rtol=1e-4)
             ours = [gradient for result in tried for gradient in result["gradients"]]
             for place, (got, want) in enumerate(zip(ours, gradients, strict=True)):

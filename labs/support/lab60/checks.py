@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -21,11 +21,20 @@ def _gradients(net: torch.nn.Module) -> list[np.ndarray]:
 
 
 @launch.in_group()
-def try_ddp(start: Callable, finish: Callable, most_bytes: int) -> dict:
-    """One way back of this rank's own pictures. Returns gradients three ways, and how the sums were begun.
+def try_ddp(start: Callable, finish: Callable, longest: Sequence[int]) -> dict[int, dict]:
+    """One way back of this rank's own pictures, for each length of the buckets: {bytes at most: what came}.
 
-    ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange. begun: how
-    many sums had been begun when the way back was over."""
+    What came: ours, torch, alone: gradients by start and finish, by PyTorch's DDP, without any exchange.
+    begun: how many sums had been begun when the way back was over. buckets: how many there are.
+    """
+    results = {}
+    for most_bytes in longest:
+        with launch.case(f"with buckets of at most {most_bytes} bytes"):
+            results[most_bytes] = _three_ways(start, finish, most_bytes)
+    return results
+
+
+def _three_ways(start: Callable, finish: Callable, most_bytes: int) -> dict:
     from torch.nn.parallel import DistributedDataParallel
 
     results: dict = {}
@@ -81,11 +90,20 @@ def try_start(start: Callable, finish: Callable, late: float = 0.4) -> tuple[flo
 
 
 @launch.in_group()
-def try_accumulate(accumulate: Callable, parts: int) -> dict:
-    """Gradients after accumulate(net, batches), those of one large batch, its allreduces.
+def try_accumulate(accumulate: Callable, cuts: Sequence[int]) -> dict[int, dict]:
+    """Gradients after accumulate(net, batches) and those of one large batch, its allreduces: {parts: …}.
 
-    lengths: pictures of each way forward, in order. backwards: how often gradients were added.
+    cuts: numbers of parts. lengths: pictures of each way forward, in order. backwards: how often gradients
+    were added.
     """
+    results = {}
+    for parts in cuts:
+        with launch.case(f"with {parts} parts" if parts > 1 else "with one part"):
+            results[parts] = _accumulated(accumulate, parts)
+    return results
+
+
+def _accumulated(accumulate: Callable, parts: int) -> dict:
     from torch.nn.parallel import DistributedDataParallel
 
     rank = distributed.get_rank()

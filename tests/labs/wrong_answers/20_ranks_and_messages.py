@@ -31,7 +31,7 @@ HALVE = """        middle = (low + high) // 2
 # fmt: off
 WRONG = [
     Wrong("20.1", "everyone receives first", START, "",
-          "without an end, in a group of 5 ranks: ranks 0, 1, 2, 3, 4 wait"),
+          "without an end, in a group of 5 ranks: ranks 0, 1, 2, 3, 4 wait", hangs=True),
     Wrong("20.1", "rank 0 does not wait for the token's return",
           "        return comm.recv(source=left)\n", "        return 0\n",
           "With 5 ranks, sent to the right: what arrived at rank 0: expected 10, got 0"),
@@ -71,10 +71,10 @@ WRONG = [
           "got None. Does the function return its result?"),
     Wrong("20.2", "everyone sends first",
           SENDRECV, "comm.Send(own, dest=right)\n    comm.Recv(theirs, source=left)",
-          "of shift_right: comm.Send(own, dest=right)"),
+          "of shift_right: comm.Send(own, dest=right)", hangs=True),
     Wrong("20.2", "everyone receives first",
           SENDRECV, "comm.Recv(theirs, source=left)\n    comm.Send(own, dest=right)",
-          "of shift_right: comm.Recv(theirs, source=left)"),
+          "of shift_right: comm.Recv(theirs, source=left)", hangs=True),
     Wrong("20.2", "even and odd take turns, and a rank alone sends to nobody who listens", SENDRECV, """\
 if comm.rank % 2 == 0:
         comm.Send(own, dest=right)
@@ -83,7 +83,7 @@ if comm.rank % 2 == 0:
         comm.Recv(theirs, source=left)
         comm.Send(own, dest=right)""",
           "in a group of 1 rank, 10 values: rank 0 waits in line 8 of shift_right: comm.Send(own, "
-          "dest=right)"),
+          "dest=right)", hangs=True),
     Wrong("20.2", "wrong neighbour",
           "dest=right, recvbuf=theirs, source=left", "dest=left, recvbuf=theirs, source=right",
           "what came from the left"),
@@ -143,7 +143,7 @@ if comm.rank % 2 == 0:
           "right, but by Sendrecv"),
     Wrong("20.3", "tags that do not match",
           "comm.Irecv(below, source=down)", "comm.Irecv(below, source=down, tag=1)",
-          "of blur: request.Wait()"),
+          "of blur: request.Wait()", hangs=True),
     Wrong("20.4", "one after another", HALVE,
           "        if holds(low + 1):\n            low = low + 1\n        else:\n"
           "            high = low + 1\n",

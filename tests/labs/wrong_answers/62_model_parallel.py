@@ -38,7 +38,7 @@ WRONG = [
     Wrong("62.1", "without the ends", "[0, *places, len(costs)] for places in choices), key=dearest)",
           "list(places) for places in choices), key=lambda edges: 0)", "edges."),
     Wrong("62.1", "empty stages", _BEST, "    return [0] * stages + [len(costs)]", "edges rise"),
-    Wrong("62.2", "nobody sends", _SEND, "        pass", "without an end"),
+    Wrong("62.2", "nobody sends", _SEND, "        pass", "without an end", hangs=True),
     Wrong("62.2", "pickled", [_SEND, _RECEIVE],
           ["        comm.send(leaving.detach(), dest=comm.rank + 1)",
            "        entering = comm.recv(source=comm.rank - 1)\n"], "packs any object"),
@@ -60,7 +60,7 @@ WRONG = [
           "        leaving.backward(torch.ones_like(leaving))", "the gradient of its"),
     Wrong("62.3", "the sum as loss", "        leaving.backward(gradient)", "        leaving.sum().backward()",
           "the gradient of its"),
-    Wrong("62.3", "nothing goes back", _BACK, "        pass", "without an end"),
+    Wrong("62.3", "nothing goes back", _BACK, "        pass", "without an end", hangs=True),
     Wrong("62.3", "sends the activations", "comm.Send(entering.grad.numpy()",
           "comm.Send(entering.detach().numpy()",
           "the gradient of its"),
@@ -68,6 +68,7 @@ WRONG = [
           "        leaving.backward(gradient, retain_graph=True)\n        leaving.backward(gradient)",
           "the gradient of its"),
     Wrong("62.3", "to the next rank", _BACK,
-          "        comm.Send(entering.grad.numpy(), dest=(comm.rank + 1) % comm.size)", "without an end"),
+          "        comm.Send(entering.grad.numpy(), dest=(comm.rank + 1) % comm.size)", "without an end",
+          hangs=True),
 ]
 # fmt: on

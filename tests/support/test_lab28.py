@@ -1,0 +1,71 @@
+"""Lab 28's support: networks, orders, the ways to sum, and what the data sheets say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from labkit import virtual
+from labkit.errors import LabError
+from support import lab28
+
+
+def test_each_network_is_a_known_machine():
+    assert set(lab28.NETWORKS.values()) < set(virtual.machines())
+    for network in lab28.NETWORKS:
+        cluster = lab28.connect(network, 4)
+        assert cluster.size == 4
+        assert cluster.nodes == (1 if network == "NVLink" else 4)
+        assert cluster.machine.handshake == 0
+    with pytest.raises(LabError, match=r"no network 'ISDN' here. There are 10 GbE"):
+        lab28.connect("ISDN", 4)
+
+
+def seconds(network: str, nbytes: float, machine=None) -> float:
+    vector = virtual.vector(np.ones(64), stands_for=nbytes)
+    return lab28.connect(network, 8, machine).run(lab28.allreduce, vector).time
+
+
+@pytest.mark.parametrize("network", lab28.NETWORKS)
+def test_latency_and_bytes_make_up_the_time(network):
+    for nbytes in (4, 64_000):
+        whole = seconds(network, nbytes)
+        parts = [seconds(network, nbytes, lab28.free(network, what)) for what in ("latency", "bytes")]
+        assert whole == pytest.approx(sum(parts), rel=0.05)
+    with pytest.raises(LabError, match=r"\"latency\" or \"bytes\", not 'cards'"):
+        lab28.free(network, "cards")
+
+
+def test_orders_are_told_and_counted():
+    times = {"a": 1.0, "b": 1.04, "c": 2.0, "d": 9.0}
+    assert lab28.ranked(times) == "a = b, c, d"
+    assert lab28.pairs_in_order(["b", "a", "c", "d"], times) == (6, 6)
+    assert lab28.pairs_in_order(["d", "c", "a"], times) == (0, 3)
+    assert lab28.pairs_in_order(["a", "nothing", "c"], times) == (1, 1)
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(1, 4), (2, 2), (4, 2)])
+def test_the_torus_sums(nodes, per_node):
+    ranks = nodes * per_node
+    vectors = [np.arange(10.0) * (rank + 1) for rank in range(ranks)]
+
+    def total(comm, vector):
+        lab28.torus_allreduce(comm, vector, per_node)
+        return vector
+
+    run = virtual.Cluster(nodes, per_node).run(total, virtual.by_rank(vectors))
+    run.expect_results(sum(vectors))
+
+
+def test_every_published_number_has_its_source():
+    for entry in (*lab28.GPUS, *lab28.MEASURED, *lab28.DEVICES):
+        assert len(entry.source) > 25
+    assert lab28.RESNET50.gradient == pytest.approx(102.2e6, rel=0.001)
+    for device in lab28.DEVICES:
+        assert device.size in (1, 2, 4)
+        assert 1 < device.peak / device.bandwidth < 1000
+
+
+def test_intensity_counts_parameters_once():
+    assert lab28.intensity("fc6", 1, 4) == pytest.approx(0.5, rel=0.001)
+    assert lab28.intensity("fc6", 1, 1) == pytest.approx(2, rel=0.001)
+    assert 200 < lab28.intensity("fc6", 256, 2) < 256

@@ -1,0 +1,559 @@
+# %% [markdown]
+# # 53 Straggler hunt
+#
+# All ranks wait for the slowest. You predict how slow the slowest of p ranks is, find out from timelines
+# which rank is late and why, and see what helps where nobody is to blame.
+#
+# **You will be able to** (1) predict the step of p ranks from the times of one, (2) name a late rank and its
+# cause from a timeline, (3) say what backup workers and local SGD gain, and what they cost.
+#
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 01, 23, 50
+
+# %%
+import numpy as np
+import pandas
+from labkit import check, expect, hint, lab, launch, plots, predict, record
+from support import lab53
+
+lab.start("53_straggler_hunt")
+ranks = launch.ranks_here(4)
+
+# %% tags=["parameters"]
+steps = 60  # of each kind on real ranks
+many = 100  # steps on virtual ranks
+fresh = 10  # cases of each cause with which your hunter is tried
+mystery = 8  # which recording section 3 shows: any number from 0 on
+recorded_steps = 8  # of each recording
+training_steps = 300  # of the digits' net
+message = 2**20  # bytes sent between each two ranks
+
+# %% [markdown]
+# ## 1. The slowest of p
+# A **straggler** is a rank that others wait for. It need not be broken. Every rank's step takes a little
+# more at one time and a little less at another: that is **jitter**. A synchronous step takes as long as the
+# slowest rank's, and of many ranks one is always unlucky. Lab 01 threw dice for that. Here you predict it.
+#
+# Let a rank's step take 20 ms in the mean, with a standard deviation of 5 ms. How far above the mean is the
+# slowest of p, in the mean of many steps? That depends on the *shape* of the times. If they are **normal**,
+# it is so many standard deviations:
+#
+# | ranks | 1 | 2 | 4 | 10 | 16 | 64 | 1024 |
+# |---|---|---|---|---|---|---|---|
+# | standard deviations | 0 | 0.56 | 1.03 | 1.54 | 1.77 | 2.34 | 3.25 |
+#
+# Times are often **heavy-tailed** instead: mostly a little below the mean, and now and then far above it. The
+# ones of this lab have the same mean and the same standard deviation, but a time beyond t is about as rare as
+# 1/t³ (a Pareto distribution).
+#
+# ### Predict
+# The mean step in ms: of 4 ranks and of 64 with normal times, which you can compute, and of 64 ranks with
+# heavy-tailed times, which you guess.
+
+# %%
+predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
+
+
+# %% [markdown]
+# What if you know no formula, only n measured times of *one* rank? Sort them: t₁ ≤ t₂ ≤ … ≤ tₙ. Suppose that
+# every step takes one of these, each with chance 1/n, whatever the other ranks' take.
+#
+# - A step of one rank takes at most tᵢ with chance i/n.
+# - The steps of p ranks *all* take at most tᵢ with chance (i/n)ᵖ.
+# - So the slowest of p takes just tᵢ with chance **(i/n)ᵖ - ((i-1)/n)ᵖ**.
+#
+# For example, with times of 10 and 20 ms and 2 ranks: the slowest takes 10 ms with chance 1/4, and 20 ms with
+# chance 3/4. Expected are 10 · 1/4 + 20 · 3/4 = 17.5 ms.
+#
+# ### Exercise 53.1 · Expect the slowest
+# Return the expected time of the slowest of `ranks` ranks. `samples` are the times of one rank, in any order;
+# leave the array as it is. About 3 lines. *(beginner)*
+#
+# <details><summary>Hint 1: all chances at once</summary>
+#
+# `at_most = (np.arange(n + 1) / n) ** ranks` are the chances (i/n)ᵖ for i from 0 to n. `np.diff(at_most)` are
+# the n differences of neighbours.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `np.sum(np.sort(samples) * np.diff(at_most))`: each time, multiplied by its chance.
+# </details>
+
+# %%
+def expected_slowest(samples, ranks):
+    """The expected longest of `ranks` times, each drawn from samples (n,); in the unit of samples."""
+    raise NotImplementedError("exercise 53.1: Expect the slowest")
+
+
+# %%
+# What is asked: the expected slowest of p, from the times of one rank, by the chances above.
+with check("53.1"):
+    random = np.random.default_rng(1)
+    for samples in ([10, 20], [3, 1, 2], [6, 5, 4, 3, 2, 1], random.exponential(size=500)):
+        samples = np.array(samples, float)
+        for size in (1, 2, 5, 64):
+            before = samples.copy()
+            got = expected_slowest(samples, size)
+            expect.unchanged(before, samples, "The array of samples")
+            # The longest, less every gap below it where all ranks fall short of it.
+            ordered = np.sort(samples)
+            short = (np.arange(1, len(ordered)) / len(ordered)) ** size
+            want = ordered[-1] - np.sum(short * np.diff(ordered))
+            slips = {"this is one rank's mean": ordered.mean(), "this is the longest of all": ordered[-1]}
+            slips = slips if size > 1 else {"this is the longest of all": ordered[-1]}
+            what = f"Slowest of {size}, {len(samples)} samples from {ordered[0]:.3g} to {ordered[-1]:.3g}"
+            expect.close(got, want, what, rtol=1e-6, slips=slips)
+
+# %% [markdown]
+# ### Measure
+# Real ranks, whose work is a nap of random length and then an allreduce. They *sleep*, since your computer
+# may have fewer cores than ranks, and one that sleeps disturbs nobody. "Steady" is the control: naps of 20 ms
+# each. Your function gets the measured steps of one rank, and nothing else. For 16 and 64 ranks steps are
+# simulated on virtual ranks, and your function gets 10,000 drawn times of one. About 25 s.
+
+# %%
+naps = {kind: lab53.draw(kind, steps, ranks, seed=1) for kind in lab53.KINDS}
+measured = launch.run(lab53.step_seconds, naps, ranks=ranks, threads=1)[0]
+rows = []
+for kind, by_size in measured.items():
+    for size, seconds in by_size.items():
+        predicted = expected_slowest(by_size[1], size)
+        rows.append([kind, size, "real", predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5])
+        record.add("slowest", kind=kind, ranks=size, seconds=seconds.mean(), predicted=predicted)
+for kind in ("normal", "heavy-tailed"):
+    samples = lab53.draw(kind, 10_000, 1, seed=2).ravel()
+    for size in (16, 64):
+        seconds = lab53.race(lab53.draw(kind, many, size))
+        error = seconds.std() / len(seconds) ** 0.5
+        rows.append([kind, size, "virtual", expected_slowest(samples, size), seconds.mean(), error])
+table = pandas.DataFrame(rows, columns=["times", "ranks", "where", "predicted", "mean step", "+-"])
+table[["predicted", "mean step", "+-"]] *= 1e3
+print("Milliseconds:", table.sort_values(["times", "ranks"]).round(1).to_string(index=False), sep="\n")
+step = {(kind, size): 1e3 * mean for kind, size, _, _, mean, _ in rows}
+normal_4 = step.get(("normal", 4), float("nan"))
+heavy_64 = step["heavy-tailed", 64]
+predict.compare("53.1", normal_4=normal_4, normal_64=step["normal", 64], heavy_64=heavy_64)
+
+# %% [markdown]
+# **Explain.** "+-" is the standard error of the mean step: two rows that differ by about twice that need not
+# differ at all. Steady steps stay as long as one rank's: only jitter makes more ranks slower. On the few real
+# ranks the two shapes hardly differ. On 64 ranks they are some 10 ms apart, for times of one mean and one
+# standard deviation. **The tail decides, and a few ranks do not show it.**
+#
+# You may see instead: on real ranks some ms more than predicted, even in the steady row. Then your computer
+# was busy, and a rank that had slept enough was not woken at once.
+#
+# Your function got 60 steps of one rank. Would you trust it for 1,024 ranks?
+# <details><summary>Answer</summary>
+#
+# No. It knows no time longer than the longest of the 60. Nearly always one of 1,024 ranks would meet that
+# one, so the function returns just about that, whatever else may happen. To say something about p ranks you
+# need many more than p samples, or a formula for the tail.
+# </details>
+#
+# ## 2. Who was late?
+# Your job is slower than predicted. Which of the ranks is it? A step of one rank has three parts: **input**
+# (it reads), **compute**, and **exchange** (it is in the allreduce). Here is a step of four ranks, played by
+# the rules of lab 23's ring. Rank 2 computes for longer than the others.
+
+# %%
+# You need not read this cell: it draws one step.
+shown = lab53.case("slow core", seed=1, ranks=4)
+lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow network?")
+
+# %% [markdown]
+# The exchange is short on rank 2, and long on everybody else: a timer around the allreduce blames the
+# innocent (lab 50). So look *inside* the exchange. A rank either **sends**, or it **waits** for others:
+#
+# **wait = exchange - send**, and the rank that waits least is the one that all others wait for.
+#
+# ### Predict
+# One rank of four gets 10 ms later to the allreduce than the other three, who come at the same time. The
+# messages are short. By how many ms does the *exchange* grow, on the late rank and on the others?
+
+# %%
+predict("53.2", late_rank=..., others=...)
+
+# %%
+predict.right("53.2", late_rank=0, others=10)
+
+
+# %% [markdown]
+# A timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are "input", "compute",
+# "exchange" and "send". A rank's sends lie within its exchange, one span for each message.
+#
+# ### Exercise 53.2 · From spans to parts
+# Add up the spans of one step: return a dict with an array (ranks,) of seconds for each of "input",
+# "compute", "send" and "wait". Spans come in any order. About 6 lines. *(beginner)*
+#
+# <details><summary>Hint 1: sums</summary>
+#
+# Begin with `np.zeros(ranks)` for each kind. For each span add `end - begin` to its kind, at its rank.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `for rank, kind, begin, end in spans: seconds[kind][rank] += end - begin`, and at the end
+# `seconds["wait"] = seconds["exchange"] - seconds["send"]`.
+# </details>
+
+# %%
+def parts(spans, ranks):
+    """Seconds of one step by rank: {"input": (ranks,), "compute": …, "send": …, "wait": …}."""
+    raise NotImplementedError("exercise 53.2: From spans to parts")
+
+
+# %%
+# What is asked: the seconds of each part, by rank, of a step made up and of some that were played.
+with check("53.2"):
+    made_up = [
+        *[(1, "send", 5, 6), (0, "input", 0, 1), (0, "compute", 1, 3), (0, "exchange", 3, 8)],
+        *[(1, "input", 0, 2), (0, "send", 3, 4), (1, "compute", 2, 5), (1, "exchange", 5, 8)],
+        *[(0, "send", 6, 7), (1, "send", 6, 8), (2, "compute", 0, 4), (2, "exchange", 4, 4.5)],
+    ]
+    got = parts(made_up, 3)
+    want = {"input": [1, 2, 0], "compute": [2, 3, 4], "send": [2, 3, 0], "wait": [3, 0, 0.5]}
+    whole = {"wait": {"this is the whole exchange: its sends are no waiting": [5, 3, 0.5]}}
+    for part, seconds in want.items():
+        expect(part in got, f"The dict has no {part!r}.")
+        expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
+    for played in lab53.cases([3]):
+        got = parts(played.steps[2], played.ranks)
+        for part in ("input", "compute", "send"):
+            of_part = [span for span in played.steps[2] if span.kind == part]
+            seconds = [
+                sum(span.end - span.begin for span in of_part if span.rank == rank)
+                for rank in range(played.ranks)
+            ]
+            expect.close(got[part], seconds, f"{played.name}: seconds of {part}", rtol=1e-6)
+
+# %%
+print(pandas.DataFrame(parts(shown.steps[1], 4)).mul(1e3).round(1).rename_axis("rank"), "(ms)")
+
+
+# %% [markdown]
+# **Explain.** These are the parts of the picture. Who waits least? Rank 2: all others wait for it. Its
+# compute is longest, too. But longest alone says nothing: who reads for longest?
+#
+# <details><summary>Answer</summary>
+#
+# Rank 3. But it has fewer images and computes for less, so that it comes to the exchange no later than
+# ranks 0 and 1, and waits as long as they do.
+# </details>
+#
+# Who trains with Horovod finds the waiting in its timeline, as `NEGOTIATE` (lab 44).
+#
+# ## 3. Whose fault, and why?
+# One step proves nothing: any rank may have a bad one. So look at several steps. The suspects:
+#
+# | cause | what you see, on the rank that waits least | what helps |
+# |---|---|---|
+# | "slow disk" | its input is longer than the others' | read ahead, files nearby (labs 15, 17) |
+# | "slow core" | it computes longer *for each image* | heat, a second job: exclude the node |
+# | "imbalance" | it computes longer, as it has more images | cut the batch evenly |
+# | "slow link" | its bytes leave slowly: send is longer | cable, switch: exclude the node |
+# | "jitter" | in each step it is another rank | nobody is to blame: section 4 |
+#
+# ### Exercise 53.3 · The hunter
+# Return `(rank, cause)`, with a cause of the table, or `(None, "jitter")`. `steps` is a list of what your
+# `parts` returns, `images` the number of images that each rank has in every step.
+#
+# 1. Which rank waits least, in most steps? If it is in no more than half of them: jitter.
+# 2. Take the mean of its input, compute and send over the steps. Which of the three is furthest above the
+#    others'? `lab53.above(values, rank)` is how far a rank's value is above the median of all other ranks.
+# 3. If that is compute: are its seconds for each image a tenth above the others' median, or more? Then the
+#    core is slow. Else it has too many images.
+#
+# About 12 lines. *(advanced)*
+#
+# <details><summary>Hint 1: the rank</summary>
+#
+# `latest = [int(np.argmin(step["wait"])) for step in steps]`, and `max(set(latest), key=latest.count)` is
+# what stands in that list most often.
+# </details>
+# <details><summary>Hint 2: the part</summary>
+#
+# `np.mean([step[part] for step in steps], axis=0)` is an array by rank. Put one for each of the three parts
+# into a dict `mean`, and compare `lab53.above(mean[part], rank)`.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `part = max(mean, key=lambda part: lab53.above(mean[part], rank))`. For compute, `each = mean["compute"] /
+# images`, and the core is slow if `lab53.above(each, rank) > 0.1 * np.median(each)`.
+# </details>
+
+# %%
+def find(steps, images):
+    """(rank, cause) of the straggler. steps: dicts of `parts`, at least one; images: (ranks,) of a step."""
+    raise NotImplementedError("exercise 53.3: The hunter")
+
+
+def hunt(steps, images):
+    """The same for steps that are lists of spans."""
+    return find([parts(spans, len(images)) for spans in steps], images)
+
+
+# %%
+# What is asked: rank and cause in 40 cases; each has one very bad step, and one rank that reads for long.
+with check("53.3"):
+    for each in lab53.cases(range(8)):
+        answer = hunt(each.steps, each.images)
+        expect.equal(answer, (each.rank, each.cause), f"{each.name}: rank and cause", because=each.why)
+
+# %% [markdown]
+# ### A recording of real ranks
+# The same on real ranks and a real clock: `labkit.profiling` records the spans, and brings all ranks' clocks
+# together. Work is a nap again, and so is the time in which bytes leave. Read the picture yourself first.
+# About 5 s.
+
+# %%
+# You need not read this cell: it records a case that is drawn by chance, and draws its median step.
+if ranks >= 4:
+    hidden = lab53.CAUSES[mystery % 4]
+    profile, images, culprit = launch.run(
+        lab53.recorded, hidden, mystery, recorded_steps, ranks=ranks, threads=1
+    )[0]
+    lab53.draw_step(lab53.spans_of(profile, profile.middle[0]), "Who is late, and why?")
+    print("Images of each rank:", images.tolist())
+else:
+    print("The hunt needs 4 ranks or more.")
+
+# %% [markdown]
+# ### Predict
+# The rank, as a number, and the cause, as in the table: "slow disk", "slow core", "imbalance", "slow link".
+
+# %%
+predict("53.3", rank=..., cause=...)
+
+# %% [markdown]
+# ### Measure
+# Your hunter on that recording, and on one of each cause. About 15 s.
+
+# %%
+if ranks >= 4:
+    recording = [lab53.spans_of(profile, number) for number in range(recorded_steps)]
+    print(f"Your hunter: {hunt(recording, images)}. It was {(culprit, hidden)}.")
+    predict.right("53.3", rank=culprit, cause=hidden)
+    rows = []
+    for cause in lab53.CAUSES:
+        taken, counts, guilty = launch.run(
+            lab53.recorded, cause, mystery + 1, recorded_steps, ranks=ranks, threads=1
+        )[0]
+        recording = [lab53.spans_of(taken, number) for number in range(recorded_steps)]
+        guilty = None if cause == "jitter" else guilty
+        rows.append([hunt(recording, counts), (guilty, cause)])
+    print(pandas.DataFrame(rows, columns=["your hunter", "really"]))
+
+# %% [markdown]
+# How late must a rank be to be found? Fresh cases on paper, with a culprit that is behind by some percent of
+# its computing. All times vary by 3 % (one standard deviation).
+
+# %%
+rows = []
+for late in (0.02, 0.05, 0.1, 0.2, 0.4):
+    rank_found, both_found = lab53.share_found(hunt, late, range(1000, 1000 + fresh))
+    rows.append([f"{late:.0%}", f"{rank_found:.0%}", f"{both_found:.0%}"])
+print(pandas.DataFrame(rows, columns=["late by", "rank found", "rank and cause"]).to_string(index=False))
+
+# %% [markdown]
+# **Explain.** On real ranks your hunter should name all five: there a culprit is behind by 80 % of its
+# computing. (On a busy computer a rank may sleep too long, and be late by that: run it again.) On paper it
+# finds nearly every rank that is late by 10 %. It misses most that are late by 2 %, which is less than the
+# jitter.
+#
+# The causes come later than the ranks. Why is a slow core that is late by 5 % called something else?
+# <details><summary>Answer</summary>
+#
+# Your rule asks for a tenth more seconds for each image. A finer limit finds smaller faults, and blames more
+# healthy ranks.
+# </details>
+#
+# ## 4. Nobody to blame: wait for fewer, or less often
+# Against jitter there is nothing to mend. Two ideas:
+#
+# - **Backup workers** (Chen and others, 2016): a step is over as soon as all but b of the ranks have their
+#   gradients. The average is over these. The b late ones drop theirs, and begin the next step with all.
+# - **Local SGD** (Stich, 2018): each rank takes H steps on its own. Then the *weights* of all are averaged,
+#   and a new **round** of H steps begins:
+#
+#       for step, batch in enumerate(batches, 1):
+#           weights -= rate * gradient(weights, batch)
+#           if step % H == 0:
+#               comm.Allreduce(weights, total)
+#               weights[:] = total / comm.size
+#
+# ### Predict
+# 10 ranks, normal times of 20 ms and 5 ms. How many ms is a synchronous step (section 1's table)? And a step
+# of local SGD with H = 16? The sum of 16 times has a standard deviation 4 times as large as one, not 16
+# times: √16. Take the slowest sum of 10, and divide by 16.
+
+# %%
+predict("53.4", synchronous=..., local_16=...)
+
+
+# %% [markdown]
+# ### Exercise 53.4 · What a step takes
+# `times` are seconds of work, (steps, ranks), no two of a step equal. Leave out all messages.
+#
+# - `with_backups`: for each step its seconds, and which ranks' gradients are used, an array of True, False.
+# - `local_rounds`: the seconds of each round of `every` steps. The steps are a multiple of `every`.
+#
+# 2 or 3 lines each. *(intermediate)*
+#
+# <details><summary>Hint 1: the last one that is waited for</summary>
+#
+# `np.sort(times, axis=1)` has each step's times in order. With 10 ranks and 1 backup, the step ends with the
+# ninth.
+# </details>
+# <details><summary>Hint 2: rounds</summary>
+#
+# `times.reshape(-1, every, times.shape[1])` has a new first axis: the rounds. In a round sum up first, then
+# take the slowest.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# `seconds = np.sort(times, axis=1)[:, -1 - backups]`, and used is `times <= seconds[:, None]`. For rounds
+# `.sum(axis=1).max(axis=1)`.
+# </details>
+
+# %%
+def with_backups(times, backups):
+    """Seconds of each step (steps,), and whose gradients are used (steps, ranks), True or False."""
+    raise NotImplementedError("exercise 53.4: What a step takes")
+
+
+def local_rounds(times, every):
+    """Seconds of each round (steps / every,) of local SGD."""
+    raise NotImplementedError("exercise 53.4: What a step takes")
+
+
+# %%
+# What is asked: seconds of steps and of rounds, and whose gradients count; of a table, and of random times.
+with check("53.4"):
+    small = np.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0], [6.0, 2.0, 1.0], [1.0, 2.0, 9.0]])
+    for times in (small, np.random.default_rng(4).exponential(size=(12, 7))):
+        before = times.copy()
+        for backups in (0, 1, 2):
+            what = f"{times.shape[0]} steps of {times.shape[1]} ranks, {backups} backups"
+            answer = with_backups(times, backups)
+            expect.equal(len(answer), 2, f"{what}: values that are returned (seconds, used)")
+            seconds, used = answer
+            ranked = times.argsort(axis=1).argsort(axis=1)  # 0 is a step's first rank
+            want = ranked < times.shape[1] - backups
+            slowest = np.where(want, times, 0).max(axis=1)
+            late = {"this waits for all": times.max(axis=1)} if backups else {}
+            expect.close(seconds, slowest, f"{what}: seconds", slips=late)
+            expect.equal(np.asarray(used).tolist(), want.tolist(), f"{what}: whose gradients are used")
+        for every in (1, 2, 4):
+            rounds = [times[begin : begin + every] for begin in range(0, len(times), every)]
+            want = [max(sum(own) for own in of_round.T) for of_round in rounds]
+            waits = [sum(max(step) for step in of_round) for of_round in rounds]
+            slips = {"here all wait after every step": waits} if every > 1 else {}
+            what = f"{times.shape[1]} ranks: seconds of rounds of {every}"
+            expect.close(local_rounds(times, every), want, what, slips=slips)
+        expect.unchanged(before, times, "The array of times")
+
+# %% [markdown]
+# ### Measure: time
+# Ten virtual ranks do the same by messages: with backups, a server tells the others when a step is over. One
+# rank is backup; local SGD has H = 16. Beside jitter of both shapes, a case with a culprit: rank 7 takes 1.5
+# times as long in every step. Milliseconds for a step, by your functions and on virtual ranks:
+
+# %%
+count = 96  # steps: a multiple of 16
+kinds = {kind: lab53.draw(kind, count, 10) for kind in ("normal", "heavy-tailed")}
+kinds["rank 7 slow"] = lab53.slow_rank(count, 10, 7)
+rows = []
+played = {}
+for kind, times in kinds.items():
+    computed = [with_backups(times, 0)[0], with_backups(times, 1)[0], local_rounds(times, 16) / 16]
+    seconds = [lab53.race(times), lab53.race(times, backups=1), lab53.race(times, every=16) / 16]
+    for way, ours, theirs in zip(("synchronous", "1 backup", "local SGD"), computed, seconds, strict=True):
+        rows.append([kind, way, 1e3 * ours.mean(), 1e3 * theirs.mean()])
+        played[kind, way] = 1e3 * theirs.mean()
+print(pandas.DataFrame(rows, columns=["times", "way", "computed", "virtual"]).round(1).to_string(index=False))
+predict.compare("53.4", synchronous=played["normal", "synchronous"], local_16=played["normal", "local SGD"])
+
+# %% [markdown]
+# ### Measure: what is learned
+# A gradient that is dropped is lost. Does that matter? The digits' net of lab 10, trained by ten ranks. Each
+# rank reads a tenth of the images: either *mixed*, or *its own digit*: rank 7 has all the sevens. The ranks
+# used are those of your `with_backups`. Percent right after 300 steps, of all test images and of the sevens:
+# median of three seeds, and their range. About 15 s.
+
+# %%
+everybody = np.ones((training_steps, 10), bool)
+lost_by_jitter = with_backups(lab53.draw("normal", training_steps, 10), 1)[1]
+lost_by_rank_7 = with_backups(lab53.slow_rank(training_steps, 10, 7), 1)[1]
+ways = {
+    "synchronous": (everybody, 1),
+    "1 backup, jitter": (lost_by_jitter, 1),
+    "1 backup, rank 7 slow": (lost_by_rank_7, 1),
+    "local SGD, H = 16": (everybody, 16),
+}
+rows = []
+for own_digits in (False, True):
+    for way, (used, every) in ways.items():
+        right = [lab53.train(used, every=every, own_digits=own_digits, seed=seed) for seed in range(3)]
+        percent = sorted(digits.mean() for digits in right)
+        sevens = sorted(digits[7] for digits in right)
+        row = ["own digit" if own_digits else "mixed", way]
+        for values in (percent, sevens):
+            row.append(f"{values[1]:.0f} ({values[0]:.0f} to {values[2]:.0f})")
+        rows.append(row)
+print(pandas.DataFrame(rows, columns=["images", "way", "% right", "% of sevens"]).to_string(index=False))
+
+# %% [markdown]
+# **Explain.** Time first. Against jitter both help, backups most where the tail is heavy. With rank 7 slow,
+# local SGD gains nothing: a rank that is 10 ms late in each step is 160 ms late after 16. One backup hides it
+# completely, and there is the trap. Find it in the second table.
+#
+# With mixed images no way differs from synchronous by more than the seeds do. With own digits and rank 7
+# slow, the net knows **no seven**: the gradients that are lost are always the same ones. Lost by jitter, they
+# are now this rank's, now that one's, and nothing is missing. And local SGD suffers when ranks read different
+# images: in 16 steps each net learns its own digit and forgets the others. So shuffle, and mend the culprit.
+#
+# These runs tell nothing of larger nets, nor of more steps. Local SGD has a second gain that is not shown: it
+# sends a sixteenth of the bytes. Chen and others kept synchronous SGD and a few backups; in TensorFlow 1 this
+# was `SyncReplicasOptimizer`, which still has a `replicas_to_aggregate` and a `total_num_replicas`.
+#
+# ## 5. A slow node (for those who have time)
+# In an allreduce a slow link slows down all, and real sends wait at both of its ends. So test **pairs**: each
+# two ranks alone, a message there and back, the quickest of ten. A rank whose *best* partner is slow sits
+# behind the slow link. With several nodes, only pairs on two nodes count.
+
+# %%
+pairs = launch.run(lab53.pair_seconds, message, 10, ranks=ranks, threads=1)[0]
+if ranks > 1:
+    best = np.nanmin(pairs, axis=1)
+    print(pandas.DataFrame(1e3 * pairs).round(2).to_string(), "\n(ms for a message between two ranks)")
+    for rank, seconds in enumerate(best):
+        times_best = seconds / best.min()
+        print(f"rank {rank}: its best partner {1e3 * seconds:.2f} ms, {times_best:.1f} x the best pair")
+        record.add("pairs", rank=rank, ranks=ranks, seconds=seconds, bytes=message)
+
+# %% [markdown]
+# On one computer there is no link, and no rank should stand out by far, unless it is busy. On a cluster, or
+# on one that you start here:
+#
+#     make tabletop NODES=4
+#     make submit LAB=53 NODES=4 WAIT=1                 # control: four equal nodes
+#     make tabletop-slow NODE=2 BANDWIDTH=50mbit        # node 2's link, both ways
+#     make submit LAB=53 NODES=4 WAIT=1
+#     make results LAB=53
+#     make tabletop-heal NODE=2
+#
+# The job runs the lab as you saved it; `SOLVED=1` runs the kit's. Each takes a minute or two, and ends with
+# the lines above. In the first one all best partners should be alike. The tabletop's links carry 200 Mbit/s,
+# so in the second one those of node 2's ranks should take 200 / 50 = 4 times as long as the others'.
+#
+# Why would two nodes not do?
+# <details><summary>Answer</summary>
+#
+# There is one pair only. Both of its ends look slow, and nobody can tell which one is. You need a third.
+# </details>
+#
+# ### What you take away
+# - The slowest of p: (i/n)ᵖ - ((i-1)/n)ᵖ. The tail decides, and few ranks do not show it.
+# - Who waits *least* is late; its own longest part, beside the others', says why.
+# - Backup workers drop gradients. Ask whose.
+# - Local SGD averages out jitter, and no slow rank. It wants well-mixed images.
+# - Mend what has a cause; only then wait for fewer, or less often.

@@ -20,6 +20,7 @@ def test_labs_and_labs_check(built, capsys):
     assert capsys.readouterr().err == "There is no lab '91'. These exist: 90_tiny.\n"
 
 
+@pytest.mark.slow
 def test_a_mistake_is_a_sentence_and_status_1(built):
     for arguments, says in (
         (["reset", "91"], "There is no lab '91'. These exist: 90_tiny."),
@@ -36,6 +37,7 @@ def test_a_mistake_is_a_sentence_and_status_1(built):
     assert built.python("-m", "authoring", "nothing").returncode == 2
 
 
+@pytest.mark.slow
 def test_reset_and_progress(built):
     with open(built.root / "labs/90_tiny.py", "a") as file:
         file.write("# mine\n")

@@ -56,6 +56,7 @@ def test_fit_amdahl_finds_the_share_exactly_without_noise(serial):
     assert scaling.fit_amdahl(list(times), list(times.values())) == fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_amdahls_interval_holds_the_true_share(share):
     times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in RANKS}
@@ -72,6 +73,7 @@ def test_two_points_with_samples_have_an_interval_from_the_samples():
     assert all(fit.high - fit.low < 0.3 for fit in fits)
 
 
+@pytest.mark.slow
 def test_more_noise_means_a_wider_interval():
     times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in RANKS}
     widths = [np.median([_width(noisy(times, share, seed)) for seed in range(10)]) for share in (0.01, 0.1)]

@@ -33,6 +33,7 @@ def run(checkout):
     return call
 
 
+@pytest.mark.slow
 def test_all_are_rejected(run, checkout):
     ended = run()
     assert ended.returncode == 0, ended.stderr

@@ -197,6 +197,7 @@ def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     assert jobs(table) == []
 
 
+@pytest.mark.slow
 def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
     for changes, says in (
         (
@@ -264,6 +265,7 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         table.run(["scancel", "--name=sleeper"])
 
 
+@pytest.mark.slow
 def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
     # Inside the cluster /dev/shm is another one than on this machine: a folder that is not shared.
     hidden = f"/dev/shm/labkit-{os.getpid()}"

@@ -119,6 +119,7 @@ def test_mistakes_of_the_optimizers_bytes_are_told():
     assert trial.wrong_bytes("gradients") == {}
 
 
+@pytest.mark.slow
 def test_speeds_have_every_way():
     speeds = lab14.speeds(1, 16, 5, "cpu")
     assert len(speeds) == 5

@@ -44,6 +44,7 @@ def test_run_solved_keeps_its_progress_apart(built):
     assert not list((paths.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
 
 
+@pytest.mark.slow
 def test_run_of_a_solved_learners_script_is_progress(built):
     assert built.python("-m", "authoring", "solve", "90", "90.1").returncode == 0
     ended = built.python("-m", "labkit", "run", "90", "--set", "length=7")

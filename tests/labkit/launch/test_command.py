@@ -52,6 +52,7 @@ def test_an_interrupt_reaches_a_command_in_a_session_of_its_own():
     assert launch.run_to_end(python(code), start_new_session=True) == (5, "SIGINT")
 
 
+@pytest.mark.slow
 def test_what_does_not_end_is_killed_with_all_below_it():
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {STUBBORN!r}]); " + STUBBORN
     seen: list[psutil.Process] = []

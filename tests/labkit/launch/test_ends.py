@@ -141,6 +141,7 @@ def test_children_of_ranks_end_with_the_run(nothing_left, ending):  # noqa: F811
     assert marked(nothing_left) == []  # at once, not after a while
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
     def endless(comm):
         comm.recv()
@@ -152,6 +153,7 @@ def test_an_interrupt_in_the_middle_of_a_run(nothing_left):  # noqa: F811
     assert not [command for command in marked(nothing_left) if "python" in command or "mpiexec" in command]
 
 
+@pytest.mark.slow
 def test_shared_memory_of_a_killed_run(tmp_path):
     def note_and_hang(comm, folder):
         import time
@@ -166,6 +168,7 @@ def test_shared_memory_of_a_killed_run(tmp_path):
     assert not [name for name in names if os.path.exists(name)]
 
 
+@pytest.mark.slow
 def test_shared_memory_of_a_killed_run_whose_function_starts_mpi(tmp_path):
     def start_and_hang(folder):
         import time

@@ -115,6 +115,7 @@ def test_launchers_without_mpi(launcher):
     assert f"needs an MPI communicator, which {launcher} does not give" in done.stderr
 
 
+@pytest.mark.slow
 def test_one_rank_fails():
     start = time.monotonic()
     done = job("mpiexec", 3, "one fails")
@@ -166,6 +167,7 @@ def test_a_hang_that_holds_the_interpreters_lock():
     assert re.search(r"line \d+ in spin", done.stderr)  # Python's own traceback: no thread of ours could run
 
 
+@pytest.mark.slow
 def test_an_error_outside_of_a_run_ends_the_job():
     done = job("mpiexec", 2, "outside")
     assert done.returncode != 0

@@ -238,6 +238,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
         plots.ring(3)
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_window_and_gets_no_pyplot():
     code = """
         import sys
@@ -272,6 +273,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_each_figure_once(tmp_path):
     import nbclient
     import nbformat

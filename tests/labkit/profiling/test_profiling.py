@@ -207,6 +207,7 @@ def test_bad_input_gets_a_sentence(call, says):
     assert profiling.record(time.perf_counter, 1).step.median > 0, "the recording has ended"
 
 
+@pytest.mark.slow
 def test_an_error_in_a_step_is_passed_on_and_ends_the_recording():
     with pytest.raises(ZeroDivisionError):
         profiling.record(lambda: 1 / 0, warmup=0, kind="torch")

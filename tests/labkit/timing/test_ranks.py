@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 from labkit import launch, world
 
 
@@ -21,6 +22,7 @@ def mpi(ranks, code, folder):
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
+@pytest.mark.slow
 def test_the_slowest_rank_counts(tmp_path):
     """Rank 1 sleeps 30 ms, rank 0 only 1 ms: both must report at least 30 ms, run by run the same."""
     code = """

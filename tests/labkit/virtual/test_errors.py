@@ -68,6 +68,7 @@ def test_deadlock_of_long_sends_says_why():
     assert "A Send of more than 65,536 bytes waits until its receive is called." in str(error)
 
 
+@pytest.mark.slow
 def test_waiting_for_a_rank_that_has_ended():
     def chain(comm):
         if comm.rank:
@@ -157,6 +158,7 @@ def test_an_exception_is_told_as_on_real_ranks():
     )
 
 
+@pytest.mark.slow
 def test_unsolved_exercises_and_checks_keep_their_sentence():
     def unsolved(comm):
         raise NotImplementedError("Exercise 20.1: write your code here")
@@ -196,6 +198,7 @@ def test_ranks_that_will_not_end_are_ended():
     assert error_of(stubborn).kind == "Deadlock"
 
 
+@pytest.mark.slow
 def test_messages_and_requests_left_over_are_errors():
     def lost(comm):
         if comm.rank == 0:
@@ -267,6 +270,7 @@ def test_messages_that_do_not_fit_are_told_by_the_receiver(sent, received, says,
     assert says in str(error)
 
 
+@pytest.mark.slow
 def test_buffers_used_before_wait_are_told():
     def sum_too_early(comm):
         box = np.zeros(3)

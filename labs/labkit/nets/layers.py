@@ -1,4 +1,4 @@
-"""Six well-known image nets as lists of layers: parameters, flops and activations of each, in forward order.
+"""Seven well-known image nets as lists of layers: parameters, flops and activations of each, in forward order.
 
 Written down from the papers, with the details in which today's usual versions (torchvision's) differ:
 
@@ -7,7 +7,7 @@ Written down from the papers, with the details in which today's usual versions (
 * vgg16         Simonyan and Zisserman 2014, "Very Deep Convolutional Networks", configuration D
 * googlenet     Szegedy et al. 2014, "Going Deeper with Convolutions"; with batch normalisation,
                 3 x 3 in place of 5 x 5, no auxiliary classifiers
-* resnet50/101  He et al. 2015, "Deep Residual Learning"; the stride on the 3 x 3 convolution ("v1.5")
+* resnet50/101/152  He et al. 2015, "Deep Residual Learning"; the stride on the 3 x 3 convolution ("v1.5")
 * inception_v3  Szegedy et al. 2015, "Rethinking the Inception Architecture"; 299 x 299 pixels,
                 no auxiliary classifier
 """
@@ -24,7 +24,8 @@ def layer_table(name: str):
 
     Returns a pandas.DataFrame: layer (name), kind (conv, linear, batchnorm, relu, pool, add, concat),
     parameters (trainable numbers), flops (forward, multiply-add = 2, of conv and linear alone), activations
-    (numbers in the layer's output). Names: alexnet googlenet vgg16 resnet50 resnet101 inception_v3.
+    (numbers in the layer's output). Names: alexnet googlenet vgg16 resnet50 resnet101
+    resnet152 inception_v3.
     """
     import pandas
 
@@ -275,5 +276,6 @@ NETS = {
     "googlenet": _googlenet,
     "resnet50": _resnet((3, 4, 6, 3)),
     "resnet101": _resnet((3, 4, 23, 3)),
+    "resnet152": _resnet((3, 8, 36, 3)),
     "inception_v3": _inception_v3,
 }

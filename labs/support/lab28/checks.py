@@ -48,18 +48,18 @@ def expect_time(allreduce_time, nbytes: int, p: int, alpha: float, rate: float) 
 def expect_balance(balance, p: int, alpha: float, rate: float) -> None:
     """The bytes at which Rabenseifner's bytes take as long as its messages."""
     lg = math.log2(p)
-    one = alpha * rate  # bytes that take as long as one message
-    want = lg * p / (p - 1) * one
+    single = alpha * rate  # bytes that take as long as a message
+    want = lg * p / (p - 1) * single
     slips = {
-        "this is the size for a single message": one,
-        "there are lg p messages each way, not one": p / (p - 1) * one,
-        "of a vector only (p - 1)/p travel": lg * one,
-        "divide by the share that travels, (p - 1)/p": lg * (p - 1) / p * one,
+        "this is the size for a single message": single,
+        "there are lg p messages each way, not one": p / (p - 1) * single,
+        "of a vector only (p - 1)/p travel": lg * single,
+        "divide by the share that travels, (p - 1)/p": lg * (p - 1) / p * single,
         "both sides have the 2: it cancels": 2 * want,
         "both sides have the 2, so it is twice that": want / 2,
         "this is upside down": 1 / want,
         "`beta` is seconds a byte: divide by it": lg * p / (p - 1) * alpha / rate,
-        "`math.log` has base e; lg has base 2: `math.log2`": math.log(p) * p / (p - 1) * one,
+        "`math.log` has base e; lg has base 2: `math.log2`": math.log(p) * p / (p - 1) * single,
     }
     where = f"{p} ranks, α {1e6 * alpha:g} µs, 1/β {rate / 1e9:g} GB/s"
     got = balance(p, alpha, 1 / rate)

@@ -63,6 +63,11 @@ def test_share_found_counts():
     assert lab53.share_found(lambda steps, images: (next(answers).rank, "cold"), 0.4, range(3)) == (1, 0)
 
 
+def test_share_blamed_counts():
+    assert lab53.share_blamed(lambda steps, images: (None, "jitter"), range(3)) == 0
+    assert lab53.share_blamed(lambda steps, images: (0, "slow disk"), range(3)) == 1
+
+
 def test_above_is_beside_the_others():
     assert lab53.above([1, 2, 9, 3], 2) == 7
 
@@ -101,7 +106,7 @@ def nap_and_send(comm) -> tuple:
 def test_real_ranks():
     results = launch.run(nap_and_send, ranks=4)
     profile, images, culprit, seconds, pairs = results[0]
-    assert images.argmax() == culprit == results[3][2]
+    assert culprit == (images.argmax(), "imbalance") == results[3][2]
     spans = lab53.spans_of(profile, 1)
     assert {span.rank for span in spans} == {0, 1, 2, 3}
     sends = [span for span in spans if span.kind == "send"]

@@ -7,6 +7,7 @@ Span              what a rank did, from when to when
 Case, case        a hidden straggler, and the steps that it spoilt
 cases             several of each cause
 share_found       how many of fresh cases a hunter solves
+share_blamed      in how many of healthy cases it blames a rank all the same
 above             how far a rank's value is above the middle of the others
 draw_step         a picture of one step
 step_seconds      on real ranks: seconds of synchronous steps whose work is a nap
@@ -18,7 +19,7 @@ slow_rank         seconds of steps, one rank of which is always slow
 train             the digits' net, with the gradients that were in time, or by local SGD
 """
 
-from support.lab53.hunt import CAUSES, Case, above, case, cases, share_found
+from support.lab53.hunt import CAUSES, Case, above, case, cases, share_blamed, share_found
 from support.lab53.pictures import draw_step
 from support.lab53.race import race
 from support.lab53.ranks import pair_seconds, recorded, spans_of, step_seconds
@@ -41,6 +42,7 @@ __all__ = [
     "pair_seconds",
     "race",
     "recorded",
+    "share_blamed",
     "share_found",
     "slow_rank",
     "spans_of",

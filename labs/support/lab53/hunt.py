@@ -68,6 +68,12 @@ def share_found(hunter: Callable, late: float, seeds: Sequence[int]) -> tuple[fl
     return float(np.mean(ranks)), float(np.mean(both))
 
 
+def share_blamed(hunter: Callable, seeds: Sequence[int]) -> float:
+    """Share of cases in which a rank is named, though none is behind. hunter: as for `share_found`."""
+    healthy = [case("slow disk", seed, late=0) for seed in seeds]
+    return float(np.mean([hunter(each.steps, each.images)[0] is not None for each in healthy]))
+
+
 def above(values: Sequence[float], rank: int) -> float:
     """How far a rank's value is above the median of all other ranks' values."""
     values = np.asarray(values, float)

@@ -9,7 +9,7 @@ import numpy as np
 from labkit import profiling
 
 from support.lab53.hunt import LATE
-from support.lab53.work import Span, Work, work
+from support.lab53.work import CAUSES, Span, Work, work
 
 LOOK = 1e-4  # seconds between two looks whether a request is over
 
@@ -50,19 +50,23 @@ def _wait(request) -> None:
         sleep(LOOK)
 
 
-def recorded(comm, cause: str, seed: int, steps: int) -> tuple[profiling.Profile, np.ndarray, int]:
-    """Play a case with naps and messages. Returns its Profile, the images of each rank, and the culprit.
+def recorded(
+    comm, cause: str | None, seed: int, steps: int
+) -> tuple[profiling.Profile, np.ndarray, tuple[int | None, str]]:
+    """Play a case with naps and messages. Returns its Profile, each rank's images, and (culprit, cause).
 
-    cause: one of CAUSES; the culprit is drawn with the seed, and the same on every rank.
+    cause: one of CAUSES; None: any but jitter. What is drawn is drawn with the seed, the same on every rank.
     """
     rng = np.random.default_rng(seed)
     culprit = int(rng.integers(comm.size))
+    if cause is None:
+        cause = str(rng.choice([each for each in CAUSES if each != "jitter"]))
     todo = work(rng, comm.size, steps + 1, culprit, cause, 2 * LATE)
     played = iter(range(steps + 1))  # the first one warms up
     profile = profiling.record(
         lambda: _play(comm, todo, next(played)), steps=steps, comm=comm, overhead=False
     )
-    return profile, todo.images, culprit
+    return profile, todo.images, (None if cause == "jitter" else culprit, cause)
 
 
 def _play(comm, todo: Work, step: int) -> None:

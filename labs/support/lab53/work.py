@@ -49,8 +49,8 @@ def work(rng: np.random.Generator, ranks: int, steps: int, rank: int, cause: str
     if cause == "slow disk":
         read[:, rank] += behind
     elif cause == "slow core":
-        images[rank] += 1
-        each[:, rank] += late * EACH
+        images[rank] += 1  # misleads, too
+        each[:, rank] *= (1 + late) * IMAGES / images[rank]
     elif cause == "imbalance":
         images[rank] += round(late * IMAGES)
     elif cause == "slow link":

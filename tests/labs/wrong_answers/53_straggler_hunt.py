@@ -2,7 +2,15 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"steps": 4, "many": 5, "fresh": 2, "recorded_steps": 3, "training_steps": 32, "message": 4096}
+SMALL = {
+    "steps": 4,
+    "many": 5,
+    "fresh": 1,
+    "sixteens": 1,
+    "recorded_steps": 3,
+    "training_steps": 32,
+    "message": 4096,
+}
 
 _SLOWEST = "return np.sum(np.sort(samples) * np.diff(at_most))"
 _LATEST = 'latest = [int(np.argmin(step["wait"])) for step in steps]'
@@ -40,6 +48,7 @@ WRONG = [
     Wrong("53.3", "the longest compute", _LATEST,
           'latest = [int(np.argmax(step["compute"])) for step in steps]', "rank and cause"),
     Wrong("53.3", "nobody is innocent", _LIMIT, "", "one bad step is no slow rank"),
+    Wrong("53.3", "half is most", "<= len(steps) / 2", "< len(steps) / 2", "Half of the steps are not most"),
     Wrong("53.3", "the mean over the steps",
           [_LATEST, "rank = max(set(latest), key=latest.count)", _LIMIT],
           ['waits = np.mean([step["wait"] for step in steps], axis=0)', "rank = int(waits.argmin())", ""],
@@ -63,6 +72,8 @@ WRONG = [
     Wrong("53.4", "the last ranks are the backups", "return seconds, times <= seconds[:, None]",
           "return seconds, np.arange(times.shape[1]) < np.full((len(times), 1), times.shape[1] - backups)",
           "gradients are used"),
+    Wrong("53.4", "ones and zeros", "times <= seconds[:, None]", "(times <= seconds[:, None]).astype(int)",
+          "True and False"),
     Wrong("53.4", "no mask", "return seconds, times <= seconds[:, None]", "return seconds",
           "values that are returned"),
     Wrong("53.4", "sorts in place", "seconds = np.sort(times, axis=1)[:, -1 - backups]",

@@ -72,7 +72,7 @@ WRONG_SOURCES = [
     (PRINT, LOOP, "for length", "'length' is a parameter"),
     (PRINT, "def length():\n    pass\n", "def length", "'length' is a parameter"),
     (PRINT, "import math as length\n", "import math", "'length' is a parameter"),
-    ("# %%\nprint", "# %% a title\nprint", "# %% a title", "a cell begins with"),
+    ("# %%\n# Printing", "# %% a title\nprint", "# %% a title", "a cell begins with"),
     (
         "# %% [markdown]\n# # 90",
         "# ---\n# x: y\n# ---\n\n# %% [markdown]\n# # 90",

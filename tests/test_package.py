@@ -47,5 +47,6 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     modules = [path for path in sources if path.name != "__main__.py" and "template" not in path.parts]
     assert len(imported) == len(modules) - 3, "the three packages themselves are not printed"
     assert (site / "support/lab43/logs/duplicate_gpu.log").exists()
+    assert (site / "support/lab52/published.csv").exists()
     assert (site / "authoring/template/66_my_topic.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()

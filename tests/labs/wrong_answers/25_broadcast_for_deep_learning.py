@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Wrong
 
-SMALL = {"many": 32, "sizes": (1024, 1048576), "most_chunks": 32, "sizes_here": (4096, 65536)}
+SMALL = {"many": 32, "sizes": (1024, 1048576), "most_chunks": 8, "sizes_here": (4096, 65536)}
 
 SCATTER = """    if me == 0:
         for i in range(1, comm.size):

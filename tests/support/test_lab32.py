@@ -158,8 +158,17 @@ def test_sums_one_after_the_other_do_not_share_their_latencies():
     )
 
 
-def test_sums_one_after_the_other_are_those_of_one_process():
-    run = virtual.Cluster(3).run(lab32.train, lab32.one_after_other(started), (5, 1, 7), 4)
+def test_a_sum_that_is_waited_for_at_once_hides_behind_nothing():
+    net = lab32.table("googlenet", images=1, flops=1e12)
+    machine = virtual.ideal(alpha=1e-4, bandwidth=1e9)
+    queued = lab32.messages_alone(started, net, 2, machine, queued=True)
+    took = lab32.on_gpus(lab32.waited_at_once(started), net, 2, machine).time
+    assert took == pytest.approx(net.seconds + queued, rel=0.01)
+
+
+@pytest.mark.parametrize("how", [lab32.one_after_other, lab32.waited_at_once])
+def test_sums_in_another_way_are_those_of_one_process(how):
+    run = virtual.Cluster(3).run(lab32.train, how(started), (5, 1, 7), 4)
     for seen in run.results:
         for got, want in zip(seen.parameters, lab32.trained_alone(3, (5, 1, 7), 4), strict=True):
             np.testing.assert_allclose(got, want, atol=1e-4)

@@ -22,6 +22,7 @@ Tensors are numbered in forward order; gradients come from the last to the first
 | | `Arrays` | a net's tensors as arrays for MPI |
 | virtual GPUs | `Table`, `table`, `on_gpus`, `messages_alone` | a known net, its steps, its messages |
 | | `unhidden`, `one_after_other` | a way without its overlap, and with one sum at a time |
+| | `waited_at_once` | a way that waits for each sum as soon as it has begun it |
 | | `bucket_sweep`, `lanes`, `plot_efficiency` | what is drawn of them |
 """
 
@@ -38,7 +39,15 @@ from support.lab32.checks import (
     planned,
     told_by_hooks,
 )
-from support.lab32.gpus import Table, messages_alone, on_gpus, one_after_other, table, unhidden
+from support.lab32.gpus import (
+    Table,
+    messages_alone,
+    on_gpus,
+    one_after_other,
+    table,
+    unhidden,
+    waited_at_once,
+)
 from support.lab32.ranks import torch_step, train_digits, train_digits_alone
 from support.lab32.show import bucket_sweep, lanes, plot_efficiency
 from support.lab32.staging import Arrays
@@ -74,4 +83,5 @@ __all__ = [
     "train_digits_alone",
     "trained_alone",
     "unhidden",
+    "waited_at_once",
 ]

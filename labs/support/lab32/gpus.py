@@ -115,6 +115,16 @@ def one_after_other(way):
     return queued
 
 
+def waited_at_once(way):
+    """A way that waits for each sum as soon as it has begun it: what a blocking Allreduce would do."""
+
+    def blocking(comm, net):
+        ready, finish, before = functions_of(way, _Blocking(comm), net)
+        return (ready, finish, *before)
+
+    return blocking
+
+
 class _Queue:
     """A communicator whose Iallreduces begin one after the other; the rest it passes on."""
 
@@ -163,4 +173,25 @@ class _Queued:
 
     def Wait(self) -> bool:
         self._queue.wait(self)
+        return True
+
+
+class _Blocking:
+    """A communicator whose Iallreduces are over when they return; the rest it passes on."""
+
+    def __init__(self, comm):
+        self._comm = comm
+
+    def __getattr__(self, name: str):
+        return getattr(self._comm, name)
+
+    def Iallreduce(self, own, total) -> _Over:
+        self._comm.Iallreduce(own, total).Wait()
+        return _Over()
+
+
+class _Over:
+    """The request of a sum that is over."""
+
+    def Wait(self) -> bool:
         return True

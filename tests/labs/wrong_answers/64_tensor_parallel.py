@@ -1,0 +1,83 @@
+"""Mistakes of learners in lab 64: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"hidden": 16, "layers": 1, "places": 8, "texts": 2, "steps": 3, "read": 20_000, "most": 2}
+
+_COLUMN = "    return tensor.chunk(ranks, dim=0)[rank]"
+_ROW = "    return tensor.chunk(ranks, dim=1)[rank]"
+_COPY = "        ctx.comm = comm\n        return tensor"
+_COPY_BACK = "        return added(ctx.comm, gradient), None"
+_ADD = "        return added(comm, tensor)"
+_ADD_BACK = "        return gradient, None"
+_HEADS = "    return torch.cat([column(third, rank, ranks) for third in tensor.chunk(3)])"
+_SUMS = "    one += 6 * net.layers / pipeline * gpus.allreduce(tensor, 1, nbytes)"
+_RETURN = "    return (count + pipeline - 1) * one + gradients"
+
+# fmt: off
+WRONG = [
+    Wrong("64.1", "columns are rows", _COLUMN, "    return tensor.chunk(ranks, dim=-1)[rank]",
+          "is the other cut"),
+    Wrong("64.1", "rows are columns", _ROW, "    return tensor.chunk(ranks, dim=0)[rank]",
+          "is the other cut"),
+    Wrong("64.1", "dealt out like cards", _COLUMN, "    return tensor[rank::ranks]", "column of a weight"),
+    Wrong("64.1", "rows dealt out like cards", _ROW, "    return tensor[:, rank::ranks]", "row of a weight"),
+    Wrong("64.1", "always the first part", _ROW, "    return tensor.chunk(ranks, dim=1)[0]",
+          "row of a weight"),
+    Wrong("64.1", "the whole of it", _COLUMN, "    return tensor", "column of a weight"),
+    Wrong("64.1", "the list of parts", _COLUMN, "    return tensor.chunk(ranks, dim=0)",
+          "column of a weight"),
+    Wrong("64.1", "the bias is not cut", _COLUMN,
+          "    return tensor.chunk(ranks, dim=0)[rank] if tensor.dim() > 1 else tensor", "column of a bias"),
+    Wrong("64.2", "f adds nothing up", _COPY_BACK, "        return gradient, None", "was not added up"),
+    Wrong("64.2", "f adds up forward, too", "        return tensor", "        return added(comm, tensor)",
+          "his was added up"),
+    Wrong("64.2", "g adds up on the way back, too", [_ADD, _ADD_BACK],
+          ["        ctx.comm = comm\n        return added(comm, tensor)",
+           "        return added(ctx.comm, gradient), None  # g"], "his was added up"),
+    Wrong("64.2", "g adds nothing up", _ADD, "        return tensor", "was not added up"),
+    Wrong("64.2", "f and g change places", [_ADD, _ADD_BACK, _COPY, _COPY_BACK],
+          ["        ctx.comm = comm\n        return 1 * tensor",
+           "        return added(ctx.comm, 1 * gradient), None", "        return added(comm, tensor)",
+           "        return gradient, None"], "was added up"),
+    Wrong("64.2", "the mean", _COPY_BACK, "        return added(ctx.comm, gradient) / ctx.comm.size, None",
+          "what comes out"),
+    Wrong("64.2", "g's gradient is shared", _ADD_BACK, "        return gradient / 2, None", "what comes out"),
+    Wrong("64.2", "added up in place", _ADD,
+          "        from mpi4py import MPI\n        comm.Allreduce(MPI.IN_PLACE, tensor.detach().numpy())\n"
+          "        return tensor.clone()", "what it was given was changed"),
+    Wrong("64.2", "no gradient for comm is given", _COPY_BACK, "        return added(ctx.comm, gradient)",
+          "gradient"),
+    Wrong("64.2", "pickled", _ADD,
+          "        return torch.from_numpy(sum(comm.allgather(tensor.detach().numpy())))", "its calls"),
+    Wrong("64.3", "cut in one go", _HEADS, "    return column(tensor, rank, ranks)", "tears heads apart"),
+    Wrong("64.3", "heads first", _HEADS,
+          "    own = tensor.unflatten(0, (3, ranks, -1))[:, rank]\n"
+          "    return own.transpose(0, 1).flatten(0, 1)", "in another order"),
+    Wrong("64.3", "only the queries", _HEADS, "    return column(tensor.chunk(3)[0], rank, ranks)",
+          "the bias's rows"),
+    Wrong("64.3", "all keys and values", _HEADS,
+          "    queries, keys, values = tensor.chunk(3)\n"
+          "    return torch.cat([column(queries, rank, ranks), keys, values])", "the bias's rows"),
+    Wrong("64.3", "always rank 0's", _HEADS, _HEADS.replace("rank, ranks", "0, ranks"), "the bias's rows"),
+    Wrong("64.3", "every so many-th head", _HEADS,
+          "    return torch.cat([third[rank::ranks] for third in tensor.chunk(3)])", "the bias's rows"),
+    Wrong("64.4", "no bubble", _RETURN, "    return count * one + gradients", "bubble is missing"),
+    Wrong("64.4", "no sum of the gradients", _RETURN, "    return (count + pipeline - 1) * one",
+          "gradients' sum is missing"),
+    Wrong("64.4", "no sums of the tensor ranks", _SUMS, "    pass", "sums of the tensor ranks are missing"),
+    Wrong("64.4", "gradients with every micro-batch", _RETURN,
+          "    return (count + pipeline - 1) * (one + gradients)", "gradients are added up once a step"),
+    Wrong("64.4", "all layers on each stage", _SUMS, _SUMS.replace(" / pipeline", ""), "seconds"),
+    Wrong("64.4", "four sums", _SUMS, _SUMS.replace("6 *", "4 *"), "seconds"),
+    Wrong("64.4", "the bubble of p stages", _RETURN, _RETURN.replace(" - 1", ""), "seconds"),
+    Wrong("64.4", "data ranks are neighbours", "gpus.allreduce(data, tensor,", "gpus.allreduce(data, 1,",
+          "seconds"),
+    Wrong("64.4", "all gradients on each GPU", "2 * net.parameters / (tensor * pipeline)",
+          "2 * net.parameters", "seconds"),
+    Wrong("64.4", "the arithmetic is not shared", " / (tensor * pipeline)\n    one +=",
+          " / tensor\n    one +=", "seconds"),
+    Wrong("64.4", "the batch is not shared", "net.batch / (data * micro)", "net.batch / micro", "seconds"),
+    Wrong("64.4", "bytes of one sequence", "2 * micro * net.sequence", "2 * net.sequence", "seconds"),
+]
+# fmt: on

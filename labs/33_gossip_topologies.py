@@ -30,6 +30,16 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %% [markdown]
+# *Centralised* and *decentralised* are used in two ways, so mind who speaks:
+#
+# | | a server adds up (lab 31) | all add up, all agree (lab 30) | neighbours mix, nobody agrees (here) |
+# |---|---|---|---|
+# | courses such as SURF's | centralised | decentralised | decentralised |
+# | papers on gossip | centralised | centralised | decentralised |
+#
+# A course asks who adds up, a centre or everybody. A paper on gossip asks whether all have the same
+# parameters after a step. In this lab *decentralised* has the narrower meaning, the last column alone.
+#
 # A **topology** says who talks to whom. Here it is a list: `neighbours[r]` are the ranks that rank r talks
 # to. There are three in this lab:
 #

@@ -46,6 +46,9 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # the parameters. In each step every **worker** *pushes* its gradient to the server. The server takes the
 # mean and makes the step. Then the workers *pull* the new parameters. That is easy to build.
 #
+# Courses such as SURF's call this way **centralised**, and lab 30's **decentralised**: who adds up, a centre
+# or all? (So do Ben-Nun and Hoefler in their survey of 2019.)
+#
 # ### Exercise 31.1 · A parameter server
 # Rank 0 is the server and computes no gradient. All others are workers. Write one step:
 #
@@ -516,6 +519,8 @@ for way, time in real.items():
 # ### What you take away
 # - A server's link carries every worker's vector, in and out: W workers, W vectors. Everybody waits for it.
 # - S servers divide that by S, if their pieces have equal bytes. One large layer undoes it.
+# - Centralised: servers add up. Decentralised: all ranks do, as in a ring. Both give every rank the same
+#   mean.
 # - Ring: less than 2 vectors through any link, however many workers, and no more machines.
 # - An asynchronous server waits for nobody, but steps with gradients of old parameters. (This lab has not
 #   shown it.)

@@ -24,12 +24,12 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 lab.start("30_average_gradients")
 
 # %% tags=["parameters"]
+dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
 batch = 128  # images per step, over all ranks together (the global batch)
 epochs = 10  # passes over the 1,536 training images
 learning_rate = 0.2  # plain SGD
 workers = 4  # ranks to start, unless a launcher has started some
 patience = 30  # seconds after which a check calls the ranks stuck
-
 
 # %% [markdown]
 # ## Why it works
@@ -52,16 +52,27 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # would count an image of the small part three times as much. And an image's loss may not depend on its
 # neighbours, as it does with batch normalisation: there each rank would take the mean of its own part.
 #
+# Here all ranks add up together, and none is in charge. SURF's course calls such training **decentralised**.
+# In the **centralised** way a server collects the gradients. Lab 31 builds that one.
+#
 # The net is lab 10's: 64 pixels, then layers of 128, 64 and 10 units, each with a weight matrix and a bias.
 # Here is lab 10's training in one process, to compare with. `data.batches(images, batch, epoch, seed)`
 # shuffles the image numbers and cuts them into batches. With equal arguments it gives equal batches on every
 # rank.
 
 # %%
+layers = (data.load(dataset).train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
+
+
+def new_net(seed):
+    """The net with the start weights of this seed."""
+    return nets.torch_digits(nets.start_weights(seed, layers)).to(world.device())
+
+
 def train_alone():
     """One process. Returns the loss of every step."""
-    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
-    net = nets.torch_digits(nets.start_weights(seed=0)).to(world.device())
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.load(dataset)[:2])
+    net = new_net(seed=0)
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
     losses = []
     for epoch in range(epochs):
@@ -135,7 +146,7 @@ with check("30.1"):
         expect(np.isin(together, rows).all(), f"With {size} ranks, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
         expect(not twice, f"With {size} ranks, {twice} images are seen twice, and as many by nobody.")
-    net_values = to_vector(nets.torch_digits().parameters())
+    net_values = to_vector(new_net(seed=0).parameters())
     predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
 
 
@@ -224,7 +235,7 @@ with check("30.3"):
 # lines. *(intermediate)*
 #
 # - Call `average(comm, net)` where it belongs. `average` is an argument of `train`: your `average_gradients`,
-#   or what the next cells put in its place. `start` and `share_of` are arguments for the same reason.
+#   or what the next cells put in its place. `start`, `share_of` and `rate` are arguments for the same reason.
 # - `losses` gets the loss of the *global* batch, one number, the same on every rank. `comm.allreduce(x)`,
 #   with a small a, takes a single number and returns the sum over the ranks.
 # - The learning rate stays what it was: it is the same global batch.
@@ -240,12 +251,12 @@ with check("30.3"):
 # </details>
 
 # %%
-def train(comm, average=average_gradients, start=start_equal, share_of=my_share):
+def train(comm, average=average_gradients, start=start_equal, share_of=my_share, rate=learning_rate):
     """Data-parallel SGD. Returns the global loss of every step, and this rank's weights at the end."""
-    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[:2])
-    net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())  # each its own seed
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.load(dataset)[:2])
+    net = new_net(seed=comm.rank)  # each its own seed
     start(comm, net)
-    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(images), batch, epoch, seed=0):
@@ -322,6 +333,13 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # | the sum | `average_gradients` | p times the mean |
 # | no broadcast | `start_equal` | equal gradients, but each rank has drawn weights of its own |
 # | the same part | `my_share` | all ranks work on rank 0's images |
+#
+# A fifth training adds up, too, but on purpose: *the sum, rate / p*. A step is rate times gradient, and
+#
+# | | gradient | times | is |
+# |---|---|---|---|
+# | the mean | (sum of all) / p | rate | rate · sum / p |
+# | the sum, and a p-th of the rate | sum of all | rate / p | the same |
 
 # %%
 def no_average(comm, net):
@@ -355,15 +373,15 @@ predict("30.4", end_in_an_error=..., right_below_50_percent=...)
 
 # %% [markdown]
 # ### Measure: four broken trainings
-# For each: the losses, the test images that each rank's net gets right, and how far its weights are from rank
-# 0's at the end. About 30 s.
+# For each, and for the sum with a p-th of the rate: the losses, the test images that each rank's net gets
+# right, and how far its weights are from rank 0's at the end. About 30 s.
 
 # %%
 def percent_right(weights):
     """Percent of the test images that the net with these weights gets right."""
-    net = nets.torch_digits().to(world.device())
+    net = new_net(seed=0)
     from_vector(weights, net.parameters())
-    images, labels = (torch.tensor(part, device=world.device()) for part in data.digits()[2:])
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.load(dataset)[2:])
     guesses = net(images).argmax(dim=1)
     return 100 * (guesses == labels).float().mean().item()
 
@@ -374,6 +392,7 @@ broken = {
     "the sum": {"average": sum_of_gradients},
     "no broadcast": {"start": start_as_drawn},
     "the same part": {"share_of": first_share},
+    "the sum, rate / p": {"average": sum_of_gradients, "rate": learning_rate / ranks},
 }
 results = {}
 errors = 0
@@ -388,16 +407,18 @@ for name, parts in broken.items():
 # Need not be read: a table, a plot, and the records.
 curves = {name: ranks_of[0][0] for name, ranks_of in results.items()}
 right = {name: [percent_right(weights) for _, weights in ranks_of] for name, ranks_of in results.items()}
-print(f"{'':>16}  test images right, by rank (%)  weights apart  leaves the curve of one process at step")
+print(f"{'':>17}  test images right, by rank (%)  weights apart  leaves the curve of one process at step")
 for name, ranks_of in results.items():
     apart = max(np.linalg.norm(weights - ranks_of[0][1]) for _, weights in ranks_of)
     off = [step for step, loss in enumerate(curves[name]) if abs(loss - alone[step]) > 1e-3]
     departs = off[0] if off else "never"
     percents = ", ".join(f"{percent:.0f}" for percent in right[name])
-    print(f"{name:>16}  {percents:>30}  {apart:>13.2f}  {departs}")
+    print(f"{name:>17}  {percents:>30}  {apart:>13.2f}  {departs}")
     record.add("broken", unit="%", way=name, ranks=ranks, right=right[name], apart=float(apart))
+del curves["the sum, rate / p"]  # which lies on the first
 plots.loss(curves, title="Broken in four ways, and all of them learn")
-failed = sum(min(percents) < 50 for name, percents in right.items() if name != "as it should be")
+wrong = ("no average", "the sum", "no broadcast", "the same part")
+failed = sum(min(right[name]) < 50 for name in wrong if name in right)
 predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 
 # %% [markdown]
@@ -406,7 +427,10 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #
 # - *No average*: the ranks' weights are apart. These are four nets, each trained on a quarter of each batch.
 # - *The sum*: four times the mean, so four times the learning rate. The weights are equal, but the
-#   loss leaps: it is another training.
+#   loss leaps: it is another training. (In lab 10 you may have seen what too high a rate does.)
+# - *The sum, rate / p* is the control, and not broken: it never leaves the curve of one process (so it is not
+#   in the plot). Sum or mean is a matter of taste, if the rate goes with it. To a mean belongs the rate of
+#   the whole batch, to a sum a p-th of that.
 # - *No broadcast*: all ranks make the same step, which leaves their nets as far apart as they were. The mean
 #   gradient is downhill for the mean of their losses, so that falls. But these are four nets.
 # - *The same part*: equal weights, and four ranks do the work of one, on a quarter of the images.
@@ -496,6 +520,8 @@ predict.compare("30.4", digits_net=gains["the digits' net"], convolutional_net=g
 # ### What you take away
 # - Equal parts, equal start, the mean of the gradients before every update: p ranks are one, to rounding,
 #   where the loss is a plain mean over images.
+# - Sum and mean are the same training, if the rate goes with them. MPI adds up; libraries for training, such
+#   as Horovod and PyTorch's DDP, give the mean.
 # - No error warns of a missing part, and the loss falls all the same. Compare with one process, step by step.
 # - The average has as many bytes on any number of ranks, the computing shrinks. A net that computes little
 #   loses.

@@ -1,0 +1,55 @@
+"""Lab 61 as a batch job on a cluster at hand, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from labkit import cluster, lab, record, world
+from labkit.errors import LabError
+
+STEM = "61_tf_distribute"
+
+
+def elsewhere(timeout: float, **settings) -> None:
+    """Run the lab on two nodes of the cluster at hand and print what it measured; else the kit's reference.
+
+    timeout: seconds to wait. settings: parameters of the lab. Inside of a job it does nothing.
+    """
+    if world.launcher() is not None:
+        return
+    entries: list[dict] = []
+    if cluster.here():
+        try:
+            job = cluster.submit(STEM, nodes=2, settings=settings, solved=lab.solved())
+            job.wait(timeout=timeout)
+            entries = job.entries()
+        except LabError as error:
+            print(error)
+    else:
+        print("No Slurm cluster is at hand: `make tabletop` starts one.")
+    label = "your job"
+    if not entries:
+        entries = [entry for entry in _reference() if entry.get("nodes", 1) > 1]
+        label = "the kit's reference, not yours"
+    if entries:
+        print(f"On several nodes ({label}):")
+        print(table(entries).round(2).to_string())
+
+
+def table(entries: Iterable[Mapping]):
+    """A DataFrame of the records "training": a row for each way and net; the latest of each counts."""
+    import pandas
+
+    columns = ["nodes", "images_per_second", "efficiency", "bytes_per_image", "seconds_steady"]
+    rows = {}
+    for entry in entries:
+        if entry["result"] == "training":
+            rows[entry["net"], entry["way"]] = {column: entry.get(column) for column in columns}
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["net", "way"])
+
+
+def _reference() -> list[dict]:
+    try:
+        return record.reference(STEM).to_dict("records")
+    except LabError:  # nothing was recorded yet
+        return []

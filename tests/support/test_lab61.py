@@ -1,0 +1,120 @@
+"""Lab 61's support: who is what in a cluster, bytes by the kernel, and a real cluster of processes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import sys
+
+import numpy as np
+import pytest
+from labkit import timing
+from labkit.errors import LabError
+from support import lab61
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by Linux's TCP_INFO")
+
+
+def test_seats_of_a_ring_are_workers_and_of_servers_everybody():
+    assert [seat.job for seat in lab61.seats(lab61.RING, 3)] == ["worker"] * 3
+    seats = lab61.seats(lab61.SERVERS, 2)
+    assert [(seat.node, seat.job, seat.index) for seat in seats] == [
+        (0, "ps", 0),
+        (0, "worker", 0),
+        (1, "ps", 1),
+        (1, "worker", 1),
+        (0, "chief", 0),
+    ]
+
+
+def test_slurm_fills_node_after_node():
+    by_task = [lab61.slurm_of(task, 4, ["a", "b"]) for task in range(4)]
+    assert [variables["SLURM_NODEID"] for variables in by_task] == ["0", "0", "1", "1"]
+    assert [variables["SLURM_LOCALID"] for variables in by_task] == ["0", "1", "0", "1"]
+    assert {variables["SLURM_NTASKS"] for variables in by_task} == {"4"}
+
+
+def _send(address, count: int, pipe) -> None:
+    with socket.create_connection(address) as connection:
+        connection.sendall(bytes(count))
+        assert connection.recv(1) == b"k"  # all of it has arrived, so all of it is acknowledged
+        pipe.send(lab61.tcp_bytes())
+        assert connection.recv(1) == b""
+
+
+def test_bytes_of_a_connection_are_counted():
+    count = 300_000
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        own, other = multiprocessing.Pipe()
+        context = multiprocessing.get_context("fork")
+        sender = context.Process(target=_send, args=(listening.getsockname(), count, other))
+        before = lab61.tcp_bytes()[1]
+        sender.start()
+        connection, _ = listening.accept()
+        with connection:
+            left = count
+            while left:
+                left -= len(connection.recv(left))
+            connection.sendall(b"k")
+            sent, _ = own.recv()
+            received = lab61.tcp_bytes()[1] - before
+        sender.join(10)
+    assert received == count
+    assert sent >= count
+
+
+def test_servers_are_read_from_devices_and_bytes_from_logs():
+    took = timing.Measurement(np.full(5, 0.1))
+    names = [f"/job:ps/replica:0/task:{task}/device:CPU:0" for task in (0, 1, 0)]
+    leader = lab61.Chief(took, steps=10, begin=2.0, end=5.0, sizes=[1, 2, 3], devices=names, losses=[1.0])
+    log = [(1.0, 100, 0), (1.9, 200, 0), (3.0, 900, 0), (4.9, 1200, 0), (5.1, 5000, 0)]
+    outcome = lab61.of_run(lab61.Run(leader, {"ps 0": log, "worker 0": log, "worker 1": log}, []))
+    assert outcome.servers == [0, 1, 0]
+    assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}  # 1000 in 5 rounds of 2 workers
+
+
+def test_a_table_has_the_latest_of_each_way():
+    entry = {"result": "training", "net": "a", "way": "b", "images_per_second": 1.0}
+    frame = lab61.table([entry, {**entry, "images_per_second": 2.0}, {"result": "bytes"}])
+    assert frame["images_per_second"].tolist() == [2.0]
+
+
+def tf_config(slurm, hosts, port):
+    tasks = int(slurm["SLURM_NTASKS"])
+    workers = [f"{hosts[0]}:{port + task}" for task in range(tasks)]
+    task = {"type": "worker", "index": int(slurm["SLURM_PROCID"])}
+    return json.dumps({"cluster": {"worker": workers}, "task": task})
+
+
+def broken_step(strategy, net, optimizer, pictures, labels):
+    raise ValueError("a mistake in the step")
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_step_ends_the_cluster_in_a_sentence():
+    ways = [(lab61.RING, lab61.NETS[1])]
+    with pytest.raises(LabError, match="a mistake in the step"):
+        lab61.train(broken_step, tf_config, ways, nodes=2, batch=4, repeat=5, proof=1)
+    assert not _nurseries()
+
+
+def _nurseries() -> list[str]:
+    """Processes of a nursery that belong to this process, or to nobody any more."""
+    own = {str(os.getpid()), "1"}
+    names = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/cmdline") as file:
+                    command = file.read().replace("\0", " ")
+                with open(f"/proc/{entry}/stat") as file:
+                    parent = file.read().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            if "support.lab61.nursery" in command and parent in own:
+                names.append(command)
+    return names

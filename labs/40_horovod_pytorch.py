@@ -22,6 +22,7 @@ lab.start("40_horovod_pytorch")
 ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
+dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
 images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those 32 images
 epochs = 10  # passes over the training images
@@ -36,9 +37,15 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # batch of every epoch. A batch is an array of row numbers, `rows`.
 
 # %%
-digits = data.digits()
+samples = data.load(dataset)
+layers = (samples.train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
 checkpoint = home() / "checkpoints" / "digits.pt"
 checkpoint.parent.mkdir(exist_ok=True)
+
+
+def new_net(seed=0):
+    """The net with the start weights of this seed, on the CPU."""
+    return nets.torch_digits(nets.start_weights(seed, layers))
 
 
 def make_step(net, optimizer, images, labels, rows):
@@ -62,10 +69,10 @@ def train_alone(net, images, labels, batch, learning_rate):
 
 # %%
 device = world.device()
-images = torch.tensor(digits.train_x, device=device)
-labels = torch.tensor(digits.train_y, device=device)
+images = torch.tensor(samples.train_x, device=device)
+labels = torch.tensor(samples.train_y, device=device)
 whole_batch = images_per_rank * ranks
-alone = train_alone(nets.torch_digits().to(device), images, labels, whole_batch, rate_per_rank * ranks)
+alone = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_rank * ranks)
 print(f"{ranks} ranks will share the work.")
 print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")
 
@@ -460,19 +467,19 @@ def try_train():
     of_many = lab40.Counted(my_rows)
     start = lab40.Counted(begin_equal)
     optimize = lab40.Counted(make_optimizer)
-    net = nets.torch_digits(nets.start_weights(seed=hvd.rank()))
-    images = torch.tensor(digits.train_x)
-    labels = torch.tensor(digits.train_y)
+    net = new_net(seed=hvd.rank())
+    images, labels = (torch.tensor(part) for part in data.load(dataset)[:2])
     with lab40.calls_of("allreduce") as allreduce:
         losses = train(net, images, labels, path, part=part, start=start, optimize=optimize)
     calls = {"optimize": optimize.calls, "start": start.calls, "part": part.calls}
-    saved = lab40.read_checkpoint(path).get("net")
+    # Rank 0 wrote the file; another rank may come here while it still does.
+    saved = lab40.read_checkpoint(path).get("net") if hvd.rank() == 0 else None
     trained = lab40.summary({"net": net.state_dict()})["net"]
     count = 2 * images_per_rank * hvd.size()  # blank images: with twice as many ranks, one step an epoch
-    blank = torch.zeros(count, 64)
+    blank = torch.zeros(count, layers[0])
     zeros = torch.zeros(count, dtype=torch.long)
     with lab40.in_all(2 * hvd.size()):
-        train(nets.torch_digits(), blank, zeros, checkpoint.with_suffix(".many"), part=of_many)
+        train(new_net(), blank, zeros, checkpoint.with_suffix(".many"), part=of_many)
     return losses, calls, allreduce.calls, saved, trained, of_many.calls
 
 
@@ -482,7 +489,7 @@ with check("40.5"):
     by_rank = launch.run(try_train, ranks=ranks, timeout=4 * patience)
     losses, calls, messages, saved, trained, of_many = by_rank[0]
     expect(losses is not None, "train returned nothing: it returns the losses.")
-    of_one_rank = epochs * (len(digits.train_x) // images_per_rank)
+    of_one_rank = epochs * (len(samples.train_x) // images_per_rank)
     slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
     expect.equal(len(losses), len(alone), f"Losses of {epochs} epochs", slips=slips)
     want = {"optimize": 1, "start": 1, "part": len(alone)}
@@ -503,8 +510,9 @@ with check("40.5"):
 
 # %% [markdown]
 # ## What breaks when a piece is missing?
-# The training runs five times: complete, three times with a piece left out, and once with another learning
-# rate. What stands in for the piece:
+# The training runs six times: complete, three times with a piece left out, once with another learning rate,
+# and once with that rate and the *sum* of the gradients. `hvd.DistributedOptimizer(…, op=hvd.Sum)` adds up
+# and does not divide. What stands in for the piece:
 
 # %%
 def start_as_you_are(net, optimizer):
@@ -527,12 +535,19 @@ def rate_of_one_rank(net):
     return hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters())
 
 
+def sum_at_rate_of_one(net):
+    """In place of make_optimizer: the sum of the gradients, at the learning rate of one rank."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
+    return hvd.DistributedOptimizer(optimizer, named_parameters=net.named_parameters(), op=hvd.Sum)
+
+
 WAYS = {
     "complete": {},
     "start_as_you_are": {"start": start_as_you_are},
     "first_rows": {"part": first_rows},
     "own_gradients": {"optimize": own_gradients},
     "rate_of_one_rank": {"optimize": rate_of_one_rank},
+    "sum_at_rate_of_one": {"optimize": sum_at_rate_of_one},
 }
 
 # %% [markdown]
@@ -542,7 +557,7 @@ WAYS = {
 # is called in all but the first.)
 
 # %%
-predict("40.5", start_as_you_are=..., first_rows=..., own_gradients=..., rate_of_one_rank=...)  # four numbers
+predict("40.5", start_as_you_are=..., first_rows=..., own_gradients=..., rate_of_one_rank=..., sum_at_rate_of_one=...)
 
 
 # %% [markdown]
@@ -556,12 +571,11 @@ def train_in_all_ways():
     device = begin(torch.cuda.device_count())
     where = as_it_is()  # this device, or the host's memory if this build of Horovod takes no tensors of GPUs
     expect(where.device in (device, "cpu"), f"This rank's device is {where.device}, not {device}.")
-    images = torch.tensor(digits.train_x, device=where.device)
-    labels = torch.tensor(digits.train_y, device=where.device)
+    images, labels = (torch.tensor(part, device=where.device) for part in data.load(dataset)[:2])
     results = {}
     for way, replaced in WAYS.items():
         # Across ranks: each draws other weights; begin_equal makes them equal.
-        net = nets.torch_digits(nets.start_weights(seed=hvd.rank())).to(where.device)
+        net = new_net(seed=hvd.rank()).to(where.device)
         path = checkpoint if way == "complete" else checkpoint.with_suffix(".broken")
         losses = train(net, images, labels, path, **replaced)
         results[way] = losses, sum(weights.sum().item() for weights in net.parameters())
@@ -570,7 +584,7 @@ def train_in_all_ways():
 
 def time_of_step(device, images, labels):
     """On a rank: the time of a step of all ranks together."""
-    net = nets.torch_digits().to(device)
+    net = new_net().to(device)
     optimizer = make_optimizer(net)
     rows = np.arange(images_per_rank * hvd.size())
     return timing.measure(
@@ -590,7 +604,7 @@ for way, (losses, _) in results.items():
     nets_by_way[way] = len({round(total, 3) for total in sums_of_weights})
     off_by_way[way] = np.abs(np.divide(losses, alone) - 1).max()
     print(f"{way:18} {losses[-1]:9.3f}  {off_by_way[way]:15.1e}  {nets_by_way[way]:14}")
-slow = train_alone(nets.torch_digits().to(device), images, labels, whole_batch, rate_per_rank)
+slow = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_rank)
 off_slow = np.abs(np.divide(results["rate_of_one_rank"][0], slow) - 1).max()
 print(f"rate_of_one_rank is off one process with that rate by {off_slow:.1e}")
 difference = off_by_way["complete"]
@@ -623,6 +637,10 @@ record.add(
 #   of four images of each batch are not looked at in this step, and four ranks do the work of one.
 # - *own_gradients*: as many nets as ranks, each trained on its own images. Their mean loss falls all the
 #   same.
+# - *sum_at_rate_of_one*: one net, and the losses of *complete*. With p ranks the sum is p times the mean, and
+#   the rate is a p-th: each step is as long. So a script that adds up keeps one rank's rate, and one that
+#   averages takes p times of it. (Lab 30 averaged and kept its rate: there the global batch was the same for
+#   any number of ranks.)
 # - *rate_of_one_rank*: one net, on the right images. It is not wrong: the last line shows that it is the
 #   training of one process with that rate. But each step is shorter, and so after these epochs its loss is
 #   higher.
@@ -665,7 +683,7 @@ record.add(
 if world.launcher():
     print("Nothing to compare: under a launcher all ranks would time their one process at once.")
 else:
-    net = nets.torch_digits().to(device)
+    net = new_net().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank)
     rows = np.arange(whole_batch)
     step_alone = timing.measure(

@@ -25,6 +25,7 @@ ranks = launch.ranks_here(4)
 few = launch.ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
 
 # %% tags=["parameters"]
+dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
 images_per_rank = 32  # images per step on each rank
 rate_per_rank = 0.05  # SGD's learning rate for those images
 epochs = 10  # passes over the training images
@@ -55,7 +56,8 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # this lab uses ([what they are](../env/HOROVOD.md)). Elsewhere, try it before you rely on it.
 
 # %%
-digits = data.digits()
+samples = data.load(dataset)
+layers = (samples.train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
 cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 checkpoint = home() / "checkpoints" / "digits.keras"
 checkpoint.parent.mkdir(exist_ok=True)
@@ -64,6 +66,11 @@ checkpoint.parent.mkdir(exist_ok=True)
 def as_it_is(tape):
     """The tape itself."""
     return tape
+
+
+def new_net(seed=0):
+    """The net of lab 11 with the start weights of this seed."""
+    return nets.keras_digits(nets.start_weights(seed, layers))
 
 
 def make_step(net, optimizer, wrap=as_it_is):
@@ -384,10 +391,10 @@ def try_fit():
     begin(tf.config.list_physical_devices("GPU"))
     with lab41.on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
         lab41.expect_as_one_process(try_equal_nets, images_per_rank, rate_per_rank)
-    rows = slice(hvd.rank(), None, 20)
-    net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))  # once more, from unequal nets
+    images, labels = (part[hvd.rank() : 1540 : 20] for part in data.load(dataset)[:2])
+    net = new_net(seed=hvd.rank())  # once more, from unequal nets
     seen = lab41.steps_seen()
-    fit(net, seen, x=digits.train_x[rows], y=digits.train_y[rows], verbose=0)
+    fit(net, seen, x=images, y=labels, verbose=0)
     return net.get_weights()[0], seen.unequal()[0]
 
 
@@ -396,7 +403,7 @@ def try_fit():
 with check("41.4"):
     fitted, unequal = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
     expect(np.ptp(fitted, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
-    away = [float(np.abs(fitted[0] - nets.start_weights(seed)[0]).sum()) for seed in range(few)]
+    away = [float(np.abs(fitted[0] - nets.start_weights(seed, layers)[0]).sum()) for seed in range(few)]
     expect.equal(away.index(min(away)), 0, "the rank whose net all ranks go on with")
     early = "The nets were equal before the first step. Leave that to BroadcastGlobalVariablesCallback here."
     expect(unequal[0] == (few > 1), early)
@@ -433,7 +440,7 @@ predict("41.4", steps_with_different_nets=1, nets_at_the_end=1, read_by_horovod=
 # %%
 def train_in_fit(part, steps, equal):
     """fit on all ranks, from other weights on each. Returns the net, its history, and its steps as seen."""
-    net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))
+    net = new_net(seed=hvd.rank())
     if equal:  # the net's variables are what matters here: this SGD only goes along
         begin_equal(net, keras.optimizers.SGD())
     seen = lab41.steps_seen()
@@ -451,11 +458,12 @@ def train_on(load, part, steps):
 def global_batches():
     """The images of all epochs in the order of one process: (a tf.data.Dataset, steps of an epoch)."""
     batch = images_per_rank * hvd.size()
-    count = len(digits.train_x)
+    images, labels = data.load(dataset)[:2]
+    count = len(images)
     rows = [data.batches(max(count, batch), batch, epoch, seed=0) for epoch in range(epochs)]
-    rows = np.ravel(rows) % count  # a large job takes some digits twice
-    dataset = tf.data.Dataset.from_tensor_slices((digits.train_x[rows], digits.train_y[rows]))
-    return dataset, len(rows) // batch // epochs
+    rows = np.ravel(rows) % count  # a large job takes some images twice
+    ordered = tf.data.Dataset.from_tensor_slices((images[rows], labels[rows]))
+    return ordered, len(rows) // batch // epochs
 
 
 # %%
@@ -464,12 +472,12 @@ def train():
     # Across ranks: find the others, own device, the global batch and its rate.
     begin(tf.config.list_physical_devices("GPU"))
     tf.config.experimental.enable_tensor_float_32_execution(False)  # on a GPU too: all 24 bits of float32
-    dataset, steps = global_batches()
-    part = my_part(dataset)
-    step = make_step(nets.keras_digits(), keras.optimizers.SGD(rate_per_rank * hvd.size()))
-    whole = dataset.batch(images_per_rank * hvd.size())
+    ordered, steps = global_batches()
+    part = my_part(ordered)
+    step = make_step(new_net(), keras.optimizers.SGD(rate_per_rank * hvd.size()))
+    whole = ordered.batch(images_per_rank * hvd.size())
     losses = {"one process": [float(step(images, labels)) for images, labels in whole]}
-    losses["tape"] = by_tape(nets.keras_digits(nets.start_weights(seed=hvd.rank())), part)
+    losses["tape"] = by_tape(new_net(seed=hvd.rank()), part)
     net, history, seen = train_in_fit(part, steps, equal=True)
     late, _, seen_late = train_in_fit(part, steps, equal=False)
     losses |= {"fit": seen.losses(), "fit, callback alone": seen_late.losses()}

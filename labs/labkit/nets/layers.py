@@ -1,4 +1,4 @@
-"""Seven well-known image nets as lists of layers: parameters, flops and activations of each, in forward order.
+"""Seven well-known image nets as lists of layers: parameters, flops and activations of each, in order.
 
 Written down from the papers, with the details in which today's usual versions (torchvision's) differ:
 

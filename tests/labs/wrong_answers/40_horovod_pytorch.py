@@ -74,7 +74,7 @@ WRONG = [
     Wrong("40.2", "nothing at all", [STATE, PARAMETERS], ["    pass\n", ""],
           "Nothing was sent: each rank kept its own"),
     Wrong("40.2", "only rank 0 broadcasts: the others never answer",
-          PARAMETERS, "    if hvd.rank() == 0:\n    " + PARAMETERS, "rank"),
+          PARAMETERS, "    if hvd.rank() == 0:\n    " + PARAMETERS, "rank", hangs=True),
     Wrong("40.3", "no distributed optimizer", DISTRIBUTED, "optimizer", "nothing is averaged"),
     Wrong("40.3", "sum for mean", DISTRIBUTED, DISTRIBUTED[:-1] + ", op=hvd.Sum)", "summed, not averaged"),
     Wrong("40.3", "learning rate of one rank",

@@ -174,9 +174,9 @@ WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_
 # %% [markdown]
 # ### Halving, then doubling
 # Doubling sends the *whole* vector in each of its lg p rounds (lg: the logarithm to base 2). Rabenseifner
-# (2004) sends less. Partners swap *halves*: each gives away one half and keeps the other, so that half is
-# summed up only once. In the next round they halve what they have kept. In the end each has one p-th of the
-# sum:
+# (2004) sends less. Partners swap *halves*: each gives away one half and keeps the other. So each half is
+# added by one of the two, not by both. In the next round they halve what they have kept. In the end each has
+# one p-th of the sum:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -187,8 +187,9 @@ WAYS = {"tree": tree_allreduce, "ring": ring_allreduce, "doubling": partial(for_
 # | back, distance 1 | 1111 2222 3333 4444 | the same | the same | the same |
 #
 # Read the second line: rank 0 gave its upper half to rank 1 and got rank 1's lower half. At each distance the
-# seat *without* that bit keeps the lower half of what it has, its partner the upper. On the way back, in the
-# opposite order, each sends what it has and receives the part that it had given away; nothing is added.
+# seat whose number lacks the bit `distance` (the left one of the two) keeps the lower half of what it has,
+# its partner the upper. On the way back, in the opposite order, each sends what it has and receives the part
+# that it had given away; nothing is added.
 #
 # ### Predict
 # How many rounds do 16 ranks need, there and back? How many vectors does each of them send in all (1/2 + 1/4
@@ -288,9 +289,10 @@ print(f"Neighbours on one node: {between_nodes(near):g} vectors cross between th
 print(f"Neighbours on two nodes: {between_nodes(far):g} vectors.")
 
 # %% [markdown]
-# **Explain.** In both cases each rank sends 1.75 vectors, in as many rounds. But the first swap is the
-# largest: half a vector each way. With neighbours on one node it stays inside. With neighbours on two nodes,
-# which is the control, twice as much goes over the network. So begin with the neighbour; MPICH does, too.
+# **Explain.** Does it matter who sits in neighbouring seats? In both cases each rank sends 1.75 vectors, in
+# as many rounds. But the first swap is the largest: half a vector each way. With neighbours on one node it
+# stays inside. With neighbours on two nodes, which is the control, twice as much goes over the network. So
+# begin with the neighbour; MPICH does, too.
 #
 # ### What it costs
 # Say α seconds for a message, β for a byte sent, γ for a byte added (lab 22; the formulas are MPICH's, and
@@ -355,7 +357,8 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # <details><summary>Answer</summary> Rabenseifner pays two whole vectors there for handing in and back, the
 # ring pays nothing.</details>
 #
-# At 16 KiB Rabenseifner leads, and on 4 to 16 nodes it loses the lead again in the next column. Why?
+# At 16 KiB Rabenseifner leads, and on 4 to 16 nodes it loses the lead again in the next column. Why? (`eager`
+# is 12 KiB here.)
 # <details><summary>Answer</summary> `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a
 # handshake, the halves of 8 KiB do not. The control says so: without the handshake doubling leads. At 64 KiB
 # even the first halves, of 32 KiB, are above `eager`. The closed forms know of no handshake. So
@@ -366,9 +369,9 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # the table: first the nearest ranks, then there the nearest bytes. Near means *by ratio*: 1000 is nearer to
 # 2048 (2 times) than to 400 (2.5 times), so compare logarithms. A vector may have 0 bytes.
 #
-# Then `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs that way. **All ranks must choose
-# alike**, or they wait for each other for ever, or get wrong sums: only bytes, ranks and a table that is the
-# same everywhere may decide. 4 lines. *(intermediate)*
+# Then `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs that way. (`pick` will be your `choose`
+# with a table filled in.) **All ranks must choose alike**, or they wait for each other for ever, or get wrong
+# sums: only bytes, ranks and a table that is the same everywhere may decide. 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -473,7 +476,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # %% [markdown]
 # **Explain.** A field with `=` has no winner: the middle halves of the runs overlap. On 2 ranks, ring and
 # Rabenseifner send the very same messages. So where one of the two seems to lead there, you see how large
-# noise and Python's own time are: that is the control of this map. Trust a lead that is larger.
+# noise and Python's own time are. Trust only leads that are larger.
 #
 # You should see: the ways with few messages lead at the left, those with few bytes at the right. You may see
 # instead: few fields with one letter only. Then the machine is busy, or has few cores. On a cluster, run this
@@ -623,8 +626,8 @@ print(f"Your choice on {ranks} ranks:", ", ".join(f"{n} bytes: {choose(times, n,
 # %% [markdown]
 # **Explain.** You should see at short vectors: MPI with *doubling* forced lies below 1. Where your choice was
 # doubling, too, that is the same algorithm, in C instead of Python. *MPI's choice* lies higher from 128 bytes
-# on: there it takes Rabenseifner, which has twice as many messages. Where it lies above 1, that lead of
-# your choice is the algorithm's, and the forced curve is its control.
+# on: there it takes Rabenseifner, which has twice as many messages. Where it lies above 1, you
+# lead because of the algorithm: with doubling forced, MPI is ahead again.
 #
 # For long vectors the curves of one algorithm should come near 1. Where a forced curve lies below *MPI's
 # choice* by more than the bars, the variable is worth setting on this machine. You may see instead bars that

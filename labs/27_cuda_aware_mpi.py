@@ -335,8 +335,8 @@ print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device m
 # %% [markdown]
 # ### Measure
 # All ways between two ranks, and the steps of staging, each alone. If your function says yes and there is a
-# GPU, `lab27.direct` joins in: a `Sendrecv` of device memory, once the GPU is idle, as MPI does not know its
-# streams. When does cutting pay? About half a minute.
+# GPU, `lab27.direct` joins in: a `Sendrecv` of device memory. MPI does not know what work the GPU still has
+# before it, so `direct` waits first until the GPU is idle. When does cutting pay? About half a minute.
 
 # %%
 # You need not read this cell: it races the ways, and draws them.
@@ -398,8 +398,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
-# The slowest step is `max(steps, key=lambda step: step[1])`. `max(1, min(nbytes, …))` keeps a number from 1
-# to n.
+# The slowest step is `start, slow = max(steps, key=lambda step: step[1])`. `max(1, min(nbytes, …))` keeps a
+# number from 1 to n.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -511,9 +511,9 @@ for n in (10**6, 10**7, 10**8):
 # **Explain.** In the left plot, RDMA takes the least time wherever the card reads fast. Where it reads
 # slowly, only short messages gain: they have few bytes to read slowly, and save the starts of two copies.
 #
-# GDRCopy beats the engines (*staged*) for short messages, but never RDMA. Libraries use it there all the
-# same. Our model leaves out what comes before RDMA: memory has to be registered with the card, and both sides
-# have to agree on the place.
+# GDRCopy beats the engines (*staged*) for short messages, but never RDMA. Libraries use it for short messages
+# all the same, because RDMA has costs that our model leaves out: memory has to be registered with the card,
+# and both sides have to agree on the place.
 #
 # Such limits ship with the libraries:
 #

@@ -48,7 +48,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # mean and makes the step. Then the workers *pull* the new parameters. That is easy to build.
 #
 # Courses such as SURF's call this way **centralised**, and lab 30's **decentralised**: who adds up, a centre
-# or all? (So do Ben-Nun and Hoefler in their survey of 2019.)
+# or all?
 #
 # ### Exercise 31.1 · A parameter server
 # Rank 0 is the server and computes no gradient. All others are workers. Write one step:

@@ -271,8 +271,9 @@ for p in (4, 16, 32):
 #
 # This optimizer adds no gradients. Each rank first takes the step that its own gradient asks for, and Adasum
 # adds the **changes of the weights** (`_DistributedAdasumOptimizer` in 0.28.1's `torch/optimizer.py`). Is
-# that the same as adding gradients? Two optimizers were tried, each in both ways, on the same gradients.
-# After five steps the weights differ by this share of the way that they went:
+# that the same as adding gradients? Plain SGD and SGD with momentum each made five steps on the same
+# gradients, once with Adasum of the gradients, once with Adasum of the changes. How far apart the weights are
+# then, as a share of the way that they went:
 
 # %%
 apart = measured["deltas"]
@@ -539,10 +540,10 @@ print("The kit's reference, not yours:", frame.fillna({"site": "one machine"}), 
 # of the steps is from `q1` to `q3`. In the kit's jobs no autotune of these few samples has beaten the
 # default.
 #
-# A real search is longer: 21 settings, each with 5 scores of 10 steps, 1,050 steps. And it searches anew for
-# either value of each switch that nobody has set. There are four: the cache, the hierarchical allgather, and
-# in a build with NCCL also the hierarchical and the torus allreduce (lab 43). This lab sets all four, and
-# searches once. How many steps is it where nobody sets them, in either build?
+# A real search is longer: 21 settings, each with 5 scores of 10 steps, 1,050 steps. And it searches once for
+# each combination of the switches that nobody has set. Any build has two of them: the cache and the
+# hierarchical allgather. A build with NCCL has two more: the hierarchical and the torus allreduce (lab 43).
+# This lab sets all four, and searches once. How many steps is it where nobody sets them, in either build?
 # <details><summary>Answer</summary>
 #
 # Without NCCL 2 × 2 searches, 4,200 steps. With NCCL 16 searches, 16,800 steps (`parameter_manager.cc`,

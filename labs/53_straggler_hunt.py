@@ -363,11 +363,12 @@ blamed = lab53.share_blamed(hunt, range(1000, 1000 + 4 * fresh))
 print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 
 # %% [markdown]
-# **Explain.** On real ranks your hunter should name all five: who is behind there, is so by 80 % of its
-# computing. (On a busy computer a rank may sleep too long, and be late by that: run it again.) On paper it
-# finds nearly every rank that is late by 10 %. It misses most that are late by 2 %, which is less than the
-# jitter. And in some cases it blames a rank though nobody is late: by chance one waits least in most of 12
-# steps. More steps make that rarer.
+# **Explain.** On real ranks your hunter should be right in all five recordings: who is behind there, is so by
+# 80 % of its computing. (On a busy computer a rank may sleep too long, and be late by that: run it again.)
+#
+# On paper it finds nearly every rank that is late by 10 %. It misses most that are late by 2 %, which is less
+# than the jitter. And in some cases it blames a rank though nobody is late: by chance one waits least in most
+# of the 12 steps of a case.
 #
 # The causes come later than the ranks. Why is a slow core that is late by 5 % called something else?
 # <details><summary>Answer</summary>

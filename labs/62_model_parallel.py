@@ -42,8 +42,9 @@ patience = 20  # seconds after which a check calls a program stuck
 #     pictures → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
 #                      rank 0           rank 1          rank 2
 #
-# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs, or how fast
-# pictures can follow each other. So it should be as cheap as possible.
+# Blocks cost differently: time, or bytes. The dearest stage decides how much memory a rank needs; or, where
+# several batches are under way (lab 63), how fast they follow each other. So it should be as cheap as
+# possible.
 #
 # A cut is written as a list of **edges**: stage s holds the blocks from `edges[s]` up to, but without,
 # `edges[s + 1]`. The picture above is `[0, 2, 3, 5]`.
@@ -219,9 +220,9 @@ with check("62.3"):
 # %% [markdown]
 # ## 4. What is it good for?
 # ### Predict
-# A net of eight equal blocks, and a small one at each end, on four ranks. Which part of one process's bytes
-# (parameters, gradients, Adam's averages) does each rank hold? And for which part of a step does each rank
-# compute, if computing is all that takes time?
+# A net of eight equal blocks, and a small one at each end, on four ranks. Which share (0 to 1) of one
+# process's bytes (parameters, gradients, Adam's averages) does the fullest rank hold? And for which share of
+# a step does a rank compute, on average, if computing is all that takes time?
 
 # %%
 predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
@@ -300,8 +301,8 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # compute. Another may be a core's cache, into which a smaller stage fits better. Nothing here tells the two
 # apart. You may see a longer step, where ranks share cores, and for the messages.)
 #
-# In data parallelism every rank would compute all the time, and hold *everything*: as much as the one rank of
-# the table's first line.
+# In data parallelism every rank would compute all the time, and hold *everything*: on each rank the
+# bytes of the table's first line.
 #
 # What would fill the empty places?
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could

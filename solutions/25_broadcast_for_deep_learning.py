@@ -27,7 +27,7 @@ where = "k80_fdr"  # the virtual cluster's machine
 many = 128  # ranks of it
 sizes = (1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864, 268435456)  # bytes there
 most_chunks = 256  # of a chain there; more take long to run
-images = 16  # images of each GPU in a step of training
+images = 32  # images of each GPU in a step of training
 flops = 1.3e12  # floating-point operations a second of a K80 GPU in training (where from: lab 32)
 nccl_start = 8.4e-6  # seconds to start a call of NCCL 2 (ring, Simple protocol)
 sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ranks
@@ -321,7 +321,8 @@ print(machine)
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
 
 # %%
-# The five ways (need not be read). α is that of a message inside a node, most of them, β that between nodes.
+# The five ways (need not be read). For the best k: α of a message inside a node, as most of the chain, and
+# β between nodes, the slower link.
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
 
 
@@ -442,8 +443,8 @@ for name, way in (("picked", "picked"), ("best single way", single), ("two level
 # - No broadcast beats nβ. Tree: lg p times that. Scatter-allgather: twice. A chain of many chunks: nearly
 #   once.
 # - Chunks cost messages, (p - 2 + k)α. The best k is sqrt((p - 2)nβ/α); a factor of two costs little.
-# - The α of messages one after another count for short vectors, bytes for long ones. A net has both: choose
-#   by size.
+# - For short vectors the number of messages one after another counts, for long ones the bytes. A net has
+#   both: choose by size.
 # - Next: lab 26 gives allreduce two levels; lab 32 hides messages behind computing.
 #
 # ### For those who have time: how sure is that?

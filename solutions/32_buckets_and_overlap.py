@@ -41,7 +41,8 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | overlapped | backward 2 | backward 1 | backward 0 | | |
 # | | | sum of 2 | sum of 1 | sum of 0 | step |
 #
-# You will write several **ways** to sum. Each is a function `way(comm, net)` that returns two functions:
+# You will write several **ways** to sum: (a) all at the end, (b) layer by layer, (c) in buckets. Each is a
+# function `way(comm, net)` that returns two functions:
 #
 # - `ready(i)` will be called in backward, as soon as `net.gradients[i]` is there.
 # - `finish()` will be called after backward. It has to update every tensor once.
@@ -266,7 +267,7 @@ print(f"the sum of {few.nbytes / 1e6:.0f} MB on {largest} GPUs takes {1e3 * few_
 # ### Predict
 # How many ms is a step in way (a)? And in (b), if one sum is made after the other? Then the first sum begins
 # about when forward is over. From there on the bytes take as long as the sum alone, or longer, and there are
-# 58 times the latencies.
+# 58 times the latencies. Add up these three.
 
 # %%
 predict("32.2", a_ms=25, b_one_after_other_ms=26)
@@ -359,8 +360,8 @@ predict.compare("32.2", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=que
 # A library that makes one sum after the other needs buckets. Those of a few MB beat (a), and they beat (b).
 # With sums side by side they bring little.
 #
-# Do not read a best size off the middle: its points lie close together, and where a size cuts this net is
-# chance.
+# Take none of the middle sizes for the best. Their times hardly differ, and depend on where a size happens to
+# cut this net.
 #
 # ### Measure: latency can hide, too
 # **Aluminum**, a library of Lawrence Livermore National Laboratory (Dryden and others, MLHPC 2018), goes the
@@ -412,8 +413,9 @@ by_layer = efficiency["(b) by layer"]
 predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 
 # %% [markdown]
-# **Explain.** (b) and (c) against (a): what overlap gains. Against "(b) not overlapped", the same calls begun
-# after backward: that it is the overlap, and not the smaller sums. (c) is hardly better than (b) here:
+# **Explain.** (b) and (c) against (a): what overlap gains. "(b) not overlapped" makes the same calls, but
+# begins them after backward. So it shows that the gain comes from the overlap, and not from the smaller sums.
+# (c) is hardly better than (b) here:
 # AlexNet has 8 layers, so there are no short sums to fuse.
 #
 # "(b) not overlapped" is even better than (a), though nothing is hidden. Why? The next cell has the messages
@@ -544,8 +546,8 @@ print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 # %% [markdown]
 # **Explain.** (d) gains by its overlap, against its own control. Still it loses to (a). The last line says
-# why: its messages alone take far longer than (a)'s sum. Not the overlap is to blame but the trees: ⌈lg p⌉
-# vectors through rank 0, in and out. S-Caffe knew: it has a reduction of its own.
+# why: its messages alone take far longer than (a)'s sum. The trees are to blame, not the overlap: ⌈lg p⌉
+# whole vectors go into rank 0, and as many out of it. S-Caffe knew: it has a reduction of its own.
 #
 # ### S-Caffe's reduction: chains below a tree
 # Lab 25 sends a vector down a chain in chunks: while one leaves, the next one comes. A sum can run down a

@@ -49,8 +49,8 @@ patience = 60  # seconds after which a check calls the ranks stuck
 #     request.Wait()                          # carries until all rounds are over
 #
 # ## A machine to think with
-# Four virtual ranks (lab 23), on which a round begins in a call only, and then runs by itself. A sum has 2(4
-# - 1) = 6 rounds of 10 ms: 60 ms, if one does nothing else. Each rank begins the sum, then computes for 60
+# Four virtual ranks (lab 23), on which a round begins in a call only, and then runs by itself. A sum has
+# 2 · 3 = 6 rounds of 10 ms: 60 ms, if one does nothing else. Each rank begins the sum, then computes for 60
 # ms, then calls Wait.
 #
 # ### Predict
@@ -125,8 +125,9 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 #
 # With a Test after every 20 ms, three of the six rounds are hidden (left alone: one). With one after every 4
 # ms five of the six are, each a little late: a round of 10 ms is seen after 12, and the last begins when
-# computing ends. (So the curve is jagged: 5 and 10 ms divide 10, and 3, 4 and 6 do not.) What counts is a
-# look **at least once a round**. On fast links a round is microseconds long.
+# computing ends. (Where the pause divides 10 ms, as 5 does, a look comes just when a round is over; after 3,
+# 4 or 6 ms it comes late. So the curve is jagged.) What counts is a look **at least once a round**. On fast
+# links a round is microseconds long.
 #
 # ### Exercise 36.2 · How long will it take?
 # Write a function that predicts the curve. Computing is `layers` layers of `layer_ms` each, with a Test after
@@ -327,7 +328,7 @@ if median:
 # this is why `--cpus-per-task` is more than 1 there (labs 13, 42).
 # </details>
 #
-# Why does lab 40 need neither Test nor thread in your code?
+# Horovod (lab 40, to come) needs neither Test nor thread in your code. Why?
 # <details><summary>Answer</summary>
 #
 # Horovod starts that thread. It looks once in a cycle, a millisecond unless told otherwise, for new

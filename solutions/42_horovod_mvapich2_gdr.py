@@ -639,8 +639,8 @@ if launcher:
     print("A training step of one rank:", pandas.DataFrame(rows)[columns], sep="\n")
 
 # %% [markdown]
-# **Explain.** You should see: on one core the step takes longer. With 14 cores in the other line it is at
-# most 14 times as long, and in fact less: not all of the work can be shared.
+# **Explain.** You should see: on one core the step takes longer. If the other line has n cores, it is at most
+# n times as long, and in fact less: not all of the work can be shared.
 #
 # You may see the line with more cores *slower*, even many times. Then other programs want these cores: the
 # threads of a step wait for each other, and one of them always waits for a core. `make doctor` says how busy

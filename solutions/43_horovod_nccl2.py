@@ -186,8 +186,8 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 #
 # NCCL refuses **two ranks on one GPU**. That was the first log.
 #
-# And a rank should **see** the GPUs of all ranks of its node: its cgroup must leave them to it. NCCL does not
-# find the others. That was the second log: the job did not work
+# And a rank should **see** the GPUs of all ranks of its node: its cgroup must let it open them. NCCL cannot
+# connect to a GPU that it does not see. That was the second log: the job did not work
 # ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)).
 #
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
@@ -284,7 +284,7 @@ with check("43.2"):
 # ## Who moves GPU tensors?
 # That is settled when Horovod is **built**, by variables of the environment:
 #
-# | variable | says who moves GPU tensors in |
+# | variable | for which operations it says who moves GPU tensors |
 # |---|---|
 # | `HOROVOD_GPU_OPERATIONS` | all five operations |
 # | `HOROVOD_GPU_ALLREDUCE` | allreduce alone |
@@ -417,8 +417,8 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 #
 # How does NCCL sum a vector over m nodes of g GPUs each? And what else can Horovod let it do?
 #
-# - **ring**: one ring of all GPUs, in the order of the nodes. NCCL chooses it.
-# - **tree**: two trees, each for half of the vector (see below). NCCL chooses it.
+# - **ring**: one ring of all GPUs, in the order of the nodes.
+# - **tree**: two trees, each for half of the vector (see below). Between ring and tree NCCL chooses, by size.
 # - **torus**: reduce-scatter in the node, each share summed by a ring across nodes, allgather in the node.
 #   Horovod takes it with `HOROVOD_TORUS_ALLREDUCE=1`, and NCCL does the parts.
 #
@@ -581,7 +581,7 @@ record.add("gains", machine=machine, nodes=nodes, gains=gain)
 #
 # For **long** vectors bytes decide, and all but the binomial tree are near the ring. The tree probably
 # loses the time until its slices fill it. The torus loses what it does inside the nodes before and after.
-# *Hierarchical* is the torus, and loses its copies besides: the distance between these two lines.
+# *Hierarchical* is the torus and its copies over PCIe: what these cost lies between the two lines.
 #
 # In **between**, from 100 kB to 1 MB, the torus is ahead: few latencies, and shares in place of whole
 # vectors.

@@ -55,7 +55,8 @@ class Net(NamedTuple):
 
 
 # Narayanan and others, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC
-# 2021 (arXiv 2104.04473), table 1; micro-batches from NVIDIA/Megatron-LM, examples/sc21/run_table_1.sh.
+# 2021 (arXiv 2104.04473), table 1; micro-batches from NVIDIA/Megatron-LM,
+# examples/academic_paper_scripts/sc21/run_table_1.sh.
 # billions, heads, hidden, layers, tensor, pipeline, GPUs, batch, micro-batch, TFLOP/s a GPU, PFLOP/s of all
 TABLE = (
     ("1.7", 24, 2304, 24, 1, 1, 32, 512, 16, 137, 4.4),

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
+from authoring.notebooks import is_folded
 
 ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
@@ -112,7 +113,8 @@ class Notebook:
 
         cell = self.cell(index)
         cell.scroll_into_view_if_needed()
-        cell.locator(".cm-content").click()
+        # Of a cell that is folded there is no text to click at; a click at its number opens and selects it.
+        cell.locator(".cm-content, .jp-Placeholder-prompt").first.click()
         self.page.keyboard.press("Control+Enter")
         # The cell is looked up anew each time: JupyterLab may draw it again while it runs.
         expect(cell).to_contain_text(re.compile(until), use_inner_text=True, timeout=180_000)
@@ -162,6 +164,9 @@ def test_a_failed_check_a_hint_and_the_answer(browser_path, learners_copy, tmp_p
         page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(timeout=90_000)
         notebook = Notebook(page)
         for index in first:
+            notebook.cell(index).scroll_into_view_if_needed()
+            folded = notebook.cell(index).locator(".jp-Placeholder").count() == 1
+            assert folded == is_folded(learner_cells(lab)[index]), "a cell that need not be read is folded"
             notebook.run(index, until=r"\[\d+\]")
         notebook.run(check, until=rf"✗ {re.escape(EXERCISE)}  not solved yet")
         assert "Traceback" not in page.locator(".jp-Notebook").inner_text()

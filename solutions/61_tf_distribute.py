@@ -2,7 +2,7 @@
 # # 61 TensorFlow's own distribution
 #
 # TensorFlow can train on many machines without Horovod: with parameter servers, or with a ring, both over
-# gRPC. You start real clusters of processes, count every byte, and see why most people left gRPC.
+# gRPC. You start real clusters of processes, count every byte, and read why most people left gRPC.
 #
 # **You will be able to** (1) write TF_CONFIG from Slurm's variables, (2) write a training step that runs
 # under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a hot server, (4)
@@ -14,7 +14,7 @@
 import json
 
 import pandas
-from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, world
+from labkit import check, expect, hint, lab, launch, plots, predict, record, world
 from support import lab61
 
 lab.start("61_tf_distribute")
@@ -63,15 +63,18 @@ print(second.device)
 # The three lines are those of Awan and others (CCGrid 2019, arXiv 1810.11112), who measured them all. Their
 # result: no gRPC is fastest, by its allreduce.
 #
-# Where did gRPC+X go? TensorFlow 2.0 dropped all of `tf.contrib`: each project had to find somebody to keep
-# it (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list the fate of `verbs` is
+# <details><summary>Where did gRPC+X go? (history)</summary>
+#
+# TensorFlow 2.0 dropped all of `tf.contrib`: each project had to find somebody to keep it
+# (github.com/tensorflow/community, rfcs/20180907-contrib-sunset.md). In that list the fate of `verbs` is
 # "delete (no owner)", and those of `mpi` and `gdr` are empty. They went to a repository of their own,
-# tensorflow/networking, and what `pip` installs has none of them.
+# tensorflow/networking.
 #
 # One X stayed, in another place: with GPUs, TensorFlow's ring can be **NCCL**'s
 # (`CommunicationImplementation.NCCL`). gRPC then only introduces the workers to each other.
+# </details>
 #
-# You need not believe this. Ask your TensorFlow for a server that speaks gRPC+verbs:
+# What `pip` installs today has none of gRPC+X. Ask your TensorFlow for a server that speaks gRPC+verbs:
 
 # %%
 try:
@@ -82,22 +85,22 @@ except tf.errors.NotFoundError as error:
 # %% [markdown]
 # ## 2. Who am I? TF_CONFIG
 # A process of a TensorFlow cluster learns from one variable who it is, and who the others are. `TF_CONFIG`
-# is a text in JSON. Of three workers on two nodes, the last one has:
+# is a text in JSON. Of four workers on two nodes, the last one has:
 #
-#     {"cluster": {"worker": ["node1:5000", "node1:5001", "node2:5000"]},
-#      "task": {"type": "worker", "index": 2}}
+#     {"cluster": {"worker": ["node1:5000", "node1:5001", "node2:5000", "node2:5001"]},
+#      "task": {"type": "worker", "index": 3}}
 #
-# Nobody sets it for you under Slurm. But `srun` says all that is needed, to each task in its environment. A
-# value there is always a text:
+# Nobody sets it for you under Slurm. But `srun` says who a task is, in the task's environment. A value there
+# is always a text:
 #
 # | variable | what it is | of the task above |
 # |---|---|---|
-# | `SLURM_NTASKS` | tasks in the job | `"3"` |
-# | `SLURM_PROCID` | this task's number, from 0 | `"2"` |
+# | `SLURM_NTASKS` | tasks in the job | `"4"` |
+# | `SLURM_PROCID` | this task's number, from 0 | `"3"` |
 #
-# `scontrol show hostnames` gives the names of the nodes. We take as many tasks on every node, and they fill
-# the nodes one after the other: of 6 tasks on 2 nodes, 0, 1, 2 are on the first. Two tasks of a node
-# cannot have the same port, so they take `port`, `port + 1` and so on.
+# `scontrol show hostnames` gives the names of the nodes. Every node has equally many tasks, and they fill
+# the nodes one after the other: of 6 tasks on 2 nodes, 0, 1, 2 are on the first. The port is ours to choose.
+# Two tasks of a node cannot have the same, so they take `port`, `port + 1` and so on.
 #
 # ### Exercise 61.1 · TF_CONFIG from Slurm
 # `slurm` is a dict of those variables, `hosts` the list of nodes, `port` the first port. Return this task's
@@ -128,17 +131,18 @@ def tf_config(slurm, hosts, port):
 # %%
 # What is asked: JSON with all workers' addresses, and this task's own number among all.
 with check("61.1"):
-    for hosts, each in ((["a7"], 1), (["127.0.0.1"], 2), (["n1", "n2"], 1), (["n1", "n2", "n3"], 2)):
+    jobs = (["a7"], 1, 5000), (["127.0.0.1"], 2, 6100), (["n1", "n2"], 1, 5000), (["n1", "n2", "n3"], 2, 6100)
+    for hosts, each, port in jobs:
         tasks = each * len(hosts)
-        addresses = [f"{host}:{5000 + place}" for host in hosts for place in range(each)]
+        addresses = [f"{host}:{port + place}" for host in hosts for place in range(each)]
         for number in range(tasks):
-            where = f"task {number} of {tasks} on {len(hosts)} node(s)"
-            text = tf_config(lab61.slurm_of(number, tasks, hosts), hosts, 5000)
+            where = f"task {number} of {tasks} on {len(hosts)} node(s), first port {port}"
+            text = tf_config(lab61.slurm_of(number, tasks, hosts), hosts, port)
             expect(isinstance(text, str), f"{where}: TF_CONFIG is a text, not {text!r}: use json.dumps.")
             expect(text.startswith("{") and "'" not in text, f"{where}: this is not JSON: {text}")
             config = json.loads(text)
             workers = config.get("cluster", {}).get("worker")
-            why = "tasks fill node after node, and share no port"
+            why = f"tasks fill node after node, take ports from {port} on, and share no port"
             expect.equal(workers, addresses, f"{where}: the workers' addresses", because=why)
             why = "a whole number, which counts all tasks of the job"
             wanted = {"type": "worker", "index": number}
@@ -159,7 +163,8 @@ with check("61.1"):
 # - `strategy.run(function, args=(pictures, labels))` calls `function` on every replica, with this replica's
 #   own pictures and labels. What it returns is kept apart, one value for each replica.
 # - `strategy.reduce("SUM", values, axis=None)` adds such values up to one.
-# - `strategy.num_replicas_in_sync` is how many replicas step together.
+# - `strategy.num_replicas_in_sync` is how many replicas step together. With servers it is 1 on our CPUs, as
+#   each worker steps on its own.
 # - Inside, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the gradients of all
 #   replicas. It adds; it takes no mean.
 #
@@ -381,6 +386,9 @@ for title, rate in {"as it is": lab61.RATE, "control, a sum for the mean": ranks
     print(f"{proof} losses of the ring and of one process ({title}): at most {apart:.1e} apart")
 places = outcomes[net, lab61.SERVERS].servers
 print(f"Variables of the {net} are on servers {places}")
+for servers in (1, 2, 3, 6):
+    busiest = max(servers_send(sizes[net], servers, ranks))
+    print(f"Computed: the busiest of {servers} server(s) sends {busiest / 1e6:.2f} MB")
 
 # %% [markdown]
 # **Explain.** The count is what you computed, to about one part in a hundred. The rest is what gRPC says
@@ -392,15 +400,16 @@ print(f"Variables of the {net} are on servers {places}")
 # have changed meanwhile (lab 31): that strategy is *asynchronous*.
 #
 # The small VGG's servers are not alike: one sends nearly five times as much as the other. It has the
-# variable that stands for fc6. More servers would not help, as one variable is never on two. The small
-# ResNet's servers share the work well.
+# variable that stands for fc6. More servers would hardly help, as the last lines show: one variable is never
+# on two. The small ResNet's servers share the work well.
 #
 # Look at the list of servers: dealt like cards, as you computed. Now think of a net whose layers have a
 # weight and a bias each, in turns. What do two servers hold?
 # <details><summary>Answer</summary>
 #
-# Server 0 has all weights, and server 1 all biases. It is a real trap: our nets have no biases, to avoid it.
-# TensorFlow's benchmarks dealt by size (lab 31), and `variable_partitioner` can cut a variable.
+# Server 0 has all weights, and server 1 all biases. With any even number of servers, half of them have biases
+# alone. It is a real trap: our nets have no biases, to avoid it. TensorFlow's benchmarks dealt by size (lab
+# 31), and `variable_partitioner` can cut a variable.
 # </details>
 #
 # ## 6. Without gRPC
@@ -409,8 +418,9 @@ print(f"Variables of the {net} are on servers {places}")
 # share on one machine; in a job, MPI.
 #
 # ### Predict
-# Which share of a worker's speed alone is left in the ring, for each net, over gRPC? In percent. Over a fast
-# link it is near 100, and on one machine the link is its memory. But computing and carrying share its cores.
+# A guess: which share of a worker's speed alone is left in the ring, for each net, over gRPC? In percent.
+# Over a fast link the wire itself costs little, and on one machine the link is its memory. But computing and
+# carrying share its cores.
 
 # %%
 predict("61.3", percent_vgg=..., percent_resnet=...)
@@ -450,43 +460,55 @@ predict.compare("61.3", percent_vgg=shares[0], percent_resnet=shares[1])
 # The times are another matter. Here all processes share this machine's cores, so expect low efficiencies for
 # everybody, and rank nothing where `steady` says False. For a link that is one, see next.
 #
-# ### On the tabletop
-# `make tabletop BANDWIDTH=200mbit` starts two nodes on this machine, with a slow link between them. Then
-# this cell submits the lab as a job, and shows its table. It takes about two minutes. Without a cluster it
-# shows the kit's own table, if it has one.
+# ### Predict
+# Two nodes, with a link of 200 Mb/s between them: 25 MB cross in a second. In a ring of two the small VGG's
+# 2.7 MB take 109 ms, the small ResNet's 0.9 MB take 36 ms. If a net computes for 15 ms in a step, and sends
+# when it has computed, then 15 / (15 + 109) of its speed alone is left for the VGG: 12 percent. What is left
+# of each net with your `ms alone` of its ring?
 
 # %%
-lab61.elsewhere(limit, batch=batch, repeat=repeat)
+predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 
 # %% [markdown]
-# **Explain.** Foretell it first. Over 200 Mb/s, 25 MB cross in a second. In a ring of two the small VGG's
-# 2.7 MB take 109 ms, the small ResNet's 0.9 MB take 36 ms. Say that both nets compute 15 ms in a step: the
-# column `ms alone` of section 6 has your own number. Of the speed alone that leaves 15 / (15 + 109), an
-# eighth, and 15 / (15 + 36), nearly a third.
+# ### On the tabletop
+# `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine. Then this cell submits the lab as
+# a job, and shows its table. It takes about two minutes. Without a cluster it shows the kit's own table, if
+# it has one.
+
+# %%
+frame = lab61.elsewhere(limit, batch=batch, repeat=repeat)
+if frame is not None:
+    shares = [100 * frame.loc[(net, lab61.RING), "efficiency"] for net in lab61.NETS]
+    predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
+
+# %% [markdown]
+# **Explain.** You should see about what you computed: over the same link one net **collapses**, and it is
+# the one that sends three times as many bytes. Times may be longer where the two nodes share a busy machine.
 #
-# That is about what you should see: the same computing, the same link, and one net **collapses**. It sends
-# three times as many bytes for what it computes, and nothing else decides. You may see more of everything
-# where the two nodes share a busy machine.
+# Is it the link? Compute both shares for 2 Gb/s. Then `make tabletop BANDWIDTH=2000mbit` and the same cell
+# are the control.
 #
-# Over a link as slow as this, gRPC and Horovod lose nearly alike: the wire is the same. Why, then, was gRPC
-# left?
+# Over a link of 200 Mb/s, compare gRPC's ring and Horovod's in the table. They should lose nearly alike: the
+# bytes are the same, and so is the wire. Why, then, was gRPC left?
 # <details><summary>Answer</summary>
 #
-# Because links became fast. At 100 Gb/s the wire takes nothing, and what is left is the cost of packing each
-# tensor, copying it through TCP, and using none of InfiniBand's or the GPU's own ways. MPI and NCCL use
-# them. On a CPU machine with TCP you cannot see that part; labs 46 and 51 measure it.
+# Because links became fast. At 100 Gb/s the wire costs little. What is left is the cost of packing each
+# tensor, and of copying it through TCP, with none of InfiniBand's or the GPU's own ways. MPI and NCCL use
+# them. On a CPU machine with TCP you cannot see that part: we take it from Awan and others.
 # </details>
 #
 # ### VGG-16 itself
 # Your two functions know any net. Here is the busiest process in a step of real VGG-16 and ResNet-101: with
-# a server for every four workers, and in a ring. Computed, not measured.
+# a server for every four workers, and in a ring. Computed, not measured. A layer of VGG-16 has two variables:
+# weights, then biases. One of ResNet-101 has three: weights, then scale and shift of its batch normalisation.
 
 # %%
 curves = {}
+many = (4, 8, 16, 32, 64)
 for name in ("vgg16", "resnet101"):
-    layers = nets.layer_table(name)["parameters"]
-    variables = [int(count) for count in layers if count > 0]
-    many = (4, 8, 16, 32, 64)
+    variables = lab61.variables_of(name)
+    pair = [f"{sent / 1e6:.1f}" for sent in servers_send(variables, 2, 8)]
+    print(f"{name}: with 8 workers, two servers send {' and '.join(pair)} MB")
     curves[f"{name}, servers"] = {p: max(servers_send(variables, p // 4, p)) / 1e9 for p in many}
     curves[f"{name}, ring"] = {p: ring_sends(variables, p) / 1e9 for p in many}
 title = "One server holds most of VGG-16"
@@ -496,23 +518,23 @@ plots.lines(
 
 # %% [markdown]
 # **Explain.** A ring's worker sends about the same for any number of workers. VGG-16's busiest server grows
-# with the workers, as fc6 stays on one. ResNet-101's servers stay nearly level: more servers share more
-# workers. Horovod's README has the end of it: with 64 GPUs, VGG-16 ran at 101 images/s with servers, and at
-# 6,084 with a ring. One GPU alone ran at 150.
+# with the workers, as fc6 stays on one: twelve times as many bytes for 64 workers as for 4. ResNet-101's
+# grows by half: more servers share more workers.
 #
-# ResNet-101 jumps at 8 workers, where there are two servers. Why?
-# <details><summary>Answer</summary>
+# The two printed lines are the trap of section 5. VGG-16's variables come in twos, so one of two servers has
+# biases alone. ResNet-101's come in threes, and its two servers share well.
 #
-# The trap of above. Its layers are a convolution and a small batch normalisation, in turns. Dealt to two
-# servers, all convolutions are on one.
-# </details>
+# Horovod's README has the end of it. With 64 GPUs over TCP, VGG-16 ran at 101 images/s with servers. With
+# Horovod it ran at 1,463, when MPI carried from host memory, and at 6,084 by NCCL. One GPU alone ran at 150.
+# Two things differ between servers and Horovod: who sends what, which you computed, and the library.
 #
 # What this lab does not show: strategies on GPUs, `variable_partitioner`, and recovery after a lost worker.
 #
 # ### What you take away
 # - A strategy decides where variables are; the same step runs under all, if the loss is divided by the
 #   replicas.
-# - `TF_CONFIG` is one JSON text, and Slurm knows all that is in it.
+# - `TF_CONFIG` is one JSON text, and Slurm knows all that is in it but the port.
 # - Bytes can be computed before anything runs. Look for the one server that holds the one large variable.
-# - gRPC arranges well and carries badly; X was an answer, an allreduce beside TensorFlow was the better one.
-# - Next: one job in all frameworks (65).
+# - Here the bytes decided, whoever carried them. By others' measurements (Awan) gRPC carries badly: X was an
+#   answer, an allreduce beside TensorFlow was the better one.
+# - Next: nets that do not fit into one device (62).

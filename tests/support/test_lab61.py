@@ -83,6 +83,22 @@ def test_a_table_has_the_latest_of_each_way():
     assert frame["images_per_second"].tolist() == [2.0]
 
 
+def test_inside_of_a_job_nothing_is_submitted(monkeypatch):
+    monkeypatch.setattr("support.lab61.away.world.launcher", lambda: "slurm")
+    assert lab61.elsewhere(1) is None
+
+
+def test_variables_of_well_known_nets():
+    vgg = lab61.variables_of("vgg16")
+    assert vgg[:4] == [1728, 64, 36864, 64]
+    assert vgg[-2:] == [4096000, 1000]
+    assert sum(vgg) == 138_357_544
+    resnet = lab61.variables_of("resnet101")
+    assert resnet[:3] == [9408, 64, 64]
+    assert resnet[-2:] == [2048000, 1000]
+    assert sum(resnet) == 44_549_160
+
+
 def tf_config(slurm, hosts, port):
     tasks = int(slurm["SLURM_NTASKS"])
     workers = [f"{hosts[0]}:{port + task}" for task in range(tasks)]

@@ -3,6 +3,7 @@
 SERVERS, RING, HOROVOD   the three ways: parameter servers and a ring over gRPC, Horovod's ring without it
 NETS                     names of the two small nets
 build, sizes_of          a net in Keras; the numbers in each of its variables
+variables_of             the same of a well-known net, such as VGG-16
 slurm_of                 what srun sets for a task, of the variables of the lab
 devices                  have TensorFlow take this machine for several devices
 try_step                 the learner's step on several devices of this process
@@ -19,7 +20,7 @@ elsewhere, table         the lab as a batch job, and its table
 from support.lab61.away import elsewhere, table
 from support.lab61.cluster import RING, SERVERS, Run, seats, slurm_of, train
 from support.lab61.counters import tcp_bytes
-from support.lab61.nets import NETS, build, sizes_of
+from support.lab61.nets import NETS, build, sizes_of, variables_of
 from support.lab61.outcome import Outcome, of_run, of_workers
 from support.lab61.replicas import devices, losses_alone, try_step
 from support.lab61.roles import RATE, Chief
@@ -47,5 +48,6 @@ __all__ = [
     "tcp_bytes",
     "train",
     "try_step",
+    "variables_of",
     "with_horovod",
 ]

@@ -10,13 +10,14 @@ from labkit.errors import LabError
 STEM = "61_tf_distribute"
 
 
-def elsewhere(timeout: float, **settings) -> None:
+def elsewhere(timeout: float, **settings):
     """Run the lab on two nodes of the cluster at hand and print what it measured; else the kit's reference.
 
-    timeout: seconds to wait. settings: parameters of the lab. Inside of a job it does nothing.
+    timeout: seconds to wait. settings: parameters of the lab. Returns the table, as `table`; None inside of a
+    job, where it does nothing, and where there is neither a job's record nor a reference.
     """
     if world.launcher() is not None:
-        return
+        return None
     entries: list[dict] = []
     if cluster.here():
         try:
@@ -31,9 +32,12 @@ def elsewhere(timeout: float, **settings) -> None:
     if not entries:
         entries = [entry for entry in _reference() if entry.get("nodes", 1) > 1]
         label = "the kit's reference, not yours"
-    if entries:
-        print(f"On several nodes ({label}):")
-        print(table(entries).round(2).to_string())
+    if not entries:
+        return None
+    frame = table(entries)
+    print(f"On several nodes ({label}):")
+    print(frame.round(2).to_string())
+    return frame
 
 
 def table(entries: Iterable[Mapping]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from labkit import data
+from labkit.nets import layer_table
 
 NETS = ("small VGG", "small ResNet")
 SEED = 61
@@ -45,6 +46,28 @@ def build(kind: str):
 def sizes_of(net) -> list[int]:
     """Numbers in each variable of a net that is trained, in the order in which they were made."""
     return [int(np.prod(weights.shape)) for weights in net.trainable_variables]
+
+
+def variables_of(name: str) -> list[int]:
+    """Numbers in each trained variable of a net of layer_table, in the order in which a framework makes them.
+
+    A convolution or dense layer has weights, and a bias where no batch normalisation follows it; a batch
+    normalisation has scale and shift.
+    """
+    layers = layer_table(name)
+    names = set(layers["layer"])
+    counts = []
+    for layer in layers[layers["parameters"] > 0].itertuples():
+        if layer.kind == "batchnorm":
+            counts += [layer.parameters // 2, layer.parameters // 2]
+        elif f"{layer.layer}.bn" in names:
+            counts.append(layer.parameters)
+        else:
+            # At each place of the output every weight is used in one multiply-add, and every bias in one add.
+            places = (layer.flops // 2 + layer.activations) // layer.parameters
+            biases = layer.activations // places
+            counts += [layer.parameters - biases, biases]
+    return [int(count) for count in counts]
 
 
 def optimizer_for(net, rate: float):

@@ -15,6 +15,7 @@ WRONG = [
     Wrong("61.1", "Python's quotes", 'json.dumps({"cluster": {"worker": workers}, "task": task})',
           'str({"cluster": {"worker": workers}, "task": task})', "not JSON"),
     Wrong("61.1", "one port for all", "port + task % each", "port", "share no port"),
+    Wrong("61.1", "the example's port", "port + task % each", "5000 + task % each", "ports from 6100 on"),
     Wrong("61.1", "ports go on over nodes", "port + task % each", "port + task", "the workers' addresses"),
     Wrong("61.1", "dealt over the nodes", "hosts[task // each]", "hosts[task % len(hosts)]",
           "the workers' addresses"),

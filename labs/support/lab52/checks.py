@@ -142,6 +142,8 @@ class Step:
             "stragglers are missing": end_of(row.alone, sent, back, row.input),
             "the weights' way back from the servers is missing": end_of(computing, sent, 0.0, row.input),
             "in one node there are no servers, and no way back": end_of(computing, sent, whole, row.input),
+            "a node reads its images during the way back, too": back
+            + end_of(computing, sent, 0.0, row.input),
         }
         what = f"{row.net}, {row.algorithm}, {row.gpus} GPUs in {row.nodes}: a step in s"
         got = self.step(row, LEARNED)

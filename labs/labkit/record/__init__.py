@@ -7,6 +7,7 @@
 | `reference` | the kit's own records of a lab, to compare with |
 | `of_kind` | the records of one kind of result from all labs, as dicts: the learner's or the kit's |
 | `path`, `entries` | the file of a lab's records; the records in a file, as dicts |
+| `numbered` | the same with the number of each one's line |
 | `BY_MPI` | fields of results of arrays in host memory that travel by MPI, on a GPU machine, too |
 | `batch_job`, `cpu_model` | of what a record says on its own: the batch job, the processor |
 | `jsonl` | `append` and `read` of any file with one JSON object per line |
@@ -14,7 +15,7 @@
 
 from labkit.record import jsonl
 from labkit.record.provenance import BY_MPI, batch_job, cpu_model
-from labkit.record.records import add, entries, load, of_kind, path, reference
+from labkit.record.records import add, entries, load, numbered, of_kind, path, reference
 
 __all__ = [
     "BY_MPI",
@@ -24,6 +25,7 @@ __all__ = [
     "entries",
     "jsonl",
     "load",
+    "numbered",
     "of_kind",
     "path",
     "reference",

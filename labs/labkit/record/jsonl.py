@@ -37,6 +37,13 @@ def read(file: Path, valid: Callable[[dict], bool], what: str = "record", stackl
 
     A line that is no object, or not a valid one, is skipped with a warning that names file and line.
     """
+    return [entry for _, entry in read_numbered(file, valid, what, stacklevel + 1)]
+
+
+def read_numbered(
+    file: Path, valid: Callable[[dict], bool], what: str = "record", stacklevel: int = 3
+) -> list[tuple[int, dict]]:
+    """(number of its line, entry) of each entry, as `read` gives them."""
     try:
         with open(file, "rb") as stream, _locked(stream.fileno(), fcntl.LOCK_SH):
             lines = stream.read().split(b"\n")
@@ -55,7 +62,7 @@ def read(file: Path, valid: Callable[[dict], bool], what: str = "record", stackl
         except ValueError:
             warnings.warn(f"{file}:{number}: not a {what}, skipped", stacklevel=stacklevel)
         else:
-            entries.append(entry)
+            entries.append((number, entry))
     return entries
 
 

@@ -81,6 +81,11 @@ def entries(file: Path) -> list[dict]:
     return jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
 
 
+def numbered(file: Path) -> list[tuple[int, dict]]:
+    """(number of its line, record) of each record in a file, oldest first."""
+    return jsonl.read_numbered(file, lambda entry: "result" in entry, stacklevel=4)
+
+
 def _frame(file: Path, result: str | None, when_empty: str):
     import pandas
 

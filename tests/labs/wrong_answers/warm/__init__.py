@@ -4,7 +4,7 @@ Each of some hundreds of wrong answers starts its own ranks, which would spend n
 imports. Here one server process for each set of variables imports once, and forks: mpiexec starts a small
 client, which hands its place (files, variables, PMI's socket) to such a fork. From there on a rank is what
 it always is: labkit's worker, MPI, Horovod and the check are real; nothing of a run is left in the next.
-The solved labs' own tests start cold, as learners do.
+The tests of the scripts and of the batch jobs start cold, as learners do.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Servers:
 
 
 @contextmanager
-def ranks() -> Iterator[None]:
-    """While this is open, `launch.run` starts warm ranks."""
+def ranks(folder: str | None = None) -> Iterator[None]:
+    """While this is open, `launch.run` starts warm ranks. Without a folder, the servers' sockets get one."""
     cold = plans.plan
     with ExitStack() as stack:
-        servers = Servers(stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-")))
+        servers = Servers(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-")))
         stack.callback(servers.end_all)
 
         @contextmanager

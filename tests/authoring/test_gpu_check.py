@@ -268,6 +268,7 @@ def test_results_of_pytest_are_read(tmp_path):
     assert trial.read(tmp_path / "none.xml") == Tried()
 
 
+@pytest.mark.slow
 def test_flops_are_those_of_the_nets():
     small = peak.SMALL
     tokens = small.texts * small.length

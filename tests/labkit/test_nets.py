@@ -48,6 +48,7 @@ def test_torch_digits_begins_with_the_house_weights():
     np.testing.assert_array_equal(net[0].weight.detach().numpy(), nets.start_weights()[0].T)
 
 
+@pytest.mark.slow
 def test_larger_images_make_a_larger_first_layer():
     import torch
 

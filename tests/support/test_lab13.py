@@ -119,6 +119,7 @@ def test_other_right_answers_pass():
     run_check(STEM, "13.3", step=by_weights)
 
 
+@pytest.mark.slow
 @linux
 def test_another_right_bind_passes():
     options = {"ranks": 1, "timeout": 60, "width": 4, "batch": 4, "repeat": 5}
@@ -141,6 +142,7 @@ class InPlace:
         return virtual.Cluster(1).run(function, *args, **options).results
 
 
+@pytest.mark.slow
 def test_wrong_gradients_are_wrong():
     for p in (1, 2, 3, 4):
         trial = lab13.ten_images(by_weights, p)

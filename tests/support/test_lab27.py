@@ -201,6 +201,7 @@ def test_a_message_as_one_reads_it():
     assert lab27.message(10, 3) == "10 bytes in chunks of 3"
 
 
+@pytest.mark.slow
 def test_exchange_and_race_on_real_ranks():
     received = launch.run(lab27.exchange, staged, 1001, None, 1e-5, 1e9, ranks=3)
     for rank in range(3):

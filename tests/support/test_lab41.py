@@ -128,6 +128,7 @@ def tell(begin):
     return devices.visible, devices.growing
 
 
+@pytest.mark.slow
 def test_gpus_that_are_made_up():
     noise.silence()
     import tensorflow as tf

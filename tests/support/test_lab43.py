@@ -361,6 +361,7 @@ def test_slices_are_as_long_as_nccl_makes_them():
     assert allreduces.slices_of(1 << 30, 1, 1) == 1024
 
 
+@pytest.mark.slow
 def test_nccls_tree_is_as_fast_as_its_ring_for_long_vectors_and_faster_for_short_ones():
     gains = allreduces.gains(16, "roce25_p100", (1e4, 1e8), 12e9)
     assert gains["tree"][1e4] > 4

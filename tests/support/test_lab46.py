@@ -38,6 +38,7 @@ def test_the_small_net_in_pytorch():
     )
 
 
+@pytest.mark.slow
 def test_resnet50_in_pytorch_has_the_layers_of_the_paper():
     import torch
 

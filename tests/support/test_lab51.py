@@ -72,6 +72,7 @@ def opens(comm, name):
         return link.name
 
 
+@pytest.mark.slow
 def test_what_cannot_be_opened_says_why():
     reason = backends.missing("torch-mpi")
     assert "built without MPI" in reason  # no wheel of PyTorch has it

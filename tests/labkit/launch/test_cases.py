@@ -63,6 +63,7 @@ def _in_cases_of_their_own(comm):
         comm.recv(source=1 - comm.rank)
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_in_different_cases():
     with pytest.raises(errors.RankFailed) as caught:
         runs.run(_in_cases_of_their_own, ranks=2, timeout=2)

@@ -70,6 +70,7 @@ def measure_all(comm):
     return pingpong, swap, calls, benchmarks.additions(comm, (1024,))
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_positive_and_complete():
     pingpong, swap, calls, added = launch.run(measure_all, ranks=2)[0]
     assert list(pingpong["inside a node"]) == [1 << power for power in range(11)]

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import cloudpickle
-from labkit import launch, world
+from labkit import launch, ports, world
 from labkit.errors import LabError
 
 from support.lab61.roles import Chief, Log, Mirrored, Order
@@ -87,8 +87,8 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
             everyone = seats(way, nodes)
             own = [seat for seat in everyone if names.index(names[seat.node % comm.size]) == comm.rank]
             with ExitStack() as stack:
-                ports = _agree_on_ports(comm, len(everyone), stack)
-                configs = _configs(names, way, everyone, ports, cloudpickle.loads(tf_config))
+                first = stack.enter_context(ports.agree(comm, len(everyone)))
+                configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
                 orders = [
                     (seat.role, Order(configs[seat], step, net, workers=nodes, **order)) for seat in own
                 ]
@@ -102,27 +102,6 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
             workers = [reports[f"worker {node}"] for node in range(nodes)] if leader is None else []
             runs[way, net] = Run(leader, logs, workers)
     return runs
-
-
-def _agree_on_ports(comm, count: int, stack: ExitStack) -> int:
-    """The first of `count` ports that are free on all hosts, and stay reserved until the stack ends."""
-    for _ in range(50):
-        taken = ExitStack()
-        with launch.reserve_port() as first:
-            base = comm.bcast(first.getsockname()[1])
-        try:
-            for port in range(base, base + count):
-                reserved = taken.enter_context(socket.socket())
-                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                reserved.bind(("", port))
-            free = True
-        except (OSError, OverflowError):
-            free = False
-        if all(comm.allgather(free)):
-            stack.enter_context(taken)
-            return base
-        taken.close()
-    raise LabError(f"No {count} ports in a row are free on all nodes. Run the cell again.")
 
 
 def _configs(

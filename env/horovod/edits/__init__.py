@@ -9,14 +9,20 @@ from env.horovod.edit import Edit
 from env.horovod.edits.build import BUILD, CUDA_TORCH
 from env.horovod.edits.keras import KERAS
 from env.horovod.edits.runner import RUNNER
+from env.horovod.edits.secret import SECRET
 
 # Files of ours that join the wheel: their place there -> their place here.
-ADDED = {"horovod/_keras/keras3.py": Path(__file__).resolve().parents[1] / "keras3.py"}
+HERE = Path(__file__).resolve().parents[1]
+ADDED = {
+    "horovod/_keras/keras3.py": HERE / "keras3.py",
+    "horovod/runner/common/util/proof.py": HERE / "proof.py",
+    "horovod/common/gloo/proof.h": HERE / "proof.h",
+}
 
 
 def all_edits(cuda_torch: bool = True) -> tuple[Edit, ...]:
     """All edits in the order in which they are applied; some only where PyTorch was built with CUDA."""
-    return BUILD + RUNNER + KERAS + (CUDA_TORCH if cuda_torch else ())
+    return BUILD + RUNNER + SECRET + KERAS + (CUDA_TORCH if cuda_torch else ())
 
 
 def apply_all(root: Path, cuda_torch: bool) -> list[str]:

@@ -56,10 +56,17 @@ RUNNER = (
     Edit(
         "rendezvous-address",
         "horovod/runner/util/network.py",
-        "The servers of horovodrun listen on every network of the machine, without a password; "
-        "HOROVOD_RENDEZVOUS_BIND=127.0.0.1 (or the address of the job's own network) narrows it.",
+        "The servers of horovodrun listened on every network of the machine. Now each listens on the address "
+        "that it is given; HOROVOD_RENDEZVOUS_BIND (127.0.0.1, for one) serves those that are given none.",
         "            addr = ('', port)\n",
-        "            addr = (os.environ.get('HOROVOD_RENDEZVOUS_BIND', ''), port)\n",
+        "            addr = (address or os.environ.get('HOROVOD_RENDEZVOUS_BIND', ''), port)\n",
+    ),
+    Edit(
+        "rendezvous-address-given",
+        "horovod/runner/util/network.py",
+        "What `rendezvous-address` takes.",
+        "def find_port(server_factory):\n",
+        "def find_port(server_factory, address=''):\n",
     ),
     Edit(
         "rendezvous-address-import",

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling trace mvapich2 gpu-check gpu-bundle
+	submit results scaling trace report mvapich2 gpu-check gpu-bundle
 
 # The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -75,6 +75,9 @@ scaling: setup ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; with
 
 trace: setup ## open a trace in Perfetto's viewer, offline: make trace FILE=trace.json [PORT=9001]
 	@$(PY) -m labkit trace "$(FILE)" $(if $(PORT),--port $(PORT))
+
+report: setup ## check the report of lab 80, then render it as one page, HTML and PDF [FILE=report.md] [SOLVED=1]
+	@$(PY) -m labkit report $(if $(FILE),"$(FILE)") $(if $(SOLVED),--solved)
 
 reset: setup ## begin a lab afresh, yours is set aside: make reset LAB=40
 	@$(PY) -m authoring reset $(LAB)

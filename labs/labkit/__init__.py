@@ -8,6 +8,8 @@
 | `launch` | one function on several processes, from a notebook, a script or a job |
 | `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
 | `record` | results in JSON lines, with where and how they were measured |
+| `reporting` | a report of a scaling study that holds no number without a record |
+| `energy` | joules, where this machine counts them |
 | `profiling` | what the steps of a training are spent on |
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
@@ -35,6 +37,7 @@ _PARTS = (
     "counting",
     "data",
     "doctor",
+    "energy",
     "errors",
     "horovod",
     "lab",
@@ -44,6 +47,7 @@ _PARTS = (
     "plots",
     "profiling",
     "record",
+    "reporting",
     "scaling",
     "timing",
     "virtual",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from labkit import paths
-from labkit.cli import doctor, jobs, run, trace
+from labkit.cli import doctor, jobs, report, run, trace
 from labkit.errors import exit_status
 
 
@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_verb(verbs)
     jobs.add_verbs(verbs)
     trace.add_verb(verbs)
+    report.add_verb(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
     doctor.add_verb(verbs)
     return parser

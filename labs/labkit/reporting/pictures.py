@@ -1,0 +1,150 @@
+"""Tables and plots of a study, for its page."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable
+
+from labkit import plots
+from labkit.reporting.figures import Figure
+from labkit.reporting.study import Study
+
+_HEADS = {
+    "time": "time of a step",
+    "speedup": "speed-up",
+    "predicted_efficiency": "efficiency, predicted",
+    "reference_efficiency": "efficiency, reference",
+    "joules": "energy of a step",
+    "joules_image": "energy",
+    "node_hours": "an epoch",
+    "rate": "rate",
+}
+_COLUMNS = {
+    "table_strong": ("time", "speedup", "efficiency", "predicted_efficiency", "reference_efficiency"),
+    "table_weak": ("time", "rate", "efficiency", "predicted_efficiency", "reference_efficiency"),
+    "table_parts": ("compute", "wait", "communicate"),
+    "table_cost": ("nodes", "node_hours", "joules", "joules_image"),
+}
+
+
+def block(name: str, study: Study, figures: dict[str, Figure], shown: Callable[[Figure], str]) -> str:
+    """HTML of a block by its name. shown: HTML of a figure, with its link to where it comes from."""
+    if name.startswith("table_"):
+        kinds = (
+            [name.removeprefix("table_")] if name in ("table_strong", "table_weak") else ["strong", "weak"]
+        )
+        return "".join(_table(kind, _COLUMNS[name], study, figures, shown) for kind in kinds)
+    return _PLOTS[name](study)
+
+
+def _table(kind: str, columns: tuple[str, ...], study: Study, figures, shown) -> str:
+    """A row for each number of ranks; a column that no record fills is left out."""
+    rows = study.ranks(kind)
+    filled = [column for column in columns if any(f"{column}_{kind}_{ranks}" in figures for ranks in rows)]
+    head = "".join(f"<th>{html.escape(_HEADS.get(column, column))}</th>" for column in filled)
+    lines = [f"<tr><th>{kind}, ranks</th>{head}</tr>"]
+    for ranks in rows:
+        cells = [figures.get(f"{column}_{kind}_{ranks}") for column in filled]
+        texts = "".join(f"<td>{shown(figure) if figure else ''}</td>" for figure in cells)
+        lines.append(f"<tr><td>{ranks}</td>{texts}</tr>")
+    return f'<table class="numbers">{"".join(lines)}</table>'
+
+
+def _times(study: Study, kind: str) -> dict[int, list[float]]:
+    return {ranks: study.runs[kind][ranks]["samples"] for ranks in study.ranks(kind)}
+
+
+def _quartiles(values: list[float]) -> list[float]:
+    import numpy as np
+
+    middle, low, high = np.percentile(values, (50, 25, 75))
+    return [float(middle), float(low), float(high)]
+
+
+@plots.styled
+def _plot_strong(study: Study) -> str:
+    figure, axes = plots.one_axes("Strong scaling", "ranks", "speed-up (times the fewest ranks)")
+    times = {ranks: _quartiles(samples) for ranks, samples in _times(study, "strong").items()}
+    fewest = min(times)
+    work = times[fewest][0] * fewest
+    gains = {ranks: [work / middle, work / high, work / low] for ranks, (middle, low, high) in times.items()}
+    axes.plot([fewest, study.most], [fewest, study.most], color=plots.FAINT, label="ideal")
+    predicted = {ranks: entry["predicted"] for ranks, entry in sorted(study.predictions["strong"].items())}
+    if predicted:
+        first = predicted[min(predicted)] * min(predicted)
+        x = list(predicted)
+        y = [first / seconds for seconds in predicted.values()]
+        axes.plot(x, y, color=plots.INK, linestyle=":", label="predicted")
+    plots.points(axes, gains, "measured", 0)
+    return _picture(figure, axes, study.ranks("strong"), "Speed-up of strong scaling against ranks")
+
+
+@plots.styled
+def _plot_weak(study: Study) -> str:
+    figure, axes = plots.one_axes("Weak scaling", "ranks", "efficiency (%)")
+    times = {ranks: _quartiles(samples) for ranks, samples in _times(study, "weak").items()}
+    alone = 100 * times[min(times)][0]
+    useful = {
+        ranks: [alone / middle, alone / high, alone / low] for ranks, (middle, low, high) in times.items()
+    }
+    predicted = {ranks: entry["predicted"] for ranks, entry in sorted(study.predictions["weak"].items())}
+    if predicted:
+        first = 100 * predicted[min(predicted)]
+        y = [first / seconds for seconds in predicted.values()]
+        axes.plot(list(predicted), y, color=plots.INK, linestyle=":", label="predicted")
+    plots.points(axes, useful, "measured", 0)
+    axes.set_ylim(bottom=0)
+    return _picture(figure, axes, study.ranks("weak"), "Efficiency of weak scaling against ranks")
+
+
+@plots.styled
+def _plot_parts(study: Study) -> str:
+    figure, axes = plots.one_axes("Where the time of a step goes", "", "share of a step (%)")
+    bottom: dict[str, float] = {}
+    for index, part in enumerate(("compute", "wait", "communicate")):
+        names, heights = [], []
+        for kind in ("strong", "weak"):
+            for ranks in study.ranks(kind):
+                entry = study.runs[kind][ranks]
+                whole = entry["compute"] + entry["wait"] + entry["communicate"]
+                names.append(f"{kind}\n{ranks}")
+                heights.append(100 * entry[part] / whole)
+        begin = [bottom.get(name, 0.0) for name in names]
+        hatch = ("", "///", "...")[index]
+        axes.bar(
+            names,
+            heights,
+            bottom=begin,
+            label=part,
+            color=plots.COLORS[index],
+            hatch=hatch,
+            edgecolor="white",
+        )
+        bottom = {name: low + height for name, low, height in zip(names, begin, heights, strict=True)}
+    axes.legend(loc="lower left")
+    return _as_html(figure, "What steps are made of, by numbers of ranks")
+
+
+def _picture(figure, axes, ranks: list[int], label: str) -> str:
+    if max(ranks) > 16 * min(ranks):
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+        if "speed-up" in axes.get_ylabel():
+            axes.set_yscale("log", base=2)
+            plots.plain_log(axes.yaxis, base=2)
+    axes.set_xticks(ranks, [f"{count}" for count in ranks])
+    axes.legend()
+    return _as_html(figure, label)
+
+
+def _as_html(figure, label: str) -> str:
+    """The figure as SVG inside of the page."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", stream.getvalue(), flags=re.DOTALL)
+    return f'<figure role="img" aria-label="{html.escape(label)}">{svg[svg.index("<svg") :]}</figure>'
+
+
+_PLOTS = {"plot_strong": _plot_strong, "plot_weak": _plot_weak, "plot_parts": _plot_parts}

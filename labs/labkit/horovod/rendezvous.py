@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,15 +23,15 @@ def meet_by_gloo(comm) -> Iterator[None]:
 
     with ExitStack() as stack:
         host = comm.bcast(_address(comm))
-        address = None
+        place = None
         if comm.rank == 0:
-            # Bound to this one address: Horovod's own start would listen on every interface.
-            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0))
+            key = os.urandom(32).hex()  # it answers only to who knows this: the ranks of this job
+            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0, key.encode()))
             server.init([])
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
             stack.callback(server.shutdown)
-            address = server.server_address[:2]
-        where, port = comm.bcast(address)
+            place = (*server.server_address[:2], key)
+        where, port, key = comm.bcast(place)
         values = {
             "CONTROLLER": "gloo",
             "CPU_OPERATIONS": "gloo",
@@ -41,6 +42,7 @@ def meet_by_gloo(comm) -> Iterator[None]:
         if where == "127.0.0.1":
             values["GLOO_IFACE"] = "lo"
         variables = {f"HOROVOD_{name}": str(value) for name, value in values.items()}
+        variables["_HOROVOD_SECRET_KEY"] = key
         with launch.environment(variables):
             yield
         comm.Barrier()  # rank 0's server stays until all have left

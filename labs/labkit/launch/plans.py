@@ -211,15 +211,16 @@ def plan(controller: str, ranks: int, folder: str, env: dict[str, str]) -> Itera
         with reserve_port() as taken:
             yield torch_plan(ranks, folder, env, taken.getsockname()[1])
     else:
-        with rendezvous() as port:
-            yield gloo_plan(ranks, folder, env, port)
+        key = os.urandom(32).hex()  # on loopback, too, any user of this machine may knock
+        with rendezvous(key) as port:
+            yield gloo_plan(ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
 
 
 @contextmanager
-def rendezvous() -> Iterator[int]:
+def rendezvous(key: str) -> Iterator[int]:
     """Horovod's rendezvous server, where Gloo's ranks find each other, on the loopback only; yields its port.
 
-    Horovod's own start method would listen on every interface of the machine.
+    It answers only to who knows the key, which ranks have as _HOROVOD_SECRET_KEY (env/HOROVOD.md).
     """
     try:
         from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
@@ -227,7 +228,7 @@ def rendezvous() -> Iterator[int]:
         raise NotHere(
             'controller="gloo" needs Horovod, which is not installed. `make setup` builds it.'
         ) from None
-    with RendezvousHTTPServer(("127.0.0.1", 0), RendezvousHandler, 0) as server:
+    with RendezvousHTTPServer(("127.0.0.1", 0), RendezvousHandler, 0, key.encode()) as server:
         server.init([])
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -124,15 +125,15 @@ def _by_gloo(comm) -> Iterator[None]:
 
     with ExitStack() as stack:
         host, _ = comm.bcast(stack.enter_context(address(comm)))
-        where = port = None
+        where = port = key = None
         if comm.rank == 0:
-            # Bound to this one address: Horovod's own start would listen on every interface.
-            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0))
+            key = os.urandom(32).hex()  # it answers only to who knows this: the ranks of this job
+            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0, key.encode()))
             server.init([])
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
             stack.callback(server.shutdown)
             where, port = server.server_address[:2]
-        where, port = comm.bcast((where, port))
+        where, port, key = comm.bcast((where, port, key))
         values = {
             "CONTROLLER": "gloo",
             "CPU_OPERATIONS": "gloo",
@@ -143,6 +144,7 @@ def _by_gloo(comm) -> Iterator[None]:
         if where == "127.0.0.1":
             values["GLOO_IFACE"] = "lo"
         variables = {f"HOROVOD_{name}": str(value) for name, value in values.items()}
+        variables["_HOROVOD_SECRET_KEY"] = key
         stack.enter_context(launch.environment(variables))
         yield
 

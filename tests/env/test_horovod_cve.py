@@ -386,6 +386,27 @@ def test_the_hashes_in_cpp_are_pythons(tmp_path):
     ]
 
 
+def test_a_rank_of_gloo_believes_no_stranger(horovods):
+    """It asks from C++, hears a wrong proof three times, and ends."""
+    numbers = {f"HOROVOD_{name}_RANK": "0" for name in ("LOCAL", "CROSS")} | {"HOROVOD_RANK": "0"}
+    numbers |= {f"HOROVOD_{name}_SIZE": "1" for name in ("LOCAL", "CROSS")} | {"HOROVOD_SIZE": "1"}
+    with impostor(b"", **{PROOF_NAME: "0" * 64}) as host:
+        env = environment(
+            horovods["ours"],
+            HOROVOD_CONTROLLER="gloo",
+            HOROVOD_CPU_OPERATIONS="gloo",
+            HOROVOD_GLOO_IFACE="lo",
+            HOROVOD_GLOO_RENDEZVOUS_ADDR="127.0.0.1",
+            HOROVOD_GLOO_RENDEZVOUS_PORT=str(host.server_port),
+            **numbers,
+            **{KEY_NAME: KEY},
+        )
+        command = [sys.executable, "-c", "import horovod.torch as hvd; hvd.init()"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode != 0
+    assert done.stderr.count("without a proof that it comes from this job, got 200") == 3, done.stderr
+
+
 def horovodrun(*arguments: str) -> list[str]:
     """Horovod's launcher, as its command starts it."""
     return [sys.executable, "-m", "horovod.runner.launch", *arguments]

@@ -78,8 +78,10 @@ def _packages(powercap: Path) -> tuple[list[Path], str]:
         for zone in zones:
             _number(zone / "energy_uj")
             _number(zone / "max_energy_range_uj")
-    except OSError:
+    except PermissionError:
         return [], f"only root may read the energy counter of the processor here ({zones[0]}/energy_uj)"
+    except OSError as error:
+        return [], f"the energy counter of the processor cannot be read here ({zones[0]}: {error.strerror})"
     except ValueError:
         return [], f"the energy counter of the processor holds no number here ({zones[0]}/energy_uj)"
     return zones, ""

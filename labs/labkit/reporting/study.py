@@ -226,7 +226,7 @@ def reference(study: Study, files: Iterable[Path] | None = None) -> dict[str, di
     """kind -> ranks -> the kit's own record of such a run; {} where it has none of this kind of study.
 
     A virtual study is compared with the kit's study of the same machine and net; one of real ranks with lab
-    50's, whose step is the same.
+    50's, whose step is the same. Both with as many images, since these decide how it scales.
     """
     folder = paths.root() / "solutions" / "results"
     stems = (LAB, "50_strong_and_weak_scaling")
@@ -239,8 +239,9 @@ def reference(study: Study, files: Iterable[Path] | None = None) -> dict[str, di
 
 
 def _is_alike(entry: Entry, setup: Entry) -> bool:
-    where = entry["where"] or "here"  # lab 50 measures real ranks alone
-    if where != setup["where"]:
+    where = entry["where"] or "here"  # lab 50 measures real ranks alone, and notes a rank's images
+    images = _share(entry["result"], entry) if entry["where"] else entry["images"]
+    if (where, images) != (setup["where"], setup["images"]):
         return False
     return where == "here" or (entry["machine"], entry["net"]) == (setup["machine"], setup["net"])
 

@@ -74,12 +74,18 @@ def test_the_reference_is_of_the_same_kind_of_study(tmp_path):
     lines = [{**line, "study": "the kit's"} for line in studies.entries()]
     same = studies.put(lines, tmp_path / "same.jsonl")
     assert sorted(reporting.reference(study, [same])["strong"]) == [1, 2, 4]
-    other = studies.put([{**line, "machine": "dgx1"} for line in lines], tmp_path / "other.jsonl")
-    assert reporting.reference(study, [other]) == {"strong": {}, "weak": {}}
+    for other in ({"machine": "dgx1"}, {"net": "vgg16"}, {"images": 63}, {"where": "here"}):
+        file = studies.put([{**line, **other} for line in lines], tmp_path / "other.jsonl")
+        assert reporting.reference(study, [file]) == {"strong": {}, "weak": {}}
 
 
 def test_real_ranks_are_held_against_lab_50():
-    study = studies.study(lambda lines: [line.update(where="here", machine="here") for line in lines])
+    def on_this_machine(lines: list[dict]) -> None:
+        for line in lines:
+            line.update(where="here", machine="here")
+            line["images"] = line.get("images", 64) // 2  # as many as lab 50 has
+
+    study = studies.study(on_this_machine)
     known = reporting.reference(study)
     assert {entry["lab"] for kind in known.values() for entry in kind.values()} == {
         "50_strong_and_weak_scaling"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from env.horovod import build, cuda, flavours, gpu
 from env.horovod.cuda import Toolkit
-from env.install import debian, environment, mpi, pythons, verify
+from env.install import debian, environment, loopback, mpi, pythons, verify
 from env.install.steps import PACKAGES, Step, StepFailed
 
 VENV = environment.ROOT / ".venv"
@@ -116,6 +116,7 @@ class Setup:
 
         step = self.step("labkit")
         environment.install_labkit(step, VENV)
+        loopback.build(step, VENV, build.compiler_path())
         step.done()
 
         step = self.step("verify")

@@ -81,7 +81,7 @@ def fingerprint(chosen: dict[str, str]) -> str:
     aside = [ENV / name for name in ASIDE]
     lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
     files = [ROOT / "pyproject.toml"]
-    for pattern in ("*.py", "*.h", "*.json", "requirements*"):
+    for pattern in ("*.py", "*.c", "*.h", "*.json", "requirements*"):
         files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
     digest = hashlib.sha256(json.dumps(lasting, sort_keys=True).encode())
     for file in sorted(files):

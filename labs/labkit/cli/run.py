@@ -54,22 +54,26 @@ def run(
     if ranks > 1:
         # Ranks share the cores: more threads than cores only get into each other's way.
         for name in launch.THREAD_VARIABLES:
+    on_nodes = launch.in_batch_job(env)
+    if ranks > 1 and not on_nodes:
+        chosen |= launch.loopback_variables(env)
             env.setdefault(name, str(max(1, world.cores() // ranks)))
     chosen = builds.variables(horovod, mpi, env)
     env |= chosen
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:
-        command = [*_launcher(ranks, chosen), sys.executable, str(script)]
+        command = [*_launcher(ranks, chosen, on_nodes), sys.executable, str(script)]
         ended = launch.run_to_end(command, env=env, cwd=paths.root(), patience=PATIENCE)
     return 130 if ended.cause == "SIGINT" else ended.status
 
 
-def _launcher(ranks: int, variables: Mapping[str, str]) -> list[str]:
+def _launcher(ranks: int, variables: Mapping[str, str], on_nodes: bool) -> list[str]:
     """The command that starts so many ranks here; [] for one rank, which is plain Python.
 
-    variables: those of the builds, which a launcher has to pass on.
+    variables: those which a launcher has to pass on. on_nodes: the launcher chooses among a job's nodes.
     """
     if ranks == 1:
         return []
     mpiexec = launch.mpiexec(variables.get("LABKIT_MPI_BUILD"))
-    return [mpiexec, *launch.launcher_options(mpiexec, "plain", ranks=ranks, variables=variables)]
+    where = "plain" if on_nodes else "local"
+    return [mpiexec, *launch.launcher_options(mpiexec, where, ranks=ranks, variables=variables)]

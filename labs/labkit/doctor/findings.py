@@ -184,6 +184,9 @@ def _advice(report: dict, reasons: dict[str, str]) -> list[str]:
         sentences.append(
             "srun is installed, but no Slurm controller answers: this machine is not part of a cluster."
         )
+    gap = launch.loopback_gap()
+    if gap:
+        sentences.append(gap)
     for name in ("torch", "tensorflow"):
         if report["versions"][name] and name in reasons:
             sentences.append(f"{name} is installed but does not load: {reasons[name]}")

@@ -13,6 +13,9 @@ For the kit's other parts:
     my_cores            what this rank may compute on
     mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
     launcher_options    that launcher's options for so many ranks, here or over a batch job's nodes
+    loopback_variables  what a run on one machine is started with, so that it listens to no other
+    loopback_gap        a sentence on what is missing for that; None where nothing is
+    in_batch_job        does a batch job surround this process?
     run_to_end          a command in the foreground: signals passed on, and nothing left of it
     THREAD_VARIABLES    what sets the number of threads of the libraries
     reserve_port        a free port that stays reserved
@@ -43,12 +46,15 @@ _MODULE_OF = {
     "die_with_parent": "labkit.launch.supervisor",
     "environment": "labkit.launch.process",
     "flavor": "labkit.launch.plans",
+    "in_batch_job": "labkit.launch.loopback",
     "in_check": "labkit.launch.diagnosis",
     "in_group": "labkit.launch.groups",
     "innermost": "labkit.launch.diagnosis",
     "is_learners": "labkit.launch.diagnosis",
     "launcher_options": "labkit.launch.plans",
     "leave_stack": "labkit.launch.notes",
+    "loopback_gap": "labkit.launch.loopback",
+    "loopback_variables": "labkit.launch.loopback",
     "mpiexec": "labkit.launch.plans",
     "my_cores": "labkit.launch.process",
     "of_check": "labkit.launch.diagnosis",
@@ -72,12 +78,15 @@ __all__ = [
     "die_with_parent",
     "environment",
     "flavor",
+    "in_batch_job",
     "in_check",
     "in_group",
     "innermost",
     "is_learners",
     "launcher_options",
     "leave_stack",
+    "loopback_gap",
+    "loopback_variables",
     "mpiexec",
     "my_cores",
     "of_check",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from labkit import builds, world
 from labkit.errors import NotHere
+from labkit.launch import loopback
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
 THREAD_VARIABLES = (
@@ -64,6 +65,9 @@ class _Options(NamedTuple):
     export: str = ""  # for each variable {name} that ranks need and would not get by themselves
     gpus: str = ""  # in a job with GPUs
 
+
+# Hydra's processes meet at the loopback address, where its control port listens: see loopback.py.
+_HYDRA_IFACE = "-iface lo " if sys.platform.startswith("linux") else ""
 
 # The only place that knows them. mpirun_rsh: user guide of MVAPICH2 2.3.7, section 5.2; srun: srun(1);
 # "hydra" is the launcher of MPICH, of MVAPICH and of Intel MPI; TACC's ibrun takes all from the job.
@@ -157,8 +161,6 @@ def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     """One command a rank, with the variables that torch.distributed's env:// initialization reads."""
     shared = {**env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     shared |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    if sys.platform.startswith("linux"):
-        shared.setdefault("GLOO_SOCKET_IFNAME", "lo")
     worker = [sys.executable, _WORKER, folder]
     return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
 
@@ -187,7 +189,8 @@ def environment(folder: str, threads: int, extra: dict[str, str]) -> dict[str, s
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     env["LABKIT_RUN"] = folder  # marks every process of the run, whatever it becomes
     env.setdefault("UCX_HANDLE_ERRORS", "none")  # UCX would print pages of C frames when a rank crashes
-    return {**env, **extra}
+    env |= extra
+    return env | loopback.loopback_variables(env)
 
 
 def reserve_port(host: str = "127.0.0.1") -> socket.socket:

@@ -171,8 +171,9 @@ def main(path: str) -> None:
         settings = pickle.load(file)
     sys.path[:] = settings["sys_path"]
     from labkit import noise, world
-    from labkit.launch import supervisor
+    from labkit.launch import loopback, supervisor
 
+    loopback.close_inherited()
     place = world.launched(os.environ)
     folder = Folder(path, place.rank)
     os.environ["LABKIT_RANK"] = str(place.rank)

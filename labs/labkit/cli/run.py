@@ -54,11 +54,11 @@ def run(
     if ranks > 1:
         # Ranks share the cores: more threads than cores only get into each other's way.
         for name in launch.THREAD_VARIABLES:
+            env.setdefault(name, str(max(1, world.cores() // ranks)))
+    chosen = builds.variables(horovod, mpi, env)
     on_nodes = launch.in_batch_job(env)
     if ranks > 1 and not on_nodes:
         chosen |= launch.loopback_variables(env)
-            env.setdefault(name, str(max(1, world.cores() // ranks)))
-    chosen = builds.variables(horovod, mpi, env)
     env |= chosen
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:

@@ -1,0 +1,77 @@
+"""Mistakes of learners in lab 65: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+# Two ways of one framework; all five are run in tests/support/test_lab65.py.
+SMALL = {"ways": ("PyTorch DDP", "FSDP2"), "width": 32, "batch": 16, "steps": 8, "rounds": 1}
+
+_LINES = '[line for line in rows if line.strip() and not line.strip().startswith("#")]'
+_COUNT = 'return marks.count("- "), marks.count("+ ")'
+_TAKE = "take = None if len(left) == len(chosen) else left[0]"
+_ADD = '            table.append(lab65.Decision(f"the best {column}", among, take, column))\n'
+_INFINITE = "sorted(np.inf if value is None else value for value in seconds)"
+
+# fmt: off
+WRONG = [
+    Wrong("65.1", "swapped", _COUNT, 'return marks.count("+ "), marks.count("- ")', "swapped"),
+    Wrong("65.1", "one number", _COUNT, 'return marks.count("- ") + marks.count("+ ")', "two numbers"),
+    Wrong("65.1", "comments count", ' and not line.strip().startswith("#")', "", "comment"),
+    Wrong("65.1", "empty lines count", "line.strip() and not line.strip()", "not line.strip()",
+          "only a comment and an empty line"),
+    Wrong("65.1", "comments behind spaces count", 'not line.strip().startswith("#")',
+          'not line.startswith("#")', "only a comment and an empty line"),
+    Wrong("65.1", "spaces in front are dropped", _LINES, _LINES.replace("[line for", "[line.strip() for"),
+          "moved to the right"),
+    Wrong("65.1", "sets of lines", _COUNT,
+          "return len(set(texts[0]) - set(texts[1])), len(set(texts[1]) - set(texts[0]))", "put in again"),
+    Wrong("65.1", "hints count", _COUNT, 'return marks.count("- ") + marks.count("? "), marks.count("+ ")',
+          "(taken out, put in)"),
+    Wrong("65.1", "lengths alone", _COUNT, "return 0, len(texts[1]) - len(texts[0])", "a line altered"),
+    Wrong("65.2", "the first rank begins", "return ends[0] - started", "return moments[0][0] - started",
+          "first rank's"),
+    Wrong("65.2", "a moment", "return ends[0] - started", "return ends[0]", "take `started` away"),
+    Wrong("65.2", "the second step", "return ends[0] - started", "return ends[1] - started", "second step"),
+    Wrong("65.2", "the fastest rank ends a step", "max(of_ranks)", "min(of_ranks)", "start-up"),
+    Wrong("65.2", "a rank's images", "batch / seconds for", "batch / len(moments) / seconds for", "share"),
+    Wrong("65.2", "ranks counted twice", "batch / seconds for", "batch * len(moments) / seconds for",
+          "counts the ranks twice"),
+    Wrong("65.2", "durations", "batch / seconds for", "seconds for", "images/s are asked for"),
+    Wrong("65.2", "steps in a second", "batch / seconds for", "1 / seconds for", "`batch` images in each"),
+    Wrong("65.2", "all steps", "durations[first - 1 :]", "durations", "how many speeds"),
+    Wrong("65.2", "one step too late", "durations[first - 1 :]", "durations[first:]", "how many speeds"),
+    Wrong("65.2", "the mean alone", "[batch / seconds for seconds in durations[first - 1 :]]",
+          "[batch / durations[first - 1 :].mean()]", "how many speeds"),
+    Wrong("65.2", "the first rank's steps", "durations = np.diff(ends)",
+          "durations = np.diff(moments[0][: len(ends)])", "slowest rank"),
+    Wrong("65.3", "always less", "if more_is_better:", "if False:", "where more is better"),
+    Wrong("65.3", "the middle decides", [
+        "any(other[0] > high for other in spans.values())",
+        "any(other[1] < low for other in spans.values())"], [
+        "any(sum(other) > low + high for other in spans.values())",
+        "any(sum(other) < low + high for other in spans.values())"], "overlaps"),
+    Wrong("65.3", "touching rules out", "any(other[1] < low", "any(other[1] <= low", "still in"),
+    Wrong("65.3", "the best end decides", "any(other[1] < low", "any(other[0] < low", "overlaps"),
+    Wrong("65.3", "one winner", "    return left\n", "    return left[:1]\n", "still in"),
+    Wrong("65.3", "who is ruled out", "if not ruled_out:", "if ruled_out:", "still in"),
+    Wrong("65.3", "nothing decides", _TAKE, "take = None", "Do not say None"),
+    Wrong("65.3", "the one with the most lines", _TAKE,
+          "take = max(chosen, key=lambda way: spans[column][way])", "lines changed"),
+    Wrong("65.3", "one column for all", _ADD, _ADD.replace("take, column))", 'take, "lines changed"))'),
+          "lines changed"),
+    Wrong("65.3", "one line", "return table", "return table[:1]", "at least three"),
+    Wrong("65.3", "no column", _ADD, _ADD.replace("take, column))", 'take, "taste"))'), "is no column"),
+    Wrong("65.3", "an empty table", "return table", "return []", "at least three"),
+    Wrong("65.3", "returns nothing", "return table", "table.sort()", "returns a list"),
+    Wrong("65.4", "the mean of all", "kept = ordered[1:-1]", "kept = ordered", "drop the fastest"),
+    Wrong("65.4", "not sorted", _INFINITE, "[np.inf if value is None else value for value in seconds]",
+          "sort first"),
+    Wrong("65.4", "the median", "return sum(kept) / len(kept)", "return float(np.median(kept))", "median"),
+    Wrong("65.4", "the fastest", "return sum(kept) / len(kept)", "return ordered[0]", "the fastest run"),
+    Wrong("65.4", "who missed it is forgotten", _INFINITE, "sorted(value for value in seconds if value)",
+          "the one to drop"),
+    Wrong("65.4", "one is too many", "if np.inf in kept", "if None in seconds", "One run may miss"),
+    Wrong("65.4", "infinite", "        return None\n", "        return np.inf\n", "expected None"),
+    Wrong("65.4", "the caller's list", [_INFINITE, "kept = ordered[1:-1]"],
+          [_INFINITE, "kept = ordered[1:-1]\n    seconds.sort(key=str)"], "was changed"),
+]
+# fmt: on

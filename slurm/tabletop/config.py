@@ -47,12 +47,17 @@ SchedulerParameters=bf_interval=5
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 FirstJobId={first_job}
+# A job of a partition with a higher PriorityTier takes the nodes of one that may be requeued. That one first
+# gets its --signal, and GraceTime seconds. There is no such partition until one is created: lab 70 does.
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
 # One line for each finished job; sacct reads it.
 JobCompType=jobcomp/filetxt
 JobCompLoc={run}/state/jobs.txt
 {gres_types}
 {nodes}
-PartitionName=tabletop Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=tabletop Nodes=ALL Default=YES MaxTime=INFINITE GraceTime=30 State=UP
 """
 
 

@@ -1,0 +1,58 @@
+"""Lab 70's training as a job on two nodes: preempted, requeued, resumed, and exact to the last bit."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from authoring import cells, generate
+from labkit import cluster
+from support import lab70
+
+from slurm import tabletop
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+LAST = 60
+EVERY = 10
+MOMENTS = (12, 29)  # each in the middle of an epoch of 24 steps
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    with tabletop.up("lab70", nodes=2, home=tmp_path_factory.mktemp("tabletop")) as running:
+        yield running
+
+
+def answers() -> lab70.Answers:
+    """The solved lab's own."""
+    lab = generate.load("70_checkpoint_and_requeue")
+    solved = cells.solved_cells(lab)
+    names: dict[str, object] = {"__name__": "__main__", "lab70": lab70}
+    exec("import hashlib, os, torch", names)
+    for exercise in lab.exercises:
+        for position in exercise.answers:
+            exec(solved[position].source, names)
+    return lab70.Answers(*(names[name] for name in lab70.Answers._fields))
+
+
+def test_a_job_that_is_preempted_and_requeued_has_the_losses_of_one_without_a_break(
+    table, monkeypatch, tmp_path
+):
+    for name, value in table.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    losses, whole = lab70.three_lives(answers(), LAST, EVERY, MOMENTS)
+    assert len(whole) == LAST
+    lives = {life: list(own) for life, own in itertools.groupby(losses, lambda loss: loss.life)}
+    assert list(lives) == [0, 1, 2]
+    assert lives[0][0].step == 1
+    assert MOMENTS[0] <= lives[0][-1].step < LAST
+    assert lives[1][0].step == lives[0][-1].step + 1, "the signal came, and the last step was saved"
+    assert MOMENTS[1] <= lives[1][-1].step < LAST
+    resumed = lives[2][0].step - 1
+    assert resumed % EVERY == 0
+    assert 0 <= lives[1][-1].step - resumed <= EVERY, "without a warning one interval is lost at most"
+    assert lives[2][-1].step == LAST
+    assert all(loss.loss == whole[loss.step - 1] for loss in losses), "to the last bit"
+    left = cluster.slurm.at("tabletop").partitions()
+    assert [partition.name for partition in left] == ["tabletop"]

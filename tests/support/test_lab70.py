@@ -1,0 +1,164 @@
+"""Lab 70's support: kills of a save, failures played beside their formulas, files, and losses by life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+from labkit.errors import LabError
+from support import lab70
+
+DAY = 86_400
+
+
+def write(path: Path, content: bytes) -> None:
+    """As the lab asks for it."""
+    temporary = path.with_name(path.name + ".new")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def by_numbers(path: Path, content: bytes) -> None:
+    """With the calls of the system itself."""
+    temporary = path.parent / "new"
+    number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(number, content)
+    os.fsync(number)
+    os.close(number)
+    temporary.rename(path)
+    number = os.open(path.parent, os.O_RDONLY)
+    os.fsync(number)
+
+
+@pytest.mark.parametrize("function", [write, by_numbers])
+def test_a_safe_save_leaves_old_or_new_at_every_moment(function):
+    trial = lab70.kill_everywhere(function)
+    assert len(trial.deaths) >= 5
+    assert {death.left for death in trial.deaths} == {"old", "new"}
+    assert trial.end == "new"
+    assert trial.renamed
+    assert trial.synced_before
+    assert trial.synced_after
+    assert trial.other_folders == []
+
+
+def test_the_obvious_save_is_torn_at_some():
+    trial = lab70.kill_everywhere(overwrite)
+    assert [death.left for death in trial.deaths] == ["old", "empty", "half"]
+    assert trial.deaths[2].where == "when half of the bytes are in net.checkpoint"
+    assert not trial.renamed
+
+
+@pytest.mark.slow
+def test_100_kills_at_random_moments_lose_no_good_checkpoint(monkeypatch):
+    # In memory an fsync costs nothing, and a kill does what it does on a disk: the kernel lives on.
+    if os.path.isdir("/dev/shm"):
+        monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
+    counts = lab70.kill_at_random(write, kills=100, size=300_000)
+    assert (counts["kills"], counts["newest"], counts["lost"], counts["torn"]) == (100, 100, 0, 0)
+    assert counts["in a save"] > 10
+
+
+@pytest.mark.slow
+def test_10_kills_on_the_disk_lose_no_good_checkpoint():
+    counts = lab70.kill_at_random(write, kills=10, size=200_000)
+    assert (counts["newest"], counts["lost"], counts["torn"]) == (10, 0, 0)
+
+
+def fails(path: Path, content: bytes) -> None:
+    raise OSError(28, "No space left on device", str(path))
+
+
+def test_what_a_save_raises_is_a_sentence():
+    with pytest.raises(LabError, match=r"`write` failed. OSError: .*No space left on device"):
+        lab70.kill_everywhere(fails)
+    with pytest.raises(LabError, match=r"`write` failed. OSError: .*No space left on device"):
+        lab70.kill_at_random(fails, kills=2, size=100)
+
+
+@pytest.mark.parametrize(("save", "mtbf"), [(60, 11_160), (600, 11_160), (1, DAY)])
+def test_dalys_interval_is_nearly_the_best(save, mtbf):
+    best = lab70.best(save, mtbf)
+    least = lab70.expected(best, save, mtbf, 0)
+    for factor in (0.8, 0.95, 1.05, 1.25):
+        assert lab70.expected(factor * best, save, mtbf, 0) > least
+    assert lab70.daly(save, mtbf) == pytest.approx(best, rel=0.001)
+
+
+def test_a_save_longer_than_two_mtbf():
+    assert lab70.daly(200, 100) == 100
+
+
+@pytest.mark.parametrize("every", [300, 1157, 4000])
+def test_what_is_played_is_what_is_expected(every):
+    played = [lab70.simulate(every, 60, 11_160, 120, 30 * DAY, seed) for seed in range(8)]
+    assert sum(played) / 8 == pytest.approx(lab70.expected(every, 60, 11_160, 120), rel=0.05)
+
+
+def test_without_failures_only_saves_are_lost():
+    share = lab70.simulate(100, 10, 1e15, 0, 10_000)
+    assert share == pytest.approx(10 / 110)
+
+
+def test_a_file_comes_apart_as_it_was_put_together():
+    content = lab70.pack(b"some\nbytes", "net A")
+    label, payload = lab70.split(content)
+    assert payload == b"some\nbytes"
+    assert (label["model"], label["bytes"]) == ("net A", 10)
+    for cut in (0, 5, content.index(b"\n")):
+        assert lab70.split(content[:cut])[0] is None
+    assert lab70.split(b"[1]\n")[0] is None
+    for zeros in (False, True):
+        broken = lab70.damaged(content * 9, zeros)
+        assert len(broken) == 9 * len(content)
+        assert broken != content * 9
+
+
+def test_the_newest_good_file_is_taken(tmp_path, capsys):
+    for done in (5, 40, 300):
+        lab70.path_of(tmp_path, done).write_bytes(str(done).encode())
+    verdicts = {b"300": "damaged", b"40": "good", b"5": "good"}
+    lab70.newest(tmp_path, "net", lambda content, model: verdicts[content])
+    assert capsys.readouterr().out == "step_000300.checkpoint is not taken: damaged\n"
+    assert lab70.newest(tmp_path, "net", lambda content, model: "incomplete") is None
+
+
+def test_a_signal_sets_a_flag_and_the_old_handler_comes_back():
+    before = signal.getsignal(signal.SIGUSR1)
+    with lab70.listening() as stopped:
+        assert not stopped()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert stopped()
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_table_counts_steps_done_again_and_losses_that_differ():
+    whole = [float(step).hex() for step in range(1, 5)]
+    losses = [lab70.Loss(0, step, whole[step - 1]) for step in (1, 2, 3)]
+    losses += [lab70.Loss(1, step, whole[step - 1]) for step in (3, 4)]
+    frame = lab70.table(losses, whole)
+    assert frame["first step"].tolist() == [1, 3]
+    assert frame["done again"].tolist() == [0, 1]
+    assert frame["losses that differ"].tolist() == [0, 0]
+    losses[-1] = lab70.Loss(1, 4, (4.0 + 1e-15).hex())
+    assert lab70.table(losses, whole)["losses that differ"].tolist() == [0, 1]
+
+
+def test_the_batch_script_asks_for_what_the_lab_tells():
+    text = lab70.script("here")
+    for line in ("--signal=B:USR1@60", "--requeue", "--open-mode=append", "scontrol requeue $SLURM_JOB_ID"):
+        assert line in text
+    assert "support.lab70.job here &" in text

@@ -202,6 +202,7 @@ def _sections(page: words.Page, names: list[str]) -> list[str]:
         else:
             parts[current] = parts.get(current, "") + line + "\n"
     sentences = []
+    said: dict[str, str] = {}
     for heading, needed in SECTIONS.items():
         if heading not in parts:
             sentences.append(f"The section `## {heading}` is missing.")
@@ -211,6 +212,10 @@ def _sections(page: words.Page, names: list[str]) -> list[str]:
         for pattern, what in needed.items():
             if not any(re.fullmatch(pattern, name) for name in used):
                 sentences.append(f"The section {heading!r} lacks {what}.")
+        own = " ".join(re.findall(r"[^\W\d_]+", text.casefold()))
+        if own and own in said:
+            sentences.append(f"The sections {said[own]!r} and {heading!r} say the same words.")
+        said.setdefault(own, heading)
         if words.own_words(text) < FEWEST_WORDS:
             sentences.append(f"The section {heading!r} has fewer than {FEWEST_WORDS} words of your own.")
         if "…" in text or re.search(r"\bTODO\b", text):

@@ -115,6 +115,23 @@ class Notes:
         )
         print(f"{kind:6} {ranks:3} ranks: a step takes {human(step.median)}; {step.verdict}")
 
+    def trial(self, kind: str, ranks: int, **changes) -> dict[str, float]:
+        """Mean seconds of compute, wait and communicate of one virtual run; nothing is written down.
+
+        changes: other parameters, such as jitter=0.0.
+        """
+        if self.setup.where != "virtual":
+            raise LabError("A trial is a virtual run; real ones are measured, and written down.")
+        kept = self.parameters
+        self.parameters = {**kept, **changes}
+        try:
+            run = self._virtual(kind, ranks, 0)
+        finally:
+            self.parameters = kept
+        compute = np.array([of_rank.compute for of_rank in run])
+        allreduce = np.array([of_rank.allreduce for of_rank in run])
+        return {name: float(part.mean()) for name, part in steps.parts(compute, allreduce).items()}
+
     def cite(self, name: str, value: float, unit: str, source: str) -> None:
         """Write down a number that others have published, and where: {published_name}, {source_name}."""
         if not source.strip():

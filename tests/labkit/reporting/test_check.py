@@ -163,6 +163,20 @@ def test_what_a_report_lacks_is_named(study, old, new, says):
     assert says in refused(studies.REPORT.replace(old, new), study)
 
 
+def test_the_same_words_everywhere_are_refused(study):
+    words = "These are some words that say nothing of the study, though there are enough of them."
+    one, two = "{efficiency_weak_most} " + words, "{wait_strong_most} " + words
+    text = with_words("").replace(
+        "With equal work for each rank the efficiency is still {efficiency_weak_most} at", one
+    )
+    text = text.replace(
+        "Of a step {communicate_strong_most} is sending, and {wait_strong_most} is waiting for", two
+    )
+    for rest in (" the largest number of them.", " the last to come."):
+        text = text.replace(rest, "")
+    assert "'Weak scaling' and 'Where the time goes' say the same words" in refused(text, study)
+
+
 def test_sections_need_words_of_ones_own(study):
     head, heading, _ = studies.REPORT.partition("## Limits")
     assert "'Limits' has fewer than 12 words" in refused(f"{head}{heading}\n\nNone.\n", study)

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling trace report mvapich2 gpu-check gpu-bundle
+	submit results scaling trace report guide release mvapich2 gpu-check gpu-bundle
 
 # The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -20,6 +20,17 @@ TABLE := $(if $(NAME),--name "$(NAME)")
 ROOT_TOO := $(if $(filter 0,$(shell id -u)),--allow-root)# in a container one is often root
 SHOW := notebooks/00_check_environment.ipynb
 
+# The learners' archive (make release) has no solutions and no tests.
+FOR_INSTRUCTORS := labs new reset solve tour guide release test test-fast lint setup-tests gpu-check gpu-bundle
+ifneq ($(shell grep -s '"kind": "learners"' EDITION.json),)
+HIDDEN := ^($(subst $() ,|,$(FOR_INSTRUCTORS))):
+$(foreach goal,$(filter $(FOR_INSTRUCTORS),$(MAKECMDGOALS)),$(error make $(goal) is not in the learners' archive, \
+	which holds no solutions and no tests. Your instructor has it))
+ifneq ($(if $(filter run submit scaling,$(MAKECMDGOALS)),$(SOLVED)),)
+$(error SOLVED=1 is not in the learners' archive, which holds no solutions and no tests. Your instructor has them)
+endif
+endif
+
 # Asked before anything is set up: which lab, which exercise?
 ifneq ($(filter trace,$(MAKECMDGOALS)),)
 $(if $(FILE),,$(error Say which trace: make trace FILE=trace.json))
@@ -33,7 +44,7 @@ endif
 
 help: ## this list
 	@echo "High-Performance Distributed Deep Learning Labs"; echo
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' -v hidden='$(or $(HIDDEN),^$$)' '$$0 ~ hidden {next} /^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…]
 	@$(BOOT) env/setup.py
@@ -97,6 +108,12 @@ site: setup ## a few questions, then slurm/sites/NAME.sh for a new cluster
 tour: setup ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 	@$(PY) -m authoring tour $(if $(LABS),--labs $(LABS)) $(if $(SMALL),--small)
 
+guide: setup ## the instructor's guide: guide/index.html, offline; slides of each lab [LEARNERS=40] [HOMES=folder]
+	@$(PY) -m authoring guide $(if $(LEARNERS),--learners $(LEARNERS)) $(if $(HOMES),--homes "$(HOMES)")
+
+release: setup ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]
+	@$(PY) -m authoring release $(if $(KEEP_ANSWERS),--keep-answers)
+
 # Brought along for a machine without a network: BUNDLE, else build/gpu-bundle where nothing is set up.
 BROUGHT := $(if $(wildcard .venv/setup-stamp.json),,$(patsubst %/,%,$(dir $(wildcard build/gpu-bundle/bundle.json))))
 GPU_BUNDLE = $(or $(call typed,BUNDLE),$(BROUGHT))
@@ -142,5 +159,5 @@ lint: setup
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m authoring labs --check
 
 clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
-	rm -rf $(VENV) report .pytest_cache .ruff_cache labs/*.egg-info
+	rm -rf $(VENV) report guide .pytest_cache .ruff_cache labs/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""`python -m authoring VERB …`: the generator, a new lab, reset and solve, the tour."""
+"""`python -m authoring VERB …`: the generator, a new lab, reset and solve, the tour, the guide, a release."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from labkit import labfile
+from labkit import edition, labfile, paths
 from labkit.errors import exit_status
 
-from authoring import generate, learner, skeleton, tour
+from authoring import generate, guide, learner, release, skeleton, tour
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. A LabError becomes its sentence and status 1; Ctrl-C is status 130."""
     verb_and_options = list(sys.argv[1:] if arguments is None else arguments)
-    if verb_and_options[:1] == ["tour"]:
-        return tour.main(verb_and_options[1:])
+    if edition.is_learners(paths.root()):
+        what = f"`authoring {verb_and_options[0]}`" if verb_and_options else "This command"
+        return exit_status(lambda: edition.need_solutions(what, paths.root()))
+    for verb, part in (("tour", tour), ("guide", guide), ("release", release)):
+        if verb_and_options[:1] == [verb]:
+            return part.main(verb_and_options[1:])
     options = _parser().parse_args(verb_and_options)
     return exit_status(lambda: options.call(options))
 
@@ -46,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     solve.set_defaults(call=_solve)
 
     verbs.add_parser("tour", help="run every solved lab and write a report")
+    verbs.add_parser("guide", help="write the instructor's guide, and slides")
+    verbs.add_parser("release", help="write the learners' and the instructors' archive")
     return parser
 
 

@@ -21,7 +21,7 @@
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
 | `doctor` | what this machine has, and which lab runs here |
-| `errors`, `paths` | sentences for people; where things are |
+| `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
 """
 
@@ -37,6 +37,7 @@ _PARTS = (
     "counting",
     "data",
     "doctor",
+    "edition",
     "energy",
     "errors",
     "horovod",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import paths
+from labkit import edition, paths
 from labkit.errors import LabError
 
 HEADING = re.compile(r"^### Exercise (\d\d\.\d+) · (\S.*)$", re.MULTILINE)
@@ -45,16 +45,32 @@ def exercises_in(text: str) -> list[Exercise]:
     return exercises
 
 
+def folder(root: Path | None = None) -> Path:
+    """Where the labs are read: solutions/, where they are written; in the learners' archive labs/."""
+    root = root or paths.root()
+    return root / ("labs" if edition.is_learners(root) else "solutions")
+
+
 def stems(root: Path | None = None) -> list[str]:
     """The stems of all labs, in order: the set of labs is the set of sources."""
-    folder = (root or paths.root()) / "solutions"
-    return sorted(path.stem for path in folder.glob("[0-9][0-9]_*.py"))
+    return sorted(path.stem for path in folder(root).glob("[0-9][0-9]_*.py"))
+
+
+def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
+    """The learner's script of a lab, or the solved one. Raises LabError where it is missing."""
+    root = root or paths.root()
+    if solved:
+        edition.need_solutions("A solved lab", root)
+    path = root / ("solutions" if solved else "labs") / f"{stem}.py"
+    if not path.exists():
+        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
+    return path
 
 
 def find(lab: str | int, root: Path | None = None) -> str:
     """The stem of a lab given as number (40, "40") or stem. Raises LabError with the labs there are."""
     known = stems(root)
-    wanted = f"{int(lab):02d}" if str(lab).isdigit() else Path(str(lab)).stem
+    wanted = f"{int(lab):02d}" if str(lab).isdecimal() else Path(str(lab)).stem
     matches = [stem for stem in known if stem == wanted or stem[:2] == wanted]
     if len(matches) != 1:
         raise LabError(f"There is no lab {str(lab)!r}. These exist: {', '.join(known) or 'none yet'}.")
@@ -78,7 +94,7 @@ def headers(root: Path) -> dict[str, Header]:
     """Stem -> header of every lab of a checkout, in order. A source with a broken header is left out here:
     the generator says what is wrong with it, and the doctor's table must not fail for it."""
     known = {}
-    for path in sorted((root / "solutions").glob("[0-9][0-9]_*.py")):
+    for path in sorted(folder(root).glob("[0-9][0-9]_*.py")):
         match = _HEADER.search(path.read_text(encoding="utf-8", errors="replace"))
         if match:
             needs = tuple(word.strip() for word in match["needs"].split(","))

@@ -58,7 +58,7 @@ def run(lab: str) -> int:
     values = dict(labfile.read_setting(text) for text in settings)
     newer = None if solved else copies.sync(stem, paths.root())
     _say(header.header(stem, shape, env, solved, settings), newer)
-    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
+    path = labfile.script(stem, solved)
     with copies.with_parameters(path, values) as script, _folder(shape) as folder:
         env["LABKIT_NOTES"] = str(folder)
         command = launcher.command(shape, [sys.executable, str(script)], env, folder)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import re
 from pathlib import Path
+
+from authoring import offline
 
 # nbconvert's page without the scripts that it would fetch: require.js, MathJax, mermaid, widgets.
 _TEMPLATE = """\
@@ -30,7 +29,6 @@ img { max-width: 100%; height: auto; }
 </style>
 {%- endblock -%}
 """
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -41,56 +39,14 @@ def write(notebook: Path, page: Path, title: str) -> None:
 
     node = nbformat.read(notebook, as_version=4)
     node.metadata["title"] = title
-    exporter = _exporter_class()(
+    exporter = offline.exporter(
+        "html",
         extra_loaders=[DictLoader({"offline.html.j2": _TEMPLATE})],
         template_file="offline.html.j2",
         embed_images=True,
     )
     text, _ = exporter.from_notebook_node(node)
-    # JupyterLab's styles come with long comments; they are of no use in a page.
-    text = re.sub(r"<style.*?</style>", lambda style: _COMMENT.sub("", style[0]), text, flags=re.DOTALL)
-    page.write_text(text, encoding="utf-8")
-
-
-def _exporter_class():
-    from jinja2 import pass_context
-    from nbconvert.exporters import HTMLExporter
-    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-
-    class Renderer(IPythonRenderer):
-        def inline_math(self, body: str) -> str:
-            return formula(body)
-
-        def block_math(self, body: str) -> str:
-            return f'<p style="text-align: center">{formula(body)}</p>'
-
-    class Exporter(HTMLExporter):
-        @pass_context
-        def markdown2html(self, context, source):
-            return MarkdownWithMath(renderer=Renderer(escape=False, anchor_link_text="")).render(source)
-
-    return Exporter
-
-
-def formula(tex: str) -> str:
-    """A formula as an inline image, by matplotlib; as code where it uses more LaTeX than matplotlib knows."""
-    from matplotlib import mathtext
-    from matplotlib.font_manager import FontProperties
-
-    size = 10
-    picture = io.BytesIO()  # points
-    text = " ".join(tex.split())
-    try:
-        depth = mathtext.math_to_image(f"${text}$", picture, FontProperties(size=size), dpi=72, format="svg")
-    except ValueError:
-        return f"<code>{html.escape(text)}</code>"
-    svg = re.sub(r"<metadata>.*?</metadata>", "", picture.getvalue().decode(), flags=re.DOTALL)
-    height = float(re.search(r'height="([\d.]+)pt"', svg)[1])
-    data = base64.b64encode(svg[svg.index("<svg") :].encode()).decode()
-    style = f"height: {height / size:.2f}em; vertical-align: {-depth / size:.2f}em"
-    return (
-        f'<img class="math" style="{style}" alt="{html.escape(text)}" src="data:image/svg+xml;base64,{data}">'
-    )
+    page.write_text(offline.without_comments(text), encoding="utf-8")
 
 
 def pictures(notebook: Path) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ _ROWS = 12  # records of one kind shown in the table
 # What every record carries (labkit.record): said once for the machine, not in each row.
 _PROVENANCE = {
     "lab", "result", "unit", "utc", "host", "cpu", "cores", "device", "launcher", "python", "torch",
-    "tensorflow", "horovod", "mpi4py", "mpi", "revision", "changed",
+    "tensorflow", "horovod", "mpi4py", "mpi", "horovod_build", "job", "site", "revision", "changed",
 }  # fmt: skip
 _HIGHLIGHTS = (
     ("machine.cpu", "Processor"),
@@ -99,8 +100,13 @@ def _lab(root: Path, out: Path, outcome: Outcome) -> dict:
 
 def tables(file: Path) -> list[dict]:
     """The records in a file as tables, one for each kind of result: title, head, rows, more (left out)."""
+    return tables_of(_entries(file))
+
+
+def tables_of(records: Iterable[dict]) -> list[dict]:
+    """The same of some records."""
     kinds: dict[str, list[dict]] = {}
-    for entry in _entries(file):
+    for entry in records:
         title = f"{entry['result']}, {entry['unit']}" if entry.get("unit") else str(entry["result"])
         kinds.setdefault(title, []).append(entry)
     made = []
@@ -120,7 +126,9 @@ def _entries(file: Path) -> list[dict]:
 def _shown(name: str, entries: list[dict]) -> bool:
     if name in _PROVENANCE or name.endswith(("_q1", "_q3", "_runs", "_steady")):
         return False
-    # One process everywhere is not worth a column.
+    # Nothing, or one process everywhere, is not worth a column.
+    if all(entry.get(name) is None for entry in entries):
+        return False
     return name != "ranks" or any(entry.get("ranks") != 1 for entry in entries)
 
 

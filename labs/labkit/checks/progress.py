@@ -108,7 +108,7 @@ def show(root: Path) -> None:
         table.add_column(name, justify="left" if name == "Lab" else "right")
     done = every = 0
     for stem in labfile.stems(root):
-        text = (root / "solutions" / f"{stem}.py").read_text(encoding="utf-8")
+        text = (labfile.folder(root) / f"{stem}.py").read_text(encoding="utf-8")
         numbers = [exercise.number for exercise in labfile.exercises_in(text)]
         passed = [number for number in numbers if stored.get(number, {}).get("passed")]
         hints = sum(stored.get(number, {}).get("hints", 0) for number in numbers)

@@ -45,9 +45,7 @@ def run(
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
     stem = labfile.find(lab)
-    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
-    if not path.exists():
-        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
+    path = labfile.script(stem, solved)
     env = dict(os.environ)
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}

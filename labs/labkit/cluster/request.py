@@ -119,9 +119,7 @@ class Request:
 
 def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
     """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
-    path = paths.root() / ("solutions" if solved else "labs") / f"{stem}.py"
-    if not path.exists():
-        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
+    path = labfile.script(stem, solved)
     if settings:
         labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
     return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())

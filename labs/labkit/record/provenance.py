@@ -10,8 +10,9 @@ import subprocess
 from datetime import datetime, timezone
 from functools import cache, lru_cache
 from importlib import metadata
+from pathlib import Path
 
-from labkit import builds, paths, world
+from labkit import builds, edition, paths, world
 
 # For results of NumPy's arrays, or of other tensors in host memory, that travel by MPI; as
 # placement.on_host("MPI").fields().
@@ -76,7 +77,13 @@ def versions() -> dict:
 
 @lru_cache(maxsize=4)
 def git(folder: str) -> dict:
-    """`revision` (12 digits) of the checkout; `changed`: tracked files differ from it. None without git."""
+    """`revision` (12 digits) of the checkout; `changed`: tracked files differ from it. None without git.
+
+    An archive says its revision itself, and nobody knows what was changed.
+    """
+    archive = edition.read(Path(folder))
+    if archive is not None:
+        return {"revision": archive.revision, "changed": None}
     revision = _git(folder, "rev-parse", "--short=12", "HEAD")
     if revision is None:
         return {"revision": None, "changed": None}

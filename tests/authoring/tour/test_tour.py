@@ -180,14 +180,6 @@ def test_summary_and_durations():
     assert report.duration(8.46) == "8.5 s"
 
 
-def test_formulas():
-    pytest.importorskip("matplotlib")
-    image = html.formula(r"\frac{a}{b} < \text{x}")
-    assert image.startswith('<img class="math" style="height: ')
-    assert 'alt="\\frac{a}{b} &lt; \\text{x}"' in image
-    assert html.formula(r"\begin{cases} a < b \end{cases}").startswith("<code>\\begin{cases} a &lt; b")
-
-
 def test_records_become_tables(tmp_path):
     file = tmp_path / "10_x.jsonl"
     entries = [

@@ -1,0 +1,47 @@
+"""The instructor's guide: a page for each lab and timetables, made from what the kit already knows; slides.
+
+main            `python -m authoring guide [--out guide] [--labs 10,20] [--learners 40] [--report report] …`
+
+For the tests and for releases:
+
+conduct         what main does: the sheets, the page, the slides
+cost            node-minutes of a lab's batch job
+figures         the one figure to show
+lesson          what a lab's own text tells
+mistakes        what learners do wrong, and what the check says
+pace            how long learners really took
+page, slides    the guide, and slides of a lab
+results         the kit's own results, by machine
+reveal          reveal.js, out of a pinned package
+timetable       timetables.yaml, held against the labs
+"""
+
+from authoring.guide import (
+    conduct,
+    cost,
+    figures,
+    lesson,
+    mistakes,
+    pace,
+    page,
+    results,
+    reveal,
+    slides,
+    timetable,
+)
+from authoring.guide.conduct import main
+
+__all__ = [
+    "conduct",
+    "cost",
+    "figures",
+    "lesson",
+    "main",
+    "mistakes",
+    "pace",
+    "page",
+    "results",
+    "reveal",
+    "slides",
+    "timetable",
+]

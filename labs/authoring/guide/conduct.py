@@ -1,0 +1,133 @@
+"""`make guide`: the instructor's guide as one HTML file, and slides for each lab. All of it opens offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from labkit import edition, labfile, paths
+from labkit.errors import LabError, exit_status
+
+from authoring import generate
+from authoring.guide import cost, lesson, mistakes, pace, page, results, reveal, slides, timetable
+from authoring.guide.page import Sheet
+
+LEARNERS = 40
+MARK = ".guide"  # in every guide's folder; a folder without it is left alone
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the guide. A LabError becomes its sentence and status 1."""
+    parser = argparse.ArgumentParser(prog="authoring guide", description="Write the instructor's guide.")
+    parser.add_argument("--out", type=Path, default=None, help="its folder (default: guide)")
+    parser.add_argument("--learners", type=int, default=LEARNERS, help="of the class, for node-minutes")
+    parser.add_argument("--report", type=Path, default=None, help="a tour's folder, for figures")
+    parser.add_argument("--homes", type=Path, default=None, help="learners' .labkit folders, for minutes")
+    parser.add_argument("--no-slides", action="store_true", help="the page alone")
+    parser.add_argument("--reveal", type=Path, default=None, help="the package with reveal.js, where it lies")
+    options = parser.parse_args(arguments)
+    return exit_status(lambda: _guide(options))
+
+
+def _guide(options: argparse.Namespace) -> int:
+    root = paths.root()
+    edition.need_solutions("The guide", root)
+    if options.learners < 1:
+        raise LabError(f"A class has one learner or more; {options.learners} makes no guide.")
+    report = options.report or root / "report"
+    if options.report and not (report / "tour.json").exists():
+        raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
+    out = fresh_folder(options.out or root / "guide")
+    content = timetable.read()
+    sheets = read_sheets(root, content["figures"], report, options.homes)
+    by_number = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
+    tables = timetable.plan(content, by_number)
+    toured = _tour(report)
+    page.write(
+        out / "index.html",
+        sheets,
+        tables,
+        learners=options.learners,
+        version=version(root),
+        small=toured.get("small", False),
+    )
+    pictures = sum(sheet.picture is not None for sheet in sheets)
+    counts = f"{len(sheets)} labs, {len(tables)} timetables, {pictures} figures"
+    print(f"{paths.shown(out / 'index.html')}: {counts}.")
+    if not pictures:
+        print("No figure was drawn here yet: `make tour` draws them, then `make guide` takes them in.")
+    if not options.no_slides:
+        _write_slides(options.reveal or reveal.package(root), out, sheets)
+    return 0
+
+
+def read_sheets(
+    root: Path, chosen: dict[str, str], report: Path | None, homes: Path | None = None
+) -> list[Sheet]:
+    """What the kit knows of each lab. chosen: a lab's number -> the figure to show."""
+    paces = pace.read(homes)
+    seconds = {} if _tour(report).get("small") else _seconds(report)
+    sheets = []
+    for stem in labfile.stems(root):
+        told = lesson.read(generate.load(stem, root), chosen.get(stem[:2]))
+        sheets.append(
+            Sheet(
+                lesson=told,
+                mistakes=mistakes.read(root, stem),
+                expected=results.read(root, stem),
+                cost=cost.read(root, stem),
+                pace=paces.get(stem[:2]),
+                picture=page.picture_of(told, report),
+                solved_seconds=seconds.get(stem),
+            )
+        )
+    return sheets
+
+
+def version(root: Path) -> str:
+    """ "0.1.0, revision 1a2b3c4d5e6f", as far as it is known."""
+    return f"{edition.version(root) or 'not known'}, revision {edition.revision(root) or 'not known'}"
+
+
+def fresh_folder(out: Path) -> Path:
+    """The empty folder of the guide. An earlier guide is replaced; another folder is refused unless empty."""
+    out = out.resolve()
+    if out.exists() and any(out.iterdir()):
+        if not (out / MARK).exists():
+            raise LabError(f"{out} holds something else than an earlier guide. Choose another --out folder.")
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARK).touch()
+    return out
+
+
+def _write_slides(package: Path | None, out: Path, sheets: list[Sheet]) -> None:
+    found = reveal.read(package) if package else None
+    folder = out / "slides"
+    folder.mkdir()
+    for sheet in sheets:
+        slides.write(folder / f"{sheet.lesson.lab.stem}.slides.html", sheet, found)
+    print(f"{paths.shown(folder)}: slides of {len(sheets)} labs.")
+    if found is None:
+        print(
+            "reveal.js could not be fetched (no network?): the slides stand one below the other, without "
+            "arrow keys, speaker notes and transitions. `make guide` with a network puts it in.",
+            file=sys.stderr,
+        )
+
+
+def _tour(report: Path | None) -> dict:
+    """What a tour's report says about itself; {} without one."""
+    try:
+        return json.loads((report / "tour.json").read_text(encoding="utf-8")) if report else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _seconds(report: Path | None) -> dict[str, float]:
+    """Stem -> seconds of the solved lab, of those that ran."""
+    labs = _tour(report).get("labs", [])
+    return {entry["stem"]: entry["seconds"] for entry in labs if entry["status"] == "ran"}

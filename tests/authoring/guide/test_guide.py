@@ -1,0 +1,258 @@
+"""The guide and the slides: all is in them, they load nothing, and they are the same each time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from authoring import generate
+from authoring.guide import conduct, page, reveal, slides, timetable
+from authoring.guide import main as write_guide
+from labkit import labfile, paths
+from labkit.errors import LabError
+
+from tests.authoring.guide import guide_lab
+from tests.authoring.guide.guide_lab import STEM
+
+PNG = base64.b64encode(b"a picture").decode()
+# What a browser would fetch; a link that somebody may follow is none of it.
+LOADS = re.compile(r"""<(?!a )\w+ [^>]*(?:src|href)=["'](?!data:)[^"']*|@import[^;]*|url\(["']?http[^)]*""")
+
+
+@pytest.fixture
+def guided(checkout):
+    guide_lab.put(checkout)
+    return checkout
+
+
+@pytest.fixture
+def package(tmp_path) -> Path:
+    """A package as the pinned one, with very little in it."""
+    wheel = tmp_path / "sphinx_revealjs-3.2.1-py3-none-any.whl"
+    texts = {
+        "dist/reset.css": "a {}",
+        "dist/reveal.css": ".reveal {}",
+        "dist/theme/white.css": "@import url(./fonts/f.css);\nb {}",
+        "dist/reveal.js": "var Reveal = {initialize() {}};",
+        "plugin/notes/notes.js": "var RevealNotes = {};",
+        "LICENSE": "Copyright (C) somebody",
+    }
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in texts.items():
+            archive.writestr(f"sphinx_revealjs/_static/revealjs/{name}", text)
+    return wheel
+
+
+def run(guided, *arguments: str):
+    """The guide of the small checkout, with its own timetables."""
+    ended = guided.python("-m", "authoring", "guide", *arguments)
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+@pytest.mark.slow
+def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
+    ended = run(guided, "--learners", "12", "--reveal", str(package))
+    assert "guide/index.html: 1 labs, 1 timetables, 0 figures." in ended.stdout
+    assert "`make tour` draws them" in ended.stdout
+    text = (guided.root / "guide/index.html").read_text()
+    for part in (
+        "version 9.9.9",
+        '<td class="n">10:00</td><td class="n">30 min</td>',
+        "Why one does it.",
+        "<b>30</b> minutes stated",
+        "91.1 Add",
+        "takes &lt;away&gt;",
+        "expected 3, got -1",
+        "What is a sum: One after the other.",
+        "return a + b",
+        "Is it long for more numbers?",
+        "Yes: it grows.",
+        "Sums of … grow",
+        "make tour LABS=91",
+        "A CPU, 2 cores",
+        "revision aaaabbbbcccc",
+        "1.0 min from the first to the last record",
+        "at most <b>360 node-minutes</b>",
+        'class="math"',
+        "Sums add.",
+    ):
+        assert part in text, part
+    assert "minutes measured" not in text, "no learner's time is known"
+    assert "<script" not in text
+    assert LOADS.findall(text) == []
+    deck = (guided.root / f"guide/slides/{STEM}.slides.html").read_text()
+    assert LOADS.findall(deck) == []
+    assert "@import" not in deck
+    assert "var Reveal = {" in deck
+    assert "Copyright (C) somebody" in deck
+    first = {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
+    run(guided, "--learners", "12", "--reveal", str(package))
+    assert first == {path: path.read_bytes() for path in guided.root.glob("guide/**/*.html")}
+
+
+def sheet(guided, **more) -> page.Sheet:
+    """What is known of the small lab; `more` takes its place."""
+    (known,) = conduct.read_sheets(guided.root, {}, None)
+    return page.Sheet(**{**vars(known), **more})
+
+
+def test_a_picture_takes_the_place_of_the_way_to_it(guided, tmp_path):
+    for small, picture in ((True, PNG), (False, None)):
+        file = tmp_path / "index.html"
+        known = sheet(guided, picture=picture, solved_seconds=90.0)
+        page.write(file, [known], [], learners=40, version="1", small=small)
+        text = file.read_text()
+        assert (f'src="data:image/png;base64,{PNG}"' in text) == small
+        assert ("make tour LABS=91" in text) != small
+        assert ("at the size of the tests" in text) == small
+        assert "<b>1.5</b> min of machine time" in text
+
+
+def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
+    report = tmp_path / "report"
+    (report / "notebooks").mkdir(parents=True)
+    ran = {"small": False, "labs": [{"stem": STEM, "status": "ran", "seconds": 12.5}]}
+    (report / "tour.json").write_text(json.dumps(ran))
+    figure = sheet(guided).lesson.figure
+    cell = {"id": f"cell-{figure.cell + 1:02d}", "outputs": [{"data": {"image/png": PNG}}]}
+    (report / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": [cell]}))
+    (known,) = conduct.read_sheets(guided.root, {}, report)
+    assert (known.picture, known.solved_seconds) == (PNG, 12.5)
+    (report / "tour.json").write_text(json.dumps({**ran, "small": True}))
+    (known,) = conduct.read_sheets(guided.root, {}, report)
+    assert (known.picture, known.solved_seconds) == (PNG, None), "a small run tells no time"
+
+
+def test_slides_without_reveal_stand_one_below_the_other(guided, tmp_path):
+    file = tmp_path / "x.slides.html"
+    slides.write(file, sheet(guided), None)
+    text = file.read_text()
+    assert "Reveal.initialize" not in text
+    assert "scroll-snap" in text
+    assert LOADS.findall(text) == []
+
+
+def test_slides_hold_aim_ideas_exercises_answers_and_notes(guided):
+    book = slides.notebook(sheet(guided))
+    kinds = [cell.metadata.slideshow.slide_type for cell in book.cells]
+    texts = [cell.source for cell in book.cells]
+    assert texts[0].startswith("# 91 Guided")
+    assert any(text.startswith("## Sums\n") for text in texts), "without its number"
+    assert any("91.1 Add · the one to do" in text for text in texts)
+    assert texts[kinds.index("fragment")] == "Yes: it grows."
+    notes = [text for text, kind in zip(texts, kinds, strict=True) if kind == "notes"]
+    assert any("- takes &lt;away&gt;" in text for text in notes)
+    assert texts[-1] == "## What you take away\n\n- Sums add."
+
+
+def test_links_lead_to_the_guides_own_pages(guided, tmp_path):
+    file = tmp_path / "index.html"
+    source = guided.root / f"solutions/{STEM}.py"
+    text = source.read_text().replace("- Sums add.", "- [Sums](90_tiny.ipynb), [Slurm](../slurm/README.md).")
+    source.write_text(text)
+    page.write(file, [sheet(guided)], [], learners=1, version="1", small=False)
+    assert '<a href="#lab90">Sums</a>, Slurm.' in file.read_text()
+
+
+def test_what_is_missing_is_a_sentence(guided, capsys, tmp_path):
+    assert write_guide(["--learners", "0"]) == 1
+    assert "one learner or more" in capsys.readouterr().err
+    assert write_guide(["--report", str(tmp_path)]) == 1
+    assert "holds no report. `make tour` writes one" in capsys.readouterr().err
+    (guided.root / "mine").mkdir()
+    (guided.root / "mine/thesis.tex").touch()
+    assert write_guide(["--out", str(guided.root / "mine")]) == 1
+    assert "something else than an earlier guide" in capsys.readouterr().err
+    with pytest.raises(LabError):
+        conduct.fresh_folder(guided.root / "mine")
+
+
+def test_the_pinned_package_is_fetched_once(tmp_path, package):
+    folder = tmp_path / "build" / "slides"
+    folder.mkdir(parents=True)
+    shutil.copy(package, folder)
+    assert reveal.package(tmp_path) == folder / package.name
+    read = reveal.read(package)
+    assert "@import" not in read.styles
+    assert "b {}" in read.styles
+
+
+# --- the kit's own guide
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory) -> tuple[list[page.Sheet], Path]:
+    """The sheets of all labs, and a folder with their guide and the slides of lab 21."""
+    out = tmp_path_factory.mktemp("guide")
+    root = paths.root()
+    content = timetable.read()
+    sheets = conduct.read_sheets(root, content["figures"], None)
+    lessons = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
+    page.write(
+        out / "index.html",
+        sheets,
+        timetable.plan(content, lessons),
+        learners=40,
+        version="1",
+        small=False,
+    )
+    package = reveal.package(root)
+    lab_21 = next(sheet for sheet in sheets if sheet.lesson.lab.header.number == "21")
+    slides.write(out / "21.slides.html", lab_21, reveal.read(package) if package else None)
+    return sheets, out
+
+
+@pytest.mark.slow
+def test_every_lab_has_its_page(real):
+    sheets, out = real
+    text = (out / "index.html").read_text()
+    assert [sheet.lesson.lab.stem for sheet in sheets] == labfile.stems()
+    assert LOADS.findall(text) == []
+    for sheet in sheets:
+        stem = sheet.lesson.lab.stem
+        assert f'id="lab{stem[:2]}"' in text
+        assert sheet.lesson.objectives, stem
+        assert sheet.lesson.taken_away, stem
+        if sheet.lesson.tasks:
+            assert sheet.lesson.must_do, stem
+            assert {mistake.exercise for mistake in sheet.mistakes} == {
+                task.number for task in sheet.lesson.tasks
+            }
+        folded = re.findall(r"<summary>Answer", generate.load(stem).text)
+        answers = [asked for asked in sheet.lesson.questions if asked.answer and asked.question]
+        assert len(answers) >= len(folded), stem
+
+
+@pytest.mark.slow
+def test_a_browser_loads_the_files_alone(real):
+    _, out = real
+    sync_api = pytest.importorskip("playwright.sync_api")
+    browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if not browser_path and not os.environ.get("CI"):
+        pytest.skip("no browser: `make test` as root installs Debian's chromium")
+    requests: list[str] = []
+    errors: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"]
+        )
+        window = browser.new_page()
+        window.on("request", lambda request: requests.append(request.url.split("#")[0]))
+        window.on("pageerror", lambda error: errors.append(str(error)))
+        for name in ("index.html", "21.slides.html"):
+            window.goto(f"file://{out / name}")
+        if "Reveal.initialize" in (out / "21.slides.html").read_text():
+            assert window.evaluate("Reveal.getTotalSlides()") > 10
+            window.keyboard.press("ArrowRight")
+            assert window.evaluate("Reveal.getIndices().h") == 1
+        browser.close()
+    loaded = [url for url in requests if not url.startswith("data:")]
+    assert loaded == [f"file://{out / name}" for name in ("index.html", "21.slides.html")]
+    assert errors == []

@@ -1,0 +1,116 @@
+"""Timetables: those of the kit fit its labs, and what does not fit is said in a sentence."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+from authoring import generate
+from authoring.guide import lesson, timetable
+from labkit import labfile, paths
+from labkit.errors import LabError
+
+CONTENT = timetable.read()
+pytestmark = pytest.mark.slow  # they read thirty labs
+
+
+@pytest.fixture(scope="module")
+def lessons() -> dict[str, lesson.Lesson]:
+    """All lessons that the timetables need, and those that need another figure than the last one."""
+    wanted = re.findall(r'"(\d\d)"', timetable.FILE.read_text(encoding="utf-8"))
+    found = {number: labfile.find(number) for number in dict.fromkeys(wanted)}
+    return {
+        number: lesson.read(generate.load(stem), CONTENT["figures"].get(number))
+        for number, stem in found.items()
+    }
+
+
+@pytest.fixture
+def content() -> dict:
+    return copy.deepcopy(CONTENT)
+
+
+def test_every_timetable_of_the_kit_is_closed_and_ends_in_time(lessons):
+    tables = timetable.plan(CONTENT, lessons)
+    assert [table.key for table in tables] == ["half_day", "one_day", "two_days", "ppopp", "surf"]
+    for table in tables:
+        assert timetable.gaps(table, lessons) == []
+        kinds = {slot.kind for day in table.days for slot in day}
+        assert kinds == {"lecture", "lab", "pause"}, table.key
+        assert table.level in lesson.LEVELS
+    assert {table.level for table in tables} >= {"beginner", "intermediate"}
+
+
+def test_a_timetable_gives_a_lab_its_stated_minutes(lessons):
+    (day,) = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "one_day").days
+    for slot in day:
+        if slot.kind == "lab":
+            assert slot.minutes == lessons[slot.labs[0]].lab.header.minutes
+            assert not slot.exercises
+
+
+def test_the_hands_on_of_the_readme_is_that_of_the_timetable(lessons):
+    readme = (paths.root() / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (4\d) [^|]*\| (4\d\.\d)[^|]*\|", readme, re.MULTILINE)
+    table = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "ppopp")
+    worked = [slot for day in table.days for slot in day if slot.kind == "lab"]
+    assert [(str(slot.minutes), slot.labs[0], slot.exercises[0]) for slot in worked] == rows
+    for slot in worked:
+        assert lessons[slot.labs[0]].must_do.number == slot.exercises[0]
+
+
+def test_times_of_day_follow_from_the_minutes(lessons):
+    (day,) = next(table for table in timetable.plan(CONTENT, lessons) if table.key == "half_day").days
+    assert [(slot.begins, slot.minutes) for slot in day[:3]] == [("09:00", 20), ("09:20", 25), ("09:45", 10)]
+
+
+def test_a_lab_before_what_it_builds_on_is_named(lessons, content):
+    del content["timetables"]["one_day"]["beforehand"]
+    with pytest.raises(LabError) as error:
+        timetable.plan(content, lessons)
+    assert "one_day: lab 02 is told before lab 00." in str(error.value)
+    assert "one_day: lab 10 is worked on before lab 01." in str(error.value)
+
+
+def test_the_order_counts(lessons, content):
+    slots = content["timetables"]["one_day"]["days"][0]["slots"]
+    places = [place for place, slot in enumerate(slots) if slot.get("lab") in ("20", "21")]
+    first, second = places
+    slots[first], slots[second] = slots[second], slots[first]
+    with pytest.raises(LabError, match=r"one_day: lab 21 is worked on before lab 20\."):
+        timetable.plan(content, lessons)
+
+
+def test_what_is_read_beforehand_is_closed_too(lessons, content):
+    content["timetables"]["one_day"]["beforehand"] = ["00", "01", "50"]
+    with pytest.raises(LabError, match=r"lab 50 is named beforehand before lab 21, 23, 30\."):
+        timetable.plan(content, lessons)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"lab": "99"}, "there is no lab '99'"),
+        ({"lab": "20", "exercises": ["20.9"]}, "lab 20 has no exercise 20.9; it has 20.1"),
+        ({"lab": "20", "exercise": "20.1"}, "a slot is a lecture, a lab or a pause"),
+        ({"talk": "x", "minutes": 5}, "a slot is a lecture, a lab or a pause"),
+        ({"lecture": "x", "minutes": 5, "tells": [2]}, "there is no lab 2"),
+        ({"pause": "x", "minutes": 5}, "ends at 17:35, not 17:30"),
+    ],
+)
+def test_a_slot_that_does_not_fit_is_said(lessons, content, change, says):
+    content["timetables"]["one_day"]["days"][0]["slots"].append(change)
+    with pytest.raises(LabError) as error:
+        timetable.plan(content, lessons)
+    assert says in str(error.value)
+    assert "timetables.yaml, one_day:" in str(error.value)
+
+
+def test_an_unknown_level_and_a_damaged_file_are_said(lessons, content, tmp_path):
+    content["timetables"]["surf"]["level"] = "expert"
+    with pytest.raises(LabError, match="its level is one of beginner, intermediate, advanced, not 'expert'"):
+        timetable.plan(content, lessons)
+    (tmp_path / "t.yaml").write_text("a: {b: c?, d}: e")
+    with pytest.raises(LabError, match=r"t\.yaml is not YAML"):
+        timetable.read(tmp_path / "t.yaml")

@@ -1,0 +1,36 @@
+"""Pages that load nothing: formulas as pictures, prose as HTML, the same bytes each time."""
+
+import subprocess
+import sys
+
+import pytest
+from authoring import offline
+
+
+def test_formulas():
+    pytest.importorskip("matplotlib")
+    image = offline.formula(r"\frac{a}{b} < \text{x}")
+    assert image.startswith('<img class="math" style="height: ')
+    assert 'alt="\\frac{a}{b} &lt; \\text{x}"' in image
+    assert offline.formula(r"\begin{cases} a < b \end{cases}").startswith("<code>\\begin{cases} a &lt; b")
+
+
+def test_prose_becomes_html():
+    page = offline.to_html("Half of $x$:\n- **one**\n- `$two$`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    assert page.count('class="math"') == 1
+    assert "<strong>one</strong>" in page
+    assert "<code>$two$</code>" in page
+    assert "<td>1</td>" in page
+
+
+@pytest.mark.slow
+def test_another_process_makes_the_same_bytes():
+    text = r"$\frac{a}{b}$"
+    code = f"from authoring import offline; print(offline.to_html({text!r}), end='')"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == offline.to_html(text)
+
+
+def test_styles_lose_their_comments_and_prose_does_not():
+    page = offline.without_comments("<style>a {} /* b\nc */</style><p>/* d */</p>")
+    assert page == "<style>a {} </style><p>/* d */</p>"

@@ -1,0 +1,140 @@
+"""One rank of an elastic job, played in this process: what its state goes through, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+MOST = 50  # calls of train, after which a loop is called endless
+
+
+class Case(NamedTuple):
+    """What happens to the rank. rounds: (steps, end) of each call of train, where `end` is "returns", "rank
+    lost", "hosts updated" or "mistake", and "sync" for a rank that is lost while the state is sent.
+    joined: the step at which a new rank finds the others; None for a rank of the first hour.
+    begins: the step at which each call of train has to begin."""
+
+    words: str
+    rounds: tuple
+    joined: int | None
+    begins: tuple
+
+
+CASES = (
+    Case("nothing happens", ((5, "returns"),), None, (0,)),
+    Case("a rank is lost", ((4, "rank lost"), (9, "returns")), None, (0, 3)),
+    Case("a node comes", ((4, "hosts updated"), (9, "returns")), None, (0, 4)),
+    Case("this rank is new", ((2, "returns"),), 12, (12,)),
+    Case(
+        "two ranks are lost, and a node comes",
+        ((4, "rank lost"), (2, "rank lost"), (2, "hosts updated"), (1, "returns")),
+        None,
+        (0, 3, 3, 5),
+    ),
+    Case(
+        "a rank is lost, and another while the state is sent",
+        ((4, "rank lost"), (0, "sync"), (1, "returns")),
+        None,
+        (0, 3),
+    ),
+    Case("there is a mistake in train", ((1, "mistake"),), None, (0,)),
+)
+
+
+class Call(NamedTuple):
+    """A call of train: the step it begins at, the steps in the weights, and what came before."""
+
+    step: int
+    weights: int
+    met: bool
+    synced: bool
+
+
+class Attempt(NamedTuple):
+    """result: what run_elastic returned; error: the learner's mistake, if it came out."""
+
+    calls: list[Call]
+    result: object
+    error: ValueError | None
+
+
+class Endless(BaseException):
+    """The loop goes on although train has returned."""
+
+
+class _State:
+    """Steps as numbers: `step` is what the state says, `weights` what the net has really done."""
+
+    def __init__(self, game: _Game, joined: int | None):
+        self.game, self.joined = game, joined
+        self.step = self.weights = self.saved = 0
+
+    def save(self) -> None:
+        self.saved = self.step
+
+    def restore(self) -> None:
+        self.step = self.weights = self.saved
+
+    def sync(self) -> None:
+        if self.joined is not None:
+            self.weights = self.saved = self.joined
+            self.joined = None
+        self.step = self.saved  # as Horovod: the net as it is, numbers as they were saved
+        self.game.synced = True
+        if self.game.left and self.game.left[0][1] == "sync":
+            self.game.left.pop(0)
+            self.game.interrupt("rank lost")
+
+
+class _Game:
+    """The rounds of a case, one after the other."""
+
+    def __init__(self, case: Case, lost: type[Exception], updated: type[Exception]):
+        self.left = list(case.rounds)
+        self.errors = {"rank lost": lost("a message failed"), "hosts updated": updated(False)}
+        self.calls: list[Call] = []
+        self.met = True
+        self.synced = False
+
+    def interrupt(self, end: str) -> None:
+        self.met = self.synced = False
+        raise self.errors[end]
+
+    def train(self, state: _State) -> str:
+        self.calls.append(Call(state.step, state.weights, self.met, self.synced))
+        if len(self.calls) > MOST:
+            raise Endless
+        steps, end = self.left.pop(0) if self.left else (0, "returns")
+        for _ in range(steps):
+            state.step += 1
+            state.weights += 1
+            if state.step % 3 == 0:
+                state.save()
+        if end == "mistake":
+            raise ValueError("a mistake in train")
+        if end == "rank lost":
+            state.weights += 0.5  # it is lost in the middle of a step
+        if end != "returns":
+            self.interrupt(end)
+        return "done"
+
+    def meet(self) -> None:
+        self.met = True
+        self.synced = False
+
+
+def try_loop(run_elastic: Callable, case: Case) -> Attempt:
+    """run_elastic(train, state, meet) in this process."""
+    from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+
+    game = _Game(case, HorovodInternalError, HostsUpdatedInterrupt)
+    result = error = None
+    try:
+        result = run_elastic(game.train, _State(game, case.joined), game.meet)
+    except ValueError as mistake:
+        if "a mistake in train" not in str(mistake):
+            raise
+        error = mistake
+    except Endless:
+        pass
+    return Attempt(game.calls, result, error)

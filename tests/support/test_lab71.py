@@ -1,0 +1,81 @@
+"""Lab 71's support: what a diary tells, what listens, and that a job's processes end with it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import numpy as np
+import pytest
+from labkit.errors import LabError
+from support import lab71
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
+
+
+def event(name: str, pid: int, step: int, ranks: int, used=(), loss: float = 0.0) -> dict:
+    return {"event": name, "pid": pid, "step": step, "ranks": ranks, "used": list(used), "loss": loss}
+
+
+def diary() -> list[dict]:
+    """Two ranks, steps 1 to 3; process 2 dies; process 1 goes back to step 2, and process 3 comes."""
+    events = [event("begins", pid, 0, 2) for pid in (1, 2)]
+    for step in (1, 2, 3):
+        events += [event("step", pid, step, 2, [2 * step + pid], loss=step) for pid in (1, 2)]
+    events += [event("begins", 1, 2, 1), event("step", 1, 3, 1, [7, 8], loss=30)]
+    events += [event("begins", pid, 3, 2) for pid in (1, 3)]
+    return events + [event("step", pid, 4, 2, [9 + pid], loss=40) for pid in (1, 3)]
+
+
+def test_a_story_leaves_out_what_was_undone():
+    story = lab71.Story(diary(), [])
+    assert story.losses() == [1, 2, 30, 40]
+    assert story.sizes() == [2, 2, 1, 2]
+    assert story.samples() == [2, 4, 6, 8]
+    assert story.lost() == [1]
+    assert story.processes() == [(2, 2), (1, 0), (2, 1)]
+    assert set(story.used().values()) == {1}
+
+
+def test_what_listens_is_seen():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        assert server.getsockname() not in lab71.listening_here()
+        server.listen()
+        assert server.getsockname() in lab71.listening_here()
+
+
+def test_the_control_learns():
+    losses = lab71.losses_alone(48, 0.2)
+    assert len(losses) == -(-lab71.SAMPLES // 48)
+    assert losses[-1] < losses[0] / 3
+
+
+def test_without_a_tabletop_nothing_is_submitted(monkeypatch, capsys):
+    monkeypatch.setattr("support.lab71.plug.cluster.slurm.tabletop", lambda: None)
+    assert lab71.unplugged(None, 1) is None
+    assert "make tabletop" in capsys.readouterr().out
+
+
+def broken_part(order, done, batch, rank, ranks):
+    raise ValueError("a mistake in the part")
+
+
+def after_resize(batch, rate, first, ranks, keep):
+    return batch, rate
+
+
+@pytest.mark.slow
+def test_a_mistake_ends_the_job_in_a_sentence_and_leaves_no_process():
+    task = lab71.Task(broken_part, after_resize, lab71.OWN, (48, 0.2, 2), True, 3, 8, 14)
+    with pytest.raises(LabError, match="a mistake in the part"):
+        lab71.with_horovod(task, 100)
+    lab71.close()
+    assert np.array_equal(lab71_processes(), [])
+
+
+def lab71_processes() -> list[int]:
+    import psutil
+
+    below = psutil.Process().children(recursive=True)
+    return [process.pid for process in below if "support.lab71" in " ".join(process.cmdline())]

@@ -57,7 +57,7 @@ print("".join(difflib.unified_diff(one_device.splitlines(True), many.splitlines(
 # one says how:
 #
 # - A line that is not in both scripts counts: once if it was taken out, once if it was put in. So a line that
-#   was altered counts twice.
+#   was altered counts twice, and so does one that went to another place.
 # - Empty lines and comments (their first character is `#`, after spaces) do not count.
 # - A line that moved to the right is another line: somebody has to move it.
 #
@@ -104,6 +104,7 @@ with check("65.1"):
         "only a comment and an empty line": ("a\nb\n", "# why\na\n\n    # how\nb\n", (0, 0)),
         "a comment behind a line": ("a\n", "a  # one\n", (1, 1)),
         "a line taken out": ("a\nb\nb\n", "a\nb\n", (1, 0)),
+        "a line that went to another place": ("a\nb\nc\nd\n", "b\nc\nd\na\n", (1, 1)),
     }
     for what, (before, after, want) in cases.items():
         got = changes(before, after)
@@ -129,6 +130,14 @@ lines = {way: sum(changes(*lab65.scripts(way))) for way in lab65.WAYS}
 for way, count in lines.items():
     print(f"{way}: {count} lines changed")
 predict.right("65.1", horovod=lines["Horovod on PyTorch"], tf_distribute=lines["tf.distribute"])
+
+# %%
+for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
+    before, after = (text.splitlines() for text in lab65.scripts(way))
+    print(way)
+    print(
+        "\n".join(line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:2] != "@@")
+    )
 
 # %% [markdown]
 # **Explain.** All of them do the same four things: find the others, take this rank's part of the batch,
@@ -158,8 +167,8 @@ predict.right("65.1", horovod=lines["Horovod on PyTorch"], tf_distribute=lines["
 # The **speed** of a later step is `batch` divided by its duration: from the end of the step before to its own
 # end. `batch` counts the images of all ranks together.
 #
-# The first steps are slower than the rest: memory is taken, connections are opened, TensorFlow looks at its
-# graph again. So the speeds of steps 1 to 4 are left out, and step 5 is the first whose speed counts.
+# The first steps may be slower than the rest: memory is taken, connections are opened. (You will see by how
+# much.) So the speeds of steps 1 to 4 are left out, and step 5 is the first whose speed counts: `first=5`.
 #
 # ### Exercise 65.2 · Start-up and speeds
 # Return the start-up in seconds and a list of the speeds, in images/s, of steps 5, 6, 7, …: up to the last
@@ -190,6 +199,9 @@ def read_run(started, moments, batch, first=5):
 # What is asked: both of runs that are known, with one, two and three ranks, slow first steps, late ranks.
 with check("65.2"):
     for run in lab65.made_up():
+        why = "`first` says which step is the first whose speed counts"
+        later = read_run(run.started, run.moments, run.batch, first=7)[1]
+        expect.equal(len(later), len(run.speeds) - 2, f"{run.what}, first=7: how many speeds", because=why)
         got = read_run(run.started, run.moments, run.batch)
         expect(isinstance(got, tuple) and len(got) == 2, f"{run.what}: return two: start-up, speeds.")
         slips = {why: value for why, value in run.start_slips.items() if value != run.start_up}
@@ -209,15 +221,15 @@ with check("65.2"):
 # launcher between: what you see is the frameworks themselves.
 #
 # ### Predict
-# How long will it take from the start until the first step is over, in seconds: for PyTorch DDP, for
-# `tf.distribute`? And after the death of its neighbour, what will a rank of DDP do: "end" or "wait"?
+# Three guesses. How long will it take from the start until the first step is over, in seconds: for PyTorch
+# DDP, for `tf.distribute`? And after the death of its neighbour, what will a rank of DDP do: "end" or "wait"?
 
 # %%
 predict("65.2", ddp_start=..., tf_distribute_start=..., ddp_rank=...)
 
 # %% [markdown]
 # ### Measure
-# About three minutes, most of it to start. Read on meanwhile.
+# About two minutes, most of it to start; more on a busy machine. Read on meanwhile.
 
 # %%
 alone = sorted({lab65.alone_of(way) for way in ways})
@@ -225,12 +237,26 @@ sizes = {"width": width, "batch": batch, "steps": steps, "watch": watch}
 runs = lab65.measure([*alone, *ways], ranks, rounds, **sizes)
 
 # %%
+first_steps = 5
+print(f"The losses of the first {first_steps} steps, and one device's with all the images:")
 for way in ways:
-    distance, change = lab65.apart(runs, way, 5)
-    print(f"{way}: losses at most {distance:.0e} from one device's, which move by up to {change:.0e} a step")
+    distance, change = lab65.apart(runs, way, first_steps)
+    print(f"{way}: at most {distance:.0e} apart. From step to step they change by up to {change:.0e}")
 spans = lab65.evidence(runs, lines, read_run, batch)
 print()
 print(lab65.show(spans).to_string())
+
+# %%
+# By round; need not be read.
+rows = []
+for way in [*alone, *ways]:
+    for turn, run in enumerate(runs[way], 1):
+        moments = [report.moments for report in run.reports]
+        start_up, speeds = read_run(run.reports[0].started, moments, batch, first=1)
+        row = {"way": way, "round": turn, "start-up (s)": start_up, "steps 1-4": np.median(speeds[:4])}
+        rows.append(row | {"from 5 on": np.median(speeds[4:])})
+print("Start-up, and images/s in the middle:")
+print(pandas.DataFrame(rows).set_index(["way", "round"]).round(1).to_string())
 
 # %%
 # Keeping the numbers, and the predictions; need not be read.
@@ -243,14 +269,17 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 
 # %% [markdown]
 # **Explain.** First the control. All ways follow one device's losses to the last digits: it *is* the same
-# job. A way that forgot to average would part from them soon, as far as steps move them. (The two frameworks
-# draw other start weights, so each is compared with its own.)
+# job. How far a loss changes from step to step is the scale on which a mistake would show. (The two
+# frameworks draw other start weights, so each is compared with its own.)
+#
+# One mistake would hide here: sums in place of means. Adam divides a gradient by its usual size, so twice the
+# gradient is nearly the same step. With SGD it would not hide: exercise 61.2 checks that.
 #
 # Each entry is a **span**. For images/s it holds the middle half of all steps; for the rest the lowest and
 # the highest of the rounds and ranks.
 #
-# A span of two rounds is a poor one. The first round is often slower to start, as the files are read from
-# disk then. For a decision that matters, take five rounds: `rounds=5`.
+# A span of two rounds is a poor one. Compare the start-ups of your rounds in the second table: they may
+# differ much, for one if files have to be read from disk. For a decision that matters, take `rounds=5`.
 #
 # - *images/s*. Two ranks share a batch that one device had for itself, on cores that may be shared with
 #   others. So expect no speed-up here, and a wide span.
@@ -258,15 +287,15 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 #   the way adds comes on top. Training for days, you will not care. Debugging, you wait for it fifty times a
 #   day.
 # - *memory*. It is what the process holds, its libraries included. TensorFlow's are the larger ones. Is FSDP2
-#   below DDP? Its parameters and Adam's averages are halved. But this net has few of them, against the
-#   libraries, and FSDP2 has buffers to gather layers in. Lab 60 counts the tensors alone.
+#   below DDP? Its parameters, gradients and Adam's averages are halved. But this net has few of them,
+#   against the libraries, and FSDP2 has buffers to gather layers in. Lab 60 counts the tensors alone.
 #
 # Which net would show FSDP2's gain in this column?
 # <details><summary>Answer</summary>
 #
-# A large one. 2.2 million parameters take 16 bytes each with Adam: 36 MB, of which two ranks save half.
-# With `width=4096` it is 34 million parameters and 540 MB: run the lab anew with that, if your machine has
-# the memory.
+# A large one. 2.2 million parameters take 16 bytes each with Adam: 35 MB, of which two ranks save half. With
+# `width=4096` it is 34 million parameters and 540 MB. Where this was written FSDP2 then held a third less
+# than DDP. Run the lab anew with that, if your machine has the memory: `make run LAB=65 SET="width=4096"`.
 # </details>
 #
 # ### And the others?
@@ -285,16 +314,16 @@ if "PyTorch DDP" in deaths.index:
 # the kernel closes it. So the next message of each other rank fails, the framework raises an error, and the
 # script ends, with a status that is not 0. It takes about a second, and more on a busy machine.
 #
-# Who died? PyTorch's `RuntimeError` names an address and a port. Horovod's `HorovodInternalError` says only
-# that it was shut down; it is made to be caught, by Horovod's elastic mode. TensorFlow's error under
-# `tf.distribute` names the task, here `/job:worker/replica:0/task:1`. None of them says why: none can know.
-# That is in the output of the one that died, if anywhere.
+# Who died? Where Gloo carries, its message names an address and a port. Horovod turns it into a
+# `HorovodInternalError`, which is made to be caught, by Horovod's elastic mode. `tf.distribute` names the
+# task, here `/job:worker/replica:0/task:1`. None of them says why: none can know. That is in the output of
+# the one that died, if anywhere.
 #
-# The last column may surprise you. A process that is killed cannot clean up. TensorFlow writes a file for
-# each function that it translates, and removes them at its end: the dead leave theirs in the temporary
-# folder. Kill a thousand jobs, and there are thousands of files.
+# The column "left by the dead" may surprise you. A process that is killed cannot clean up. TensorFlow writes
+# a file for each function that it translates, and removes them at its end: the dead leave theirs in the
+# temporary folder. Kill a thousand jobs, and there are thousands of files.
 #
-# This was the kind death. When does the second column say "still there", or minutes?
+# This was the kind death. When would the others' exit status be "still there", or come after minutes?
 # <details><summary>Answer</summary>
 #
 # When nothing closes the connection. A *node* that loses power, or a cable that is pulled, says nothing: TCP
@@ -304,7 +333,7 @@ if "PyTorch DDP" in deaths.index:
 # </details>
 #
 # A **launcher** does its part: `torchrun`, `mpiexec` and `srun --kill-on-bad-exit` end all ranks when one has
-# failed. For `tf.distribute` by hand nobody does.
+# failed. So their manuals say; none runs here. For `tf.distribute` by hand nobody does.
 #
 # ## 4. Decide by evidence
 # Two ways, one faster than the other: a reason to take it? Not if the spans overlap. Then another run may
@@ -326,7 +355,10 @@ if "PyTorch DDP" in deaths.index:
 # | `take` | a way that is still in, or `None` where the column decides nothing among them | `None` |
 # | `column` | what decides, one of `lab65.COLUMNS` | `"lines changed"` |
 #
-# You may look at the table above and write each line by hand; or let `still_in` fill them in.
+# You may look at the table above and write each line by hand; or let `still_in` fill them in. (Measure anew,
+# and a line by hand may no longer hold.) For the second way you need three shapes. `spans` is
+# `{column: {way: (low, high)}}`, `lab65.COLUMNS` is `{column: whether more is better}`, and
+# `lab65.groups(ways)` is `{name: [way, …]}`. Each line has another need.
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
@@ -365,7 +397,7 @@ def my_decisions():
         for column, more_is_better in lab65.COLUMNS.items():
             left = still_in({way: spans[column][way] for way in chosen}, more_is_better)
             take = None if len(left) == len(chosen) else left[0]
-            table.append(lab65.Decision(f"the best {column}", among, take, column))
+            table.append(lab65.Decision(f"{column}, among {among}", among, take, column))
     return table
     ### END SOLUTION
 
@@ -381,6 +413,11 @@ with check("65.3"):
     pair = {"a": (1, 3), "b": (2, 4)}
     for more_is_better in (False, True):
         expect.equal(sorted(still_in(pair, more_is_better)), ["a", "b"], f"{pair}: still in", because=why)
+    long = {"a": (1, 10), "b": (2, 3), "c": (5, 6)}
+    why = "any other way may rule one out, not only the best at one end"
+    for more_is_better, want in ((False, ["a", "b"]), (True, ["a", "c"])):
+        got = still_in(dict(long), more_is_better)
+        expect.equal(sorted(got), want, f"{long}, more is better: {more_is_better}: still in", because=why)
     table = my_decisions()
     expect(isinstance(table, list), f"`my_decisions` returns a list of lab65.Decision(…), not {table!r}.")
     groups = lab65.groups(ways)
@@ -396,6 +433,8 @@ with check("65.3"):
         expect(take is None or take in left, f"{text}. {take} is ruled out; still in: {left}.")
     distinct = len({line.column for line in table})
     expect(distinct >= 3, f"Your table has {distinct} column(s). Decide by at least three different ones.")
+    needs = {line.need.strip() for line in table} - {""}
+    expect(len(needs) == len(table), "Two lines have the same need, or one has none. Say what you need.")
 
 # %%
 table = pandas.DataFrame(my_decisions())
@@ -495,8 +534,9 @@ with check("65.4"):
 
 # %% [markdown]
 # ### Predict
-# Lab 34 trained with five seeds by seven ways, each at eight batches: 56 benchmarks. Its times are those of a
-# virtual machine; its epochs are real. How many of the 56 have a valid result?
+# Lab 34 trained by seven recipes (an optimizer and a rule for its rate), each at eight sizes of batch, each
+# with five seeds: 56 benchmarks. Its epochs are real, and its seconds those of GPUs that were only modelled.
+# A guess: how many of the 56 have a valid result?
 
 # %%
 predict("65.4", valid=...)
@@ -521,14 +561,17 @@ for (way, of_step), seconds in trainings.items():
 frame = 1e3 * pandas.DataFrame.from_dict(rows, orient="index")
 print(f"Trainings to 95 %, {whose}. The ten best scores, and their span with one seed less:")
 print(frame.sort_values("ms, score").head(10).round(1).to_string())
-print(f"{len(rows)} of {len(trainings)} benchmarks are valid")
+print(f"{len(rows)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
+for name in dict.fromkeys(way for way, _ in trainings):
+    invalid = [str(size) for way, size in trainings if way == name and (way, size) not in rows]
+    print(f"  {', '.join(invalid) or 'none'}: {name}")
 print("Nobody rules out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
 record.add("scores", valid=len(rows), benchmarks=len(trainings), whose=whose)
 predict.compare("65.4", valid=len(rows))
 
 # %% [markdown]
-# **Explain.** With the kit's records nearly half of the benchmarks are invalid: batches that are too large
-# for their way. Their epochs are the shortest of all (lab 34).
+# **Explain.** With the kit's records nearly half of the benchmarks are invalid: those of the largest batches.
+# With a large batch an epoch takes the least time (lab 34), but the target is missed.
 #
 # Compare the first two columns. The fastest seed flatters, and not everybody by the same: it would be the
 # number to publish, if the rules let one choose. Dropping both ends takes away luck and bad luck alike.
@@ -537,7 +580,7 @@ predict.compare("65.4", valid=len(rows))
 # are still in: five seeds do not say which of them is best. MLPerf asks for three to ten runs, by how much a
 # net's times vary, and for more where they vary much (40 for one net of the past).
 #
-# ## 6. Those that went before
+# ## 6. Those that went before (for those who have time)
 # Seven frameworks of ten years ago. None of them is a first choice today. What each of them brought is in
 # the ones that you have just compared:
 #
@@ -579,7 +622,7 @@ print("Horovod still has a module for MXNet:", importlib.util.find_spec("horovod
 # ### What you take away
 # - The same job, to the last digits, in five ways: first check that, then compare.
 # - Lines can be counted, start-up and speed read from the outside. Each number has a span.
-# - When a process dies, its TCP connections break, and the others end with an error of their own. A launcher
-#   ends them in the other cases.
+# - When a process dies, its TCP connections break, and the others end with an error of their own. Where
+#   nothing breaks, as with a rank that hangs, only a limit of time ends them.
 # - Decide by a column only where the spans part. "Nothing decides" is an answer.
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.

@@ -50,7 +50,7 @@ def loopback_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def loopback_gap() -> str | None:
-    """A sentence on why servers that name no address would listen to every network here; None if they do not."""
+    """Why servers that name no address would listen to every network here; None if they do not."""
     library = _library()
     begin = "A run on this machine listens to every network of it, at MPI's and PyTorch's control ports: "
     if not library.exists():

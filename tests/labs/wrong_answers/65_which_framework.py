@@ -8,7 +8,7 @@ SMALL = {"ways": ("PyTorch DDP", "FSDP2"), "width": 32, "batch": 16, "steps": 8,
 _LINES = '[line for line in rows if line.strip() and not line.strip().startswith("#")]'
 _COUNT = 'return marks.count("- "), marks.count("+ ")'
 _TAKE = "take = None if len(left) == len(chosen) else left[0]"
-_ADD = '            table.append(lab65.Decision(f"the best {column}", among, take, column))\n'
+_ADD = '            table.append(lab65.Decision(f"{column}, among {among}", among, take, column))\n'
 _INFINITE = "sorted(np.inf if value is None else value for value in seconds)"
 
 # fmt: off
@@ -27,6 +27,11 @@ WRONG = [
     Wrong("65.1", "hints count", _COUNT, 'return marks.count("- ") + marks.count("? "), marks.count("+ ")',
           "(taken out, put in)"),
     Wrong("65.1", "lengths alone", _COUNT, "return 0, len(texts[1]) - len(texts[0])", "a line altered"),
+    Wrong("65.1", "the order is lost", _COUNT,
+          "count = __import__('collections').Counter\n    before, after = map(count, texts)\n"
+          "    return (before - after).total(), (after - before).total()",
+          "another place"),
+    Wrong("65.2", "always the fifth", "durations[first - 1 :]", "durations[4:]", "first=7"),
     Wrong("65.2", "the first rank begins", "return ends[0] - started", "return moments[0][0] - started",
           "first rank's"),
     Wrong("65.2", "a moment", "return ends[0] - started", "return ends[0]", "take `started` away"),
@@ -52,12 +57,18 @@ WRONG = [
     Wrong("65.3", "touching rules out", "any(other[1] < low", "any(other[1] <= low", "still in"),
     Wrong("65.3", "the best end decides", "any(other[1] < low", "any(other[0] < low", "overlaps"),
     Wrong("65.3", "one winner", "    return left\n", "    return left[:1]\n", "still in"),
+    Wrong("65.3", "only the one that begins best", [
+        "any(other[0] > high for other in spans.values())",
+        "any(other[1] < low for other in spans.values())"], [
+        "max(spans.values(), key=lambda span: span[1])[0] > high", "min(spans.values())[1] < low"],
+        "still in"),
+    Wrong("65.3", "no need", _ADD, _ADD.replace('f"{column}, among {among}"', '""'), "Say what you need"),
     Wrong("65.3", "who is ruled out", "if not ruled_out:", "if ruled_out:", "still in"),
     Wrong("65.3", "nothing decides", _TAKE, "take = None", "Do not say None"),
     Wrong("65.3", "the one with the most lines", _TAKE,
           "take = max(chosen, key=lambda way: spans[column][way])", "lines changed"),
-    Wrong("65.3", "one column for all", _ADD, _ADD.replace("take, column))", 'take, "lines changed"))'),
-          "lines changed"),
+    Wrong("65.3", "one column for all", "in lab65.COLUMNS.items()", 'in [("lines changed", False)] * 3',
+          "at least three"),
     Wrong("65.3", "one line", "return table", "return table[:1]", "at least three"),
     Wrong("65.3", "no column", _ADD, _ADD.replace("take, column))", 'take, "taste"))'), "is no column"),
     Wrong("65.3", "an empty table", "return table", "return []", "at least three"),

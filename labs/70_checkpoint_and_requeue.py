@@ -612,9 +612,15 @@ predict.right("70.5", after_signal=0, at_most_without=every)
 #     future.result()                                             # waits until the files are there
 #
 # Saving in the background needs a **copy**. A `state_dict` holds the tensors themselves, and the next step
-# changes them in place. Written without a copy, a file would have some tensors of one step, and some of the
-# next.
-#
+# changes them in place:
+
+# %%
+weights = torch.ones(3)
+state = {"as it is": weights, "a copy": weights.clone()}  # to be written by and by
+weights.mul_(0)  # the next step comes before that
+print("what would be written:", {name: values.tolist() for name, values in state.items()})
+
+# %% [markdown]
 # ### Measure
 # A net with Adam, in pieces on two ranks. It is saved both ways. Right after `async_save` has returned, all
 # weights are set to zero: a training that goes on, only worse. About 10 s.

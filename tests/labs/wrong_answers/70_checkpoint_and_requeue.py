@@ -66,8 +66,6 @@ WRONG = [
     Wrong("70.5", "the own flag", _STOP, "stopped()", "left alone waits for ever"),
     Wrong("70.5", "rank 0's flag", _STOP, "training.comm.bcast(stopped())", "steps done"),
     Wrong("70.5", "all must be asked", "any(training", "all(training", "steps done"),
-    Wrong("70.5", "asks only when asked itself", f"stop = {_STOP}", f"stop = stopped() and {_STOP}",
-          "without an end", hangs=True),
     Wrong("70.5", "no save at the stop", _IF_SAVE, "if training.done % every == 0 or training.done == last:",
           "saved after steps"),
     Wrong("70.5", "does not stop", "        if stop:\n            return", "        pass", "steps done"),

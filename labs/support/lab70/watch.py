@@ -43,9 +43,13 @@ class Watch:
     def moment(self, call: str, **facts: object) -> None:
         """Note the call that comes next; die if this is the moment."""
         self.moments += 1
-        _real_write(self.pipe, json.dumps({"call": call, **facts}).encode() + b"\n")
+        self.note(call=call, **facts)
         if self.moments == self.die_at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def note(self, **facts: object) -> None:
+        """A line of the pipe that is no moment."""
+        _real_write(self.pipe, json.dumps(facts).encode() + b"\n")
 
     def open(self, file, mode="r", buffering=-1, *rest, **options):
         """As Python's own; what is opened to write bytes is watched."""

@@ -1,6 +1,7 @@
 """What lab 71 needs beside its exercises: real elastic jobs in which ranks and nodes are killed.
 
-CASES, try_loop        what may happen to a rank, and the learner's loop played through it in this process
+CASES, MISTAKES        what may happen to a rank; those ends that are mistakes of the program
+try_loop               the learner's loop played through a case in this process
 Task                   what the ranks of a job are told: the learner's functions, and when who dies
 OWN                    in place of a loop: Horovod's own, `hvd.elastic.run`
 with_horovod           a real job under `horovodrun`; returns a Story
@@ -15,7 +16,7 @@ close                  end the process that forks all these
 """
 
 from support.lab71.control import losses_alone
-from support.lab71.model import CASES, try_loop
+from support.lab71.model import CASES, MISTAKES, try_loop
 from support.lab71.plug import unplugged
 from support.lab71.ports import listening as listening_here
 from support.lab71.processes import close, spaces, with_horovod, with_torchrun
@@ -24,6 +25,7 @@ from support.lab71.training import OWN, RANKS, SAMPLES, Task
 
 __all__ = [
     "CASES",
+    "MISTAKES",
     "OWN",
     "RANKS",
     "SAMPLES",

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MOST = 50  # calls of train, after which a loop is called endless
+# Horovod's own HorovodInternalError is a RuntimeError, and so is what PyTorch says of shapes that do not fit.
+MISTAKES = {
+    "ValueError": ValueError("a mistake in train"),
+    "RuntimeError": RuntimeError("a mistake in train"),
+}
 
 
 class Case(NamedTuple):
     """What happens to the rank. rounds: (steps, end) of each call of train, where `end` is "returns", "rank
-    lost", "hosts updated" or "mistake", and "sync" for a rank that is lost while the state is sent.
+    lost", "hosts updated", "ValueError" or "RuntimeError", and "sync" for a rank that is lost while the state
+    is sent.
     joined: the step at which a new rank finds the others; None for a rank of the first hour.
     begins: the step at which each call of train has to begin."""
 
@@ -37,7 +43,8 @@ CASES = (
         None,
         (0, 3),
     ),
-    Case("there is a mistake in train", ((1, "mistake"),), None, (0,)),
+    Case("there is a mistake in train", ((1, "ValueError"),), None, (0,)),
+    Case("train has a mistake that PyTorch finds", ((1, "RuntimeError"),), None, (0,)),
 )
 
 
@@ -51,11 +58,11 @@ class Call(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """result: what run_elastic returned; error: the learner's mistake, if it came out."""
+    """result: what run_elastic returned; error: the mistake in train, if it came out."""
 
     calls: list[Call]
     result: object
-    error: ValueError | None
+    error: Exception | None
 
 
 class Endless(BaseException):
@@ -110,8 +117,8 @@ class _Game:
             state.weights += 1
             if state.step % 3 == 0:
                 state.save()
-        if end == "mistake":
-            raise ValueError("a mistake in train")
+        if end in MISTAKES:
+            raise MISTAKES[end]
         if end == "rank lost":
             state.weights += 0.5  # it is lost in the middle of a step
         if end != "returns":
@@ -131,8 +138,8 @@ def try_loop(run_elastic: Callable, case: Case) -> Attempt:
     result = error = None
     try:
         result = run_elastic(game.train, _State(game, case.joined), game.meet)
-    except ValueError as mistake:
-        if "a mistake in train" not in str(mistake):
+    except (ValueError, RuntimeError) as mistake:
+        if mistake not in MISTAKES.values():
             raise
         error = mistake
     except Endless:

@@ -45,6 +45,11 @@ WRONG = [
           "    path.unlink()\n    os.replace(temporary, path)", "the file is gone"),
     Wrong("70.2", "in another folder", 'path.with_name(path.name + ".new")',
           'Path(tempfile.gettempdir()) / f"{path.parent.name}.new"', "into the folder of `path`"),
+    Wrong("70.2", "the folder stays open", "    os.close(folder)", "", "os.close(folder) at the end"),
+    Wrong("70.3", "the model first", "    if label is None or",
+          "    if label and label['model'] != model:\n        return 'another model'\n"
+          "    if label is None or",
+          "of another net besides"),
     Wrong("70.3", "no label is not asked for", "label is None or ", "", "NoneType"),
     Wrong("70.3", "length not looked at", ' or len(payload) != label["bytes"]', "", "incomplete"),
     Wrong("70.3", "only too short", 'len(payload) != label["bytes"]', 'len(payload) < label["bytes"]',

@@ -34,6 +34,7 @@ _TABLETOP_IS_DOWN = "is not running. Start it"
 _NO_ANSWER = ("Unable to contact slurm controller", "timed out", "connect failure", "Connection refused")
 # What the user's own settings would make of the columns that are read here.
 _FORMATS = re.compile(r"(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
+_INSIDE = Path("/dev/shm/.tabletop/name")  # there is such a file inside of a tabletop cluster alone
 _PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
 
 
@@ -195,8 +196,13 @@ def tabletop() -> Path | None:
 
 
 def _holds(holder: Path) -> bool:
-    """Is the process named in a tabletop's file still there? Its network tells it from a later process."""
+    """Is the process named in a tabletop's file still there? Its network tells it from a later process.
+
+    Inside of that cluster, as in a notebook that is one of its jobs, the process has another number.
+    """
     try:
+        if _INSIDE.exists() and _INSIDE.read_text(encoding="utf-8").strip() == holder.parent.name:
+            return True
         pid, network = holder.read_text(encoding="utf-8").split()
         return os.readlink(f"/proc/{int(pid)}/ns/net") == network
     except (OSError, ValueError):

@@ -115,9 +115,7 @@ def hosts(settings: Settings) -> str:
 
 def write(state: Path, name: str, settings: Settings, first_job: int, slurm_version: tuple[int, int]) -> None:
     """Write conf/, bin/, env.sh and what the shell scripts read, below the cluster's folder."""
-    for folder in ("conf", "log", "bin"):
-        shutil.rmtree(state / folder, ignore_errors=True)
-        (state / folder).mkdir(parents=True)
+    (state / "conf").mkdir(parents=True, exist_ok=True)
     files = {
         "conf/slurm.conf": slurm_conf(name, settings, first_job),
         "conf/gres.conf": gres_conf(settings),
@@ -129,6 +127,9 @@ def write(state: Path, name: str, settings: Settings, first_job: int, slurm_vers
     }
     for path, text in files.items():
         (state / path).write_text(text, encoding="utf-8")
+    for folder in ("log", "bin"):  # now that slurm.conf has the number of the next job, the old log may go
+        shutil.rmtree(state / folder, ignore_errors=True)
+        (state / folder).mkdir()
     _write_commands(state, name)
 
 

@@ -23,25 +23,38 @@ _started: dict[int, subprocess.Popen] = {}  # by process id: Python warns of one
 def start(state: Path, nodes: int) -> subprocess.Popen:
     """Start inside/cluster.sh as process 1 of namespaces of its own, and note it in `state/holder`.
 
-    Raises LabError.
+    It waits for a line on stdin, which comes once it is noted: should this process be killed before, it ends,
+    and no cluster runs that nobody can find. Raises LabError.
     """
     log = (state / "log" / "cluster.log").open("ab")
     inner = [needs.program("unshare"), *_INNER, "--mount-proc"]
     command = [*inner, "bash", str(config.INSIDE / "cluster.sh"), str(state), str(nodes)]
     env = _environment()
-    options = {"stdout": log, "stderr": log, "env": env, "cwd": "/", "start_new_session": True}
+    options = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log, "env": env, "cwd": "/"}
+    options["start_new_session"] = True
     before = os.readlink("/proc/self/ns/net")
     with log:
-        if needs.is_root():
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
-        else:
-            process = _with_users(command, options)
-    while process.poll() is None and (network := _network(process.pid)) in (None, before):
-        time.sleep(0.005)
-    if process.poll() is None:
-        (state / "holder").write_text(f"{process.pid} {network}\n", encoding="utf-8")
-        _started[process.pid] = process
+        process = subprocess.Popen(command, **options) if needs.is_root() else _with_users(command, options)
+    try:
+        while process.poll() is None and (network := _network(process.pid)) in (None, before):
+            time.sleep(0.005)
+        if process.poll() is None:
+            (state / "holder").write_text(f"{process.pid} {network}\n", encoding="utf-8")
+            _started[process.pid] = process
+            _let_go(process)
+            process.stdin.close()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return process
+
+
+def _let_go(process: subprocess.Popen) -> None:
+    """The line that it waits for; a process that has ended meanwhile is found so by who looks after it."""
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
 
 
 def _environment() -> dict[str, str]:
@@ -54,9 +67,9 @@ def _with_users(command: list[str], options: dict) -> subprocess.Popen:
 
     The process waits for its maps, and becomes root's when it goes on: only then do its capabilities count.
     """
-    wait = [needs.program("unshare"), "--user", "bash", "-c", 'read -r && exec "$@" </dev/null', "bash"]
+    wait = [needs.program("unshare"), "--user", "bash", "-c", 'read -r && exec "$@"', "bash"]
     before = os.readlink("/proc/self/ns/user")
-    process = subprocess.Popen([*wait, *command], stdin=subprocess.PIPE, **options)
+    process = subprocess.Popen([*wait, *command], **options)
     try:
         while os.readlink(f"/proc/{process.pid}/ns/user") == before:
             if process.poll() is not None:
@@ -73,8 +86,7 @@ def _with_users(command: list[str], options: dict) -> subprocess.Popen:
             )
             if done.returncode:
                 raise LabError(f"{program} refused the range in {file}: {done.stderr.strip()}")
-        process.stdin.write(b"go\n")
-        process.stdin.close()
+        _let_go(process)
     except BaseException:
         process.kill()
         process.wait()

@@ -159,10 +159,10 @@ def also_name(name: str) -> str:
 def _start(name: str, state: Path, wanted: asked.Settings) -> Tabletop:
     first_job = _last_job(state) + 1
     config.write(state, name, wanted, first_job, needs.slurm_version())
-    process = holder.start(state, wanted.nodes)
-    table = Tabletop(name, state)
     deadline = time.monotonic() + START_SECONDS
     try:
+        process = holder.start(state, wanted.nodes)
+        table = Tabletop(name, state)
         while not table.ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise LabError(_why(state, process.poll() is None))
@@ -174,12 +174,17 @@ def _start(name: str, state: Path, wanted: asked.Settings) -> Tabletop:
 
 
 def _last_job(state: Path) -> int:
-    """The highest job number so far, so that none is given twice."""
+    """The highest job number so far, so that none is given twice.
+
+    jobs.txt has those that ended, the log those of the last life, slurm.conf where that life began.
+    """
     highest = 0
-    for path in (state / "jobs.txt", state / "log" / "slurmctld.log"):
-        if path.exists():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            highest = max([highest, *map(int, re.findall(r"JobId=(\d+)", text))])
+    for name in ("jobs.txt", "log/slurmctld.log", "conf/slurm.conf"):
+        if (state / name).exists():
+            text = (state / name).read_text(encoding="utf-8", errors="replace")
+            given = [int(number) for number in re.findall(r"\bJobId=(\d+)", text)]
+            given += [int(number) - 1 for number in re.findall(r"^FirstJobId=(\d+)", text, re.MULTILINE)]
+            highest = max([highest, *given])
     return highest
 
 

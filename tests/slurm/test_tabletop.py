@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from labkit import paths
 from labkit.errors import LabError
@@ -221,6 +222,53 @@ def test_a_killed_holder_takes_everything_along_and_its_folder_is_used_again(hom
     with tabletop.up("dies", home=home) as again:
         job = again.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true"]).stdout.strip()
         assert int(job) > 1  # no job number is given twice
+
+
+@needs_slurm
+def test_no_job_number_comes_twice_where_a_job_was_cut_and_a_life_had_none(home):
+    numbers = []
+    for life in ("a job that is cut", "no job", "another job"):
+        with tabletop.up("numbers", nodes=1, home=home) as table:
+            if life != "no job":
+                job = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"])
+                numbers.append(int(job.stdout))
+    assert numbers[1] > numbers[0]
+
+
+CUT = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from slurm import tabletop
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+class Cut(subprocess.Popen):
+    def __init__(self, command, **options):
+        super().__init__(command, **options)
+        if any("cluster.sh" in word for word in command):
+            os.kill(os.getpid(), int(sys.argv[2]))
+
+subprocess.Popen = Cut
+tabletop.up("cut", nodes=1, home=Path(sys.argv[1]))
+"""
+
+
+@needs_slurm
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_start_that_is_killed_before_the_cluster_is_noted_leaves_none(home, how):
+    """Nobody could find it, and so nobody could take it down."""
+    command = [sys.executable, "-c", CUT, str(home), str(int(how))]
+    ended = subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90)
+    assert ended.returncode in (-how, 143), ended.stderr
+    assert tabletop.find("cut", home) is None
+    until(lambda: not [each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)])
+
+
+def command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 @needs_slurm

@@ -4,6 +4,8 @@
 # Called by holder.py inside fresh namespaces. Usage: cluster.sh STATE NODES
 set -euo pipefail
 state=$1 nodes=$2
+read -r # a line comes once this cluster is noted; none if who starts it is killed before
+exec </dev/null
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 run=/dev/shm/.tabletop # short, since a Unix socket's path must stay below 108 characters; gone with the cluster
 

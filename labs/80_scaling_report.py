@@ -5,8 +5,8 @@
 # leads to its record. `make report` refuses any other.
 #
 # **You will be able to** (1) ask a question that a measurement can answer, (2) plan runs so that a busy
-# minute spoils none of them alone, (3) say where lost time went and what it costs, (4) write only what your
-# records support.
+# minute cannot spoil all runs of one number of ranks, (3) say where lost time went and what it costs,
+# (4) write only what your records support.
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 23, 50
 
@@ -55,8 +55,8 @@ print(setup)
 
 
 # %% [markdown]
-# This line says what a prediction needs. A *message* costs some microseconds, whatever its size. A *byte*
-# costs beta seconds, one over the bandwidth.
+# This line says what a prediction needs. A *message* costs `latency` seconds, some microseconds, whatever its
+# size. A *byte* costs `beta` seconds, one over the bandwidth.
 #
 # The simplest model of a step has two parts. First the rank computes its own images. Then a ring sums the
 # gradients (lab 23): `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)` gives its seconds.
@@ -90,14 +90,15 @@ def foretell(kind, ranks, images, per_image, nbytes, latency, beta):
 # %%
 # What is asked: both kinds, one rank and many, even shares and others.
 with check("80.1"):
-    for ranks, batch in ((1, 32), (4, 32), (4, 10), (32, 100), (7, 256)):
+    for ranks, batch in ((1, 32), (4, 32), (4, 10), (32, 100), (7, 256), (128, 257)):
         for kind in ("strong", "weak"):
             lab80.expect_foretell(foretell, kind, ranks, batch, per_image=2e-3, nbytes=1e8)
 
 # %% [markdown]
 # ### Predict
-# Your function now foretells every run. The next cell prints it. Which efficiency do *you* expect at the
-# largest number of ranks? You may take the model's, or a lower one, if you think that it forgets something.
+# Your function now foretells every run. The next cell prints it, in ms. Which efficiency do *you* expect at
+# the largest number p of ranks? Give a fraction of 1: t(1) / (p · t(p)) in strong scaling, t(1) / t(p) in
+# weak. You may take the model's, or a lower one, if you think that it forgets something.
 
 # %%
 predicted = {}
@@ -270,6 +271,7 @@ with check("80.3"):
         (4, 4, 1.0),
         (1, 4, 4.0),
         (3, 1, 0.9),
+        (129, 128, 1.0),
     ):
         lab80.expect_node_hours(node_hours, seconds, ranks, per_node, steps=int(500 * seconds))
 
@@ -285,6 +287,8 @@ for kind in ("strong", "weak"):
         per_node = -(-ranks // run["nodes"])  # so many ranks share a node in this run
         hours = node_hours(run["seconds"], ranks, per_node, epoch / run["images"])
         print(f"{kind:6} {ranks:3} ranks lose {shares}; an epoch: {hours:.3g} node-hours")
+        times = ", ".join(f"{name} {1e3 * parts[name]:.1f}" for name in ("compute", "communicate"))
+        print(f"{'':17} in ms: {times}")
 figures = reporting.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
@@ -306,10 +310,10 @@ if where == "virtual":
 # **Explain.** You should see: what strong scaling loses is nearly all sending. Waiting is a few percent at
 # most. Without jitter it is nearly gone: it comes from the slowest of many. It is what your model left out.
 #
-# With the seed as it is, `slower` is below 0 in strong scaling, on every number of ranks. Do virtual ranks
-# compute faster in company? They cannot. Look at the last lines of the control: one rank takes another time
-# with each seed. This study's was slow by a percent, and it is the *baseline* of all the others. An unlucky
-# baseline moves every efficiency. That is a reason to measure it with care.
+# With the seed as it is, `slower` is below 0 in strong scaling, on every number of ranks above one. Do
+# virtual ranks compute faster in company? They cannot. Look at the last lines of the control: one rank
+# takes another time with each seed. This study's was slow by a percent, and it is the *baseline* of all the
+# others. An unlucky baseline moves every efficiency. That is a reason to measure it with care.
 #
 # On the default machine a node has four GPUs. One rank alone pays for four and uses one. So a full node is
 # the cheapest; beyond it each step comes sooner and each epoch costs more. On a laptop there is one node, and
@@ -351,9 +355,9 @@ lab80.print_figures(study, last)
 #
 # - numbers in words: "twice", "ninety percent";
 # - a sign or a unit that changes a figure: `-{time_weak_4}`, `{time_weak_4} hours`;
-# - times of two machines, or of two batches where one was promised;
-# - two records of one run, of which one might choose the better;
-# - a median that its own samples do not have.
+# - runs of two machines or of two batches in one study: they cannot be compared;
+# - two records of the same run: one might choose the better;
+# - a record whose median is not the median of its own samples: somebody changed it.
 #
 # What the checker cannot see is whether a sentence is *true*. `{wait_strong_most}` may stand where sending is
 # meant. For that there is a rubric, the last page of the report, and somebody who marks with it: 20 points
@@ -371,7 +375,7 @@ given = {
         nobody is late. By this model it pays up to {predicted_answer_strong}, and on {ranks_most} the
         efficiency is {predicted_efficiency_strong_most} in strong scaling and
         {predicted_efficiency_weak_most} in weak.""",
-    "Method": """{method} In turns, so that a busy minute spoils no number of ranks alone. Strong
+    "Method": """{method} In turns, so that a busy minute cannot spoil all runs of one number of ranks. Strong
         scaling shares out {images}; in weak scaling each rank has as many.""",
     "Reference": """{reference} Kurth and others kept {published_kurth} on {published_kurth_gpus}, weakly,
         with another net on another machine; so only the order of size compares ({source_kurth}).""",
@@ -381,7 +385,8 @@ given = {
 # %% [markdown]
 # ### Exercise 80.4 · Write it
 # Return a dict with the other six sections: heading -> your text, in Markdown. Each has at least 12
-# words of your own, and these names:
+# words of your own, and a name of its row. Write plain strings, without an f before them: the checker fills
+# the braces.
 #
 # | heading | holds |
 # |---|---|
@@ -390,7 +395,7 @@ given = {
 # | Where the time goes | a part, such as `{communicate_strong_most}` |
 # | Prediction against measurement | an error, such as `{error_strong_most}` |
 # | Cost | node-hours, such as `{node_hours_strong_most}`, and `{energy}` |
-# | Limits | what was not varied, not measured, or assumed |
+# | Limits | no name is needed: what was not varied, not measured, or assumed |
 #
 # Tables and plots, such as `{table_strong}`, stand on lines of their own. Some 25 lines. *(intermediate)*
 #
@@ -432,6 +437,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 #
 # Try to cheat: type "98 %" into a section, and run the check. Then change a digit in the records, which are
 # in `.labkit/records/80_scaling_report.jsonl`, and run `make report`. Which cheat would go through?
+# (Put the digit back.)
 #
 # <details><summary>Answer</summary>
 #
@@ -448,9 +454,9 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # others (SC18, arxiv.org/abs/1810.01993) trained on climate data at 27,360 GPUs. Ben-Nun and Hoefler
 # (arxiv.org/abs/1802.09941) survey what training took over from HPC: collectives, overlap, cost models.
 #
-# **How to report.** Hoefler and Belli (SC15, doi.org/10.1145/2807591.2807644) looked at 120 papers, and found
-# most results impossible to interpret or to repeat. They give twelve rules. "Say what the base case of a
-# speed-up is" is one; you have met it in lab 50.
+# **How to report.** Hoefler and Belli (SC15, doi.org/10.1145/2807591.2807644) looked at 120 papers, and
+# found the practice lacking: often one cannot tell progress from chance. They give twelve rules. "Say what
+# the base case of a speed-up is" is one; you have met it in lab 50.
 #
 # **Benchmarks.** They answer different questions:
 #

@@ -56,9 +56,9 @@ print("".join(difflib.unified_diff(one_device.splitlines(True), many.splitlines(
 # How much work is that? One measure is the **lines changed**. It is a crude one, but it can be counted, if
 # one says how:
 #
-# - A line that is not in both scripts counts: once if it was taken out, once if it was put in. So a line that
-#   was altered counts twice, and so does one that went to another place.
-# - Empty lines and comments (their first character is `#`, after spaces) do not count.
+# - Empty lines and comments (their first character is `#`, after spaces) are taken away first, from both.
+# - A line that finds no partner in the same order counts: once if it was taken out, once if it was put in.
+#   So a line that was altered counts twice, and so does one that went to another place.
 # - A line that moved to the right is another line: somebody has to move it.
 #
 # `difflib.ndiff(before, after)` compares two lists of lines. It yields each line with two characters in
@@ -93,7 +93,8 @@ def changes(one_device, many):
 
 
 # %%
-# What is asked: the counts of small texts, and of each way's scripts: in less out is what one is longer.
+# What is asked: the counts of small texts, and of each way's scripts. What was put in, less what was taken
+# out, is how much longer a script became.
 with check("65.1"):
     cases = {
         "a line put in": ("a\nb\n", "a\nnew\nb\n", (0, 1)),
@@ -105,6 +106,7 @@ with check("65.1"):
         "a comment behind a line": ("a\n", "a  # one\n", (1, 1)),
         "a line taken out": ("a\nb\nb\n", "a\nb\n", (1, 0)),
         "a line that went to another place": ("a\nb\nc\nd\n", "b\nc\nd\na\n", (1, 1)),
+        "a line that went behind comments": ("a\n# x\n# y\nb\n", "b\n# x\n# y\na\n", (1, 1)),
     }
     for what, (before, after, want) in cases.items():
         got = changes(before, after)
@@ -142,8 +144,8 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # %% [markdown]
 # **Explain.** All of them do the same four things: find the others, take this rank's part of the batch,
 # average gradients, and begin with equal weights. For most that is a handful of lines. Only two ways must
-# touch the net: FSDP2 has to know which layers to cut, and `tf.distribute` has to be there when a variable is
-# made. So the net moves to the right, and every line of it counts.
+# touch the net: FSDP2 has to know which layers to cut, and `tf.distribute` has to be there when a variable
+# is made. With the latter the net moves to the right, and every line of it counts.
 #
 # What does the count leave out?
 # <details><summary>Answer</summary>
@@ -213,8 +215,9 @@ with check("65.2"):
 
 # %% [markdown]
 # ## 3. Measure, then kill
-# Each way runs on two real processes, with one thread each, and so does one device of either framework. Gloo
-# carries the gradients for all but `tf.distribute`, which brings its own ring over gRPC (lab 61).
+# Each way runs on two real processes, with one thread each. One device of either framework runs on one such
+# process. Gloo carries the gradients for all but `tf.distribute`, which brings its own ring over gRPC (lab
+# 61).
 #
 # After 60 steps the lab looks at each process's memory. Then it **kills** the last rank, as the system does
 # when memory runs out: the process gets no chance to say good-bye. The others are watched. There is no
@@ -268,9 +271,9 @@ answers = {"ddp_start": starts.get("PyTorch DDP"), "tf_distribute_start": starts
 predict.compare("65.2", **{name: value for name, value in answers.items() if value is not None})
 
 # %% [markdown]
-# **Explain.** First the control. All ways follow one device's losses to the last digits: it *is* the same
-# job. How far a loss changes from step to step is the scale on which a mistake would show. (The two
-# frameworks draw other start weights, so each is compared with its own.)
+# **Explain.** First the control. All ways follow one device's losses to the last digits. That is a
+# necessary sign of the same job, and no proof. How far a loss changes from step to step is the scale to
+# hold it against. (The two frameworks draw other start weights, so each is compared with its own.)
 #
 # One mistake would hide here: sums in place of means. Adam divides a gradient by its usual size, so twice the
 # gradient is nearly the same step. With SGD it would not hide: exercise 61.2 checks that.
@@ -283,7 +286,7 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 #
 # - *images/s*. Two ranks share a batch that one device had for itself, on cores that may be shared with
 #   others. So expect no speed-up here, and a wide span.
-# - *start-up*. Look at the two lines of one device first. Most of the time is the framework's own, and what
+# - *start-up*. Look at the two rows of one device first. Most of the time is the framework's own, and what
 #   the way adds comes on top. Training for days, you will not care. Debugging, you wait for it fifty times a
 #   day.
 # - *memory*. It is what the process holds, its libraries included. TensorFlow's are the larger ones. Is FSDP2
@@ -326,11 +329,11 @@ if "PyTorch DDP" in deaths.index:
 # This was the kind death. When would the others' exit status be "still there", or come after minutes?
 # <details><summary>Answer</summary>
 #
-# When nothing closes the connection. A *node* that loses power, or a cable that is pulled, says nothing: TCP
-# tries on for minutes. A rank that hangs keeps its connections open, and the others wait for it for ever, or
-# as long as a limit says (30 minutes for Gloo in PyTorch, 10 for NCCL). And NCCL sends over GPUs' memory and
-# InfiniBand, where no connection breaks in this way: there PyTorch's watchdog has to end the job.
-# </details>
+# When nothing closes the connection. A *node* that loses power, or a cable that is pulled, says nothing:
+# TCP tries on for minutes if it has something to send, and waits for ever if it only listens. A rank that
+# hangs keeps its connections open, and the others wait for it for ever, or as long as a limit says (30
+# minutes for Gloo in PyTorch, 10 for NCCL). And NCCL sends over GPUs' memory and InfiniBand, where no
+# connection breaks in this way: there PyTorch's watchdog has to end the job. </details>
 #
 # A **launcher** does its part: `torchrun`, `mpiexec` and `srun --kill-on-bad-exit` end all ranks when one has
 # failed. So their manuals say; none runs here. For `tf.distribute` by hand nobody does.
@@ -340,13 +343,17 @@ if "PyTorch DDP" in deaths.index:
 # turn the order round. The rule here: **a way is ruled out if another one's span lies wholly on the better
 # side of its own**. Who is not ruled out is still in. If all are still in, that column decides nothing.
 #
+# The rule is no better than its spans. A span of start-ups has one value a round. Two ways that are really
+# alike part by luck in 1 of 3 tables of two rounds: of the 6 orders of four values, 2 have both of one way
+# first. With three rounds it is 1 of 10, with five 1 of 126.
+#
 # ### Exercise 65.3 · Your decision table
 # Two functions. *(intermediate)*
 #
-# 1. `still_in(spans, more_is_better)` returns the list of those ways that nobody rules out. `spans` is a dict
-#    from a way to (low, high). About 6 lines.
-# 2. `my_decisions()` returns your table: a list of at least three lines, each of another column,
-#    `lab65.Decision(need, among, take, column)`:
+# 1. `still_in(of_ways, more_is_better)` returns the list of those ways that nobody rules out. `of_ways` is a
+#    dict from a way to (low, high). About 6 lines.
+# 2. `my_decisions()` returns your table: a list of decisions,
+#    `lab65.Decision(need, among, take, column)`, of at least three different columns:
 #
 # | | what it is | example |
 # |---|---|---|
@@ -355,17 +362,17 @@ if "PyTorch DDP" in deaths.index:
 # | `take` | a way that is still in, or `None` where the column decides nothing among them | `None` |
 # | `column` | what decides, one of `lab65.COLUMNS` | `"lines changed"` |
 #
-# You may look at the table above and write each line by hand; or let `still_in` fill them in. (Measure anew,
-# and a line by hand may no longer hold.) For the second way you need three shapes. `spans` is
-# `{column: {way: (low, high)}}`, `lab65.COLUMNS` is `{column: whether more is better}`, and
-# `lab65.groups(ways)` is `{name: [way, …]}`. Each line has another need.
+# You may look at the table above and write each decision by hand; or let `still_in` fill them in. (Measure
+# anew, and one by hand may no longer hold.) For the second way you need three shapes. `spans`, of the table
+# above, is `{column: {way: (low, high)}}`, `lab65.COLUMNS` is `{column: whether more is better}`, and
+# `lab65.groups(ways)` is `{name: [way, …]}`. Each decision has another need.
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
 # Where less is better, a way with `low` is ruled out if any other's high is below `low`:
-# `any(other[1] < low for other in spans.values())`. Where more is better, the other way round.
+# `any(other[1] < low for other in of_ways.values())`. Where more is better, the other way round.
 # </details>
-# <details><summary>Hint 2: a line of the table</summary>
+# <details><summary>Hint 2: a decision</summary>
 #
 # `among = lab65.groups(ways)["any"]`, then `left = still_in({way: spans[column][way] for way in among}, …)`.
 # Take `None if len(left) == len(among) else left[0]`.
@@ -373,15 +380,15 @@ if "PyTorch DDP" in deaths.index:
 
 
 # %%
-def still_in(spans, more_is_better):
-    """The ways of spans, {way: (low, high)}, that no other way's span rules out."""
+def still_in(of_ways, more_is_better):
+    """The ways of of_ways, {way: (low, high)}, that no other way's span rules out."""
     ### BEGIN SOLUTION
     left = []
-    for way, (low, high) in spans.items():
+    for way, (low, high) in of_ways.items():
         if more_is_better:
-            ruled_out = any(other[0] > high for other in spans.values())
+            ruled_out = any(other[0] > high for other in of_ways.values())
         else:
-            ruled_out = any(other[1] < low for other in spans.values())
+            ruled_out = any(other[1] < low for other in of_ways.values())
         if not ruled_out:
             left.append(way)
     return left
@@ -389,7 +396,7 @@ def still_in(spans, more_is_better):
 
 
 def my_decisions():
-    """The lines of a decision table: a list of lab65.Decision(need, among, take, column)."""
+    """A decision table: a list of lab65.Decision(need, among, take, column)."""
     ### BEGIN SOLUTION
     # By the rule alone, so that it fits what any machine measures; yours has your own needs.
     table = []
@@ -403,7 +410,7 @@ def my_decisions():
 
 
 # %%
-# What is asked: the rule, on spans that are known; then each line of your table, against what was measured.
+# What is asked: the rule, on spans that are known; then each of your decisions, against what was measured.
 with check("65.3"):
     known = {"a": (1, 2), "b": (1.5, 4), "c": (3, 5), "d": (2, 2), "e": (9, np.inf)}
     why = "a span that only touches or overlaps rules nobody out"
@@ -434,7 +441,7 @@ with check("65.3"):
     distinct = len({line.column for line in table})
     expect(distinct >= 3, f"Your table has {distinct} column(s). Decide by at least three different ones.")
     needs = {line.need.strip() for line in table} - {""}
-    expect(len(needs) == len(table), "Two lines have the same need, or one has none. Say what you need.")
+    expect(len(needs) == len(table), "Two decisions have the same need, or one has none. Say what you need.")
 
 # %%
 table = pandas.DataFrame(my_decisions())
@@ -448,9 +455,9 @@ print(table.set_index("need").to_string())
 # %% [markdown]
 # **Explain.** Where several ways are still in, the one you took is a matter of taste, among these.
 #
-# Which columns decide depends on your machine. The lines do on every machine, and start-up
-# between the two frameworks as a rule. Speed on two shared cores often decides little, and that is a result,
-# too: **here** you would not choose by it.
+# Which columns decide depends on your machine. The column *lines changed* does on every machine, and
+# start-up between the two frameworks as a rule. Speed on two shared cores often decides little, and that is
+# a result, too: **here** you would not choose by it.
 #
 # A difference may be clear, and too small to matter: three megabytes of 330, say. The rule tells you what was
 # seen, and not what you need.
@@ -577,8 +584,8 @@ predict.compare("65.4", valid=len(rows))
 # number to publish, if the rules let one choose. Dropping both ends takes away luck and bad luck alike.
 #
 # And the order? The span tells how far one seed moves a score. By your own rule of 65.3 several benchmarks
-# are still in: five seeds do not say which of them is best. MLPerf asks for three to ten runs, by how much a
-# net's times vary, and for more where they vary much (40 for one net of the past).
+# are still in: five seeds do not say which of them is best. The more a net's times vary, the more runs
+# MLPerf asks for: three to ten, once even 40.
 #
 # ## 6. Those that went before (for those who have time)
 # Seven frameworks of ten years ago. None of them is a first choice today. What each of them brought is in
@@ -623,6 +630,7 @@ print("Horovod still has a module for MXNet:", importlib.util.find_spec("horovod
 # - The same job, to the last digits, in five ways: first check that, then compare.
 # - Lines can be counted, start-up and speed read from the outside. Each number has a span.
 # - When a process dies, its TCP connections break, and the others end with an error of their own. Where
-#   nothing breaks, as with a rank that hangs, only a limit of time ends them.
+#   nothing breaks, as with a rank that hangs (not measured here; lab 20 has one), only a limit of time ends
+#   them.
 # - Decide by a column only where the spans part. "Nothing decides" is an answer.
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.

@@ -31,6 +31,9 @@ WRONG = [
           "count = __import__('collections').Counter\n    before, after = map(count, texts)\n"
           "    return (before - after).total(), (after - before).total()",
           "another place"),
+    Wrong("65.1", "compared before comments are taken away", [_LINES, "difflib.ndiff(*texts)]"],
+          ["rows", 'difflib.ndiff(*texts) if line[2:].strip() and line[2:].strip()[0] != "#"]'],
+          "behind comments"),
     Wrong("65.2", "always the fifth", "durations[first - 1 :]", "durations[4:]", "first=7"),
     Wrong("65.2", "the first rank begins", "return ends[0] - started", "return moments[0][0] - started",
           "first rank's"),
@@ -50,17 +53,17 @@ WRONG = [
           "durations = np.diff(moments[0][: len(ends)])", "slowest rank"),
     Wrong("65.3", "always less", "if more_is_better:", "if False:", "where more is better"),
     Wrong("65.3", "the middle decides", [
-        "any(other[0] > high for other in spans.values())",
-        "any(other[1] < low for other in spans.values())"], [
-        "any(sum(other) > low + high for other in spans.values())",
-        "any(sum(other) < low + high for other in spans.values())"], "overlaps"),
+        "any(other[0] > high for other in of_ways.values())",
+        "any(other[1] < low for other in of_ways.values())"], [
+        "any(sum(other) > low + high for other in of_ways.values())",
+        "any(sum(other) < low + high for other in of_ways.values())"], "overlaps"),
     Wrong("65.3", "touching rules out", "any(other[1] < low", "any(other[1] <= low", "still in"),
     Wrong("65.3", "the best end decides", "any(other[1] < low", "any(other[0] < low", "overlaps"),
     Wrong("65.3", "one winner", "    return left\n", "    return left[:1]\n", "still in"),
     Wrong("65.3", "only the one that begins best", [
-        "any(other[0] > high for other in spans.values())",
-        "any(other[1] < low for other in spans.values())"], [
-        "max(spans.values(), key=lambda span: span[1])[0] > high", "min(spans.values())[1] < low"],
+        "any(other[0] > high for other in of_ways.values())",
+        "any(other[1] < low for other in of_ways.values())"], [
+        "max(of_ways.values(), key=lambda span: span[1])[0] > high", "min(of_ways.values())[1] < low"],
         "still in"),
     Wrong("65.3", "no need", _ADD, _ADD.replace('f"{column}, among {among}"', '""'), "Say what you need"),
     Wrong("65.3", "who is ruled out", "if not ruled_out:", "if ruled_out:", "still in"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
+import psutil
 import pytest
 from authoring import generate
 from labkit import lab, paths, world
@@ -23,7 +25,7 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 TALLY = pytest.StashKey[dict[str, list[int]]]()
 LEFT = pytest.StashKey[list[str]]()
 # They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
-TABLETOP = ("test_tabletop.py", "test_jobs.py", "test_site_doctor.py")
+TABLETOP = ("test_tabletop.py", "test_jobs.py", "test_site_doctor.py", "test_hub.py")
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +57,25 @@ def pytest_configure(config):
     config.stash[TALLY] = {}
     config.stash[LEFT] = []
     # A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler = _interrupt_once if hasattr(config, "workerinput") else _interrupt
+    signal.signal(signal.SIGTERM, partial(handler, config))
+    signal.signal(signal.SIGINT, partial(handler, config))
+
+
+def _interrupt(config, *_) -> None:
+    """End the run; its workers at once, for ten seconds later they would be killed, whatever they do."""
+    if _has_workers(config):
+        for worker in psutil.Process().children():
+            worker.terminate()
+    raise KeyboardInterrupt
+
+
+def _interrupt_once(_, *__) -> None:
+    """In a worker: its own machinery interrupts it again after five seconds, while fixtures clear up."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def pytest_collection_modifyitems(items):
@@ -99,6 +117,7 @@ def tally(request) -> dict[str, list[int]]:
     return request.config.stash[TALLY]
 
 
+@pytest.hookimpl(trylast=True)  # an interrupted test's fixtures are ended by then
 def pytest_sessionfinish(session):
     config = session.config
     # Where there are workers, each has looked for itself.

@@ -20,17 +20,20 @@ def test_leaves_a_process():
 
 
 STOPPED = """\
-import os, signal, time
+import os, signal, subprocess, time
 from pathlib import Path
 import pytest
 
 @pytest.fixture
 def server():
-    yield
+    with subprocess.Popen(["sleep", "300"]) as process:
+        yield
+        process.kill()
     Path("stopped").touch()
 
 def test_is_told_to_end(server):
-    os.kill(os.getpid(), signal.SIGTERM)
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    os.kill(os.getppid() if worker else os.getpid(), signal.SIGTERM)
     time.sleep(300)
 """
 
@@ -66,9 +69,11 @@ def test_a_process_left_behind_fails_the_run(checkout):
 
 
 @pytest.mark.slow
-def test_fixtures_are_ended_when_the_run_is_told_to_end(checkout):
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]])
+def test_fixtures_are_ended_when_the_run_is_told_to_end(checkout, workers):
     bring_conftest(checkout)
     (checkout.root / "tests/test_stopped.py").write_text(STOPPED)
-    ended = checkout.python("-m", "pytest", "-q", "tests/test_stopped.py")
+    ended = checkout.python("-m", "pytest", "-q", *workers, "tests/test_stopped.py")
     assert ended.returncode == pytest.ExitCode.INTERRUPTED, ended.stdout
     assert (checkout.root / "stopped").exists()
+    assert "LEFT BEHIND" not in ended.stdout

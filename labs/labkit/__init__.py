@@ -14,6 +14,8 @@
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
 | `checks` | `check`, `expect`, `hint`, `predict` (offered here too), and the learner's progress |
+| `journal` | what a learner did, for them alone; shared with the class board once they agree |
+| `board` | the class board: who of those who agreed is where, and stuck at what |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
@@ -23,6 +25,7 @@
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
+| `jsonl` | files of one JSON object per line, safe with many writers |
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from __future__ import annotations
 import importlib
 
 _PARTS = (
+    "board",
     "builds",
     "checks",
     "cluster",
@@ -41,6 +45,7 @@ _PARTS = (
     "energy",
     "errors",
     "horovod",
+    "journal",
     "lab",
     "launch",
     "nets",

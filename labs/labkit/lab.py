@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from labkit import builds, launch, noise, world
+from labkit import builds, journal, launch, noise, world
 
 
 def start(stem: str) -> None:
@@ -26,6 +26,8 @@ def start(stem: str) -> None:
         builds.check()
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
+    if world.is_root() and not solved():
+        journal.note("start", lab=stem)
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 
-from labkit import launch, world
+from labkit import journal, launch, world
 from labkit.checks import expectations, hints, progress
 from labkit.errors import CheckFailed, LabError
 
@@ -36,9 +36,12 @@ class check:
             return
         if not isinstance(error, (Exception, SystemExit)):  # Ctrl-C is nobody's mistake
             return
-        progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
+        said = sentence(number, error)
+        kept = progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
+        if kept:
+            journal.note("failed", exercise=number, tries=kept["tries"], said=said)
         help_line = hints.after_failure(number)
-        text = f"✗ {number}  {sentence(number, error)}"
+        text = f"✗ {number}  {said}"
         raise CheckFailed(f"{text}\n        {help_line}" if help_line else text) from None
 
     @staticmethod
@@ -57,7 +60,9 @@ def _store_pass(number: str) -> None:
         entry["tries"] += 1
         entry["passed"] = entry["passed"] or progress.now()
 
-    progress.update(number, passed)
+    kept = progress.update(number, passed)
+    if kept:
+        journal.note("passed", exercise=number, tries=kept["tries"])
 
 
 def sentence(number: str, error: BaseException) -> str:

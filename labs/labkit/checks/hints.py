@@ -6,7 +6,7 @@ import html
 import re
 import sys
 
-from labkit import edition, lab, labfile, paths, world
+from labkit import edition, journal, lab, labfile, paths, world
 from labkit.checks import progress
 from labkit.errors import LabError
 from labkit.labfile import Exercise, exercises_in
@@ -61,7 +61,9 @@ def hint(number: str) -> None:
         return
     title, text = chosen.hints[shown]
     _display(f"**{title}** ({shown + 1} of {len(chosen.hints)})\n\n{text}")
-    progress.update(number, lambda entry: entry.update(hints=max(entry["hints"], shown + 1)))
+    kept = progress.update(number, lambda entry: entry.update(hints=max(entry["hints"], shown + 1)))
+    if kept:
+        journal.note("hint", exercise=number, hints=kept["hints"])
 
 
 def after_failure(number: str) -> str:

@@ -30,26 +30,33 @@ def read() -> dict[str, dict]:
 
 def entry(exercise: str) -> dict:
     """What is stored of one exercise."""
-    return {"passed": None, "tries": 0, "hints": 0, "predictions": {}, **read().get(exercise, {})}
+    return {**_nothing_yet(), **read().get(exercise, {})}
 
 
-def update(exercise: str, change: Callable[[dict], None]) -> None:
+def _nothing_yet() -> dict:
+    return {"passed": None, "tries": 0, "hints": 0, "predictions": {}}
+
+
+def update(exercise: str, change: Callable[[dict], None]) -> dict | None:
     """Let `change` edit the stored entry of one exercise; alone among all processes of this learner.
+
+    The entry as it is now; None if nothing was stored.
 
     Only rank 0 stores, and a run of a solved lab stores nothing. A folder that cannot be written costs a
     sentence, not the lab.
     """
     if not world.is_root() or lab.solved():
-        return
+        return None
     try:
         with _locked(path()):
             everything = _load(path())
-            change(
-                everything.setdefault(exercise, {"passed": None, "tries": 0, "hints": 0, "predictions": {}})
-            )
+            kept = everything.setdefault(exercise, _nothing_yet())
+            change(kept)
             _replace(path(), everything)
+            return kept
     except OSError as error:
         print(f"Your progress could not be saved: {error}", file=sys.stderr)
+        return None
 
 
 def now() -> str:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from labkit import paths
-from labkit.cli import doctor, jobs, report, run, trace
+from labkit.cli import doctor, jobs, report, run, share, trace
 from labkit.errors import exit_status
 
 
@@ -25,6 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     jobs.add_verbs(verbs)
     trace.add_verb(verbs)
     report.add_verb(verbs)
+    share.add_verbs(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
     doctor.add_verb(verbs)
     return parser

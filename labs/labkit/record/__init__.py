@@ -13,7 +13,7 @@
 | `jsonl` | `append` and `read` of any file with one JSON object per line |
 """
 
-from labkit.record import jsonl
+from labkit import jsonl
 from labkit.record.provenance import BY_MPI, batch_job, cpu_model
 from labkit.record.records import add, entries, load, numbered, of_kind, path, reference
 

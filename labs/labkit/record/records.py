@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit import paths, world
+from labkit import jsonl, paths, world
 from labkit.errors import LabError
 from labkit.lab import current
-from labkit.record import jsonl, provenance
+from labkit.record import provenance
 from labkit.timing import Measurement, Ratio
 
 RESERVED = ("lab", "utc")  # names of fields that a caller may not use

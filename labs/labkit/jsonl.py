@@ -14,15 +14,17 @@ from pathlib import Path
 from labkit.errors import LabError
 
 
-def append(file: Path, entry: dict, what: str = "record") -> None:
-    """Append one line, whole or not at all; `what` it is, for the LabError when that fails."""
+def append(file: Path, entry: dict, what: str = "record", mode: int = 0o644) -> None:
+    """Append one line, whole or not at all; `what` it is, for the LabError when that fails.
+
+    mode: of a file that is not there yet.
+    """
     line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
-            with _locked(handle, fcntl.LOCK_EX):
-                _write_line(handle, line)
+            write(handle, line)
         finally:
             os.close(handle)
     except OSError as error:
@@ -45,7 +47,7 @@ def read_numbered(
 ) -> list[tuple[int, dict]]:
     """(number of its line, entry) of each entry, as `read` gives them."""
     try:
-        with open(file, "rb") as stream, _locked(stream.fileno(), fcntl.LOCK_SH):
+        with open(file, "rb") as stream, locked(stream.fileno(), fcntl.LOCK_SH):
             lines = stream.read().split(b"\n")
     except FileNotFoundError:
         return []
@@ -66,8 +68,16 @@ def read_numbered(
     return entries
 
 
+def write(handle: int, line: bytes) -> None:
+    """Append a whole line (with its end) to a file that is open for reading and appending.
+
+    One write for all of it, so that a writer killed here leaves at most one broken line, the last.
+    """
+    with locked(handle, fcntl.LOCK_EX):
+        _write_line(handle, line)
+
+
 def _write_line(handle: int, line: bytes) -> None:
-    """One write for the whole line, so that a writer killed here leaves at most one broken line, the last."""
     size = os.fstat(handle).st_size
     if size and os.pread(handle, 1, size - 1) != b"\n":
         line = b"\n" + line  # somebody was killed in mid-write; start afresh below the broken line
@@ -77,7 +87,8 @@ def _write_line(handle: int, line: bytes) -> None:
 
 
 @contextmanager
-def _locked(handle: int, kind: int):
+def locked(handle: int, kind: int):
+    """Hold the lock (fcntl.LOCK_EX or LOCK_SH) of an open file, where its file system has locks."""
     try:
         fcntl.flock(handle, kind)
     except OSError as error:

@@ -1,0 +1,43 @@
+"""The class board as one HTML page: it loads nothing, runs no script, and works without a network."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from labkit.board.learner import AWAY_STATE, FINISHED, STUCK, WORKING
+from labkit.board.terminal import state_of
+from labkit.board.view import Classroom
+from labkit.errors import LabError
+
+# What a browser may do with the page: style itself, and nothing else.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def as_page(classroom: Classroom, refresh: int | None = None) -> str:
+    """The page. refresh: seconds after which a browser asks for it anew; None for a file."""
+    import jinja2
+
+    text = Path(__file__).with_name("board.html.j2").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    return template.render(
+        board=classroom,
+        policy=POLICY,
+        refresh=refresh,
+        most=max([place.here for place in classroom.places], default=1),
+        states=(STUCK, WORKING, FINISHED, AWAY_STATE),
+        state_of=state_of,
+    )
+
+
+def write(classroom: Classroom, file: Path) -> None:
+    """Write the page, readable by this user alone. Raises LabError where that is not possible."""
+    file = file.expanduser()
+    try:
+        handle, made = tempfile.mkstemp(dir=file.parent, prefix=".board-")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(as_page(classroom))
+        os.replace(made, file)
+    except OSError as error:
+        raise LabError(f"The page {file} cannot be written ({error.strerror}).") from None

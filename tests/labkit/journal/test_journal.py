@@ -1,0 +1,303 @@
+"""What is kept of a learner's work, for them alone; and what is shared, once they agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from labkit import check, expect, hint, journal, lab, paths
+from labkit.checks import progress
+from labkit.cli import main
+from labkit.errors import CheckFailed, LabError
+from labkit.journal import files, names, sharing
+
+STEM = "23_ring_allreduce"
+
+
+@pytest.fixture(autouse=True)
+def _no_class(monkeypatch):
+    monkeypatch.delenv("LABKIT_CLASS", raising=False)
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    monkeypatch.setenv("LABKIT_LAB", STEM)
+
+
+@pytest.fixture
+def class_folder(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "class"
+    folder.mkdir()
+    monkeypatch.setenv("LABKIT_CLASS", str(folder))
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    return folder
+
+
+def fail(sentence: str, number: str = "23.1") -> None:
+    with pytest.raises(CheckFailed), check(number):
+        expect(False, sentence)
+
+
+def lines(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def own() -> list[dict]:
+    return lines(files.path())
+
+
+def shared() -> list[dict]:
+    return lines(paths.home() / journal.FILE)
+
+
+def mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+def test_tries_hints_and_sentences_are_kept_for_the_learner_alone(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as `start` changes it
+    before = int(time.time())
+    lab.start(STEM)
+    fail("The chunk is wrong.")
+    hint("23.1")
+    with check("23.1"):
+        expect(True, "")
+    told = own()
+    assert all(before <= line.pop("at") <= time.time() for line in told)
+    assert told == [
+        {"event": "start", "lab": STEM},
+        {"event": "failed", "exercise": "23.1", "tries": 1, "said": "The chunk is wrong."},
+        {"event": "hint", "exercise": "23.1", "hints": 1},
+        {"event": "passed", "exercise": "23.1", "tries": 2},
+    ]
+    assert mode(files.path()) == 0o600
+    assert not (paths.home() / journal.FILE).exists(), "nobody agreed"
+
+
+def test_without_agreement_there_is_no_file_to_read_and_after_it_there_is_one(capsys):
+    fail("First.")
+    journal.share()
+    assert "shows you by your name" in capsys.readouterr().out
+    fail("Second.")
+    head, before, *events = shared()
+    assert (head["labkit"], head["named"]) == ("shared", True)
+    assert before == {"event": "before", "exercise": "23.1", "passed": False, "tries": 1, "hints": 0}
+    assert [event["said"] for event in events] == ["First.", "Second."]
+    assert mode(paths.home() / journal.FILE) == 0o600
+    journal.unshare()
+    assert "You share nothing" in capsys.readouterr().out
+    fail("Third.")
+    assert not (paths.home() / journal.FILE).exists()
+    assert own()[-1]["said"] == "Third.", "their own journal goes on"
+
+
+def test_a_pseudonym_is_drawn_once_and_stays():
+    journal.share(named=False)
+    first = shared()[0]
+    assert journal.PSEUDONYM.fullmatch(first["pseudonym"])
+    assert first["named"] is False
+    assert first["pseudonym"] in journal.status()
+    journal.unshare()
+    journal.share()
+    assert shared()[0]["pseudonym"] == first["pseudonym"]
+    assert shared()[0]["named"] is True
+    drawn = {names.draw() for _ in range(300)}
+    assert len(drawn) > 250
+    assert all(journal.PSEUDONYM.fullmatch(name) for name in drawn)
+
+
+def test_the_verbs_of_the_command_line(capsys):
+    assert main(["share", "--hidden"]) == 0
+    assert "without your name" in capsys.readouterr().out
+    assert main(["share", "--status"]) == 0
+    assert "without your name" in capsys.readouterr().out
+    assert main(["unshare"]) == 0
+    assert "You share nothing" in capsys.readouterr().out
+    assert main(["unshare"]) == 0, "twice does no harm"
+
+
+def test_a_class_folder_gets_one_file_a_learner(class_folder):
+    fail("First.")
+    journal.share()
+    (file,) = class_folder.iterdir()
+    assert file.name == "ada.jsonl"
+    assert mode(file) == 0o600
+    fail("Second.")
+    assert lines(file)[-1]["said"] == "Second."
+    assert not (paths.home() / journal.FILE).exists()
+    journal.unshare()
+    assert list(class_folder.iterdir()) == []
+
+
+def test_a_hubs_user_is_no_path(class_folder, monkeypatch):
+    monkeypatch.setenv("JUPYTERHUB_USER", "../../.bashrc")
+    journal.share()
+    (file,) = class_folder.iterdir()
+    assert file.name == "_.%2F..%2F.bashrc.jsonl"
+
+
+def test_another_class_takes_the_file_along(class_folder, tmp_path, monkeypatch):
+    journal.share()
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setenv("LABKIT_CLASS", str(other))
+    journal.share()
+    assert list(class_folder.iterdir()) == []
+    assert [file.name for file in other.iterdir()] == ["ada.jsonl"]
+
+
+def test_a_class_folder_that_is_not_there_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_CLASS", str(tmp_path / "none"))
+    with pytest.raises(LabError, match="which is no folder. Ask your instructor"):
+        journal.share()
+    assert "You share nothing" in journal.status()
+
+
+def test_a_class_folder_that_refuses_leaves_nothing_agreed(class_folder, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sharing.tempfile, "mkstemp", _after_one(sharing.tempfile.mkstemp, refused))
+    with pytest.raises(LabError, match=r"cannot be written \(Permission denied\), so nothing is shared"):
+        journal.share()
+    monkeypatch.undo()
+    assert "You share nothing" in journal.status()
+
+
+def _after_one(first, second):
+    """`first` at the first and third call, `second` at the second: the agreement, the file, the agreement."""
+    calls = iter((first, second, first))
+    return lambda *given, **named: next(calls)(*given, **named)
+
+
+def test_a_shared_file_that_became_a_link_or_was_removed_is_not_written(class_folder, tmp_path):
+    journal.share()
+    file = class_folder / "ada.jsonl"
+    target = tmp_path / "target"
+    target.write_text("")
+    file.unlink()
+    fail("Gone.")
+    assert not file.exists(), "only `share` makes it"
+    assert "was removed" in journal.status()
+    file.symlink_to(target)
+    fail("A link.")
+    assert target.read_text() == ""
+
+
+def test_what_leaves_is_without_the_learners_code_and_paths():
+    fail(f"ValueError: no {paths.home()}/x and {Path.home()}/y  (line 3 in shard: return own[0])\nmore lines")
+    assert own()[-1]["said"] == "ValueError: no …/x and ~/y"
+    fail("\x1b[31mred " + "long " * 100)
+    said = own()[-1]["said"]
+    assert len(said) == 200
+    assert said.startswith(" [31mred long")
+    assert said.endswith("…")
+
+
+def test_a_solved_run_and_ranks_above_0_write_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_SOLVED", "1")
+    fail("no")
+    monkeypatch.delenv("LABKIT_SOLVED")
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    fail("no")
+    assert not files.path().exists()
+
+
+def test_a_folder_that_cannot_be_written_ends_no_lab(monkeypatch, capsys):
+    def full(*_, **__):
+        raise LabError("no space")
+
+    monkeypatch.setattr(files.jsonl, "append", full)
+    fail("no")
+    assert progress.entry("23.1")["tries"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"pseudonym": 3}', "\x00", '{"pseudonym": "Calm Fox 17", "file": 3}']
+)
+def test_a_damaged_agreement_shares_nothing_and_can_be_taken_back(text):
+    journal.share()
+    (paths.home() / "sharing.json").write_text(text)
+    before = (paths.home() / journal.FILE).read_text()
+    fail("After.")
+    assert (paths.home() / journal.FILE).read_text() == before
+    assert "You share nothing" in journal.status()
+    journal.unshare()
+    assert not (paths.home() / journal.FILE).exists()
+    journal.share()
+    assert shared()[-1]["said"] == "After."
+
+
+def test_damaged_progress_and_journal_are_passed_over():
+    fail("Kept.")
+    progress.path().write_text("{")
+    with files.path().open("a") as stream:
+        stream.write('{"at": 1, "ev')
+    journal.share()
+    assert [line.get("said") for line in shared()] == [None, "Kept."]
+
+
+def test_journal_and_shared_file_stay_small(monkeypatch):
+    monkeypatch.setattr(files, "LIMIT", 4000)
+    monkeypatch.setattr(sharing, "LIMIT", 12000)
+    journal.share()
+    for count in range(200):
+        journal.note("failed", exercise="23.1", tries=count, said="x" * 90)
+    sizes = {file.name: file.stat().st_size for file in paths.home().glob("*.jsonl")}
+    assert set(sizes) == {"journal.jsonl", "journal.old.jsonl", journal.FILE}
+    assert sizes["journal.jsonl"] < 4400
+    assert sizes["journal.old.jsonl"] < 4400
+    assert sizes[journal.FILE] < 12400
+    assert shared()[0]["labkit"] == "shared"
+    assert shared()[-1]["tries"] == 199
+
+
+def test_many_writers_while_the_agreement_comes_and_goes():
+    def work(name: str) -> None:
+        for count in range(50):
+            journal.note("failed", exercise="23.1", tries=count, said=name)
+
+    writers = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for writer in writers:
+        writer.start()
+    for _ in range(5):
+        journal.share()
+        journal.unshare()
+    journal.share()
+    for writer in writers:
+        writer.join()
+    assert len(own()) == 150
+    assert len(shared()) == 151, "an event is in the journal and in the shared file, or in neither"
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_leaves_whole_lines():
+    code = (
+        "from labkit import journal\n"
+        "journal.share()\n"
+        "while True: journal.note('failed', exercise='23.1', tries=1, said='again ' * 20)"
+    )
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        limit = time.monotonic() + 60
+        size = files.path().stat().st_size if files.path().exists() else 0
+        while not files.path().exists() or files.path().stat().st_size < size + 5000:
+            assert time.monotonic() < limit, "the writer does not write"
+            time.sleep(0.005)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    journal.note("failed", exercise="23.1", tries=2, said="after")
+    told = files.read()
+    assert told[-1]["said"] == "after"
+    assert len(told) >= len(files.path().read_bytes().splitlines()) - 3, "at most one broken line a kill"
+    assert json.loads((paths.home() / journal.FILE).read_bytes().splitlines()[-1])["said"] == "after"

@@ -1,0 +1,847 @@
+# %% [markdown]
+# # 72 Hangs and failures
+#
+# A training job on many ranks that fails seldom says why. Mostly it says nothing, and stands still. You
+# produce ten failures, read what they leave behind, and mend them.
+#
+# **You will be able to** (1) name the rank and the line that all others wait for, (2) find the first call
+# that does not fit the others', (3) train on uneven shards, (4) find the first NaN, and skip a step on all
+# ranks together.
+#
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 60 · Before: 21, 30, 40, 60
+
+# %%
+import os
+import resource
+import signal
+import socket
+import tempfile
+from fcntl import LOCK_EX, flock
+from importlib import metadata
+
+import torch
+import torch.distributed as dist
+from labkit import check, expect, hint, lab, predict
+from support import lab72
+from torch.nn.parallel import DistributedDataParallel
+
+lab.start("72_hangs_and_failures")
+
+# %% tags=["parameters"]
+mystery = 1  # which faults you meet: any number from 0 on
+patience = 40  # seconds after which a check calls a program stuck
+
+# %% [markdown]
+# The failures here are real ones. `lab72.play` starts three ranks, which meet in a group of
+# `torch.distributed` over Gloo, on this computer alone. (Gloo also where there is a GPU, so that everybody
+# sees the same.) It lets them fail, looks at them from outside, and ends them.
+#
+# The faults are placed at random: which rank, which step, which line. The programs below say nothing about
+# that; what each rank is *dealt* decides. Your user name, your computer and `mystery` choose, so your
+# neighbour's faults are others.
+#
+# ## 1. All wait: who is missing?
+# Here is an epoch of data parallelism. Each rank reads its own shard, a list of files. It writes a log, and a
+# table that other programs write to as well: `flock` waits until nobody else holds that file.
+
+
+# %%
+def epoch(files, log, table):
+    """An epoch on one rank. files: its shard. log: an open file. table: a path."""
+    for number, file in enumerate(files):
+        gradient = torch.tensor([float(len(file.read_bytes()))])
+        dist.all_reduce(gradient)
+        gradient /= dist.get_world_size()
+        print(number, gradient.item(), file=log, flush=True)
+        with table.open("a") as lines:
+            flock(lines, LOCK_EX)
+            lines.write(f"{number} {gradient.item()}\n")
+    dist.barrier()
+
+
+# %% [markdown]
+# On one rank something does not answer. Then all others wait for it in their next `all_reduce`, without an
+# error, and without an end. From outside all ranks look alike: they run, and do nothing.
+#
+# **py-spy** reads the memory of a running Python process, and tells in which line each of its threads is. The
+# process need not be prepared, nor does it notice:
+#
+#     py-spy dump --pid 4711
+#
+# This is what it sees of the three ranks, once nothing moves any more. Read it from the bottom: the last line
+# of each rank is one of `epoch`, and above it stands what that line has called. About 10 s. (Three more runs,
+# each with another fault on another rank, are made along with it. They wait for your exercise.)
+
+# %%
+lab72.show_program(epoch)
+faults = lab72.fresh(lab72.hang, mystery)
+hangs = lab72.play([lab72.Job(epoch, fault) for fault in faults])
+lab72.show_stacks(hangs[0])
+
+# %% [markdown]
+# ### Predict
+# Which rank do the others wait for? In which line of `epoch` is it? This is no guess: it stands above.
+
+# %%
+predict("72.1", rank=..., line=...)
+
+# %%
+predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].text))
+
+# %% [markdown]
+# **Explain.** Two ranks are in the same line, an exchange. They are healthy. The third is in another line,
+# and that is the one to look at. What had happened there, by the line:
+#
+# | in the line with | what was broken | the mend |
+# |---|---|---|
+# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 17) |
+# | `print` | nobody reads the log any more: the pipe is full | log to a file of one's own |
+# | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
+# | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |
+#
+# With 1,000 ranks nobody reads 1,000 stacks. So teach the computer your rule. Then mend the epoch, without a
+# change in `epoch`: give it something better to work with. For the last mend all ranks have to know the
+# smallest of their numbers:
+#
+#     number = torch.tensor(7)
+#     dist.all_reduce(number, op=dist.ReduceOp.MIN)   # now it is the smallest of all ranks'
+#
+# ### Exercise 72.1 · The odd one out
+# Two functions:
+#
+# - `odd_one_out(stacks)`: `stacks[rank]` is a list of frames, outermost first: `stacks[rank][0]` is the one
+#   of `epoch`. A frame has `.function`, `.file` and `.line`. Return the rank whose line of `epoch` no other
+#   rank shares, and that line: `return rank, line`.
+# - `mend(files, log, table, nearby)`: runs on each rank. It gets what `epoch` would get, a list of paths, an
+#   open file and a path; and `nearby`, the path of a folder on this rank's own disk, with a copy of each of
+#   its files under the same name. Return three things that `epoch` can be given so that none of the four
+#   faults stops it: files in `nearby`, a file `nearby / "log"` that is open for writing, and the path
+#   `nearby / "table"`. All ranks make as many steps as the shortest shard allows. The check runs `epoch`
+#   with what you return, on ranks with each of the four faults.
+#
+# 3 lines and about 4. *(beginner)*
+#
+# <details><summary>Hint 1: one number for each rank</summary>
+#
+# `lines = [stack[0].line for stack in stacks]` are the lines by rank. `lines.count(7)` is how often 7 is in
+# it.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))` is the rank whose line is in the list
+# least often.
+# </details>
+# <details><summary>Hint 3: the smallest shard</summary>
+#
+# `fewest = torch.tensor(len(files))`, then the `all_reduce` from above; `files[:fewest]` are those that
+# remain. The copy of a file is `nearby / file.name`, and `(nearby / "log").open("w")` opens the log.
+# </details>
+
+
+# %%
+def odd_one_out(stacks):
+    """(rank, line) of the rank that is in a line of its own. stacks: by rank, frames, outermost first."""
+    ### BEGIN SOLUTION
+    lines = [stack[0].line for stack in stacks]
+    rank = min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))
+    return rank, lines[rank]
+    ### END SOLUTION
+
+
+def mend(files, log, table, nearby):
+    """What epoch is given on this rank instead of files, log, table. nearby: a folder with copies."""
+    ### BEGIN SOLUTION
+    # Across ranks: as many steps as the shortest shard allows.
+    fewest = torch.tensor(len(files))
+    dist.all_reduce(fewest, op=dist.ReduceOp.MIN)
+    copies = [nearby / file.name for file in files[:fewest]]
+    return copies, (nearby / "log").open("w"), nearby / "table"
+    ### END SOLUTION
+
+
+# %%
+# What is asked: rank and line of the four runs; then epochs on ranks with the same faults, to their end.
+with check("72.1"):
+    made_up = [[lab72.Frame("epoch", "cell", line)] for line in (7, 7, 7, 5, 7)]
+    expect.equal(odd_one_out(made_up), (3, 5), "Ranks in lines 7, 7, 7, 5, 7: (rank, line)")
+    for fault, ranks in zip(faults, hangs, strict=True):
+        stacks = [rank.stack for rank in ranks]
+        lines = [stack[0].line for stack in stacks]
+        what = f"Ranks in lines {', '.join(map(str, lines))} of epoch"
+        answer = odd_one_out(stacks)
+        innermost = {"this is where it is inside of a library": (fault.rank, stacks[fault.rank][-1].line)}
+        slips = innermost if len(stacks[fault.rank]) > 1 else {}
+        want = (fault.rank, lab72.line_of(epoch, fault.text))
+        expect.equal(answer, want, f"{what}: (rank, line)", slips=slips)
+    deals = [lab72.Nearby(fault) for fault in faults]
+    jobs = [lab72.Job(epoch, deal, prepare=mend, tell=lab72.written) for deal in deals]
+    for deal, ranks in zip(deals, lab72.play(jobs), strict=True):
+        lab72.expect_epoch(ranks, deal)
+
+# %% [markdown]
+# The rule has a limit: with two ranks, each is in a line of its own. Then look at what the lines are. In
+# which one could a rank be *first*?
+#
+# <details><summary>Answer</summary>
+#
+# In an exchange. Who waits in an exchange has come there and does what it should. Who waits elsewhere keeps
+# it waiting. If both wait in exchanges, you need the next section.
+# </details>
+#
+# ## 2. All are in an exchange, and wait
+# Sometimes every rank is in an exchange, and they are not the same one. MPI and `torch.distributed` do not
+# know tensors by name. They pair **the first call of each rank, then the second, and so on**. A rank that
+# makes one call too many, or two in another order, is out of step for ever.
+
+
+# %%
+def train(batches):
+    """Steps on one rank. A batch says what its loss is, and which statistics are wanted after it."""
+    gradient = torch.ones(6)
+    loss = torch.ones(1)
+    parts = [torch.zeros(2) for _ in range(dist.get_world_size())]
+    for batch in batches:
+        dist.all_reduce(gradient)
+        if batch["loss"] > 100:  # it went wrong: begin again from rank 0
+            dist.broadcast(gradient, src=0)
+        for statistic in batch["statistics"]:
+            if statistic == "right":
+                dist.all_gather(parts, torch.ones(2))
+            else:
+                dist.reduce(loss, dst=0)
+    dist.barrier()
+
+
+# %% [markdown]
+# Where each rank waits *now* may be the consequence, some calls later. What helps is what each of them has
+# *called*, in order. PyTorch keeps that: its **flight recorder** notes the last 2,000 calls, with the
+# lengths of the tensors and the stack of the call. With NCCL a watchdog writes it to files when a call
+# takes too long. With Gloo it notes as well, but nobody writes it down; `lab72.play` asks for it.
+#
+# Here are the last calls of three ranks that hang: `all_reduce(6) line 7` is an allreduce of 6 numbers.
+# (Again more runs are made along with it, for later.)
+
+# %%
+lab72.show_program(train)
+disorders = lab72.fresh(lab72.disorder, mystery)
+jobs = [lab72.Job(train, fault, recorded=True) for fault in disorders]
+*mixed_up, compared = lab72.play([*jobs, lab72.Job(train, disorders[0], detail=True)])
+lab72.show_records(mixed_up[0])
+
+# %% [markdown]
+# ### Predict
+# Which rank made a call that does not fit the other two's, and in which line of `train`?
+
+# %%
+predict("72.2", rank=..., line=...)
+
+# %%
+predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0].text))
+
+# %% [markdown]
+# **Explain.** A batch that differs on one rank sent that rank another way through the code. What mends it?
+# All ranks must take the same way. A condition such as `batch["loss"] > 100` is decided on *one* rank's
+# numbers. Decide on numbers that are the same on all. For that, each rank has to see everybody's:
+#
+#     everybody = [None] * dist.get_world_size()
+#     dist.all_gather_object(everybody, something)   # everybody[rank] is what that rank gave: any object
+#
+# And never let a `set` decide on an order: its order may differ from process to process. `sorted` makes one
+# that is the same everywhere.
+#
+# ### Exercise 72.2 · The first call that does not fit
+# Two functions:
+#
+# - `first_difference(records)`: `records[rank]` is the list of a rank's calls, in order; not all lists are
+#   equally long. A record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. Find the first place where
+#   not all ranks have the same call with as many numbers. Return the rank that differs from most others
+#   there, and the line of *its* call.
+# - `agree(batch)`: runs on each rank, for each batch in turn. Return a batch, a new dict that is the same on
+#   all ranks: its `"loss"` is the largest of all ranks', and its `"statistics"` are all those that some rank
+#   wants, once each, in alphabetical order. The check then runs `train` with such batches, on ranks with each
+#   kind of fault.
+#
+# About 5 lines each. *(intermediate)*
+#
+# <details><summary>Hint 1: the same place on all ranks</summary>
+#
+# `for calls in zip(*records):` gives the first records of all ranks, then the second ones, and so on. It ends
+# with the shortest list.
+# </details>
+# <details><summary>Hint 2: do they differ?</summary>
+#
+# `kinds = [(call.call, call.numbers) for call in calls]`, and `len(set(kinds)) > 1` if they are not all
+# alike.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# The rank is the one whose kind is in `kinds` least often, as in 72.1. Return it with `calls[rank].line`,
+# from inside of the loop.
+# </details>
+# <details><summary>Hint 4: all that somebody wants</summary>
+#
+# `wanted = {name for other in everybody for name in other["statistics"]}` is a set of them, without an order.
+# `max(other["loss"] for other in everybody)` is the largest loss.
+# </details>
+
+
+# %%
+def first_difference(records):
+    """(rank, line) of the first call that does not fit. records: by rank, the calls in order."""
+    ### BEGIN SOLUTION
+    for calls in zip(*records, strict=False):
+        kinds = [(call.call, call.numbers) for call in calls]
+        if len(set(kinds)) > 1:
+            rank = min(range(len(kinds)), key=lambda rank: kinds.count(kinds[rank]))
+            return rank, calls[rank].line
+    return None
+    ### END SOLUTION
+
+
+def agree(batch):
+    """A batch that is the same on all ranks: the largest loss, all statistics that some rank wants."""
+    ### BEGIN SOLUTION
+    # Across ranks: everybody sees everybody's batch.
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, batch)
+    wanted = {name for other in everybody for name in other["statistics"]}
+    return {"loss": max(other["loss"] for other in everybody), "statistics": sorted(wanted)}
+    ### END SOLUTION
+
+
+# %%
+# What is asked: rank and line of the first call that does not fit, of made-up records and of the three runs;
+# then trainings on ranks with the same faults, to their end.
+with check("72.2"):
+    usual = [lab72.Record("all_reduce", 6, 7), lab72.Record("reduce", 1, 14), lab72.Record("barrier", 0, 15)]
+    longer = [usual[0], lab72.Record("reduce", 2, 14), usual[2], usual[0]]
+    got = first_difference([usual, usual, longer, usual])
+    expect.equal(got, (2, 14), "Rank 2 reduces 2 numbers, the others 1: (rank, line)")
+    twice = [usual[0], lab72.Record("broadcast", 6, 9), usual[1], usual[2]]
+    got = first_difference([usual, twice, usual])
+    expect.equal(got, (1, 9), "Rank 1 has a broadcast too many: (rank, line)")
+    for fault, ranks in zip(disorders, mixed_up, strict=True):
+        want = (fault.rank, lab72.line_of(train, fault.text))
+        lengths = [len(rank.records) for rank in ranks]
+        what = f"Ranks that made {', '.join(map(str, lengths))} calls: (rank, line)"
+        expect.equal(first_difference([rank.records for rank in ranks]), want, what)
+
+    def by_agreement(batches):
+        return ([agree(batch) for batch in batches],)
+
+    jobs = [lab72.Job(train, fault, recorded=True, prepare=by_agreement) for fault in disorders]
+    wishes = lab72.Job(lab72.as_dealt, lab72.WISHES, prepare=by_agreement)
+    *trained, agreed = lab72.play([*jobs, wishes])
+    lab72.expect_agreed(agreed)
+    for fault, ranks in zip(disorders, trained, strict=True):
+        lab72.expect_in_step(ranks, fault)
+
+# %% [markdown]
+# PyTorch can compare while it runs: with `TORCH_DISTRIBUTED_DEBUG=DETAIL` each call first exchanges what it
+# is about to do. Every call then costs a second exchange: use it to search, and not to train. Your case
+# again:
+
+# %%
+lab72.show_ends(compared)
+
+# %% [markdown]
+# **Explain.** No hang any more: an error, on every rank, which names two calls that do not fit. Which rank is
+# the odd one you still have to find out.
+#
+# Your `agree` costs an exchange in each step. Where the loss is all that decides, an allreduce of one number
+# with the maximum does.
+#
+# ### Measure: in the wrong order, and no hang
+# What if two calls are swapped that look alike? Two ranks add up `a`, which is 1 on each, and `b`, which is
+# 10. Rank 1 begins with `b`. As a control the same with Horovod, where every tensor has a name. About 10 s.
+
+# %%
+for rank, sums in enumerate(lab72.sums_in_another_order()):
+    for library, (a, b) in sums.items():
+        print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
+
+# %% [markdown]
+# **Explain.** Right would be a = 2 and b = 20. `torch.distributed` adds a to b, and says nothing: **the
+# worst failure is the one that goes on**. Horovod asks all ranks which tensors are ready and pairs them by
+# name (lab 44), so that the order does not matter. The buckets of lab 32 go in one order on all ranks for
+# this reason.
+#
+# ## 3. Uneven shards
+# 100,003 pictures on three ranks: one has a batch less. It is through, and the others wait for it. Horovod
+# notices, since rank 0 hears from all ranks what is ready. That is its **stall check**:
+#
+# | variable | what it says | as it is |
+# |---|---|---|
+# | `HOROVOD_STALL_CHECK_TIME_SECONDS` | warn when a tensor has waited for so long | 60 |
+# | `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS` | end everything when it has waited for so long | 0: never |
+#
+# Three ranks sum one tensor a batch, `step.0`, `step.1` and so on. Here the warning comes after 1 s, the end
+# after 2 s. About 10 s.
+
+# %%
+lengths = lab72.shards(mystery)
+lab72.stall(lengths)
+
+# %% [markdown]
+# ### Predict
+# Which rank is missing, and how many batches has it?
+
+# %%
+predict("72.3", rank=..., batches=...)
+
+# %%
+predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
+
+# %% [markdown]
+# **Explain.** "Missing ranks", then the rank, and in brackets the tensors that it has not given. If that is
+# `step.3`, it had the steps 0, 1, 2: three batches. Your job ended with an error after 2 s and not never.
+#
+# The mend is `hvd.join()`. A rank that has no more batches calls it: "from now on I join in every allreduce,
+# with zeros". It returns when all ranks have called it. (It goes with allreduce alone: allgather, broadcast,
+# alltoall and reducescatter say that they do not support it.)
+#
+# There is a trap. `hvd.allreduce` *averages*, over all ranks, and zeros count. With three ranks, of which one
+# has joined, (3 + 5 + 0) / 3 is not the mean of 3 and 5. So add up two things: the numbers, and **how many
+# ranks have some**:
+#
+#     total = hvd.allreduce(tensor, op=hvd.Sum, name="step.0")   # the sum; zeros do not change it
+#
+# ### Exercise 72.3 · Averages over those who are still there
+# `gradients` is this rank's list of tensors of 3 numbers, one for each of its batches; another rank may have
+# more, or none at all. Return the list of averages, one for each of *this rank's* gradients: step s is the
+# average over the ranks that have a gradient s. Nobody may hang. `hvd` is initialized. About 6 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: how many are there?</summary>
+#
+# Append a 1 to the gradient: `torch.cat([gradient, torch.ones(1)])` has four numbers. In the sum, the last
+# one is the number of ranks that sent something: who has joined sends zeros.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `total = hvd.allreduce(torch.cat(…), op=hvd.Sum, name=f"step.{step}")`, and the average is
+# `total[:3] / total[3]`. After the loop: `hvd.join()`.
+# </details>
+
+
+# %%
+def averages(gradients):
+    """The average of each step, over the ranks that have a gradient in it: a list, as long as gradients."""
+    import horovod.torch as hvd
+
+    ### BEGIN SOLUTION
+    results = []
+    for step, gradient in enumerate(gradients):
+        counted = torch.cat([gradient, torch.ones(1)])
+        total = hvd.allreduce(counted, op=hvd.Sum, name=f"step.{step}")
+        results.append(total[:3] / total[3])
+    hvd.join()
+    return results
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the averages on three ranks with even and uneven shards, one of them empty.
+with check("72.3"):
+    cases = ([2, 2, 2], [3, 1, 2], [1, 0, 3])
+    by_rank = lab72.try_on_ranks(averages, cases, patience)
+    for number, counts in enumerate(cases):
+        for rank, results in enumerate(by_rank):
+            who = f"Ranks with {', '.join(map(str, counts))} gradients, rank {rank}"
+            expect(results[number] is not None, f"{who}: `averages` returns nothing.")
+            expect.equal(len(results[number]), counts[rank], f"{who}: averages")
+            for step, got in enumerate(results[number]):
+                there = [other + 1 + 10 * step for other in range(3) if counts[other] > step]
+                want = sum(there) / len(there)
+                slips = {
+                    "zeros of ranks that have joined were counted": [sum(there) / 3] * 3,
+                    "this is the sum": [sum(there)] * 3,
+                    "this is its own gradient": [rank + 1 + 10 * step] * 3,
+                }
+                slips = {words: value for words, value in slips.items() if value[0] != want}
+                expect.close(got, [want] * 3, f"{who}: the average of step {step}", slips=slips)
+
+# %% [markdown]
+# PyTorch's DDP has the same: `with Join([model]):` around the loop. It divides by all ranks, too, unless you
+# say `divide_by_initial_world_size=False`. The simplest mend is another: let each rank leave out what is over
+# (`drop_last`), so that all have equally many.
+#
+# ## 4. NaN: who was first?
+# A NaN ("not a number") comes from 0 / 0, or from infinite minus infinite. Every calculation with it gives
+# NaN again. In data parallelism it spreads at once: **after the next exchange all ranks have it**.
+# Afterwards all look guilty.
+
+
+# %%
+def learn(batches):
+    """Steps on one rank: the energy, brightness and contrast of pictures, and a net of 64 weights."""
+    weights = torch.zeros(64)
+    for step, pictures in enumerate(batches):
+        energy = (pictures**2).mean(dim=1)
+        bright = pictures / pictures.sum(dim=1, keepdim=True)
+        contrast = torch.log(pictures.std(dim=1))
+        error = bright @ weights + contrast - energy
+        gradient = bright.T @ error
+        dist.all_reduce(gradient)
+        weights -= 0.1 / (step + 1) * gradient
+
+
+# %% [markdown]
+# So watch every rank for its first number that is not finite: NaN or infinite. `lab72.watch_numbers` stops
+# at each line, as a debugger does, and looks at all tensors. It notes `(step, line)`: the first line whose
+# result was not finite, or None. Digits of scikit-learn; one picture of one rank is broken.
+
+# %%
+lab72.show_program(learn)
+poisons = lab72.fresh(lab72.poison, mystery)
+poisoned = lab72.play([lab72.Job(learn, fault, watch=lab72.watch_numbers) for fault in poisons])
+for rank in poisoned[0]:
+    print(f"rank {rank.rank} {rank.state}; first not finite: (step, line) = {rank.note}")
+
+# %% [markdown]
+# ### Predict
+# Which rank was first, and in which line? (No error came: all three ranks ran to the end.)
+
+# %%
+predict("72.4", rank=..., line=...)
+
+# %%
+predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0].text))
+
+# %% [markdown]
+# **Explain.** The two others note `dist.all_reduce`: it came to them by mail. The first one notes a line of
+# its own, above it, in the same step. Which picture does that? In `bright` a black one: 0 / 0. In `contrast`
+# one of a single colour: the logarithm of 0. In `energy` one with a pixel so bright that its square is too
+# large for 32 bits.
+#
+# Watching costs a lot. What of the mend, for all days? Leave such a step out, but **on all ranks, or on
+# none**. A rank that leaves out an exchange alone is section 2.
+#
+# ### Exercise 72.4 · Name the first, and skip together
+# Two functions:
+#
+# - `first_bad(notes)`: `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)` of the first.
+#   Within a step the loop's lines come in order, so that pairs can be compared: `(1, 9) < (1, 12) < (2, 5)`.
+# - `average(gradient)`: runs on each rank in a group of `torch.distributed`. If all ranks' gradients are
+#   finite: make the tensor their average, in place, and return True. If any number of any rank is not finite:
+#   return False, on *all* ranks. Ranks do not agree beforehand.
+#
+# 2 and about 4 lines. *(advanced)*
+#
+# <details><summary>Hint 1: the smallest pair</summary>
+#
+# `[rank for rank in range(len(notes)) if notes[rank]]` are those with a note. `min(…, key=lambda rank:
+# notes[rank])` takes the one with the smallest pair.
+# </details>
+# <details><summary>Hint 2: is it finite?</summary>
+#
+# `torch.isfinite(gradient).all()` is a tensor with True or False. `bool(…)` makes it Python's.
+# </details>
+# <details><summary>Hint 3: nearly the answer</summary>
+#
+# Make no decision before the exchange: `dist.all_reduce(gradient)` on every rank. The sum is the same on all
+# ranks, and it is not finite if any of its numbers was not. So look at the *sum*.
+# </details>
+
+
+# %%
+def first_bad(notes):
+    """(rank, line) of the first number that was not finite. notes: by rank (step, line) or None."""
+    ### BEGIN SOLUTION
+    ranks = [rank for rank in range(len(notes)) if notes[rank]]
+    first = min(ranks, key=lambda rank: notes[rank])
+    return first, notes[first][1]
+    ### END SOLUTION
+
+
+def average(gradient):
+    """Average in place over all ranks, and True; or False on all ranks, if any number is not finite."""
+    ### BEGIN SOLUTION
+    # Across ranks: everybody sums, and everybody sees the same sum.
+    dist.all_reduce(gradient)
+    gradient /= dist.get_world_size()
+    return bool(torch.isfinite(gradient).all())
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the first of made-up notes and of three runs; and one decision on all ranks, in each step.
+with check("72.4"):
+    for notes, want in (([(2, 5), (1, 12), (1, 9)], (2, 9)), ([None, (0, 7), (1, 5)], (1, 7))):
+        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
+    for fault, ranks in zip(poisons, poisoned, strict=True):
+        notes = [rank.note for rank in ranks]
+        want = (fault.rank, lab72.line_of(learn, fault.text))
+        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
+    nan = float("nan")
+    inf = float("inf")
+    steps = {  # by name: the gradients of ranks 0, 1, 2
+        "all finite": ([1.0, 2.0], [3.0, 4.0], [8.0, 6.0]),
+        "a nan on rank 1": ([1.0, 2.0], [3.0, nan], [8.0, 6.0]),
+        "inf on rank 0, -inf on rank 2": ([inf, 2.0], [3.0, 4.0], [-inf, 6.0]),
+        "inf on rank 2": ([1.0, 2.0], [3.0, 4.0], [inf, 6.0]),
+        "all finite again": ([1.0, 1.0], [1.0, 1.0], [4.0, 7.0]),
+    }
+    tried = lab72.play([lab72.tries(average, list(steps.values()))])[0]
+    lab72.expect_together(tried, steps)
+
+# %% [markdown]
+# Why does the average look at the sum, and not at its own gradient before it?
+# <details><summary>Answer</summary>
+#
+# Its own gradient is known to one rank alone. It would need a second exchange to tell the others: an
+# allreduce of a flag, with the minimum. That is right, too, and costs a message more in each step. The sum
+# carries the news for nothing. PyTorch's gradient scaler for 16-bit floats (lab 14) skips steps in the same
+# way.
+# </details>
+#
+# ## 5. A gallery (for those who have time: 30 minutes)
+# Six more failures, on two ranks each, and their mends. Each cell takes some 5 s. An exercise is at the end.
+#
+# ### A rank runs out of memory
+# Rank 1 may have 100 MB more than now (`RLIMIT_AS`). It keeps every loss for a plot.
+
+
+# %%
+def remember(megabytes, careful):
+    if megabytes:
+        lab72.limit_memory(megabytes)
+    history = []
+    for _ in range(40):
+        loss = torch.ones(2**20)  # 4 MB
+        dist.all_reduce(loss[:1])
+        history.append(loss[0].item() if careful else loss)
+    return f"{len(history)} losses kept"
+
+
+for ranks in lab72.play_ways(remember, [(None, False), (100, False)], [(None, True), (100, True)]):
+    lab72.show_ends(ranks)
+
+# %% [markdown]
+# Rank 1 says what was missing. Rank 0 says something else, "connection closed by peer", and on a cluster its
+# words may be the first that you read. **"Closed by peer" is never the cause: look for the rank that says
+# something else.** One that Linux itself ends for want of memory says nothing at all: signal 9 (SIGKILL), and
+# a line in the kernel's log (`dmesg`). The cure here: keep numbers (`.item()`), no tensors.
+#
+# ### Two ranks on one device
+# Where there is no GPU, a core is the device. Rank r is to take device r, and one letter is wrong.
+
+
+# %%
+def place(rule):
+    cores = sorted(os.sched_getaffinity(0))
+    own = rule(int(os.environ["LOCAL_RANK"])) % len(cores)
+    os.sched_setaffinity(0, {cores[own]})
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, (socket.gethostname(), sorted(os.sched_getaffinity(0))))
+    twice = len(set(map(str, everybody))) < len(everybody)
+    return ("TWO RANKS ON ONE: " if twice else "") + ", ".join(f"core {cores}" for _, cores in everybody)
+
+
+rules = (lambda local_rank: local_rank // 2, lambda local_rank: local_rank)
+for ranks in lab72.play_ways(place, [rules[:1]] * 2, [rules[1:]] * 2):
+    lab72.show_ends(ranks)
+
+# %% [markdown]
+# Nothing fails: two ranks share a core, and all are half as fast. (With a single core here, both maps are
+# wrong.) With GPUs over NCCL it is an error: "Duplicate GPU detected : rank 1 and rank 0 both on CUDA
+# device". With the *global* rank as the number, everything goes well on one node; on the second, "invalid
+# device ordinal". The cure: `LOCAL_RANK`, and this table of places at the beginning of every job.
+#
+# ### A data loader's worker is killed
+# The worker is a process of its own, and the first that the system ends when memory runs out.
+
+
+# %%
+class Pictures(torch.utils.data.Dataset):
+    def __init__(self, deadly):
+        self.deadly = deadly
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, place):
+        if place == self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)  # as the system does
+        return torch.full((4,), float(place))
+
+
+def load(deadly):
+    total = torch.zeros(4)
+    for pictures in torch.utils.data.DataLoader(Pictures(deadly), batch_size=2, num_workers=1):
+        total += pictures.sum(dim=0)
+        dist.all_reduce(total)
+    return "all pictures read"
+
+
+for ranks in lab72.play_ways(load, [(None,), (5,)], [(None,), (None,)]):
+    lab72.show_ends(ranks)
+
+# %% [markdown]
+# Rank 1 names the worker and its signal. The *line* misleads: the news of the death arrives as a signal,
+# wherever the rank is just then, perhaps in an `all_reduce` that is innocent. Believe the sentence, not the
+# line. Cures: fewer workers, smaller batches, no copies of the data set in each worker (lab 15).
+#
+# ### Two nodes, two versions
+# Each rank imports from the folder of its own "node": one has version 1.0 of a package `recipe`, one 1.1.
+
+
+# %%
+def build(folder, compare):
+    lab72.use_node(folder)
+    import recipe
+
+    versions = [None] * dist.get_world_size()
+    dist.all_gather_object(versions, metadata.version("recipe"))
+    if compare and len(set(versions)) > 1:
+        raise SystemExit(f"recipe by rank: {', '.join(versions)}. Install the same on all nodes.")
+    net = DistributedDataParallel(recipe.net())
+    return f"a net of {sum(weights.numel() for weights in net.parameters())} numbers"
+
+
+with lab72.two_nodes() as (old, new):
+    mixed = [(old, False), (new, False)]
+    asked = [(old, True), (new, True)]
+    alike = [(new, True), (new, True)]
+    for ranks in lab72.play_ways(build, mixed, asked, alike):
+        lab72.show_ends(ranks)
+
+# %% [markdown]
+# DDP compares the parameters of all ranks when it begins, and so says *that* the nets differ. Had the
+# versions the same shapes, nothing would be said. Why they differ only the roll call tells: gather the
+# versions at the beginning of a job and compare them. It costs one message. (`make doctor` shows those of a
+# node.)
+#
+# ### A disk is full
+# Rank 0 saves the weights, the other waits. Files may grow to 100 kB (`RLIMIT_FSIZE`), as with a full quota.
+
+
+# %%
+def save(folder, careful):
+    net = torch.nn.Linear(500, 500)  # 1 MB
+    file = os.path.join(folder, "net.pt.part" if careful else "net.pt")
+    saved = torch.ones(1)
+    if dist.get_rank() == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            torch.save(net.state_dict(), file)
+            os.replace(file, os.path.join(folder, "net.pt"))  # only a complete file gets this name
+        except (OSError, RuntimeError):
+            if not careful:
+                raise
+            saved.zero_()
+    dist.broadcast(saved, src=0)
+    return "saved" if saved else "not saved, and all know it: go on, and call a person"
+
+
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+    played = lab72.play_ways(save, [(one, False)] * 2, [(other, True)] * 2)
+    for folder, ranks in zip((one, other), played, strict=True):
+        lab72.show_ends(ranks)
+        print("left:", [f"{file.name}, {file.stat().st_size} bytes" for file in os.scandir(folder)])
+
+# %% [markdown]
+# "unexpected pos" is how a full disk reads in PyTorch: no word of a disk. Worse is what is left: a `net.pt`
+# that is no checkpoint, perhaps in place of the last good one. The cure: write to another name, give it the
+# right one when it is complete, and tell all ranks how it went.
+#
+# ### A firewall
+# Ranks meet at a port of rank 0's node. Here are three ports of this computer alone. Behind one a firewall
+# seems to swallow all packets.
+
+# %%
+with lab72.three_ports() as ports:
+    for kind, port in ports.items():
+        print(f"{kind:20} {lab72.knock(port)}")
+        if kind != "answers":
+            print(f"{'':20} PyTorch: {lab72.meet(port)}")
+
+# %% [markdown]
+# PyTorch gives the same words for both bad ports: it timed out. A simple `knock` tells them apart. **Refused,
+# at once**: the packet arrived, and nobody listens there: rank 0 died, has not begun, or listens at another
+# port. **Silence**: a firewall, or an address that is not reached. Cures: `MASTER_PORT` from the range that
+# the site has opened, and `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` for a network between the nodes that has
+# no firewall.
+#
+# ### Exercise 72.5 · Who speaks of itself?
+# One rank fails; the others lose it, and fail as well. `ranks[r]` is what was found of rank r:
+#
+# - `.state`: "finished", "raised", the name of the signal that ended it such as "SIGKILL", or "ended with
+#   status 70".
+# - `.error`: its last words, "" if there were none. `.line`: the line that they came from, 0 if there is
+#   none.
+#
+# Return the rank that failed first, as far as words tell: the one that did not finish, and does not just
+# complain of a connection "closed by peer". With it its line: `return rank, line`. 3 lines. *(beginner)*
+#
+# The check lets `remember` and `load` fail on a rank that you do not know.
+#
+# <details><summary>Hint 1: a loop over all</summary>
+#
+# `for rank in ranks:`, and in it one `if` with two conditions. `rank.rank` is its number.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `if rank.state != "finished" and "closed by peer" not in rank.error:`
+# </details>
+
+
+# %%
+def first_cause(ranks):
+    """(rank, line) of the rank that failed by itself. ranks: what was found of each."""
+    ### BEGIN SOLUTION
+    for rank in ranks:
+        if rank.state != "finished" and "closed by peer" not in rank.error:
+            return rank.rank, rank.line
+    return None
+    ### END SOLUTION
+
+
+# %%
+# What is asked: the rank that fails by itself, of made-up endings and of two real ones. Need not be read.
+with check("72.5"):
+    lost = "RuntimeError: Connection closed by peer [127.0.0.1]:4501."
+    through = lab72.Rank(0, "finished")
+    complains = lab72.Rank(1, "raised", lost, 14)
+    killed = lab72.Rank(2, "SIGKILL")
+    breaks = lab72.Rank(2, "raised", "OSError: No space left on device", 9)
+    expect.equal(first_cause([through, complains, breaks]), (2, 9), "Rank 2's disk is full: (rank, line)")
+    expect.equal(first_cause([through, complains, killed]), (2, 0), "SIGKILL ends rank 2: (rank, line)")
+    dies_in, remembers = lab72.one_of_three("memory", mystery, (None, False), (100, False))
+    loses_in, loads = lab72.one_of_three("worker", mystery, (None,), (5,))
+    jobs = [lab72.Job(remember, lab72.Given(remembers)), lab72.Job(load, lab72.Given(loads))]
+    for number, ranks in zip((dies_in, loses_in), lab72.play(jobs), strict=True):
+        endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
+        expect.equal(first_cause(ranks), (number, ranks[number].line), f"{endings}: (rank, line)")
+
+# %% [markdown]
+# ## 6. What to switch on before
+# Evidence must be asked for *before* a job fails. What exists for what:
+#
+# | what | how | Gloo | NCCL | Horovod |
+# |---|---|---|---|---|
+# | stacks | py-spy, `faulthandler` | yes | yes, Python's side | yes |
+# | the calls | flight recorder: `TORCH_FR_BUFFER_SIZE` | yes, on demand | yes | no: the timeline (lab 44) |
+# | written after a time limit | `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | no | yes | no |
+# | calls compared | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | yes | yes | always, by name |
+# | a limit of time | `init_process_group(timeout=…)` | raises | see below | stall check |
+# | what the library does | `NCCL_DEBUG=WARN`, or `INFO` | no | yes | `HOROVOD_LOG_LEVEL` |
+#
+# NCCL's calls return before the GPU is through. So no line of Python raises when one hangs: a watchdog thread
+# looks after them, and `TORCH_NCCL_ASYNC_ERROR_HANDLING` says what it does after an error or the limit: 0
+# nothing, 1 abort NCCL and end the process, 2 only abort NCCL, 3 (as it is) end the process without. 0 means
+# a job that hangs until its time is over, and you pay for it. `python -m
+# torch.distributed.flight_recorder.fr_trace` compares the recorder's files as you did in 72.2.
+#
+# The column NCCL comes from PyTorch's and NCCL's documentation. This lab shows none of it, since it runs
+# everywhere. Lab 43 shows `NCCL_DEBUG` where there are GPUs.
+#
+# ### What you take away
+# - A hang: stacks of all ranks. The odd one out is the one that all wait for.
+# - All in exchanges: the calls of all ranks, in order. The first that does not fit.
+# - Uneven shards: join, and count who is there. A zero is no gradient.
+# - A NaN: who had it before the exchange? Skip on all ranks or on none.
+# - "Closed by peer" and "timed out" are other people's words: look for who speaks first, and of itself.
+
+# %%
+lab72.close()

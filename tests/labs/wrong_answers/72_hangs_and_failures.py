@@ -1,0 +1,95 @@
+"""Mistakes of learners in lab 72: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
+
+from tests.labs.wrong_answers import Wrong
+
+SMALL = {"patience": 25}
+
+_RANK = "rank = min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))"
+_STEPS = "dist.all_reduce(fewest, op=dist.ReduceOp.MIN)"
+_COPIES = "[nearby / file.name for file in files[:fewest]]"
+_WANTED = '{name for other in everybody for name in other["statistics"]}'
+_GATHER = "    dist.all_gather_object(everybody, batch)\n"
+_ODD = "rank = min(range(len(kinds)), key=lambda rank: kinds.count(kinds[rank]))"
+_FIRST = "first = min(ranks, key=lambda rank: notes[rank])"
+_SUM = "    dist.all_reduce(gradient)\n"
+_DECIDE = "return bool(torch.isfinite(gradient).all())"
+
+# fmt: off
+WRONG = [
+    Wrong("72.1", "the most common line", _RANK, _RANK.replace("min(", "max("), "expected 3 at [0], got 0"),
+    Wrong("72.1", "the innermost line", "stack[0].line", "stack[-1].line", "inside of a library"),
+    Wrong("72.1", "always rank 0", _RANK, "rank = 0", "expected 3 at [0], got 0"),
+    Wrong("72.1", "the rank alone", "return rank, lines[rank]", "return rank", "(rank, line)"),
+    Wrong("72.1", "the line of another", "return rank, lines[rank]", "return rank, lines[0]", "(rank, line)"),
+    Wrong("72.1", "the smallest line", _RANK, "rank = lines.index(min(lines))", "(rank, line)"),
+    Wrong("72.1", "the disk that is ill", _COPIES, "files[:fewest]", "a file does not answer: nothing"),
+    Wrong("72.1", "the log as it is", '(nearby / "log").open("w")', "log", "nearby / 'log'"),
+    Wrong("72.1", "the table as it is", ', nearby / "table"', ", table", "nearby / 'table'"),
+    Wrong("72.1", "each its own number of steps", f"    {_STEPS}\n", "", "a shard has"),
+    Wrong("72.1", "as many as the longest", "ReduceOp.MIN", "ReduceOp.MAX", "a shard has"),
+    Wrong("72.1", "no steps at all", "files[:fewest]", "files[:0]", "a line for each"),
+    Wrong("72.1", "one step", "files[:fewest]", "files[:1]", "a line for each"),
+    Wrong("72.1", "the number is never exchanged", _STEPS, "fewest -= 1", "a shard has"),
+    Wrong("72.1", "a table elsewhere", ', nearby / "table"', ', nearby / "log2"', "nearby / 'table'"),
+    Wrong("72.1", "the files alone", 'copies, (nearby / "log").open("w"), nearby / "table"', "copies",
+          "has to return several things"),
+    Wrong("72.2", "calls alone, no lengths", "(call.call, call.numbers)", "call.call", "reduces 2 numbers"),
+    Wrong("72.2", "the last difference", [
+        "            return rank, calls[rank].line\n    return None",
+        "    for calls in"], [
+        "            found = rank, calls[rank].line\n    return found",
+        "    found = None\n    for calls in"], "a broadcast too many"),
+    Wrong("72.2", "the most common call", _ODD, _ODD.replace("min(", "max("), "(rank, line)"),
+    Wrong("72.2", "the line of rank 0", "calls[rank].line", "calls[0].line", "a broadcast too many"),
+    Wrong("72.2", "the shortest list", _ODD, "rank = min(range(len(records)), key=lambda r: len(records[r]))",
+          "(rank, line)"),
+    Wrong("72.2", "where each rank waits now", "zip(*records, strict=False)",
+          "[[record[-1] for record in records]]", "(rank, line)"),
+    Wrong("72.2", "its own loss", 'max(other["loss"] for other in everybody)', 'batch["loss"]',
+          "The losses by rank are"),
+    Wrong("72.2", "the smallest loss", "max(other", "min(other", "The losses by rank are"),
+    Wrong("72.2", "its own statistics", _WANTED, 'batch["statistics"]', "Wanted are, by rank"),
+    Wrong("72.2", "rank 0's batch", _GATHER,
+          "    everybody = [batch]\n    dist.broadcast_object_list(everybody)\n", "The losses by rank are"),
+    Wrong("72.2", "what all want", _WANTED,
+          'set.intersection(*(set(other["statistics"]) for other in everybody))', "Wanted are, by rank"),
+    Wrong("72.2", "as often as it is wanted", _WANTED,
+          '[name for other in everybody for name in other["statistics"]]', "Wanted are, by rank"),
+    Wrong("72.2", "in the order in which they come", f"wanted = {_WANTED}\n",
+          'wanted = dict.fromkeys(name for other in everybody for name in other["statistics"])\n'
+          "    sorted = list\n", "Wanted are, by rank"),
+    Wrong("72.2", "asks the others only when it is in need", _GATHER,
+          '    if batch["loss"] > 4.5:\n        dist.all_gather_object(everybody, batch)\n'
+          "    else:\n        everybody = [batch]\n", "may decide alone"),
+    Wrong("72.3", "Horovod's average", ["op=hvd.Sum, ", "total[:3] / total[3]"], ["", "total[:3]"],
+          "Zeros of ranks that have joined"),
+    Wrong("72.3", "the sum", "total[:3] / total[3]", "total[:3]", "This is the sum"),
+    Wrong("72.3", "by the number of ranks", "total[:3] / total[3]", "total[:3] / hvd.size()",
+          "Zeros of ranks that have joined"),
+    Wrong("72.3", "no join", "    hvd.join()\n", "", "without an end", hangs=True),
+    Wrong("72.3", "nothing is sent", "results.append(total[:3] / total[3])", "results.append(gradient)",
+          "This is its own gradient"),
+    Wrong("72.3", "the first gradients only", "enumerate(gradients)", "enumerate(gradients[:1])", "averages"),
+    Wrong("72.4", "the last", _FIRST, _FIRST.replace("min(", "max("), "(rank, line)"),
+    Wrong("72.4", "lines without steps", _FIRST, "first = min(ranks, key=lambda rank: notes[rank][1])",
+          "(rank, line)"),
+    Wrong("72.4", "its own decision, before the exchange", _SUM,
+          "    if not torch.isfinite(gradient).all():\n        return False\n" + _SUM, "may decide alone"),
+    Wrong("72.4", "its own gradient is looked at", [_SUM, _DECIDE],
+          ["    fine = bool(torch.isfinite(gradient).all())\n" + _SUM, "return fine"], "answer"),
+    Wrong("72.4", "nan alone", "torch.isfinite(gradient).all()", "not torch.isnan(gradient).any()", "answer"),
+    Wrong("72.4", "zeros for nan", _SUM, "    gradient.nan_to_num_(0.0, 0.0, 0.0)\n" + _SUM, "answer"),
+    Wrong("72.4", "the sum", "    gradient /= dist.get_world_size()\n", "", "This is the sum"),
+    Wrong("72.4", "no exchange", _SUM, "", "gradient afterwards"),
+    Wrong("72.4", "not in place", "    gradient /= dist.get_world_size()\n",
+          "    gradient = gradient / dist.get_world_size()\n", "This is the sum"),
+    Wrong("72.5", "the first that raised",
+          'rank.state != "finished" and "closed by peer" not in rank.error', 'rank.state == "raised"',
+          "disk is full"),
+    Wrong("72.5", "who did not finish", ' and "closed by peer" not in rank.error', "", "disk is full"),
+    Wrong("72.5", "no signals", 'rank.state != "finished"', 'rank.state == "raised"', "SIGKILL"),
+    Wrong("72.5", "no words, so no fault", 'rank.state != "finished"', "rank.error", "SIGKILL"),
+    Wrong("72.5", "who does not complain", 'rank.state != "finished" and ', "", "disk is full"),
+    Wrong("72.5", "the rank alone", "return rank.rank, rank.line", "return rank.rank", "(rank, line)"),
+]
+# fmt: on

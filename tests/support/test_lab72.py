@@ -1,0 +1,155 @@
+"""Lab 72's support: ranks that hang, die and finish; what is found of them; nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cloudpickle
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from support import lab72
+
+
+@pytest.fixture(autouse=True)
+def _functions_travel_whole():
+    """As those of a notebook do; and no process is left of any test."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    lab72.close()
+
+
+def ways_to_end(way: str, folder: str) -> str:
+    Path(folder, f"pid.{dist.get_rank()}").write_text(str(os.getpid()))
+    if way == "waits":
+        time.sleep(1000)
+    elif way == "raises":
+        raise ValueError("no more")
+    elif way == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("through")
+    return way
+
+
+def two_calls(extra: bool) -> None:
+    dist.all_reduce(torch.ones(3))
+    if extra:
+        dist.broadcast(torch.ones(2), src=0)
+    dist.barrier()
+
+
+@pytest.mark.slow
+def test_what_is_found_of_ranks_and_that_none_is_left(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    arguments = [(way, str(tmp_path)) for way in ("waits", "raises", "dies", "finishes")]
+    alone, all_in_step, prepared = lab72.play(
+        [
+            lab72.Job(ways_to_end, lab72.Given(arguments), recorded=True),
+            lab72.Job(two_calls, lab72.Given([(False,), (True,), (False,)]), recorded=True),
+            lab72.Job(ways_to_end, lab72.Given([(str(tmp_path),)] * 2), prepare=through, tell=len),
+        ]
+    )
+    assert [rank.state for rank in alone] == ["waits", "raised", "SIGKILL", "finished"]
+    assert alone[0].stack[0].line == lab72.line_of(ways_to_end, "time.sleep")
+    assert alone[1].error == "ValueError: no more"
+    assert alone[1].line == lab72.line_of(ways_to_end, "raise ValueError")
+    assert "Traceback" in alone[1].log
+    assert alone[3].result == "finishes"
+    assert alone[3].log == "through\n"
+    assert [rank.result for rank in prepared] == ["finishes"] * 2
+    assert [rank.note for rank in prepared] == [len(str(tmp_path))] * 2
+    calls = [[(record.call, record.numbers) for record in rank.records] for rank in all_in_step]
+    usual = [("all_reduce", 3), ("barrier", 0)]
+    assert calls[0] == calls[2] == usual
+    assert calls[1][:2] == [("all_reduce", 3), ("broadcast", 2)]
+    pids = [int(file.read_text()) for file in tmp_path.glob("pid.*")]
+    assert len(pids) == 4
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    lab72.close()
+    assert list((tmp_path / "tmp").glob("lab72-*")) == []
+    assert psutil.Process().children(recursive=True) == []
+
+
+KILLED = """
+import sys
+import psutil
+from support import lab72
+
+def wait(file):
+    import time
+    open(file, "w").close()
+    time.sleep(1000)
+
+if __name__ == "__main__":
+    lab72.play([lab72.Job(wait, lab72.Given([(f"{sys.argv[1]}/{rank}",) for rank in range(2)]))])
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_left_when_the_notebook_is_killed(tmp_path):
+    for name in ("tmp", "begun"):
+        (tmp_path / name).mkdir()
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "begun")], env=env, stderr=subprocess.DEVNULL
+    )
+    until(lambda: len(list((tmp_path / "begun").iterdir())) == 2)
+    below = psutil.Process(process.pid).children(recursive=True)
+    assert len(below) == 4  # the nursery, its fork, two ranks
+    process.kill()
+    process.wait()
+    until(lambda: not any(child.is_running() for child in below))
+    until(lambda: list((tmp_path / "tmp").iterdir()) == [])
+
+
+def until(come_true, patience: float = 100) -> None:
+    end = time.monotonic() + patience
+    while not come_true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def through(folder: str) -> tuple[str, str]:
+    return "finishes", folder
+
+
+def test_cases_are_of_each_kind_and_the_same_again():
+    for deal, kinds in ((lab72.hang, 4), (lab72.disorder, 3), (lab72.poison, 3)):
+        cases = lab72.fresh(deal, 5)
+        assert len({case.what for case in cases}) == kinds
+        assert len({case.rank for case in cases}) > 1
+        assert cases == lab72.fresh(deal, 5)
+        assert cases[0] == deal(5)
+    assert len({deal(number).rank for deal in (lab72.hang,) for number in range(30)}) == 3
+    lengths = lab72.shards(2)
+    assert sorted(lengths)[0] < sorted(lengths)[1] == sorted(lengths)[2]
+
+
+def test_ports_answer_refuse_and_are_silent():
+    with lab72.three_ports() as ports:
+        answers, refused, silent = (lab72.knock(port, patience=0.5) for port in ports.values())
+        assert answers.startswith("connected")
+        assert refused.startswith("ConnectionRefusedError")
+        assert silent.startswith("TimeoutError")
+        numbers = list(ports.values())
+    for number in numbers:
+        with socket.socket() as later, pytest.raises(ConnectionRefusedError):
+            later.connect(("127.0.0.1", number))
+
+
+def test_two_nodes_differ_and_go():
+    with lab72.two_nodes() as folders:
+        texts = [(folder / "recipe.py").read_text() for folder in folders]
+        assert texts[0] != texts[1]
+    assert not any(folder.exists() for folder in folders)

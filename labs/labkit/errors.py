@@ -33,6 +33,10 @@ class NotHere(LabError):
     """Something this machine lacks; the message says what would bring it."""
 
 
+class NoFolder(LabError, OSError):
+    """A folder that cannot be made. Who can do without one catches it as an OSError."""
+
+
 def exit_status(call: Callable[[], int | None]) -> int:
     """Run a command of the command line; the status with which the process ends.
 
@@ -44,7 +48,8 @@ def exit_status(call: Callable[[], int | None]) -> int:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
+        what = error.filename or "A file"
+        print(f"{what} cannot be read or written ({error.strerror or error}).", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

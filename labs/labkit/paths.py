@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from labkit.errors import NoFolder
+
 
 def root() -> Path:
     """The checkout: the folder that holds labs/, notebooks/ and solutions/."""
@@ -15,7 +17,7 @@ def home() -> Path:
     """This learner's own folder for progress, records and plots (created on first use).
 
     $LABKIT_HOME if set; else `.labkit/` in the checkout when the checkout belongs to the user; else, in a
-    shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`.
+    shared checkout such as a JupyterHub course folder, `~/.local/state/labkit`. Raises NoFolder.
     """
     chosen = os.environ.get("LABKIT_HOME")
     if chosen:
@@ -24,7 +26,12 @@ def home() -> Path:
         folder = root() / ".labkit"
     else:
         folder = Path.home() / ".local" / "state" / "labkit"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoFolder(
+            f"Your own folder {folder} cannot be made ({error.strerror}): set LABKIT_HOME to one that can."
+        ) from None
     return folder
 
 

@@ -30,6 +30,8 @@ KIT = {
     "LABKIT_SBATCH_OPTIONS",
     "LABKIT_GDRCOPY",
     "LABKIT_HOROVOD",
+    *("LABKIT_HUB_ADDRESS", "LABKIT_HUB_TIME", "LABKIT_HUB_PARTITION", "LABKIT_HUB_RESERVATION"),
+    *("LABKIT_HUB_CPUS", "LABKIT_HUB_GPUS", "LABKIT_HUB_MEMORY"),
 }
 LIBRARIES = re.compile(
     r"(SLURM|MV2|MVP|MPIR_CVAR|MPICH|UCX|FI|OMPI|HYDRA|NCCL|HOROVOD|GLOO|OMP|I_MPI|PMI)_[A-Z0-9_]+"
@@ -181,3 +183,6 @@ def test_a_name_without_a_file_and_a_file_that_bash_cannot_read(checkout):
         sites.load("cut")
     with pytest.raises(LabError, match=r"bash cannot read slurm/sites/asks\.sh: .*not found"):
         sites.load("asks")
+    (folder / "latin.sh").write_bytes('export A="\u00f6"\n'.encode("latin-1"))
+    with pytest.raises(LabError, match=r"slurm/sites/latin\.sh is not a text in UTF-8"):
+        sites.load("latin")

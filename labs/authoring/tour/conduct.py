@@ -37,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         stems = [labfile.find(lab.strip(), root) for lab in options.labs.split(",") if lab.strip()]
+        if options.labs and not stems:
+            raise LabError(f"LABS={options.labs} names no lab: give numbers, such as LABS=10,20.")
         stems = stems or labfile.stems(root)
         if not stems:
             raise LabError("There are no labs in solutions/.")
@@ -58,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
 def fresh_folder(out: Path) -> Path:
     """The empty report folder. An earlier report is replaced; another folder is refused unless empty."""
     out = out.resolve()
+    if out.exists() and not out.is_dir():
+        raise LabError(f"{out} is a file. Choose another --out folder.")
     if out.exists() and any(out.iterdir()):
         if not (out / MARK).exists():
             raise LabError(f"{out} holds something else than an earlier report. Choose another --out folder.")

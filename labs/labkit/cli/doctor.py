@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from labkit.errors import LabError
+
+LONGEST = 3600  # seconds
+
 
 def add_verb(verbs) -> None:
     """Add `doctor` to labkit's parser."""
@@ -20,6 +24,8 @@ def add_verb(verbs) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     from labkit import doctor
 
+    if not 0 < options.limit <= LONGEST:
+        raise LabError(f"--limit {options.limit:g} will not do: give seconds, above 0 and up to {LONGEST}.")
     report = doctor.report(limit=options.limit)
     if options.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))

@@ -50,7 +50,7 @@ def _job_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(name: str, text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
+    if not text.strip().isdecimal() or int(text) < 1:
         raise LabError(f"{name} is a whole number, 1 or more, not {text!r}.")
     return int(text)
 

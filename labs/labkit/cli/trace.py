@@ -7,6 +7,7 @@ import json
 import socket
 import tempfile
 import webbrowser
+import zlib
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -25,6 +26,8 @@ def add_verb(verbs) -> None:
 
 
 def _trace(options) -> int:
+    if not 0 < options.port < 65536:
+        raise LabError(f"PORT={options.port} is no port: give a whole number from 1 to 65535.")
     trace = read(Path(options.file))
     with tempfile.TemporaryDirectory() as folder:
         served = Path(folder) / "trace.json"
@@ -55,7 +58,9 @@ def read(path: Path) -> dict:
         trace = json.loads(text)
     except OSError as error:
         raise LabError(f"Cannot read the trace {path} ({error.strerror or error}).") from error
-    except ValueError as error:
+    except (EOFError, zlib.error) as error:
+        raise LabError(f"{path} is damaged, or was cut short: it cannot be unpacked ({error}).") from error
+    except (ValueError, RecursionError) as error:
         raise LabError(f"{path} is no trace: it is not JSON ({error}).") from error
     if not (isinstance(trace, dict) and isinstance(trace.get("traceEvents"), list)):
         raise LabError(f"{path} is no trace: it has no list traceEvents. profile.save writes one.")

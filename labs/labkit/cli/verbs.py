@@ -34,5 +34,6 @@ def _parser() -> argparse.ArgumentParser:
 def _progress(options: argparse.Namespace) -> int:
     from labkit import checks
 
+    paths.home()  # where it is kept: said here, if that cannot be
     checks.show(paths.root())
     return 0

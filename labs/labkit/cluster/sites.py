@@ -104,7 +104,10 @@ def _words(line: str) -> list[str]:
 
 def _sourced(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Run the file in bash as a job would, and see what its variables are then."""
-    wanted = assigned(file.read_text(encoding="utf-8"))
+    try:
+        wanted = assigned(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise LabError(f"{paths.shown(file)} is not a text in UTF-8: save it as one.") from None
     # -a: a variable set without `export` is seen as well.
     script = 'set -aeu; source "$1"; exec env -0'
     try:

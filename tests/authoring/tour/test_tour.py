@@ -142,6 +142,8 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(LabError, match="holds something else than an earlier report"):
         conduct.fresh_folder(tmp_path)
+    with pytest.raises(LabError, match="is a file"):
+        conduct.fresh_folder(tmp_path / "thesis.tex")
     assert (tmp_path / "thesis.tex").exists()
 
 
@@ -155,6 +157,8 @@ def test_an_earlier_report_is_replaced(tmp_path):
 def test_an_unknown_lab_and_an_empty_checkout_are_sentences(checkout, capsys):
     assert conduct.main(["--labs", "77"]) == 1
     assert "There is no lab '77'" in capsys.readouterr().err
+    assert conduct.main(["--labs", ","]) == 1  # and not all of them
+    assert "LABS=, names no lab" in capsys.readouterr().err
     assert conduct.main([]) == 1
     assert "no labs in solutions/" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from labkit import checks, paths
+from labkit import checks, cli, paths
 
 
 def test_a_mistake_is_a_sentence_and_status_1(built):
@@ -26,6 +26,31 @@ def test_a_mistake_is_a_sentence_and_status_1(built):
         assert len(ended.stderr.splitlines()) == 1
     assert built.python("-m", "labkit").returncode == 2
     assert built.python("-m", "labkit", "nothing").returncode == 2
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
+def test_the_doctor_waits_a_time_that_there_is(limit, capsys):
+    assert cli.main(["doctor", "--limit", limit]) == 1
+    assert "give seconds, above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["progress"], ["results"], ["report"]])
+def test_a_folder_of_ones_own_that_cannot_be_is_a_sentence(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
+    assert cli.main(arguments) == 1
+    said = capsys.readouterr().err
+    assert "/dev/null/x cannot be made" in said
+    assert "set LABKIT_HOME" in said
+
+
+def test_a_digit_that_is_no_number_is_none(capsys):
+    assert cli.main(["submit", "40", "--nodes", "²"]) == 1
+    assert "NODES is a whole number" in capsys.readouterr().err
+
+
+def test_without_a_folder_of_ones_own_nothing_is_kept_and_nothing_fails(monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
+    assert checks.read() == {}
 
 
 def test_run_unsolved_fails_with_the_sentence_alone(built):

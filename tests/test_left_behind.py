@@ -31,8 +31,8 @@ def server():
         process.kill()
     Path("stopped").touch()
 
-def test_is_told_to_end(server):
-    worker = "PYTEST_XDIST_WORKER" in os.environ
+def test_is_told_to_end(server, request):
+    worker = hasattr(request.config, "workerinput")
     os.kill(os.getppid() if worker else os.getpid(), signal.SIGTERM)
     time.sleep(300)
 """

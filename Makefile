@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests lab labs new run reset solve progress doctor site tour test test-fast lint clean \
+.PHONY: help setup setup-tests lab labs new run reset solve progress share unshare board doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
 	submit results scaling trace report guide release mvapich2 gpu-check gpu-bundle
 
@@ -98,6 +98,17 @@ solve: setup ## put one answer into your notebook: make solve LAB=40 EX=40.1
 
 progress: setup ## what you have solved so far
 	@$(PY) -m labkit progress
+
+share: setup ## let your instructor's class board show where you are [HIDDEN=1: without your name]
+	@$(PY) -m labkit share $(if $(call typed,HIDDEN),--hidden)
+
+unshare: setup ## take that back, and delete what was shared
+	@$(PY) -m labkit unshare
+
+board: setup ## where the class is stuck, of those who share: make board [DIR=folder] [HTML=page.html] [SERVE=8899] [HIDDEN=1] [WATCH=1] [NEW=1]
+	@$(PY) -m labkit.board $(if $(call typed,DIR),"$(DIR)") $(if $(call typed,HTML),--html "$(HTML)") \
+		$(if $(call typed,SERVE),--serve "$(SERVE)") $(if $(call typed,HIDDEN),--hide-names) \
+		$(if $(call typed,WATCH),--watch) $(if $(call typed,NEW),--new)
 
 doctor: setup ## what this machine has, and which lab runs here; with SITE=x: check a cluster
 	@$(PY) -m $(if $(SITE),slurm.doctor "$(SITE)" $(if $(NODES),--nodes $(NODES)) $(if $(PATIENCE),--patience $(PATIENCE)),labkit doctor)

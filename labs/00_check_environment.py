@@ -30,6 +30,9 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   by a failed check; try again.
 # - **Stuck?** Unfold the hints, or run `hint("00.1")` in a cell of your own. `make solve LAB=00 EX=00.1` in a
 #   terminal writes one answer into your notebook; `make progress` shows how far you are.
+# - **Share**, if you like: nobody sees what you do. After `make share` in a terminal your instructor's board
+#   shows on which exercise you are, how often you tried, and what failed checks said; `make share HIDDEN=1`
+#   does it without your name, and `make unshare` takes it back.
 # - **Explain** says what you should have seen, and what you may see instead. Think about its questions before
 #   you unfold the answers.
 #

@@ -59,15 +59,26 @@ def hub_service(page: Callable[[], str]) -> None:
 
     The hub says where (JUPYTERHUB_SERVICE_URL and _PREFIX) and lets in whom its roles give the scope
     access:services!service=NAME. Raises NotHere outside of a hub, LabError for another address than loopback.
+
+    In jupyterhub_config.py (CLASS: a class folder, or the folder of the learners' homes; root reads those):
+
+        c.JupyterHub.services = [{
+            "name": "board", "url": "http://127.0.0.1:8899", "oauth_no_confirm": True,
+            "command": [sys.executable, "-m", "labkit.board", CLASS],
+            "environment": {"PYTHONPATH": CHECKOUT + "/labs"},
+        }]
+        c.JupyterHub.load_roles = [
+            {"name": "instructors", "users": ["ada"], "scopes": ["access:services!service=board"]}
+        ]
     """
+    address, base = _said_by_the_hub()
     import tornado.web
 
     try:
         from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
         from jupyterhub.utils import url_path_join
     except ImportError:
-        raise NotHere("The hub's Python has no jupyterhub: start the service with the hub's own.") from None
-    address, base = _said_by_the_hub()
+        raise NotHere("This Python has no jupyterhub: start the service with the hub's own.") from None
 
     class Guarded(HubOAuthenticated, tornado.web.RequestHandler):
         """The page for whom the hub lets in."""

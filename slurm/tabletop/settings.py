@@ -96,7 +96,7 @@ def read(nodes: object, bandwidth: str, latency: str | None, gpus: object) -> Se
 def read_node(value: object, nodes: int) -> int:
     """A node's number, 1 to `nodes`; 'node2' is 2. LabError when there is no such node."""
     text = str(value).removeprefix("node")
-    if not text.isdigit() or not 1 <= int(text) <= nodes:
+    if not text.isdecimal() or not 1 <= int(text) <= nodes:
         names = " ".join(f"node{number}" for number in range(1, nodes + 1))
         raise LabError(f"NODE={value} is not a node of this cluster. Its nodes: {names}.")
     return int(text)

@@ -12,10 +12,17 @@ from labkit.errors import LabError
 
 from env.install import debian
 from slurm.tabletop import needs
-from slurm.tabletop.settings import read_latency, read_rate
+from slurm.tabletop.settings import read_latency, read_node, read_rate
 from tests.slurm.normal_user import command_line, needs_slurm
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes a right away from root")
+
+
+@pytest.mark.parametrize("node", ["0", "3", "node", "²", "-1", ""])
+def test_a_node_that_is_none_is_told_which_there_are(node):
+    assert read_node("node2", 2) == 2
+    with pytest.raises(LabError, match="Its nodes: node1 node2"):
+        read_node(node, 2)
 
 
 @needs_slurm

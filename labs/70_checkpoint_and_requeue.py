@@ -61,7 +61,8 @@ patience = 60  # seconds after which a check calls a program stuck
 # a generator needs to draw the same numbers again.
 #
 # The order of the images needs no random state here: `data.batches` computes it from the epoch's number (lab
-# 30). A shuffle that draws from a generator would need its state at the *beginning* of the epoch.
+# 30). A shuffle that draws from a generator would need its state at the *beginning* of the epoch, where the
+# order was drawn.
 #
 # Which of these are the same on all ranks? The first four. But every rank has its own random states, or all
 # ranks would drop the same. So one rank can write the file, if it asks the others first. `comm.gather(value)`
@@ -125,8 +126,9 @@ predict("70.1", random_states=..., place=..., optimizer=..., schedule=...)  # 1,
 
 # %% [markdown]
 # ### Measure
-# A training is captured after step 36, in the middle of its second epoch. It is resumed five times: once
-# with all parts, and each time with another part as a fresh training has it.
+# A training is captured after step 36, in the middle of its second epoch. It is resumed six times: once
+# with all parts, four times with another part as a fresh training has it, and once with rank 0's random
+# states on every rank.
 
 # %%
 stop = 3 * last // 5
@@ -156,9 +158,10 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With all parts no loss differs: not by a little, by nothing. That line is the control for the
-# four others. The two parts that feed the forward pass, random states and place, show in the first loss. The
-# optimizer's state (its averages, and the rate of this step) shows one step later, in the loss of the next
-# weights. The schedule shows last: the optimizer brought the right rate for the first step with it.
+# five others. The two parts that feed the forward pass, random states and place, show in the first loss.
+# The optimizer's state (its averages, and the rate of this step) shows one step later, in the loss of the
+# next weights. The schedule shows last: the optimizer brought the right rate for the first step with it.
+# And random states of one rank do not serve for all.
 #
 # None of these trainings crashed, and none of the last losses looks absurd beside the control's. That is the
 # trouble: a forgotten part makes no noise. How would you find such a mistake in a training of your own?
@@ -180,13 +183,13 @@ predict.right(
 #
 # | | call | what it does |
 # |---|---|---|
-# | 1 | `open(temporary, "wb")`, `file.write(content)` | a temporary file in the **same folder** |
+# | 1 | `open(temporary, "wb")`, `file.write(content)` | a file of another name, **in the same folder** |
 # | 2 | `file.flush()`, `os.fsync(file.fileno())` | Python's buffer to the kernel; wait for the disk |
 # | 3 | `os.replace(temporary, path)` | in one go: anybody sees all of the old file, or all of the new |
 # | 4 | `folder = os.open(path.parent, os.O_RDONLY)`, `os.fsync(folder)` | the *name* is on the disk, too |
 #
-# And at the end `os.close(folder)`: a training that forgets it has one more open file after each save, until
-# it may open none.
+# The other name is the same at each save. And at the end `os.close(folder)`: a training that forgets it has
+# one more open file after each save, until it may open none.
 #
 # 1 and 3 are for `kill -9`: it ends the process at once, but not the kernel, which still writes what it was
 # given. 2 and 4 are for a power cut, which ends both. Without 2 the kernel may rename first and write the
@@ -199,8 +202,9 @@ predict.right(
 #
 # <details><summary>Hint 1: a name next to it</summary>
 #
-# `temporary = path.with_name(path.name + ".new")` is in the same folder. A rename from another disk would
-# be a copy, and a copy can be torn.
+# `temporary = path.with_name(path.name + ".new")` is in the same folder. From another disk `os.replace` does
+# not rename at all; what copies instead can be torn. And with a new name each time (`tempfile.mkstemp`) every
+# kill would leave one more file.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -229,6 +233,8 @@ with check("70.2"):
     expect(trial.synced_before, f"When the name changes, some bytes may not be on the disk yet: {why}")
     why = "os.fsync of path.parent comes after os.replace."
     expect(trial.synced_after, f"At the end, the new name may not be on the disk yet: {why}")
+    why = "let the temporary file have the same name each time, and the next save overwrites it"
+    expect(trial.leftovers <= 1, f"Killed saves have left {trial.leftovers} files behind: {why}.")
     expect(not trial.left_open, "Each save leaves a file or folder open: os.close(folder) at the end.")
 
 
@@ -253,12 +259,12 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 # %% [markdown]
 # **Explain.** `in a save` are the kills that came between the begin and the end of a save. After each, the
 # file is looked at. `newest` is good: the file holds the version last finished, or already the one that was
-# being saved. `lost` would be an older one. With your `write` every kill ends there: a kill in a save costs
-# that save, and never an older one. The obvious way leaves `torn` files, which hold no whole version at
+# being saved. `lost` would be an older one. With your `write` every kill ends in `newest`: a kill in a save
+# costs that save, and never an older one. The obvious way leaves `torn` files, which hold no whole version at
 # all. How many depends on how long the disk takes.
 #
-# These kills say nothing of rows 2 and 4 of the table: without them everything would look the same here. That
-# would take a power cut, so the check looks for the two calls themselves.
+# These kills say nothing of rows 2 and 4 of the table: without them no file would be torn either. That
+# takes a power cut, so the check looks for the two calls themselves.
 #
 # What is left behind when your `write` is killed, and does it harm?
 # <details><summary>Answer</summary>
@@ -320,13 +326,14 @@ with check("70.3"):
 
 # %% [markdown]
 # ### Measure
-# Three checkpoints in a folder; then the newest is damaged, and the one before it is cut.
-# `lab70.newest` asks your `judge`, from the newest file on.
+# Three checkpoints in a folder, and the newest is taken. Then that one is damaged, the one before it is cut,
+# and it is asked again. `lab70.newest` asks your `judge`, from the newest file on.
 
 # %%
 with tempfile.TemporaryDirectory() as name:
     for done in (10, 20, 30):
         write(lab70.path_of(name, done), lab70.pack(f"after {done} steps".encode() * 100, "net A"))
+    print("all three are whole; taken:", lab70.newest(name, "net A", judge)[:14].decode())
     newest_file = lab70.path_of(name, 30)
     newest_file.write_bytes(lab70.damaged(newest_file.read_bytes()))
     before_it = lab70.path_of(name, 20)
@@ -360,13 +367,13 @@ with tempfile.TemporaryDirectory() as name:
 # not have been enough here.
 #
 # Reading is also where a stranger could harm you. `torch.save` writes a *pickle*, and a pickle can hold a
-# call, which is made when it is read. `weights_only=True` takes tensors and numbers, and refuses everything
-# else: that is how the labs read.
+# call, which is made when it is read. `weights_only=True` takes tensors, numbers, texts, and lists and
+# dicts of them, and refuses everything else: that is how the labs read.
 #
 # ## 4. How often?
 # Save often, and you spend your time on saving. Save rarely, and a failure costs much work. Three numbers
-# decide, in seconds: `save`, what a save takes; `every`, how long you compute between two of them; `mtbf`,
-# the **mean time between failures** of the whole job.
+# decide, in seconds: `save`, what a save takes; `every`, how long you compute between two of them (in this
+# section seconds, elsewhere steps); `mtbf`, the **mean time between failures** of the whole job.
 #
 # - Saving costs the share `save / every` of the time.
 # - A failure comes somewhere between two saves: in the mean, half of `every` is done again. That is lost once
@@ -481,8 +488,8 @@ for name, seconds in {"Young's": best_seconds, "Daly's": daly, "the best": lab70
 # %% [markdown]
 # **Explain.** The played losses lie along Daly's full formula, which counts restarts, and failures during
 # saves and repeated work, too. One month is one throw of the dice, so single points stray. At the bottom
-# yours lies a little below: it leaves the restarts out, about one percent here. At both ends it is too
-# rough: it adds shares as if they were small. The lowest point is where Young said.
+# yours lies a little below: it leaves the restarts out. At both ends it is too rough: it adds shares as if
+# they were small. Both formulas have their lowest point where Young said.
 #
 # The valley is wide. Your figures of `save` and of the mtbf may be a good deal wrong: that hardly matters,
 # as the root halves such mistakes. The two ends of the curve do matter. And Daly's terms gain nothing to
@@ -501,10 +508,11 @@ for name, seconds in {"Young's": best_seconds, "Daly's": daly, "the best": lab70
 # If each looks at its own flag only, rank 1 leaves after step 7. What does rank 0 do in step 8?
 # <details><summary>Answer</summary>
 #
-# It waits for ever: its allreduce needs the gradients of rank 1, which has gone. All ranks have to leave
-# after the same step. So they ask each other: `comm.allgather(value)` gives every rank the list of all
-# values.
+# It waits for ever: its allreduce needs the gradients of rank 1, which has gone.
 # </details>
+#
+# All ranks have to leave after the same step. So they ask each other: `comm.allgather(value)` gives every
+# rank the list of all values.
 #
 # ### Exercise 70.5 · The loop
 # `train` calls `training.advance()` until `training.done` (the steps done since the start) is `last`; that
@@ -603,8 +611,8 @@ print(lab70.script())
 #
 # ### Predict
 # The training above as a job, with 60 steps and a save after every 10. First an urgent job preempts it,
-# with a signal; then it is requeued without any. How many steps are done again after the signal? And without
-# it, at most, wherever the kill falls: in a save, too?
+# with a signal; then it is requeued without any. How many steps are done again after the signal? And how many
+# at most without it, if the kill may also fall into a save?
 
 # %%
 predict("70.5", after_signal=..., at_most_without=...)
@@ -625,14 +633,16 @@ if outcome is not None:
     for life, row in lives.iterrows():
         again, differ = int(row["done again"]), int(row["losses that differ"])
         record.add("life", life=life, steps=int(row["last step"]), again=again, differ=differ, way="Slurm")
-predict.right("70.5", after_signal=0, at_most_without=every)
+    # The second is by counting: all steps since the last save that is whole.
+    predict.right("70.5", after_signal=int(lives["done again"].iloc[1]), at_most_without=every)
 
 # %% [markdown]
 # **Explain.** You should see three lives. The second begins with the step behind the last one of the first:
 # the signal came, all ranks agreed, rank 0 saved, and nothing was done twice. The third begins behind a
-# multiple of 10: nobody was warned, and the steps since the last save were done again. At most 10 can be
-# lost so, if the kill falls into the save. All lives have the losses of the training without a break, which
-# ran on the same nodes at the end. Both ends fell into the middle of an epoch.
+# multiple of 10: nobody was warned, and the steps since the last save were done again. By counting, at most
+# 10 can be lost so: if the kill falls into the save, which none did here. All lives have the losses of the
+# training without a break, which ran on the same nodes at the end. Both ends fell into the middle of an
+# epoch.
 #
 # Slurm lets a requeued job wait, here for two minutes: `scontrol show job` names the time. We cut that
 # short with `scontrol update … StartTime=now`.
@@ -693,10 +703,14 @@ if world.launcher() is None:  # in a job several ranks run this cell, and one fi
 # older checkpoint it *removes* the old `.metadata` before it renames the new one. What follows for you?
 # <details><summary>Answer</summary>
 #
-# A new folder for each checkpoint, and the older one goes when the new one is whole. A kill between
-# removing and renaming would otherwise leave none.
+# A new folder for each checkpoint, and the older one goes when the new one is whole. In one and the same
+# folder the pieces of the new save have the names of the old ones, and are overwritten first: a kill
+# meanwhile leaves the old `.metadata` beside new and torn pieces. A kill between removing and renaming
+# leaves none.
 # </details>
 #
+
+# %% [markdown]
 # What this lab does not show: GPUs, whose sums may not repeat bit for bit; data loaders with workers, which
 # have random states of their own; a resume with another number of ranks (lab 71); object storage, which has
 # no rename.

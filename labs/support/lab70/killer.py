@@ -37,7 +37,7 @@ def everywhere(write: Callable, folder: Path, size: int) -> dict:
     """A save that is killed at its first moment, a new one at its second, … until one comes to its end.
 
     Returns {"deaths": [(the call, what is in the file then)], "calls": those of the whole save, "left_open":
-    how many files it did not close, "error"}.
+    how many files it did not close, "leftovers": how many other files there are at the end, "error"}.
     """
     path = folder / "net.checkpoint"
     contents = {"old": content_of(1, size), "new": content_of(2, size)}
@@ -57,7 +57,15 @@ def everywhere(write: Callable, folder: Path, size: int) -> dict:
         if not os.WIFSIGNALED(status):
             last = calls.pop()  # of `_leave`
             left = _left(path, contents)
-            return {"deaths": deaths, "calls": calls, "end": left, "path": str(path), **last}
+            leftovers = len(list(folder.iterdir())) - path.exists()
+            return {
+                "deaths": deaths,
+                "calls": calls,
+                "end": left,
+                "path": str(path),
+                "leftovers": leftovers,
+                **last,
+            }
         deaths.append((calls[-1], _left(path, contents)))
     raise SystemExit("it writes in too many pieces")
 

@@ -37,7 +37,8 @@ class Trial(NamedTuple):
     """Of write(path, content): its deaths, one at every moment; and the calls of a whole save, in order.
 
     Each call is a dict: "call" (open, write, half, fsync, replace), "path", and "to" or "bytes".
-    left_open: how many files or folders the save opened and did not close.
+    left_open: how many files or folders the save opened and did not close. leftovers: how many files of other
+    names all those saves have left in the folder.
     """
 
     deaths: list[Death]
@@ -45,6 +46,7 @@ class Trial(NamedTuple):
     end: str
     path: str
     left_open: int
+    leftovers: int
 
     @property
     def other_folders(self) -> list[str]:
@@ -96,7 +98,8 @@ def kill_everywhere(write: Callable, size: int = 5000) -> Trial:
     """
     answer = _order("everywhere", write, size=size)
     deaths = [Death(_words(call), left) for call, left in answer["deaths"]]
-    return Trial(deaths, answer["calls"], answer["end"], answer["path"], answer["left_open"])
+    whole = (answer["calls"], answer["end"], answer["path"])
+    return Trial(deaths, *whole, answer["left_open"], answer["leftovers"])
 
 
 def kill_at_random(write: Callable, kills: int, size: int, seed: int = 0) -> dict[str, int]:

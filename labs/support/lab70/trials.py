@@ -190,7 +190,8 @@ def _captured(training: Training, capture: Callable) -> bytes:
 def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> dict[str, list[float]]:
     """Losses of steps stop + 1 to last: without a break, and resumed with one part of the state forgotten.
 
-    A forgotten part is as a fresh training has it. Keys: "without a break", "nothing", and each part.
+    A forgotten part is as a fresh training has it. Keys: "without a break", "nothing", each part, and
+    "rank 0's random states for all".
     """
     whole = Training(comm, horizon=last)
     losses = []
@@ -208,11 +209,16 @@ def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> 
         "place in the epoch": ("step",),
         "optimizer": ("optimizer",),
     }
+    mixtures = {}
     for name, keys in lost.items():
-        fresh = Training(comm, seed=7, horizon=last)
-        mixed = files.from_bytes(state)
+        mixtures[name] = files.from_bytes(state)
         for key in keys:
-            mixed[key] = files.from_bytes(blank)[key]
+            mixtures[name][key] = files.from_bytes(blank)[key]
+    of_all = files.from_bytes(state)
+    of_all["random"] = [of_all["random"][0]] * comm.size
+    mixtures["rank 0's random states for all"] = of_all
+    for name, mixed in mixtures.items():
+        fresh = Training(comm, seed=7, horizon=last)
         restore(fresh, mixed, comm)
         results[name] = [fresh.advance() for _ in range(last - stop)]
     return results

@@ -45,6 +45,8 @@ WRONG = [
           "    path.unlink()\n    os.replace(temporary, path)", "the file is gone"),
     Wrong("70.2", "in another folder", 'path.with_name(path.name + ".new")',
           'Path(tempfile.gettempdir()) / f"{path.parent.name}.new"', "into the folder of `path`"),
+    Wrong("70.2", "a new name each time", 'path.with_name(path.name + ".new")',
+          "Path(tempfile.mktemp(dir=path.parent))", "the same name each time"),
     Wrong("70.2", "the folder stays open", "    os.close(folder)", "", "os.close(folder) at the end"),
     Wrong("70.3", "the model first", "    if label is None or",
           "    if label and label['model'] != model:\n        return 'another model'\n"

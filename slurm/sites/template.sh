@@ -81,3 +81,19 @@ export LABKIT_MPI="mvapich2"
 # export UCX_NET_DEVICES=mlx5_0:1
 # The same for MPI over libfabric's provider for TCP, which chooses one for itself otherwise.
 # export FI_TCP_IFACE=ib0
+
+# --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; env/jupyterhub/README.md
+# The address of that machine as the compute nodes reach it; without this line there is no hub at the site.
+# export LABKIT_HUB_ADDRESS=10.0.0.1
+# A learner's notebook server is a job. How long may it take, hours:minutes:seconds, before Slurm ends it?
+# export LABKIT_HUB_TIME="04:00:00"
+# The partition for these jobs, where it is another one than that of the batch jobs, SBATCH_PARTITION.
+# export LABKIT_HUB_PARTITION="interactive"
+# The nodes that the site has reserved for the course: the name of the reservation that it has told you.
+# export LABKIT_HUB_RESERVATION="my_course"
+# Cores of such a job (without the line 4), GPUs (without it none), and memory (without it the site's default).
+# export LABKIT_HUB_CPUS=4
+# How many GPUs it gets. They are idle while a learner reads, so none is a good number for most of the labs.
+# export LABKIT_HUB_GPUS=1
+# Memory of such a job, as sbatch's --mem takes it. A lab with 4 ranks and PyTorch in each needs about 4 GB.
+# export LABKIT_HUB_MEMORY="8G"

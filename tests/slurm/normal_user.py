@@ -31,9 +31,9 @@ LACKING = debian.lacks_slurm() and not os.environ.get("CI")
 needs_slurm = pytest.mark.skipif(bool(LACKING), reason=f"needs {debian.command(debian.packages('tabletop'))}")
 
 
-def command_line(*arguments: str, **options) -> subprocess.CompletedProcess:
-    """`python -m slurm.tabletop …` from the checkout's root."""
-    command = [sys.executable, "-m", "slurm.tabletop", *arguments]
+def command_line(*arguments: str, module: str = "slurm.tabletop", **options) -> subprocess.CompletedProcess:
+    """`python -m slurm.tabletop …`, or that of another module, from the checkout's root."""
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options)
 
 

@@ -1,0 +1,93 @@
+"""JupyterHub's configuration, one for all: the tabletop, a site with Slurm, a machine without.
+
+What differs stands in settings.json, which `make hub` writes from the site file (slurm/hub/settings.py);
+$LABS_HUB_SETTINGS names it.
+"""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from jupyterhub.auth import Authenticator
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import passwords  # noqa: E402  (this folder's)
+
+settings = json.loads(Path(os.environ["LABS_HUB_SETTINGS"]).read_text(encoding="utf-8"))
+c = get_config()  # noqa: F821  (JupyterHub brings it)
+
+
+class FromFile(Authenticator):
+    """Each learner has a password of their own, in a file that only the hub reads."""
+
+    async def authenticate(self, handler, data):
+        right = passwords.matches(Path(settings["passwords"]), data["username"], data["password"])
+        return data["username"] if right else None
+
+
+c.JupyterHub.authenticator_class = FromFile
+c.Authenticator.allow_all = True  # all who are in the file
+c.Authenticator.delete_invalid_users = True
+
+# Who reaches what: browsers the proxy, at a loopback address; notebook servers the hub.
+c.JupyterHub.bind_url = f"http://127.0.0.1:{settings['inner_port']}"
+c.JupyterHub.hub_ip = settings["hub_address"]
+c.JupyterHub.hub_port = settings["hub_port"]
+c.ConfigurableHTTPProxy.command = [settings["proxy"]]
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_port']}"
+c.ConfigurableHTTPProxy.debug = False
+c.JupyterHub.db_url = f"sqlite:///{settings['private']}/jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = f"{settings['private']}/cookie_secret"
+
+# Whoever logs out ends the job, and when the hub ends, so do all.
+c.JupyterHub.shutdown_on_logout = True
+c.JupyterHub.cleanup_servers = True
+
+# A learner's server: the shared environment, opened at the first lab in a copy of the learner's own.
+c.Spawner.environment = settings["environment"]
+c.Spawner.notebook_dir = "~/labs"
+c.Spawner.default_url = f"/lab/tree/{settings['first']}"
+c.Spawner.http_timeout = 300  # forty that start at once on a few cores take their time
+c.Spawner.start_timeout = 900  # a job may wait for free nodes
+session = [settings["python"], str(HERE / "session.py")]
+
+if settings["class_folder"]:  # the class board, a page for the instructor alone
+    c.Spawner.environment = {**settings["environment"], "LABKIT_CLASS": settings["class_folder"]}
+    c.JupyterHub.services = [
+        {
+            "name": "board",
+            "url": f"http://127.0.0.1:{settings['board_port']}",
+            "command": [sys.executable, "-m", "labkit.board", settings["class_folder"]],
+            "environment": {"PYTHONPATH": str(HERE.parents[1] / "labs")},
+            "oauth_no_confirm": True,
+        }
+    ]
+    scopes = ["access:services!service=board"]
+    c.JupyterHub.load_roles = [{"name": "instructors", "users": [settings["instructor"]], "scopes": scopes}]
+
+if settings["slurm"]:
+    import batchspawner
+
+    job = settings["job"]
+    c.JupyterHub.spawner_class = batchspawner.SlurmSpawner
+    c.BatchSpawnerBase.exec_prefix = "runuser -u {username} --" if settings["real_users"] else ""
+    c.BatchSpawnerBase.batchspawner_singleuser_cmd = ""  # session.py does what it is for
+    c.Spawner.cmd = [shlex.quote(word) for word in session]  # it becomes a line of job.sh
+    c.BatchSpawnerBase.startup_poll_interval = 1.0
+    c.SlurmSpawner.batch_script = (HERE / "job.sh").read_text(encoding="utf-8")
+    c.SlurmSpawner.req_srun = ""
+    c.SlurmSpawner.req_partition = job["partition"]
+    c.SlurmSpawner.req_account = job["account"]
+    c.SlurmSpawner.req_qos = job["qos"]
+    c.SlurmSpawner.req_reservation = job["reservation"]
+    c.SlurmSpawner.req_runtime = job["time"]
+    c.SlurmSpawner.req_nprocs = job["cpus"]
+    c.SlurmSpawner.req_memory = job["memory"]
+    c.SlurmSpawner.req_options = job["options"]
+    c.SlurmSpawner.req_prologue = job["prologue"]
+else:
+    c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"
+    c.Spawner.cmd = session

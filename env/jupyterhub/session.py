@@ -1,0 +1,87 @@
+"""A learner's session: the copy of the course is brought up to date, then the notebook server starts.
+
+The hub runs this as the learner, in a Slurm job or as a process, with the shared environment's Python.
+$LABS_HUB_ROOT is the checkout with that environment, $LABS_HUB_COURSE the course as a git bundle.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+def bring_packages(root: Path) -> None:
+    """The hub's packages, behind those of the shared environment: what both have is the latter's."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    sys.path.append(str(root / ".venv" / "hub" / "lib" / version / "site-packages"))
+    os.environ["JUPYTER_CONFIG_PATH"] = str(root / ".venv" / "hub" / "etc" / "jupyter")
+
+
+def bring_course(course: str, copy: Path) -> None:
+    """Clone the course, or merge what is new into the learner's copy; their own lines stay."""
+    from nbgitpuller.pull import GitPuller
+
+    try:
+        for line in GitPuller(course, str(copy), branch="main", depth=0).pull():
+            print(line, end="", flush=True)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        if not (copy / "notebooks").is_dir():
+            raise
+        print(
+            f"The course could not be brought up to date ({error}); here is the copy as it was.", flush=True
+        )
+
+
+def settle(root: Path, copy: Path) -> None:
+    """Make the copy the checkout that labkit and `make` see, with the shared environment in it."""
+    environment = copy / ".venv"
+    if not environment.is_symlink():
+        environment.symlink_to(root / ".venv")
+    exclude = copy / ".git" / "info" / "exclude"
+    if "/.venv\n" not in exclude.read_text(encoding="utf-8"):
+        with exclude.open("a", encoding="utf-8") as stream:
+            stream.write("/.venv\n")
+    os.environ["PYTHONPATH"] = str(copy / "labs")
+    os.environ["PATH"] = f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+
+
+def listen_towards_hub() -> None:
+    """Of this node's addresses the server takes the one from which the hub is reached, and no other."""
+    hub = urlsplit(os.environ["JUPYTERHUB_API_URL"])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((hub.hostname, hub.port))  # nothing is sent
+        own = probe.getsockname()[0]
+    service = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+    os.environ["JUPYTERHUB_SERVICE_URL"] = service._replace(netloc=f"{own}:{service.port or 0}").geturl()
+
+
+def main() -> None:
+    """Prepare, then become the notebook server."""
+    os.umask(0o077)
+    root = Path(os.environ["LABS_HUB_ROOT"])
+    copy = Path.home() / "labs"
+    bring_packages(root)
+    bring_course(os.environ["LABS_HUB_COURSE"], copy)
+    settle(root, copy)
+    os.chdir(copy)
+    server = str(root / ".venv" / "hub" / "bin" / "jupyterhub-singleuser")
+    sys.argv = [server]
+    if os.geteuid() == 0:  # a normal user's tabletop: root of a user namespace is this user
+        sys.argv.append("--allow-root")
+    if os.environ.get("LABS_HUB_SLURM"):
+        listen_towards_hub()
+        from batchspawner import singleuser
+
+        sys.argv = ["batchspawner-singleuser", *sys.argv]
+        singleuser.main()
+    else:
+        from jupyterhub.singleuser import main as serve
+
+        serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The hub's command line: `python -m slurm.hub up|status|down|forget`, behind `make hub` and others."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import getpass
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+from labkit import board, paths
+from labkit.errors import LabError, exit_status
+
+from slurm import tabletop
+from slurm.hub import course, learners, process, settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb. Returns the exit status; a LabError is one sentence on stderr and status 1."""
+    top = argparse.ArgumentParser(prog="python -m slurm.hub", description=__doc__)
+    verbs = top.add_subparsers(dest="verb", required=True)
+    up = verbs.add_parser("up", help="start a hub")
+    up.add_argument("--learners", default="", help="as root: how many users to make, learner01 and so on")
+    up.add_argument("--names", default="", help="as root: users to make, by their names")
+    up.add_argument("--site", default="", help="a file of slurm/sites/ (default: the tabletop)")
+    up.add_argument("--plain", action="store_true", help="without Slurm: servers are processes here")
+    up.add_argument("--port", default="8000", help="of the loopback address, for browsers (default: 8000)")
+    up.add_argument("--name", default="table", help="which tabletop cluster (default: table)")
+    verbs.add_parser("status", help="is there a hub, and who is logged in?")
+    verbs.add_parser("down", help="end the hub, all servers and their jobs")
+    verbs.add_parser("forget", help="as root: remove the users that the hub has made, with their homes")
+    options = top.parse_args(arguments)
+    return exit_status(lambda: _VERBS[options.verb](options))
+
+
+def _up(options: argparse.Namespace) -> int:
+    state = settings.folder()
+    if process.running(state) is not None:
+        raise LabError(f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop")
+    port = settings.read_port(options.port)
+    names = learners.names_of(options.learners, options.names)
+    if not settings.is_root() and names:
+        raise LabError(
+            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours alone. "
+            "Leave LEARNERS and NAMES out."
+        )
+    if settings.is_root() and not (names or learners.made()):
+        raise LabError(
+            'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada grace".'
+        )
+    listening = settings.listen(port)
+    try:
+        return _start(options, state, port, names, listening)
+    finally:
+        listening.close()
+
+
+def _start(options, state: Path, port: int, names: list[str], listening) -> int:
+    place, commands = _place(options, port, len(names))
+    bundle = course.publish(state)
+    known = _let_in(state, names)
+    if settings.is_root():
+        learners.check_reach(known[0], bundle)
+    class_folder = _class_folder(state) if settings.is_root() else None
+    written = settings.write(place, state, bundle, port, commands, class_folder)
+    process.start(written, listening, commands)
+    page = ""
+    if class_folder:
+        page = f"The class board, for {settings.INSTRUCTOR}: {_address(state)}/services/board/\n"
+    people = "1 person" if len(known) == 1 else f"{len(known)} people"
+    where = f"the site {place.site}" if place.site else "this machine, without Slurm"
+    if commands is not None:
+        where = f"the tabletop cluster '{options.name}'"
+    print(
+        f"JupyterHub is at {_address(state)}, on {where}, for {people}.\n"
+        f"{page}Names and passwords, for you alone: {paths.shown(state / 'private' / 'passwords.txt')}\n"
+        "From another machine: ssh -L "
+        f"{port}:127.0.0.1:{port} to this one. To end it: make hub-stop"
+    )
+    return 0
+
+
+def _place(options, port: int, count: int) -> tuple[settings.Place, Path | None]:
+    """Where servers run, and bin/ of the tabletop, which is started if need be."""
+    if options.plain:
+        return settings.on_one_machine(port), None
+    if options.site and options.site != "tabletop":
+        return settings.at_site(options.site, port), None
+    # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
+    table = tabletop.find(options.name) or tabletop.up(options.name, nodes=min(32, 2 + count // 16))
+    return settings.on_tabletop(), table.state / "bin"
+
+
+def _class_folder(state: Path) -> Path:
+    """The folder into which learners share what they tried, once they agree; made on first use."""
+    folder = state / "class"
+    if not folder.is_dir():
+        with contextlib.redirect_stdout(io.StringIO()):
+            made = board.main([str(folder), "--new"])
+        if made:
+            raise LabError(f"The class folder {folder} cannot be made.")
+    return folder
+
+
+def _let_in(state: Path, names: list[str]) -> list[str]:
+    """See to users and passwords; the names of all who get a server."""
+    words = _passwords()
+    path = state / "private" / "passwords.txt"
+    before = words.read(path) if path.exists() else {}
+    if settings.is_root():
+        learners.add(names)
+        known = learners.made()
+        all_names = [settings.INSTRUCTOR, *known]
+    else:
+        known = [getpass.getuser()]
+        all_names = known
+    words.write(path, {name: before.get(name) or words.generate() for name in all_names})
+    return known
+
+
+def _passwords():
+    """env/jupyterhub/passwords.py, which the hub itself loads as well: a file there, no package of ours."""
+    file = paths.root() / "env" / "jupyterhub" / "passwords.py"
+    spec = importlib.util.spec_from_file_location("hub_passwords", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _commands(state: Path) -> Path | None:
+    """bin/ of the tabletop on which the hub runs that settings.json tells of."""
+    recorded = process.read_settings(state).get("commands")
+    return Path(recorded) if recorded else None
+
+
+def _address(state: Path) -> str:
+    return f"http://127.0.0.1:{process.read_settings(state)['port']}"
+
+
+def _status(options: argparse.Namespace) -> int:
+    state = settings.folder()
+    if process.running(state) is None:
+        print("No hub runs here. To start one: make hub")
+        return 0
+    word = "answers" if process.answers(process.read_settings(state)["port"]) else "does not answer"
+    print(f"The hub at {_address(state)} {word}. Its log: {paths.shown(state / 'private' / 'hub.log')}")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    state = settings.folder()
+    if process.running(state) is None:
+        print("No hub runs here.")
+        return 0
+    process.stop(state, _commands(state))
+    print("The hub is gone, and with it all servers and their jobs.")
+    if settings.is_root():
+        print("Its users and their work are still there. To remove both: make hub-forget")
+    return 0
+
+
+def _forget(options: argparse.Namespace) -> int:
+    state = settings.folder()
+    if process.running(state) is not None:
+        raise LabError("A hub runs here, and its users may be at work. First: make hub-stop")
+    if not settings.is_root():
+        raise LabError("A hub of a normal user has made nobody: there is nobody to remove.")
+    gone = learners.remove()
+    (state / "private" / "passwords.txt").unlink(missing_ok=True)
+    print(f"Removed with their homes: {', '.join(gone)}." if gone else "The hub has made no users here.")
+    return 0
+
+
+_VERBS = {"up": _up, "status": _status, "down": _down, "forget": _forget}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Unix users for learners: made by the hub as root, known by a mark, and removed by it, nobody else's."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from labkit import paths
+from labkit.errors import LabError
+
+MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
+MOST = 400
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+
+def names_of(count: str = "", names: str = "") -> list[str]:
+    """Names from what was typed: `count` makes learner01, learner02, …; `names` are given one by one.
+
+    LabError for a number or a name that will not do.
+    """
+    if count:
+        if not count.isdecimal() or not 1 <= int(count) <= MOST:
+            raise LabError(f"LEARNERS={count} will not do: give a whole number from 1 to {MOST}.")
+        numbered = [f"learner{number:02d}" for number in range(1, int(count) + 1)]
+    else:
+        numbered = []
+    given = names.split()
+    for name in given:
+        if not _NAME.fullmatch(name) or name == "instructor":
+            raise LabError(f"NAMES: {name!r} will not do: a small letter, then small letters, digits or -.")
+    return list(dict.fromkeys([*numbered, *given]))
+
+
+def made() -> list[str]:
+    """The users that a hub has made, in order."""
+    return sorted(entry.pw_name for entry in pwd.getpwall() if entry.pw_gecos.rstrip(",") == MARK)
+
+
+def add(names: list[str]) -> list[str]:
+    """Make those that are not there yet; their names. LabError, before any is made, for another's name."""
+    ours = set(made())
+    there = {entry.pw_name for entry in pwd.getpwall()}
+    foreign = [name for name in names if name in there - ours]
+    if foreign:
+        verb = "is" if len(foreign) == 1 else "are"
+        raise LabError(
+            f"{', '.join(foreign)} {verb} on this machine already, and not made by the hub: choose other "
+            'names with NAMES="…".'
+        )
+    new = [name for name in names if name not in ours]
+    for name in new:
+        home = Path("/home") / name
+        if home.exists():
+            raise LabError(
+                f"{home} exists, but no user {name}: move that folder away, or choose another name."
+            )
+        _run("useradd", "--create-home", "--home-dir", str(home), "--user-group", "--shell", "/bin/bash",
+             "--comment", MARK, name)  # fmt: skip
+        home.chmod(0o700)
+    return new
+
+
+def remove() -> list[str]:
+    """Remove all users that a hub has made, with their homes; their names."""
+    gone = made()
+    for name in gone:
+        _run("userdel", "--remove", name)
+    return gone
+
+
+def check_reach(name: str, bundle: Path) -> None:
+    """LabError unless this learner can run the shared Python, read labkit and the course."""
+    root = paths.root()
+    python = str(root / ".venv" / "bin" / "python")
+    for command, what in (
+        (
+            [python, "-c", "import labkit"],
+            "run .venv/bin/python of this checkout, and the Python it was made with",
+        ),
+        (["test", "-r", str(bundle)], f"read {bundle}"),
+    ):
+        tried = subprocess.run(
+            ["runuser", "-u", name, "--", *command],
+            cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if tried.returncode:
+            raise LabError(
+                f"Learners cannot {what}: a folder above it is closed to other users, as /root is. Put the "
+                "checkout, and a Python for it, where everybody may read, as in /srv, and run make hub there."
+            )
+
+
+def _run(program: str, *arguments: str) -> None:
+    path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if path is None:
+        raise LabError(f"There is no {program} here: sudo apt-get install passwd")
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LabError(f"{program} {arguments[-1]}: {done.stderr.strip() or 'failed without a word'}.")

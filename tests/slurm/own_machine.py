@@ -1,0 +1,88 @@
+"""For tests run by root: a machine of its own, as far as users and their homes go.
+
+/etc is a copy there and /home an empty folder, in a mount namespace of the test's own: users are made and
+removed for real, and the machine itself does not hear of them. What learners run is shown where a stranger
+may read it, as a Python below /root may not be.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from labkit import paths
+
+_COVER = """
+while read -r what where; do mount --rbind "$what" "$where"; done <"$0/mounts"
+cd "$1"; shift
+exec "$@"
+"""
+
+
+class OwnMachine:
+    """Runs commands as root of such a machine. As a context manager its folder is removed at the end."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="own-machine-"))
+        self.folder.chmod(0o755)
+        self.home = self.folder / "labkit"
+        self.home.mkdir(mode=0o755)
+        shutil.copytree("/etc", self.folder / "etc", symlinks=True, ignore_dangling_symlinks=True)
+        (self.folder / "home").mkdir(mode=0o755)
+        mounts = [(self.folder / "etc", Path("/etc"))]
+        shown = {paths.root(), Path(sys.base_prefix).resolve()}
+        for number, covered in enumerate(sorted({Path("/home"), *filter(None, map(closed_above, shown))})):
+            stand_in = self.folder / ("home" if covered == Path("/home") else f"cover{number}")
+            stand_in.mkdir(mode=0o755, exist_ok=True)
+            for path in shown:
+                if path.is_relative_to(covered):
+                    inside = stand_in / path.relative_to(covered)
+                    inside.mkdir(mode=0o755, parents=True)
+                    mounts.append((path, inside))
+            mounts.append((stand_in, covered))
+        lines = "".join(f"{what} {where}\n" for what, where in mounts)
+        (self.folder / "mounts").write_text(lines, encoding="utf-8")
+
+    def __enter__(self) -> OwnMachine:
+        return self
+
+    def __exit__(self, *_) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def command(self, *command: str) -> list[str]:
+        """The command as one types it outside."""
+        cover = ["unshare", "--mount", "bash", "-ec", _COVER, str(self.folder)]
+        return [*cover, str(paths.root()), *command]
+
+    def run(self, *command: str, timeout: float = 180, **more) -> subprocess.CompletedProcess:
+        """Run a command there, with a folder of its own for what labkit keeps."""
+        env = {**os.environ, "LABKIT_HOME": str(self.home), **more}
+        return subprocess.run(
+            self.command(*command),
+            env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+
+    def module(self, name: str, *arguments: str, timeout: float = 180) -> subprocess.CompletedProcess:
+        """`python -m name …` there."""
+        return self.run(sys.executable, "-m", name, *arguments, timeout=timeout)
+
+    def hub(self, *arguments: str) -> subprocess.CompletedProcess:
+        """`python -m slurm.hub …` there."""
+        return self.module("slurm.hub", *arguments)
+
+    def tabletop(self, *arguments: str) -> subprocess.CompletedProcess:
+        """`python -m slurm.tabletop …` there."""
+        return self.module("slurm.tabletop", *arguments)
+
+
+def closed_above(path: Path) -> Path | None:
+    """The first folder above `path` that is closed to others, if there is one."""
+    for folder in reversed(path.parents):
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None

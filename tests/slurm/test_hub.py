@@ -1,0 +1,232 @@
+"""A hub on the tabletop cluster, in a real browser: log in, wait for the job, solve, submit, log out."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from authoring import generate
+from authoring.cells import learner_cells, solved_cells
+
+from env.install import debian
+from slurm.hub import settings
+from tests.slurm.hub_client import Learner
+from tests.slurm.normal_user import needs_slurm
+from tests.slurm.own_machine import OwnMachine
+
+STEM = "40_horovod_pytorch"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
+SUBMIT = """\
+from labkit import cluster
+
+job = cluster.submit("42", nodes=2, ranks_per_node=1)
+job.wait(timeout=300)"""
+# The job ran, over both nodes; and the learner's own lab 42 has not been solved.
+SUBMITTED = r"lab 42, 2 nodes, 2 ranks, tabletop\)[\s\S]*42\.1  not solved yet"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    needs_slurm,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
+]
+
+
+@pytest.fixture
+def browser_path() -> str:
+    path = debian.browser()
+    if not path and not os.environ.get("CI"):
+        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
+    assert path, "CI=true, and no chromium: see env/install/debian-packages.txt"
+    return path
+
+
+@pytest.fixture
+def machine():
+    with OwnMachine() as made:
+        yield made
+        made.hub("down")
+        made.tabletop("down")
+
+
+def install(machine: OwnMachine) -> None:
+    """What the first `make hub` does."""
+    done = machine.module("env.jupyterhub", timeout=600)
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"the hub cannot be installed: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+
+
+def passwords(machine: OwnMachine) -> dict[str, str]:
+    file = machine.home / "hub" / "private" / "passwords.txt"
+    assert file.stat().st_mode & 0o777 == 0o600
+    return dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def queue(machine: OwnMachine) -> list[str]:
+    """The jobs in the cluster's queue: user and name."""
+    commands = machine.home / "tabletop" / "table" / "bin"
+    return machine.run(str(commands / "squeue"), "-h", "-o", "%u %j").stdout.splitlines()
+
+
+class Notebook:
+    """The open notebook: cells by their number in the file."""
+
+    def __init__(self, page):
+        self.page = page
+
+    def open(self) -> None:
+        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
+        self.page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(timeout=120_000)
+
+    def cell(self, index: int):
+        return self.page.locator(
+            ".jp-Notebook > * > .jp-Cell, .jp-Notebook .jp-WindowedPanel-viewport > .jp-Cell"
+        ).nth(index)
+
+    def run(self, index: int, until: str) -> None:
+        """Run a cell and wait until its output matches `until`."""
+        from playwright.sync_api import expect
+
+        cell = self.cell(index)
+        cell.scroll_into_view_if_needed()
+        cell.locator(".cm-content, .jp-Placeholder-prompt").first.click()
+        self.page.keyboard.press("Control+Enter")
+        expect(cell).to_contain_text(re.compile(until), use_inner_text=True, timeout=150_000)
+
+    def write(self, index: int, text: str) -> None:
+        """Replace what stands in a cell."""
+        self.cell(index).locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.press("Delete")
+        self.page.keyboard.insert_text(text)
+
+
+def test_log_in_solve_submit_log_out(browser_path, machine, tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    install(machine)
+    port = settings.free_port()
+    done = machine.hub("up", "--names", "ada grace", "--port", str(port))
+    assert done.returncode == 0, done.stderr
+    address = f"http://127.0.0.1:{port}"
+    assert address in done.stdout
+    words = passwords(machine)
+    assert set(words) == {"instructor", "ada", "grace"}
+    grace = Learner(address, "grace", words["ada"])
+    assert not grace.log_in(), "a password is one person's"
+
+    lab = generate.load(STEM)
+    cells = learner_cells(lab)
+    check = next(i for i, cell in enumerate(cells) if 'with check("40.1")' in cell.source)
+    stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.goto(f"{address}/")
+        page.get_by_label("Username").fill("ada")
+        page.get_by_label("Password").fill(words["ada"])
+        page.get_by_role("button", name="Sign in").click()
+        notebook = Notebook(page)
+        page.wait_for_url("**/user/ada/lab/tree/notebooks/00_check_environment.ipynb", timeout=180_000)
+        assert queue(machine) == ["ada labs-hub"]
+        page.goto(f"{address}/user/ada/lab/tree/notebooks/{STEM}.ipynb")
+        notebook.open()
+        for index in [i for i in range(check) if cells[i].kind == "code"]:
+            if index == stub:
+                notebook.write(stub, solved_cells(lab)[stub].source)
+            notebook.run(index, until=r"\[\d+\]")
+        notebook.run(check, until=r"✓ 40\.1")
+        if os.environ.get("PICTURES"):
+            notebook.cell(check).locator(".jp-OutputArea-output").last.scroll_into_view_if_needed()
+            page.screenshot(path=Path(os.environ["PICTURES"]) / "hub.png")
+        notebook.write(stub, SUBMIT)
+        notebook.run(stub, until=SUBMITTED)
+
+        # What she has made is hers alone, by way of the machine and by way of the hub.
+        own = machine.folder / "home" / "ada" / "labs"
+        assert "40.1" in (own / ".labkit" / "progress.json").read_text(encoding="utf-8")
+        assert "42_horovod_mvapich2_gdr" in (own / ".labkit" / "jobs.jsonl").read_text(encoding="utf-8")
+        assert not list(own.glob("solutions/*.py"))
+        read = machine.run("runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/progress.json")
+        assert "Permission denied" in read.stderr
+        shared = machine.run("runuser", "-u", "ada", "--", "touch", ".venv/x")
+        assert "Permission denied" in shared.stderr
+        grace.password = words["grace"]
+        assert grace.log_in()
+        foreign = grace.session.get(f"{address}/user/ada/api/contents")
+        assert foreign.status_code in (403, 404)
+
+        assert grace.session.get(f"{address}/services/board/").status_code == 403
+        teacher = Learner(address, "instructor", words["instructor"])
+        assert teacher.log_in()
+        assert "no sign of life" in teacher.session.get(f"{address}/services/board/").text
+
+        page.get_by_role("menuitem", name="File", exact=True).click()
+        page.get_by_role("menuitem", name="Log Out").click()
+        page.wait_for_url("**/hub/log*", timeout=60_000)
+        browser.close()
+    deadline = time.monotonic() + 60
+    while queue(machine) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert queue(machine) == []
+    refused = machine.hub("forget")
+    assert (refused.returncode, "make hub-stop" in refused.stderr) == (1, True)
+    assert machine.hub("down").returncode == 0
+    assert "ada, grace" in machine.hub("forget").stdout
+    assert not list((machine.folder / "home").glob("*/labs"))
+    assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["--plain", "--name=table"])
+def test_a_normal_user_has_a_hub_for_one(machine, way):
+    """Without Slurm, and on a tabletop of the user's own."""
+    install(machine)
+    assert machine.run("useradd", "--create-home", "person").returncode == 0
+    home = "/home/person"
+    become = [
+        "runuser",
+        "-u",
+        "person",
+        "--",
+        "env",
+        f"HOME={home}",
+        f"LABKIT_HOME={home}/labkit",
+        sys.executable,
+    ]
+    port = settings.free_port()
+    up = [*become, "-m", "slurm.hub", "up", way, "--port", str(port)]
+    done = machine.run(*up)
+    try:
+        assert done.returncode == 0, done.stderr
+        assert "A hub runs here already" in machine.run(*up).stderr
+        file = machine.folder / "home" / "person" / "labkit" / "hub" / "private" / "passwords.txt"
+        learner = Learner(f"http://127.0.0.1:{port}", *file.read_text(encoding="utf-8").split())
+        assert learner.log_in()
+        learner.start()
+        kernel = learner.kernel()
+        seen = kernel.run("from labkit import cluster, paths; print(paths.home(), cluster.here())")
+        assert seen.split() == [f"{home}/labs/.labkit", "None" if way == "--plain" else "tabletop"]
+        with socket.socket() as probe:
+            probe.settimeout(5)
+            assert probe.connect_ex((own_address(), port)) != 0, (
+                "the hub listens on the loopback address alone"
+            )
+    finally:
+        assert machine.run(*become, "-m", "slurm.hub", "down").returncode == 0
+        machine.run(*become, "-m", "slurm.tabletop", "down")
+
+
+def own_address() -> str:
+    """An address of this machine that is not the loopback one, where it has one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return "127.0.0.2"
+        return probe.getsockname()[0]

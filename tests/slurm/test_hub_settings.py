@@ -1,0 +1,159 @@
+"""What the hub's configuration is made of, and what a person is told who asks for what cannot be."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pwd
+import socket
+import subprocess
+
+import pytest
+from labkit import paths
+from labkit.errors import LabError
+
+from slurm.hub import course, learners, settings
+from tests.slurm.normal_user import command_line
+
+ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
+
+
+def hub(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
+    """`python -m slurm.hub …` from the checkout's root."""
+    return command_line(*arguments, module="slurm.hub", env={**os.environ, **environ})
+
+
+def sentence(done: subprocess.CompletedProcess) -> str:
+    """What it says when it fails: a sentence and no traceback."""
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+    return done.stderr
+
+
+def names_of_own() -> list[str]:
+    return ["--names", "ada"] if settings.is_root() else []
+
+
+def test_an_unknown_site_is_named_with_those_there_are():
+    said = sentence(hub("up", "--site", "nowhere", *names_of_own(), "--port", str(settings.free_port())))
+    assert "no site 'nowhere'" in said
+    assert "snellius" in said
+
+
+def test_a_site_without_the_hubs_address():
+    said = sentence(hub("up", "--site", "snellius", *names_of_own(), "--port", str(settings.free_port())))
+    assert "LABKIT_HUB_ADDRESS" in said
+
+
+def test_a_port_that_is_in_use_or_is_none():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = sentence(hub("up", "--plain", *names_of_own(), "--port", str(port)))
+        assert f"Port {port} is in use" in said
+        assert f"PORT={port + 1}" in said
+    for port in ("80", "x", "70000"):
+        with pytest.raises(LabError, match=f"PORT={port} will not do"):
+            settings.read_port(port)
+
+
+def test_a_tabletop_that_cannot_start_says_what_is_missing(tmp_path):
+    # Nothing of this is there: no name to have a cluster by.
+    said = sentence(
+        hub("up", "--name", "No Such", *names_of_own(), "--port", str(settings.free_port()),
+            LABKIT_HOME=str(tmp_path))
+    )  # fmt: skip
+    assert "NAME=No Such will not do" in said
+
+
+@pytest.mark.skipif(not settings.is_root(), reason="only root makes users")
+def test_users_of_the_machine_are_not_taken_over(tmp_path):
+    before = pwd.getpwall()
+    with pytest.raises(LabError, match="daemon is on this machine already, and not made by the hub"):
+        learners.add(["daemon", "surely-not-there"])
+    assert pwd.getpwall() == before
+    assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
+
+
+def test_names_and_numbers_of_learners():
+    assert learners.names_of("2") == ["learner01", "learner02"]
+    assert learners.names_of("", "ada  grace ada") == ["ada", "grace"]
+    for count in ("0", "401", "many"):
+        with pytest.raises(LabError, match=f"LEARNERS={count} will not do"):
+            learners.names_of(count)
+    for name in ("Ada", "-x", "../x", "a;b", "x" * 40):
+        with pytest.raises(LabError, match="NAMES"):
+            learners.names_of("", name)
+
+
+def test_a_sites_file_becomes_the_job():
+    known = {
+        **{"SBATCH_PARTITION": "gpu", "SBATCH_ACCOUNT": "abc", "SBATCH_QOS": "short"},
+        **{"SBATCH_CONSTRAINT": "a100", "LABKIT_HUB_TIME": "04:00:00", "LABKIT_HUB_GPUS": "1"},
+        **{"LABKIT_HUB_RESERVATION": "course", "LABKIT_HUB_MEMORY": "8G", "LABKIT_GPU_FORM": "gres"},
+        **{"LABKIT_MODULES": "gcc openmpi"},
+    }
+    job = settings.site_job("here", known)
+    assert job == settings.Job(
+        partition="gpu", account="abc", qos="short", reservation="course", time="04:00:00", cpus="4",
+        memory="8G", options="--constraint=a100 --gres=gpu:1", prologue="module load gcc openmpi",
+    )  # fmt: skip
+    assert (
+        settings.site_job("here", {**known, "LABKIT_HUB_PARTITION": "interactive"}).partition == "interactive"
+    )
+    assert settings.gpu_option("here", 2, "gpus-per-node") == ["--gpus-per-node=2"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("LABKIT_HUB_TIME", "soon"),
+        ("LABKIT_HUB_CPUS", "four"),
+        ("LABKIT_HUB_GPUS", "1"),  # and no way to ask for one
+        ("SBATCH_PARTITION", "gpu\n#SBATCH --uid=0"),
+    ],
+)
+def test_what_slurm_would_not_take_is_said_with_the_file(variable, value):
+    with pytest.raises(LabError, match=r"slurm/sites/here\.sh"):
+        settings.site_job("here", {variable: value})
+
+
+def test_a_password_is_ones_own_and_its_file_the_hubs_alone(tmp_path):
+    spec = importlib.util.spec_from_file_location("passwords", paths.root() / "env/jupyterhub/passwords.py")
+    passwords = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(passwords)
+    file = tmp_path / "passwords.txt"
+    passwords.write(file, {"ada": passwords.generate(), "grace": passwords.generate()})
+    assert file.stat().st_mode & 0o777 == 0o600
+    words = passwords.read(file)
+    assert len(set(words.values())) == 2
+    assert passwords.matches(file, "ada", words["ada"])
+    assert not passwords.matches(file, "ada", words["grace"])
+    assert not passwords.matches(file, "eve", words["ada"])
+    assert not passwords.matches(file, "ada", "")
+    file.chmod(0o640)
+    with pytest.raises(PermissionError, match="chmod 600"):
+        passwords.matches(file, "ada", words["ada"])
+
+
+def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
+    root = checkout.root
+    (root / "pyproject.toml").write_text('version = "1"\n', encoding="utf-8")
+    (root / "solutions" / "40_x.py").write_text("answer\n", encoding="utf-8")
+    (root / "notebooks" / "40_x.ipynb").write_text("{}\n", encoding="utf-8")
+    (tmp_path / "private").mkdir()
+    bundle = course.publish(tmp_path)
+    copy = tmp_path / "copy"
+    git = ["git", "-c", "advice.detachedHead=false"]
+    subprocess.run([*git, "clone", "--quiet", "--branch", "main", bundle, copy], check=True)
+    assert (copy / "notebooks" / "40_x.ipynb").exists()
+    assert not (copy / "solutions" / "40_x.py").exists()
+    assert json.loads((copy / "EDITION.json").read_text(encoding="utf-8"))["kind"] == "learners"
+    (root / "notebooks" / "41_y.ipynb").write_text("{}\n", encoding="utf-8")
+    course.publish(tmp_path)
+    course.publish(tmp_path)
+    subprocess.run([*git, "-C", copy, "pull", "--quiet"], check=True)
+    assert (copy / "notebooks" / "41_y.ipynb").exists()
+    log = subprocess.run([*git, "-C", copy, "log", "--format=%h"], capture_output=True, text=True, check=True)
+    assert len(log.stdout.split()) == 2, "the third call had nothing new"

@@ -54,3 +54,4 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     assert (site / "authoring/template/66_my_topic.py").exists()
     assert (site / "support/lab65/scripts/torch_ddp.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()
+    assert (site / "labkit/board/board.html.j2").exists()

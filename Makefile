@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests lab labs new run reset solve progress share unshare board doctor site tour test test-fast lint clean \
 	tabletop tabletop-status tabletop-down tabletop-fail tabletop-heal tabletop-slow \
-	submit results scaling trace report guide release mvapich2 gpu-check gpu-bundle
+	hub hub-status hub-stop hub-forget submit results scaling trace report guide release mvapich2 gpu-check gpu-bundle container
 
 # The set-up reads these from the environment (make setup MPI_HOME=…) and keeps them for all other goals.
 export PYTHON MPI_HOME GPU_OPERATIONS NCCL_HOME CUDA_HOME TORCH_INDEX
@@ -46,8 +46,9 @@ help: ## this list
 	@echo "High-Performance Distributed Deep Learning Labs"; echo
 	@awk -F ':.*## ' -v hidden='$(or $(HIDDEN),^$$)' '$$0 ~ hidden {next} /^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
+# A learner's copy on a hub has no env/: its .venv is a link to the shared environment, which is set up.
 setup: ## make .venv: packages, MPI, Horovod, labkit; verified on two ranks [GPU_OPERATIONS=NCCL] [MPI_HOME=…]
-	@$(BOOT) env/setup.py
+	@test ! -e env/setup.py || $(BOOT) env/setup.py
 
 setup-tests: # what only the tests need on top: a browser
 	@$(BOOT) env/setup.py --tests
@@ -125,6 +126,11 @@ guide: setup ## the instructor's guide: guide/index.html, offline; slides of eac
 release: setup ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]
 	@$(PY) -m authoring release $(if $(KEEP_ANSWERS),--keep-answers)
 
+# Podman, docker or buildah builds it; OPTIONS are more words for that program.
+container: ## the labs as a container image: make container [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [TORCH_INDEX=…]
+	@$(BOOT) -m env.container $(if $(call typed,EDITION),--edition "$(EDITION)") $(if $(call typed,BASE),--base "$(BASE)") \
+		$(if $(call typed,ARCHIVE),--archive "$(ARCHIVE)") $(if $(call typed,OPTIONS),--options="$(OPTIONS)")
+
 # Brought along for a machine without a network: BUNDLE, else build/gpu-bundle where nothing is set up.
 BROUGHT := $(if $(wildcard .venv/setup-stamp.json),,$(patsubst %/,%,$(dir $(wildcard build/gpu-bundle/bundle.json))))
 GPU_BUNDLE = $(or $(call typed,BUNDLE),$(BROUGHT))
@@ -154,6 +160,20 @@ tabletop-heal: setup ## mend a node that failed or was slowed: make tabletop-hea
 
 tabletop-slow: setup ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDTH=50mbit
 	@$(TABLETOP) slow --node "$(NODE)" --bandwidth "$(BANDWIDTH)" $(TABLE)
+
+hub: setup ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
+	@$(PY) -m env.jupyterhub && $(PY) -m slurm.hub up $(if $(LEARNERS),--learners "$(LEARNERS)") \
+		$(if $(call typed,NAMES),--names "$(call typed,NAMES)") $(if $(call typed,SITE),--site "$(SITE)") \
+		$(if $(PLAIN),--plain) $(if $(PORT),--port "$(PORT)") $(TABLE)
+
+hub-status: setup ## does it answer, and where is its log?
+	@$(PY) -m slurm.hub status
+
+hub-stop: setup ## end it, all notebook servers and their jobs
+	@$(PY) -m slurm.hub down
+
+hub-forget: setup ## as root: remove the users that it has made, with their homes
+	@$(PY) -m slurm.hub forget
 
 # Two tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
 TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder

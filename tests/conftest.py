@@ -25,7 +25,7 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 TALLY = pytest.StashKey[dict[str, list[int]]]()
 LEFT = pytest.StashKey[list[str]]()
 # They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
-TABLETOP = ("test_tabletop.py", "test_jobs.py", "test_site_doctor.py", "test_hub.py")
+TABLETOP = ("test_tabletop.py", "test_endurance.py", "test_jobs.py", "test_site_doctor.py", "test_hub.py")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,418 @@
+"""Bad inputs to all commands of the kit: `python -m tests.endurance.bad_inputs [--show] [GROUP …]`.
+
+Numbers, paths, sizes, words, files and sites that cannot be, given to make, labkit, authoring, the tabletop,
+the site doctor, `make site` and the set-up, in a copy of the checkout. A good answer has no traceback, a
+status other than 0, and a sentence that names what was wrong, within two minutes. --show prints all answers,
+to be read; GROUP is one of those below, such as of_files.
+
+Status 1 if any answer is not good. Goals of make are asked without the set-up, which is asked by itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit import paths
+
+LIMIT = 120.0  # seconds for an answer, on a busy machine
+AT_ONCE = 2
+PARTS = ("labs", "slurm", "env", "solutions", "notebooks", "tests", "Makefile", "README.md", "pyproject.toml")
+PYTHON = "{python}"  # and {files}, {home}: filled in when a case is asked
+LONG = "x" * 300  # no file system takes such a name
+NO_FILES = ("{files}/none", "{files}/folder", f"{{files}}/{LONG}", "/proc/self/mem/x")
+COUNTS = ("0", "-1", "1.5", "many", "1e9", "²", "99999999999999999999999")
+
+
+class Case(NamedTuple):
+    """A command, what its answer has to name (a pattern), variables, and what is typed."""
+
+    command: tuple[str, ...]
+    names: str
+    env: Mapping[str, str] = {}
+    typed: str = ""
+
+    def __str__(self) -> str:
+        words = [f"{name}={value}" for name, value in self.env.items()]
+        return " ".join([*words, *(word or "''" for word in self.command)]).replace(LONG, "xxx…")
+
+
+class Answer(NamedTuple):
+    """What came back; None as the status: nothing within the limit."""
+
+    case: Case
+    status: int | None
+    text: str
+
+    def fault(self) -> str:
+        """What is wrong with the answer; "" if it is a good one."""
+        if self.status is None:
+            return "no end"
+        if "Traceback (most recent call last)" in self.text:
+            return "a traceback"
+        if self.status == 0:
+            return "status 0"
+        if self.status < 0:
+            return f"ended by signal {-self.status}"
+        spoken = [line for line in self.text.splitlines() if not line.startswith(("make: ***", "usage:"))]
+        if not any(len(line.split()) >= 5 for line in spoken):
+            return "no sentence"
+        if not re.search(self.case.names, "\n".join(spoken), re.IGNORECASE):
+            return f"does not name {self.case.names}"
+        return ""
+
+
+def module(name: str, *words: str, names: str, env: Mapping[str, str] | None = None, typed: str = "") -> Case:
+    return Case((PYTHON, "-m", name, *words), names, env or {}, typed)
+
+
+def make(goal: str, names: str, **values: str) -> Case:
+    assigned = [f"{name}={value}" for name, value in values.items()]
+    return Case(("make", "-o", "setup", "-o", "setup-tests", goal, *assigned), names)
+
+
+def of_labs() -> Iterable[Case]:
+    """Which lab, how many ranks, which parameters and builds."""
+    for lab in ("99", "4O", "40_", "../99", "ÄÖ", "", "40 41", "-5", "²", "4" * 40, LONG, "solutions"):
+        yield module("labkit", "run", lab, names="lab|unrecognized|required")
+        yield module("labkit", "submit", lab, names="lab|unrecognized|required")
+    for lab in ("99", "4O", "²", LONG):
+        yield module("labkit", "results", lab, names="lab")
+        yield module("labkit", "scaling", lab, names="lab")
+        yield make("run", "lab", LAB=lab)
+    for goal in ("run", "submit", "scaling", "new", "reset", "solve"):
+        yield make(goal, "Say which lab")
+    for count in ("0", "-1", "1.5", "many", "²", ""):
+        yield module("labkit", "run", "20", "--np", count, names="np")
+    yield make("run", "np", LAB="20", NP="-4")
+    yield make("run", "np", LAB="20", NP="four")
+    for setting in ("epochs", "=1", "1x=2", "nonsense=1", "a b=1", "²=1", "length="):
+        yield module("labkit", "run", "20", "--set", setting, names="parameter|NAME=VALUE")
+        yield module("labkit", "submit", "20", "--set", setting, names="parameter|NAME=VALUE")
+    for build in ("tensorflow", "../host", "", "NCCL "):
+        yield module("labkit", "run", "40", "--horovod", build or "''", names="horovod|build")
+    for build in ("none-such", "../mpich", "/usr/bin"):
+        yield module("labkit", "run", "20", "--np", "2", "--mpi", build, names="mpi|build")
+    yield make("run", "horovod|build", LAB="40", HOROVOD="fast")
+    yield make("run", "mpi|build", LAB="20", NP="2", MPI="fast")
+
+
+def of_jobs() -> Iterable[Case]:
+    """Nodes, ranks, sites and variables of batch jobs; there is no cluster in this home."""
+    for count in COUNTS:
+        yield module("labkit", "submit", "40", "--nodes", count, names="NODES|nodes|node")
+        yield module("labkit", "submit", "40", "--ranks", count, names="RANKS|ranks|site|Slurm")
+        yield module("labkit", "scaling", "50", "--nodes", f"1,{count}", names="NODES|nodes|site|Slurm")
+    for counts in ("1,,2", ",", "1;2", "2,2", ""):
+        yield module("labkit", "scaling", "50", "--nodes", counts, names="NODES|nodes|site|Slurm")
+    for site in ("nowhere", "../tabletop", "template", "Tabletop", "a b", LONG, "broken", "latin", "failing"):
+        yield module("labkit", "submit", "40", "--site", site, names="site|slurm/sites")
+        yield module("slurm.doctor", site, names="site|slurm/sites")
+    for variable in ("A", "=1", "1A=2", "LABKIT_HOME=/tmp", "SLURM_JOB_ID=1", "A=a\nb", "Ä=1"):
+        yield module("labkit", "submit", "40", "--env", variable, names="variable|ENV|NAME=VALUE")
+    yield make("submit", "NODES", LAB="40", NODES="two")
+    yield make("submit", "site", LAB="40", SITE="nowhere")
+    yield make("submit", "ENV", LAB="40", ENV="A", SITE="tabletop")
+    yield make("scaling", "NODES", LAB="50", NODES="1,two")
+    yield make("doctor", "site", SITE="nowhere")
+    for words in (["--nodes", "0"], ["--nodes", "two"], ["--patience", "long"], ["--patience", "nan"]):
+        yield module("slurm.doctor", "tabletop", *words, names="nodes|patience|Slurm")
+    yield module("labkit", "submit", "28", names="one rank")  # it has no batch job
+
+
+def of_the_doctor() -> Iterable[Case]:
+    for words in (["--require", "nonsense"], ["--require", ",,,x"], ["--limit", "soon"], ["--json", "x"]):
+        yield module("labkit", "doctor", *words, names="nonsense|x|soon")
+    for limit in ("nan", "-1", "0"):
+        yield module("labkit", "doctor", "--limit", limit, names="limit")
+
+
+def of_files() -> Iterable[Case]:
+    """Traces and reports."""
+    for file in (*NO_FILES, *(f"{{files}}/{name}" for name in BAD_TRACES)):
+        yield module(
+            "labkit",
+            "trace",
+            file,
+            "--no-browser",
+            names="no trace|cannot read|no Horovod timeline|cut short",
+        )
+    for port in ("0", "-1", "70000", "many", "99999999999999999999"):
+        yield module("labkit", "trace", "{files}/good.json", "--no-browser", "--port", port, names="port")
+    yield make("trace", "Say which trace")
+    yield make("trace", "none", FILE="{files}/none")
+    yield make("trace", "port", FILE="{files}/good.json", PORT="many")
+    for file in (*NO_FILES, *(f"{{files}}/{name}" for name in BAD_REPORTS)):
+        yield module("labkit", "report", file, names="report|none|folder|xxx|mem|study|text")
+    yield module("labkit", "report", names="report")
+    yield make("report", "report", FILE="{files}/none.md")
+    yield make("report", "study", FILE="{files}/empty.md")
+
+
+def of_homes() -> Iterable[Case]:
+    """Folders of one's own that cannot be, or hold rubbish."""
+    for home in ("/dev/null/x", "/proc/none", "{files}/good.json", f"{{files}}/{LONG}"):
+        for words in (["progress"], ["results"], ["report"], ["submit", "40", "--site", "tabletop"]):
+            yield module("labkit", *words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
+        yield module("slurm.tabletop", "up", names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
+
+
+def of_words() -> Iterable[Case]:
+    """Verbs and options that are none."""
+    for name in ("labkit", "authoring", "slurm.tabletop", "slurm.doctor"):
+        yield module(name, names="required|arguments")
+        yield module(name, "sing", "--loud", names="sing|loud|invalid")
+    for verb in ("progress", "results", "doctor", "run", "trace"):
+        yield module("labkit", verb, "--sideways", names="sideways|required")
+    yield Case(("make", "sing"), "sing")
+
+
+def of_authors() -> Iterable[Case]:
+    """Labs as their authors make them, and what goes with them."""
+    for lab in ("99", "../99", "²"):
+        yield module("authoring", "labs", lab, names="lab")
+        yield module("authoring", "reset", lab, names="lab")
+        yield module("authoring", "solve", lab, "40.1", names="lab")
+        yield module("authoring", "tour", "--labs", lab, names="lab")
+    for stem in ("Other", "6_x", "40_other", "66_Ä", "../66_x", "66_", "", "66_" + LONG, "66 my topic"):
+        yield module("authoring", "new", stem, names="lab|number|name|unrecognized")
+    for exercise in ("40.99", "41.1", "first", "", "²"):
+        yield module("authoring", "solve", "40", exercise, names="exercise")
+    yield module("authoring", "tour", "--labs", ",", names="lab")
+    yield module("authoring", "tour", "--labs", "20,,99", names="lab")
+    yield module("authoring", "tour", "--labs", "20", "--out", "{files}/good.json", names="good.json")
+    yield module("authoring", "tour", "--labs", "20", "--out", "{files}/folder", names="folder")
+    for count in ("0", "-1", "many", "nan"):
+        yield module("authoring", "guide", "--learners", count, names="learner")
+    for folder in ("{files}/none", "{files}/good.json"):
+        yield module("authoring", "guide", "--report", folder, names="report")
+        yield module("authoring", "guide", "--homes", folder, names="homes|none|good.json")
+    yield module("authoring", "guide", "--out", "{files}/good.json/x", names="good.json")
+    yield module("authoring", "release", names="git|commit|checkout")  # a copy, and no checkout
+    yield module("authoring", "labs", "--check", names="broken", env={"PYTHONPATH": "{broken}/labs"})
+    yield module("authoring", "labs", names="broken", env={"PYTHONPATH": "{broken}/labs"})
+    for words in (["--minutes", "soon"], ["--device", "tpu"], ["--minutes", "5"], ["--labs", "99"]):
+        yield module("authoring.gpu_check", *words, names="minutes|device|GPU|lab")
+    yield module("authoring.gpu_check", "--device", "cpu", "--minutes", "nan", names="minutes")
+    yield module("authoring.gpu_check", "--device", "cpu", "--labs", "99", names="lab")
+    yield make("new", "lab", LAB="Other")
+    yield make("solve", "Say which exercise", LAB="40")
+    yield make("solve", "exercise", LAB="40", EX="40.99")
+    yield make("guide", "learner", LEARNERS="none")
+    yield make("tour", "lab", LABS="99")
+
+
+def of_tables() -> Iterable[Case]:
+    """The tabletop cluster."""
+    for option in ("--nodes", "--gpus"):
+        for count in ("-1", "1.5", "many", "1e9", "²", "33", ""):
+            yield module("slurm.tabletop", "up", option, count, names="NODES|GPUS")
+    for rate in ("0", "fast", "1", "-1mbit", "11gbit", "1e9mbit", "²mbit", "200 mbit/s", "nan", ""):
+        yield module("slurm.tabletop", "up", "--bandwidth", rate, names="BANDWIDTH")
+    for delay in ("soon", "1", "2s", "-1ms", "0ms", "1h"):
+        yield module("slurm.tabletop", "up", "--latency", delay, names="LATENCY")
+    for name in ("../x", "Table", "1x", "a b", "x" * 31, "", "ä"):
+        yield module("slurm.tabletop", "up", "--name", name, names="NAME")
+        yield module("slurm.tabletop", "status", "--name", name, names="NAME")
+    for verb in ("status", "measure", "fail --node 1", "heal --node 1", "slow --node 1 --bandwidth 1mbit"):
+        yield module("slurm.tabletop", *verb.split(), "--name", "none", names="No tabletop")
+    for goal in ("fail", "heal", "slow"):
+        yield make(f"tabletop-{goal}", "tabletop|node")
+    yield make("tabletop", "NODES", NODES="many")
+    yield make("tabletop", "BANDWIDTH", BANDWIDTH="fast")
+    yield make("tabletop-status", "NAME", NAME="../x")
+
+
+def of_hubs() -> Iterable[Case]:
+    """JupyterHub for a class."""
+    for count in ("0", "-1", "1.5", "many", "²", "99999"):
+        yield module("slurm.hub", "up", "--learners", count, names="LEARNERS")
+    for learner in ("Ada", "root;", "ä", "instructor", "x" * 99):
+        yield module("slurm.hub", "up", "--names", learner, names="NAMES")
+    for port in ("0", "80", "70000", "many", "²"):
+        yield module("slurm.hub", "up", "--learners", "x", "--port", port, names="PORT")
+    yield module("slurm.hub", names="required")
+
+
+def of_sites() -> Iterable[Case]:
+    """make site: answers that end too soon, or are refused until they do."""
+    for typed in (
+        "",
+        "\n",
+        "tabletop\n",
+        "My Cluster\n",
+        "x;rm\n",
+        "new\n\n\nmany\n",
+        "new\n\n\n0\ngres\n",
+        "ä\n",
+    ):
+        yield module("slurm.new_site", names="answers ended", typed=typed)
+    yield module("slurm.new_site", names="answers ended", typed="new\n-\n-\n0\nnone\nfork\n")
+    yield module("slurm.new_site", names="answers ended", typed="new\n-\n-\n0\nnone\nsrun\nnone/such\n")
+
+
+def of_set_ups() -> Iterable[Case]:
+    """The set-up, in a copy that has none: all of these end before anything is fetched."""
+    for python in ("/none", "python9.9", "/etc/passwd", "/bin/true", ""):
+        yield Case((PYTHON, "{bare}/env/setup.py"), "python", {"PYTHON": python or "/"})
+    for wish in ("NCLL", "²", "GLOO"):
+        yield Case((PYTHON, "{bare}/env/setup.py"), "GPU_OPERATIONS", {"GPU_OPERATIONS": wish})
+    yield Case((PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"})
+    yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
+    yield module("env.mvapich2", "--device", "carrier-pigeon", names="DEVICE")
+    yield module("env.mvapich2", "--source", "{files}/none", names="none")
+    yield module("env.mvapich2", "--source", "{files}/good.json", names="good.json|source")
+    yield module("env.gpu_check", "--device", "cpu", "--bundle", "{files}/none", names="bundle|none")
+    yield module("env.gpu_check", "--device", "cpu", "--bundle", "{files}/folder", names="bundle|folder")
+    yield module("env.gpu_check", names="GPU")
+    yield module("env.bundle", "--python", "nine", names="python")
+
+
+GROUPS = (
+    of_labs,
+    of_jobs,
+    of_the_doctor,
+    of_files,
+    of_homes,
+    of_words,
+    of_authors,
+    of_tables,
+    of_sites,
+    of_set_ups,
+    *([of_hubs] if (paths.root() / "slurm/hub").exists() else []),
+)
+GOOD_TRACE = b'{"traceEvents": []}'
+BAD_TRACES = {
+    "empty.json": b"",
+    "words.json": b"not json",
+    "number.json": b"5",
+    "no_events.json": b'{"traceEvents": 3}',
+    "open.json": b'[{"name": 3}, 7',
+    "letters.json": b'["a", "b"]',
+    "noise.json": bytes(range(256)),
+    "utf16.json": '{"traceEvents": []}'.encode("utf-16"),
+    "nested.json": b"[" * 100_000,
+    "noise.json.gz": bytes(range(256)),
+    "cut.json.gz": gzip.compress(GOOD_TRACE * 100)[:-12],
+    "spoilt.json.gz": gzip.compress(GOOD_TRACE * 100)[:12] + b"\xff" * 40,
+}
+BAD_REPORTS = {
+    "empty.md": b"",
+    "noise.md": bytes(range(256)),
+    "latin.md": "Gr\u00f6\u00dfe".encode("latin-1"),
+    "no_study.md": b"# A report\n\nIt scales well.\n",
+    "other_study.md": b"Study: none-such\n\n{efficiency_strong_8}\n",
+    "open.md": b"Study: x\n\n{efficiency_strong_8\n",
+}
+BAD_SITES = {
+    "broken": b"if then\n",
+    "latin": 'export SBATCH_ACCOUNT="Gr\u00f6\u00dfe"\n'.encode("latin-1"),
+    "failing": b"export A=1\nexit 3\n",
+}
+
+
+def prepare(folder: Path) -> dict[str, str]:
+    """A copy of the checkout, one without an environment, one with a broken lab, and the bad files."""
+    real = paths.root()
+    for name, parts in (("checkout", PARTS), ("broken", PARTS), ("bare", ("env", "pyproject.toml"))):
+        for part in parts:
+            if (real / part).is_dir():
+                ignore = shutil.ignore_patterns("__pycache__", "results")
+                shutil.copytree(real / part, folder / name / part, ignore=ignore)
+            elif (real / part).exists():
+                shutil.copy(real / part, folder / name / part)
+    for name in ("checkout", "broken"):
+        (folder / name / ".venv").symlink_to(sys.prefix)
+    (folder / "broken/solutions/66_broken.py").write_bytes(b"# %% [markdown]\n# # 66 broken\n# %%\ndef (:\n")
+    for name, content in BAD_SITES.items():
+        (folder / "checkout/slurm/sites" / f"{name}.sh").write_bytes(content)
+    files = folder / "files"
+    (files / "folder/inside").mkdir(parents=True)
+    for name, content in {"good.json": GOOD_TRACE, **BAD_TRACES, **BAD_REPORTS}.items():
+        (files / name).write_bytes(content)
+    (folder / "home").mkdir()
+    return {
+        "{python}": sys.executable,
+        "{files}": str(files),
+        "{bare}": str(folder / "bare"),
+        "{broken}": str(folder / "broken"),
+        "{home}": str(folder / "home"),
+    }
+
+
+def ask(case: Case, folder: Path, places: dict[str, str]) -> Answer:
+    """Give one bad input, and see what comes back."""
+
+    def filled(word: str) -> str:
+        for name, value in places.items():
+            word = word.replace(name, value)
+        return word
+
+    checkout = folder / "checkout"
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SITE"))}
+    env |= {"PYTHONPATH": str(checkout / "labs"), "LABKIT_HOME": places["{home}"], "MAKEFLAGS": ""}
+    env |= {name: filled(value) for name, value in case.env.items()}
+    if "{broken}" in str(case.env):
+        checkout = folder / "broken"
+    process = subprocess.Popen(
+        [filled(word) for word in case.command],
+        cwd=checkout, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        text, _ = process.communicate(case.typed, timeout=LIMIT)
+        return Answer(case, process.returncode, text)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)  # it ends what it has started
+        text, _ = process.communicate(timeout=LIMIT)
+        return Answer(case, None, text)
+
+
+def answers(cases: list[Case]) -> list[Answer]:
+    """The kit's answers to all of these, in their order."""
+    with tempfile.TemporaryDirectory(prefix="endurance-") as name:
+        folder = Path(name).resolve()
+        places = prepare(folder)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(lambda case: ask(case, folder, places), cases))
+
+
+def all_cases(groups: Collection[str] = ()) -> list[Case]:
+    """The bad inputs of these groups; without names those of all."""
+    return [case for group in GROUPS if not groups or group.__name__ in groups for case in group()]
+
+
+def main(groups: Collection[str] = (), show: bool = False) -> int:
+    """Give all bad inputs, or those of some groups. Returns the exit status."""
+    begin = time.monotonic()
+    faults: Counter = Counter()
+    given = answers(all_cases(groups))
+    for answer in given:
+        fault = answer.fault()
+        if fault:
+            faults["names nothing" if fault.startswith("does not") else fault] += 1
+        if fault or show:
+            print(f"{answer.case}\n  {fault or 'good'}, status {answer.status}")
+            print("".join(f"    {line[:300]}\n" for line in answer.text.splitlines()[-6:]), flush=True)
+    print(f"{len(given)} bad inputs, {len(given) - faults.total()} good answers")
+    for name in ("a traceback", "status 0", "no end", "no sentence", "names nothing"):
+        print(f"{name}: {faults[name]}")
+    print(f"{time.monotonic() - begin:.0f} s")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    sys.exit(main([word for word in words if word != "--show"], "--show" in words))

@@ -192,3 +192,7 @@ lint: setup
 clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 	rm -rf $(VENV) report guide .pytest_cache .ruff_cache labs/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# For a goal that there is none of.
+.DEFAULT:
+	@echo "There is no goal '$@'. make help lists those that there are." >&2; exit 2

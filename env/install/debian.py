@@ -14,7 +14,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def packages(section: str) -> list[str]:
-    """The packages of one section (`setup`, `tests` or `tabletop`) of debian-packages.txt."""
+    """The packages of one section (`setup`, `tests`, `tabletop` or `container`) of debian-packages.txt."""
     names, header = [], ""
     for line in LIST.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):

@@ -73,6 +73,7 @@ def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
     with served(forty.shared, "0", "--refresh", "2") as (port, address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(120_000)  # on a busy machine
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"http://127.0.0.1:{port}{address}")
         assert page.url == f"http://127.0.0.1:{port}/"
@@ -85,7 +86,7 @@ def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
         with forty.learner("mona"):
             journal.share()
             journal.note("start", lab=STEM)
-        page.locator(".name", has_text="mona").wait_for(timeout=60_000)
+        page.locator(".name", has_text="mona").wait_for()
         browser.close()
     with forty.learner("mona"):
         journal.unshare()

@@ -135,11 +135,12 @@ def _answers(address: str) -> bool:
 def visit(browser, address: str, name: str):
     """What this user of the hub sees at the board's address."""
     page = browser.new_context().new_page()
+    page.set_default_timeout(120_000)  # on a busy machine
     page.goto(f"{address}/services/board/")
     page.locator("input#username_input").fill(name)
     page.locator("input#password_input").fill(PASSWORD)
     page.locator("#login_submit").click()
-    page.locator("h1", has_text=re.compile("stuck|403")).wait_for(timeout=60_000)
+    page.locator("h1", has_text=re.compile("stuck|403")).wait_for()
     return page
 
 

@@ -7,6 +7,7 @@ import pwd
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from labkit import paths
@@ -14,6 +15,7 @@ from labkit.errors import LabError
 
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
 MOST = 400
+PATIENCE = 20  # seconds for processes that end with the hub
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
@@ -67,8 +69,16 @@ def add(names: list[str]) -> list[str]:
 def remove() -> list[str]:
     """Remove all users that a hub has made, with their homes; their names."""
     gone = made()
+    deadline = time.monotonic() + PATIENCE
     for name in gone:
-        _run("userdel", "--remove", name)
+        while True:
+            try:
+                _run("userdel", "--remove", name)
+                break
+            except LabError:  # a process of theirs may be about to end
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
     return gone
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from labkit import paths
 from labkit.errors import LabError
 
-START_SECONDS = 120  # a few, on a machine with nothing else to do
+START_SECONDS = 300  # a few, on a machine with nothing else to do
 STOP_SECONDS = 120
 _LINES = 5
 

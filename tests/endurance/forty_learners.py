@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import threading
@@ -211,6 +212,7 @@ def report(
 
 def main() -> int:
     """The command line."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # told to end, it takes hub and tabletop down
     parser = argparse.ArgumentParser(prog="python -m tests.endurance.forty_learners", description=__doc__)
     parser.add_argument("--learners", type=int, default=40)
     parser.add_argument("--at-once", type=int, default=4, help="cells that run at a time (default: 4)")

@@ -59,7 +59,7 @@ class OwnMachine:
         cover = ["unshare", "--mount", "bash", "-ec", _COVER, str(self.folder)]
         return [*cover, str(paths.root()), *command]
 
-    def run(self, *command: str, timeout: float = 180, **more) -> subprocess.CompletedProcess:
+    def run(self, *command: str, timeout: float = 400, **more) -> subprocess.CompletedProcess:
         """Run a command there, with a folder of its own for what labkit keeps."""
         env = {**os.environ, "LABKIT_HOME": str(self.home), **more}
         return subprocess.run(
@@ -67,7 +67,7 @@ class OwnMachine:
             env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
 
-    def module(self, name: str, *arguments: str, timeout: float = 180) -> subprocess.CompletedProcess:
+    def module(self, name: str, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess:
         """`python -m name …` there."""
         return self.run(sys.executable, "-m", name, *arguments, timeout=timeout)
 

@@ -31,7 +31,7 @@ SUBMITTED = r"lab 42, 2 nodes, 2 ranks, tabletop\)[\s\S]*42\.1  not solved yet"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     needs_slurm,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
 ]

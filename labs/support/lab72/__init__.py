@@ -14,7 +14,7 @@
 | | `expect_epoch`, `expect_agreed`, `expect_in_step` | what is expected of ranks with a mend |
 | real ranks | `stall`, `sums_in_another_order` | Horovod's stall check; two tensors in another order |
 | | `try_on_ranks`, `train_safely`, `tries` | the learner's mends on a rank; a job that tries one |
-| | `expect_together` | what is expected of that job |
+| | `three`, `expect_together` | numbers of a gradient; what is expected of that job |
 | the gallery | `limit_memory`, `two_nodes`, `use_node`, `three_ports`, `knock`, `meet` | |
 | | `one_of_three` | arguments of three ranks, one of which gets others |
 | shown | `show_program`, `show_stacks`, `show_records`, `show_ends` | |
@@ -51,6 +51,7 @@ from support.lab72.ranks import (
     expect_together,
     stall,
     sums_in_another_order,
+    three,
     train_safely,
     tries,
     try_on_ranks,
@@ -90,6 +91,7 @@ __all__ = [
     "show_stacks",
     "stall",
     "sums_in_another_order",
+    "three",
     "three_ports",
     "train_safely",
     "tries",

@@ -44,10 +44,15 @@ def try_on_ranks(averages: Callable, cases: Sequence[Sequence[int]], timeout: fl
     return launch.run(try_averages, averages, cases, ranks=3, threads=1, timeout=timeout)
 
 
+def three(number: float) -> list[float]:
+    """Three numbers in place of one, each another."""
+    return [1.0 * number, 2.0 * number, -1.0 * number]
+
+
 def try_averages(averages: Callable, cases: Sequence[Sequence[int]]) -> list[list]:
     """On a rank: what averages(gradients) gave, for each case of so many gradients by rank.
 
-    The gradient of rank r in step s is r + 1 + 10 s, three times.
+    The gradient of rank r in step s is `three(r + 1 + 10 s)`.
     """
     import horovod.torch as hvd
     import torch
@@ -57,7 +62,7 @@ def try_averages(averages: Callable, cases: Sequence[Sequence[int]]) -> list[lis
     for lengths in cases:
         with launch.case(f"with {', '.join(map(str, lengths))} gradients"):
             rank = hvd.rank()
-            gradients = [torch.full((3,), rank + 1.0 + 10 * step) for step in range(lengths[rank])]
+            gradients = [torch.tensor(three(rank + 1 + 10 * step)) for step in range(lengths[rank])]
             answers = averages(gradients)
             results.append(None if answers is None else [answer.tolist() for answer in answers])
     return results

@@ -18,6 +18,8 @@ _DECIDE = "return bool(torch.isfinite(gradient).all())"
 WRONG = [
     Wrong("72.1", "the most common line", _RANK, _RANK.replace("min(", "max("), "expected 3 at [0], got 0"),
     Wrong("72.1", "the innermost line", "stack[0].line", "stack[-1].line", "inside of a library"),
+    Wrong("72.1", "whoever is not like rank 0", _RANK,
+          "rank = next(rank for rank in range(len(lines)) if lines[rank] != lines[0])", "got 1"),
     Wrong("72.1", "always rank 0", _RANK, "rank = 0", "expected 3 at [0], got 0"),
     Wrong("72.1", "the rank alone", "return rank, lines[rank]", "return rank", "(rank, line)"),
     Wrong("72.1", "the line of another", "return rank, lines[rank]", "return rank, lines[0]", "(rank, line)"),
@@ -34,6 +36,10 @@ WRONG = [
     Wrong("72.1", "the files alone", 'copies, (nearby / "log").open("w"), nearby / "table"', "copies",
           "has to return several things"),
     Wrong("72.2", "calls alone, no lengths", "(call.call, call.numbers)", "call.call", "reduces 2 numbers"),
+    Wrong("72.2", "numbers alone", "(call.call, call.numbers)", "call.numbers", "of as many numbers"),
+    Wrong("72.2", "lines, too", "call.numbers) for", "call.numbers, call.line) for", "in line 8"),
+    Wrong("72.2", "whoever is not like rank 0", _ODD,
+          "rank = next(rank for rank in range(len(kinds)) if kinds[rank] != kinds[0])", "rank 0 reduces"),
     Wrong("72.2", "the last difference", [
         "            return rank, calls[rank].line\n    return None",
         "    for calls in"], [
@@ -67,6 +73,8 @@ WRONG = [
     Wrong("72.3", "by the number of ranks", "total[:3] / total[3]", "total[:3] / hvd.size()",
           "Zeros of ranks that have joined"),
     Wrong("72.3", "no join", "    hvd.join()\n", "", "without an end", hangs=True),
+    Wrong("72.3", "one number for all three", "total[:3] / total[3]", "(total[:1] / total[3]).repeat(3)",
+          "the average of step"),
     Wrong("72.3", "nothing is sent", "results.append(total[:3] / total[3])", "results.append(gradient)",
           "This is its own gradient"),
     Wrong("72.3", "the first gradients only", "enumerate(gradients)", "enumerate(gradients[:1])", "averages"),
@@ -80,6 +88,8 @@ WRONG = [
     Wrong("72.4", "nan alone", "torch.isfinite(gradient).all()", "not torch.isnan(gradient).any()", "answer"),
     Wrong("72.4", "zeros for nan", _SUM, "    gradient.nan_to_num_(0.0, 0.0, 0.0)\n" + _SUM, "answer"),
     Wrong("72.4", "the sum", "    gradient /= dist.get_world_size()\n", "", "This is the sum"),
+    Wrong("72.4", "three ranks and no others", "gradient /= dist.get_world_size()", "gradient /= 3",
+          "of two ranks"),
     Wrong("72.4", "no exchange", _SUM, "", "gradient afterwards"),
     Wrong("72.4", "not in place", "    gradient /= dist.get_world_size()\n",
           "    gradient = gradient / dist.get_world_size()\n", "This is the sum"),
@@ -90,6 +100,10 @@ WRONG = [
     Wrong("72.5", "no signals", 'rank.state != "finished"', 'rank.state == "raised"', "SIGKILL"),
     Wrong("72.5", "no words, so no fault", 'rank.state != "finished"', "rank.error", "SIGKILL"),
     Wrong("72.5", "who does not complain", 'rank.state != "finished" and ', "", "disk is full"),
+    Wrong("72.5", "the last one", [
+        ' rank.state != "finished" and', "return rank.rank, rank.line\n    return None",
+          "    for rank in ranks:\n"], ["", "found = rank.rank, rank.line\n    return found",
+          "    found = None\n    for rank in ranks:\n"], "Rank 0's disk"),
     Wrong("72.5", "the rank alone", "return rank.rank, rank.line", "return rank.rank", "(rank, line)"),
 ]
 # fmt: on

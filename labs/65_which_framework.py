@@ -514,8 +514,8 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# Your own records of lab 34, or else the kit's. For a span, each benchmark is scored five times more, with
-# one of its seeds left out.
+# Your own records of lab 34, if they have at least four seeds of each, or else the kit's. For a span, each
+# benchmark is scored as many times more as it has seeds, with one of them left out.
 
 # %%
 trainings, whose = lab65.trainings()

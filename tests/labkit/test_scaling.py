@@ -118,6 +118,14 @@ def ping_pong(noise, seed, alpha=2e-6, beta=1e-10):
     return sizes, (alpha + beta * sizes) * (1 + noise * random.standard_normal(len(sizes)))
 
 
+def test_times_so_noisy_that_no_constant_is_left_have_a_large_misfit():
+    # An empty message that took longer than long ones: as on a machine that does much else.
+    fit = scaling.fit_alpha_beta({0: 9.8e-7, 1024: 2.0e-7, 16384: 2.0e-7, 4194304: 4.2})
+    assert fit.alpha == 0
+    assert np.isfinite(fit.misfit)
+    assert fit.misfit > 1
+
+
 def test_fit_alpha_beta_is_exact_without_noise():
     fit = scaling.fit_alpha_beta(*ping_pong(0, 0))
     assert (fit.alpha, fit.beta) == pytest.approx((2e-6, 1e-10))

@@ -170,7 +170,7 @@ def _relative_least_squares(columns, values):
         coefficients = nnls(weighted / scale, values * weight)[0] / scale
         fitted = columns @ coefficients
         weight = 1 / np.maximum(fitted, 1e-3 * values)
-    errors = (values - fitted) / fitted
+    errors = (values - fitted) * weight  # of the fit, which may be 0 where noise has let no constant stand
     freedom = len(values) - 2
     if freedom < 1:
         return coefficients, np.full(2, np.inf), 0.0

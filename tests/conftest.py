@@ -56,8 +56,14 @@ def built(checkout) -> Checkout:
 def pytest_configure(config):
     config.stash[TALLY] = {}
     config.stash[LEFT] = []
-    # A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
-    # A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
+    _hear_interrupts(config)
+
+
+def _hear_interrupts(config) -> None:
+    """A time limit ends the run with SIGTERM. As at Ctrl-C, fixtures then stop the servers that they started.
+
+    A shell lets what it starts in the background ignore Ctrl-C, and so would all that tests start.
+    """
     handler = _interrupt_once if hasattr(config, "workerinput") else _interrupt
     signal.signal(signal.SIGTERM, partial(handler, config))
     signal.signal(signal.SIGINT, partial(handler, config))
@@ -84,6 +90,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_runtest_setup(item):
+    _hear_interrupts(item.config)  # a test may have interrupted itself, and been content with that
     if item.get_closest_marker("gpu") and world.device() == "cpu":
         pytest.skip("this machine has no GPU")
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from labkit import launch, nets
 from labkit.counting import CallLog
+from labkit.errors import LabError
 from torch.nn import functional
 
 from support.lab63.plans import Played, Span
@@ -51,7 +52,14 @@ def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, 
     last = comm.rank == comm.size - 1
     work = Work(stage, *_batch(pictures), micro, first=comm.rank == 0, last=last)
     log = CallLog(comm)
-    run_plan(log, plans[comm.rank], work)
+    try:
+        run_plan(log, plans[comm.rank], work)
+    except Exception as error:
+        # So MPI says that the memory of the rank that sends is not there any more.
+        if "process_vm_readv" not in str(error):
+            raise
+        text = "An array was gone before this rank had read it: the sender's requests were not waited for."
+        raise LabError(text) from None
     gradients = [None if weights.grad is None else weights.grad.numpy() for weights in stage.parameters()]
     return {
         "gradients": gradients,

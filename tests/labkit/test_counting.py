@@ -134,6 +134,7 @@ def _sums_by_mpi(comm):
     expect_sum(comm, lambda counted, vector: counted.Allreduce(MPI.IN_PLACE, vector))
 
 
+@pytest.mark.slow
 def test_a_sum_is_looked_at_on_every_rank():
     launch.run(_sums, ranks=3)
     with pytest.raises(RankFailed, match="2 real ranks, 5 values: rank 1's sum"):

@@ -58,6 +58,7 @@ def test_larger_images_make_a_larger_first_layer():
     np.testing.assert_allclose(np.asarray(nets.keras_digits(weights)(x)), by_torch, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_torch_conv_is_reproducible_and_leaves_the_generator_alone():
     import torch
 

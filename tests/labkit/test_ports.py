@@ -59,6 +59,7 @@ def test_no_ports_is_a_sentence(monkeypatch):
         raise AssertionError("nothing was agreed on")
 
 
+@pytest.mark.slow
 def test_more_ports_than_there_are():
     with pytest.raises(LabError, match="No 70000 ports"), ports.agree(Alone(), 70_000):
         raise AssertionError("nothing was agreed on")

@@ -258,6 +258,7 @@ def end(processes):
         process.stdout.close()
 
 
+@pytest.mark.slow
 def test_eight_processes_append_at_once():
     started = writers(8, 200)
     begin(started)

@@ -114,6 +114,7 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     assert (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.slow
 def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
     ended = site.make_site("mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n\n")
     assert ended.returncode == 0, ended
@@ -133,6 +134,7 @@ def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
     assert sites.load("other", {"PATH": os.environ["PATH"]})["SBATCH_ACCOUNT"] == "proj"
 
 
+@pytest.mark.slow
 def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
     before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
     for answers in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n", "mine\n\n\n4\ngres\nsrun\n-\nmpich\n"):

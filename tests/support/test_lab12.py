@@ -197,6 +197,7 @@ def quick(net, optimizer, ready, labels, rows):
     return loss.item()
 
 
+@pytest.mark.slow
 def test_normalising_the_batch_by_stored_numbers_passes():
     def prepare(pixels):
         return pixels, pixels.float().mean(), pixels.float().std()

@@ -48,6 +48,7 @@ def expect_waits(comm):
     comm.Barrier()
 
 
+@pytest.mark.slow
 def test_a_hang_names_the_group_and_no_line_of_the_check():
     with pytest.raises(errors.RankFailed) as caught:
         runs.run(on_every_size, expect_waits, ranks=3, timeout=2)
@@ -116,6 +117,7 @@ def _dies_in_a_case(comm):
         comm.Barrier()
 
 
+@pytest.mark.slow
 def test_a_death_names_the_case():
     with pytest.raises(errors.RankFailed, match="rank 1 died, with root 1: its process ended with exit"):
         runs.run(_dies_in_a_case, ranks=2)

@@ -37,6 +37,7 @@ def test_the_first_failing_ranks_own_message():
     assert line in caught.value.line
 
 
+@pytest.mark.slow
 def test_a_failing_rank_does_not_wait_for_the_others():
     def fail(comm):
         if comm.rank == 0:
@@ -71,6 +72,7 @@ def test_a_sentence_made_for_the_learner_is_kept(kind):
     assert caught.value.kind == kind.__name__
 
 
+@pytest.mark.slow
 def test_sys_exit_on_a_rank():
     def leave(comm):
         if comm.rank == 1:
@@ -83,6 +85,7 @@ def test_sys_exit_on_a_rank():
         runs.run(leave, ranks=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("death", "says", "kind"),
     [
@@ -134,6 +137,7 @@ def exchange(comm):
     return None
 
 
+@pytest.mark.slow
 def test_a_deadlock_names_ranks_and_line():
     with pytest.raises(errors.RankFailed) as caught:
         runs.run(exchange, ranks=3, timeout=1)
@@ -146,6 +150,7 @@ def test_a_deadlock_names_ranks_and_line():
     assert caught.value.kind == "Timeout"
 
 
+@pytest.mark.slow
 def test_a_hang_that_holds_the_interpreters_lock():
     def spin():
         import re

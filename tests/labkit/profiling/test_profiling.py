@@ -214,6 +214,7 @@ def test_an_error_in_a_step_is_passed_on_and_ends_the_recording():
     assert profiling.record(lambda: time.sleep(0.001), 2, kind="torch").step.median > 0
 
 
+@pytest.mark.slow
 def test_torch_operators_with_their_libraries():
     import torch
 

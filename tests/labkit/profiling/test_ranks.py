@@ -31,6 +31,7 @@ def test_on_one_clock_no_rank_leaves_a_barrier_before_the_last_has_come():
         assert last - min(begin for begin, _ in step) < AHEAD / 2
 
 
+@pytest.mark.slow
 def test_communication_under_compute_is_overlapped_and_a_fast_rank_is_idle():
     tables = launch.run(on_ranks.overlap, ranks=2)
     for hidden, bare, uneven in tables:

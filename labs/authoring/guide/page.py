@@ -1,4 +1,4 @@
-"""The guide as one page: the timetables, then a page for each lab. It loads nothing from anywhere."""
+"""The guide as one page: preparation, timetables, a page for each lab. It loads nothing from anywhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from authoring.guide.cost import Cost
 from authoring.guide.lesson import Lesson, first_sentences
 from authoring.guide.mistakes import Mistake
 from authoring.guide.pace import Pace
+from authoring.guide.preparation import Step
 from authoring.guide.results import Expected
 from authoring.guide.timetable import Timetable
 
@@ -36,6 +37,7 @@ def write(
     file: Path,
     sheets: Sequence[Sheet],
     tables: Sequence[Timetable],
+    steps: Sequence[Step],
     *,
     learners: int,
     version: str,
@@ -52,6 +54,7 @@ def write(
     page = environment.get_template("guide.html.j2").render(
         sheets=[_sheet(sheet, learners) for sheet in sheets],
         timetables=[_timetable(table, by_number, learners) for table in tables],
+        steps=steps,
         learners=learners,
         version=version,
         small=small,
@@ -108,7 +111,8 @@ def _timetable(table: Timetable, sheets: Mapping[str, Sheet], learners: int) -> 
         needs |= dict.fromkeys(sheets[number].lesson.lab.header.needs)
         cost = sheets[number].cost
         node_minutes += cost.node_minutes(learners) if cost else 0
-    return {"table": table, "needs": list(needs), "node_minutes": node_minutes}
+    labs = sorted(set(table.beforehand).union(*(slot.labs for day in table.days for slot in day)))
+    return {"table": table, "needs": list(needs), "node_minutes": node_minutes, "labs": labs}
 
 
 def _line(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shutil
 import zipfile
@@ -12,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from authoring import generate
-from authoring.guide import conduct, page, reveal, slides, timetable
+from authoring.guide import conduct, page, preparation, reveal, slides, timetable
 from authoring.guide import main as write_guide
 from labkit import labfile, paths
 from labkit.errors import LabError
 
+from tests import browser
 from tests.authoring.guide import guide_lab
 from tests.authoring.guide.guide_lab import STEM
 
@@ -107,7 +107,7 @@ def test_a_picture_takes_the_place_of_the_way_to_it(guided, tmp_path):
     for small, picture in ((True, PNG), (False, None)):
         file = tmp_path / "index.html"
         known = sheet(guided, picture=picture, solved_seconds=90.0)
-        page.write(file, [known], [], learners=40, version="1", small=small)
+        page.write(file, [known], [], [], learners=40, version="1", small=small)
         text = file.read_text()
         assert (f'src="data:image/png;base64,{PNG}"' in text) == small
         assert ("make tour LABS=91" in text) != small
@@ -157,7 +157,7 @@ def test_links_lead_to_the_guides_own_pages(guided, tmp_path):
     source = guided.root / f"solutions/{STEM}.py"
     text = source.read_text().replace("- Sums add.", "- [Sums](90_tiny.ipynb), [Slurm](../slurm/README.md).")
     source.write_text(text)
-    page.write(file, [sheet(guided)], [], learners=1, version="1", small=False)
+    page.write(file, [sheet(guided)], [], [], learners=1, version="1", small=False)
     assert '<a href="#lab90">Sums</a>, Slurm.' in file.read_text()
 
 
@@ -199,6 +199,7 @@ def real(tmp_path_factory) -> tuple[list[page.Sheet], Path]:
         out / "index.html",
         sheets,
         timetable.plan(content, lessons),
+        preparation.read(),
         learners=40,
         version="1",
         small=False,
@@ -233,17 +234,10 @@ def test_every_lab_has_its_page(real):
 @pytest.mark.slow
 def test_a_browser_loads_the_files_alone(real):
     _, out = real
-    sync_api = pytest.importorskip("playwright.sync_api")
-    browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if not browser_path and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium")
     requests: list[str] = []
     errors: list[str] = []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        window = browser.new_page()
+    with browser.started() as chromium:
+        window = chromium.new_page()
         window.on("request", lambda request: requests.append(request.url.split("#")[0]))
         window.on("pageerror", lambda error: errors.append(str(error)))
         for name in ("index.html", "21.slides.html"):
@@ -252,7 +246,6 @@ def test_a_browser_loads_the_files_alone(real):
             assert window.evaluate("Reveal.getTotalSlides()") > 10
             window.keyboard.press("ArrowRight")
             assert window.evaluate("Reveal.getIndices().h") == 1
-        browser.close()
     loaded = [url for url in requests if not url.startswith("data:")]
     assert loaded == [f"file://{out / name}" for name in ("index.html", "21.slides.html")]
     assert errors == []

@@ -253,7 +253,7 @@ def test_the_learners_archive_begins_a_set_up(real, monkeypatch):
     dry = make(root, "--dry-run", "lab")
     assert dry.returncode == 0
     assert "env/setup.py" in dry.stdout
-    assert "jupyter lab notebooks/00_check_environment.ipynb" in dry.stdout
+    assert "/lab/tree/notebooks/00_check_environment.ipynb" in dry.stdout
     with pytest.raises(LabError, match="not in the learners' archive"):
         edition.need_solutions("It", root)
     helped = subprocess.run(

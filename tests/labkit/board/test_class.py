@@ -18,12 +18,10 @@ from authoring.cells import learner_cells, solved_cells
 from labkit import board, check, expect, journal, labfile
 from labkit.errors import CheckFailed
 
-from env.install import debian
+from tests import browser
 from tests.labkit.board import school
 from tests.labkit.board.school import STEM, Desk, School
 from tests.labkit.board.test_server import served
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -63,16 +61,9 @@ def test_forty_at_lab_23_and_where_half_of_them_are_stuck(forty):
 
 
 def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
-    from playwright.sync_api import sync_playwright
-
-    path = debian.browser()
-    if not path and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
-    assert path, "CI=true, and no chromium: see env/install/debian-packages.txt"
     asked = []
-    with served(forty.shared, "0", "--refresh", "2") as (port, address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+    with served(forty.shared, "0", "--refresh", "2") as (port, address, _), browser.started() as chromium:
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(120_000)  # on a busy machine
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"http://127.0.0.1:{port}{address}")
@@ -87,7 +78,6 @@ def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
             journal.share()
             journal.note("start", lab=STEM)
         page.locator(".name", has_text="mona").wait_for()
-        browser.close()
     with forty.learner("mona"):
         journal.unshare()
     assert {url.split("?")[0] for url in asked} == {f"http://127.0.0.1:{port}/"}

@@ -19,9 +19,8 @@ from pathlib import Path
 import pytest
 from labkit import journal, paths
 
-from env.install import debian
+from tests import browser
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
 HUB = paths.root() / ".venv" / "hub"
 PASSWORD = "a long one for tests"
 # The lines that README gives for a hub of one's own, below "services".
@@ -69,15 +68,6 @@ def installed() -> None:
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"the hub cannot be installed: {done.stderr}")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture
-def browser_path() -> str:
-    path = debian.browser()
-    if not path and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
-    assert path, "CI=true, and no chromium: see env/install/debian-packages.txt"
-    return path
 
 
 def free_ports(count: int) -> list[int]:
@@ -132,7 +122,7 @@ def _answers(address: str) -> bool:
     return True
 
 
-def visit(browser, address: str, name: str):
+def visit(chromium, address: str, name: str):
     """What this user of the hub sees at the board's address."""
     page = browser.new_context().new_page()
     page.set_default_timeout(120_000)  # on a busy machine
@@ -144,21 +134,17 @@ def visit(browser, address: str, name: str):
     return page
 
 
-def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, browser_path, tmp_path, monkeypatch):
-    from playwright.sync_api import sync_playwright
-
+def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path, monkeypatch):
     (tmp_path / "class").mkdir()
     monkeypatch.setenv("LABKIT_CLASS", str(tmp_path / "class"))
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
     journal.note("start", lab="23_ring_allreduce")
     journal.share()
-    with hub(tmp_path) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
-        page = visit(browser, address, "teacher")
+    with hub(tmp_path) as address, browser.started() as chromium:
+        page = visit(chromium, address, "teacher")
         assert page.locator("h1").inner_text().startswith("Nobody of 1 is stuck.")
         assert page.url == f"{address}/services/board/"
-        refused = visit(browser, address, "ada")
+        refused = visit(chromium, address, "ada")
         assert "403" in refused.locator("h1").inner_text()
         refused.goto(f"{address}/services/board/")
         assert "403" in refused.locator("h1").inner_text()
-        browser.close()

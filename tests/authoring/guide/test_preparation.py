@@ -1,0 +1,40 @@
+"""What to prepare: the guide and the README name the same commands, and each of them is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from authoring.guide import preparation, timetable
+from labkit import paths
+from labkit.errors import LabError
+
+from tests.figures.preparation import commands
+
+
+def test_the_readme_has_the_steps_of_the_guide_word_for_word():
+    assert commands() == [step.command for step in preparation.read()]
+
+
+def test_each_command_is_a_goal_of_the_makefile():
+    goals = set(re.findall(r"^([a-z0-9-]+):", (paths.root() / "Makefile").read_text(), re.MULTILINE))
+    for step in preparation.read():
+        assert step.command.split()[:1] == ["make"]
+        assert step.command.split()[1] in goals, step.command
+
+
+def test_the_tour_is_that_of_the_first_timetable():
+    half_day = timetable.read()["timetables"]["half_day"]
+    labs = set(half_day["beforehand"])
+    for slot in half_day["days"][0]["slots"]:
+        labs |= {slot["lab"]} if "lab" in slot else set(slot.get("tells", ()))
+    (tour,) = (step for step in preparation.read() if step.command.startswith("make tour"))
+    assert tour.command == f"make tour LABS={','.join(sorted(labs))}"
+
+
+@pytest.mark.parametrize("text", ["steps: [{when: today}]", "steps: 3", "[", ""])
+def test_what_is_none_of_steps_is_refused_with_a_sentence(tmp_path, text):
+    file = tmp_path / "preparation.yaml"
+    file.write_text(text)
+    with pytest.raises(LabError, match="must hold steps"):
+        preparation.read(file)

@@ -1,0 +1,106 @@
+"""An instructor's preparation, word for word, timed: `python3 -m tests.figures.preparation FOLDER`, as root.
+
+The commands are those of the README, below "Before the class, and after it". They run in a fresh clone in
+FOLDER, which other users must be able to reach, with empty caches of this kit and of pip. While the hub runs,
+learner01 logs in and starts two ranks. Printed: the seconds of each command, with the last line that it said.
+It ends at the first one that fails. Only Python's own library is needed: a fresh machine has nothing else.
+
+The hub makes users on this machine, and removes them: it is for a machine of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADING = "### Before the class, and after it"
+# A learner's first minutes, by the clone's own client: log in, wait for the server, use two ranks, log out.
+VISIT = '''
+import sys
+from tests.slurm.hub_client import Learner
+
+learner = Learner("http://127.0.0.1:8000", sys.argv[1], sys.argv[2])
+assert learner.log_in(), "the password was not taken"
+seconds = learner.start()
+code = """
+from labkit import launch
+
+def rank():
+    from mpi4py import MPI
+    return MPI.COMM_WORLD.rank
+
+print(launch.run(rank, ranks=2))
+"""
+printed = learner.kernel().run(code)
+assert "[0, 1]" in printed, printed
+learner.log_out()
+print(f"log-in to the first page: {seconds:.1f} s; two ranks ran")
+'''
+
+
+def commands(readme: Path = ROOT / "README.md") -> list[str]:
+    """The lines of the block below the heading."""
+    section = readme.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2]
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+    if block is None:
+        raise SystemExit(f"{readme} has no commands below '{HEADING}'")
+    return block[1].splitlines()
+
+
+def visit(clone: Path) -> list[str]:
+    """The command by which learner01 comes to the hub."""
+    words = (clone / ".labkit/hub/private/passwords.txt").read_text(encoding="utf-8")
+    found = re.search(r"^(learner0*1)\s+(\S+)$", words, re.MULTILINE)
+    if found is None:
+        raise SystemExit("The file of passwords names no learner01.")
+    return [str(clone / ".venv/bin/python"), "-c", VISIT, found[1], found[2]]
+
+
+def follow(clone: Path, command: list[str] | str, name: str, environment: dict[str, str]) -> float:
+    """Run one command. Its seconds; SystemExit with its last words when it fails."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        command, shell=isinstance(command, str), executable="/bin/bash" if isinstance(command, str) else None,
+        cwd=clone, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    seconds = time.monotonic() - begun
+    lines = (done.stdout + done.stderr).strip().splitlines() or [""]
+    if done.returncode:
+        raise SystemExit(f"{name}: status {done.returncode}\n" + "\n".join(lines[-30:]))
+    print(f"{seconds:7.1f} s  {name}\n           {lines[-1][:100]}", flush=True)
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="a folder that is not there yet, such as /srv/preparation")
+    folder = parser.parse_args().folder.resolve()
+    if os.geteuid() != 0:
+        raise SystemExit("The hub makes users: be root, on a machine of its own.")
+    if folder.exists():
+        raise SystemExit(f"{folder} is there already.")
+    folder.mkdir(mode=0o755, parents=True)
+    clone = folder / "labs"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    caches = {"XDG_CACHE_HOME": str(folder / "cache"), "PIP_CACHE_DIR": str(folder / "cache/pip")}
+    environment = {**os.environ, **caches}
+    environment.pop("VIRTUAL_ENV", None)
+    total = 0.0
+    for command in commands():
+        total += follow(clone, command, command, environment)
+        if command == "make hub-status":
+            total += follow(clone, visit(clone), "learner01 logs in", environment)
+    print(f"{total / 60:.1f} minutes in all")
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

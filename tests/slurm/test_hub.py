@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import time
@@ -13,14 +12,13 @@ import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 
-from env.install import debian
 from slurm.hub import settings
+from tests import browser
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
 from tests.slurm.own_machine import OwnMachine
 
 STEM = "40_horovod_pytorch"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update"]
 SUBMIT = """\
 from labkit import cluster
 
@@ -35,15 +33,6 @@ pytestmark = [
     needs_slurm,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
 ]
-
-
-@pytest.fixture
-def browser_path() -> str:
-    path = debian.browser()
-    if not path and not os.environ.get("CI"):
-        pytest.skip("no browser: `make test` as root installs Debian's chromium, or install it yourself")
-    assert path, "CI=true, and no chromium: see env/install/debian-packages.txt"
-    return path
 
 
 @pytest.fixture
@@ -74,42 +63,7 @@ def queue(machine: OwnMachine) -> list[str]:
     return machine.run(str(commands / "squeue"), "-h", "-o", "%u %j").stdout.splitlines()
 
 
-class Notebook:
-    """The open notebook: cells by their number in the file."""
-
-    def __init__(self, page):
-        self.page = page
-
-    def open(self) -> None:
-        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
-        self.page.locator(".jp-StatusBar-TextItem", has_text="Python 3 | Idle").wait_for(timeout=120_000)
-
-    def cell(self, index: int):
-        return self.page.locator(
-            ".jp-Notebook > * > .jp-Cell, .jp-Notebook .jp-WindowedPanel-viewport > .jp-Cell"
-        ).nth(index)
-
-    def run(self, index: int, until: str) -> None:
-        """Run a cell and wait until its output matches `until`."""
-        from playwright.sync_api import expect
-
-        cell = self.cell(index)
-        cell.scroll_into_view_if_needed()
-        cell.locator(".cm-content, .jp-Placeholder-prompt").first.click()
-        self.page.keyboard.press("Control+Enter")
-        expect(cell).to_contain_text(re.compile(until), use_inner_text=True, timeout=150_000)
-
-    def write(self, index: int, text: str) -> None:
-        """Replace what stands in a cell."""
-        self.cell(index).locator(".cm-content").click()
-        self.page.keyboard.press("Control+A")
-        self.page.keyboard.press("Delete")
-        self.page.keyboard.insert_text(text)
-
-
-def test_log_in_solve_submit_log_out(browser_path, machine, tmp_path):
-    from playwright.sync_api import sync_playwright
-
+def test_log_in_solve_submit_log_out(machine):
     install(machine)
     port = settings.free_port()
     done = machine.hub("up", "--names", "ada grace", "--port", str(port))
@@ -125,14 +79,13 @@ def test_log_in_solve_submit_log_out(browser_path, machine, tmp_path):
     cells = learner_cells(lab)
     check = next(i for i, cell in enumerate(cells) if 'with check("40.1")' in cell.source)
     stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
+    with browser.started() as chromium:
+        page = chromium.new_page(viewport={"width": 1200, "height": 900})
         page.goto(f"{address}/")
         page.get_by_label("Username").fill("ada")
         page.get_by_label("Password").fill(words["ada"])
         page.get_by_role("button", name="Sign in").click()
-        notebook = Notebook(page)
+        notebook = browser.Notebook(page)
         page.wait_for_url("**/user/ada/lab/tree/notebooks/00_check_environment.ipynb", timeout=180_000)
         assert queue(machine) == ["ada labs-hub"]
         page.goto(f"{address}/user/ada/lab/tree/notebooks/{STEM}.ipynb")
@@ -143,8 +96,7 @@ def test_log_in_solve_submit_log_out(browser_path, machine, tmp_path):
             notebook.run(index, until=r"\[\d+\]")
         notebook.run(check, until=r"✓ 40\.1")
         if os.environ.get("PICTURES"):
-            notebook.cell(check).locator(".jp-OutputArea-output").last.scroll_into_view_if_needed()
-            page.screenshot(path=Path(os.environ["PICTURES"]) / "hub.png")
+            notebook.picture(check, Path(os.environ["PICTURES"]) / "hub.png")
         notebook.write(stub, SUBMIT)
         notebook.run(stub, until=SUBMITTED)
 
@@ -170,7 +122,6 @@ def test_log_in_solve_submit_log_out(browser_path, machine, tmp_path):
         page.get_by_role("menuitem", name="File", exact=True).click()
         page.get_by_role("menuitem", name="Log Out").click()
         page.wait_for_url("**/hub/log*", timeout=60_000)
-        browser.close()
     deadline = time.monotonic() + 60
     while queue(machine) and time.monotonic() < deadline:
         time.sleep(0.2)

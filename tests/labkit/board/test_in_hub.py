@@ -87,7 +87,7 @@ def hub(folder: Path) -> Iterator[str]:
     text = CONFIG.format(ports=ports, proxy=proxy, folder=folder, labs=labs, password=PASSWORD)
     (folder / "config.py").write_text(text, encoding="utf-8")
     log = folder / "hub.log"
-    path = f"{HUB / 'bin'}:{Path(shutil.which('node') or '/usr/bin/node').parent}:{os.environ['PATH']}"
+    path = f"{HUB / 'bin'}:{os.environ['PATH']}"
     with log.open("w") as out:
         process = subprocess.Popen(
             [HUB / "bin" / "python", "-m", "jupyterhub", "-f", folder / "config.py"],
@@ -124,7 +124,7 @@ def _answers(address: str) -> bool:
 
 def visit(chromium, address: str, name: str):
     """What this user of the hub sees at the board's address."""
-    page = browser.new_context().new_page()
+    page = chromium.new_context().new_page()
     page.set_default_timeout(120_000)  # on a busy machine
     page.goto(f"{address}/services/board/")
     page.locator("input#username_input").fill(name)

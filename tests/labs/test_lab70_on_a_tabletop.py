@@ -1,4 +1,4 @@
-"""Lab 70's training as a job on two nodes: preempted, requeued, resumed, and exact to the last bit."""
+"""Lab 70's training as a job on two nodes: preempted, requeued, out of time; exact to the last bit."""
 
 from __future__ import annotations
 
@@ -35,15 +35,33 @@ def answers() -> lab70.Answers:
     return lab70.Answers(*(names[name] for name in lab70.Answers._fields))
 
 
-def test_a_job_that_is_preempted_and_requeued_has_the_losses_of_one_without_a_break(
-    table, monkeypatch, tmp_path
-):
+@pytest.fixture
+def learner(table, monkeypatch, tmp_path):
+    """A learner's shell, with the tabletop's commands in it and a home of its own."""
     for name, value in table.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+
+
+def by_life(losses: list[lab70.Loss]) -> dict[int, list[lab70.Loss]]:
+    return {life: list(own) for life, own in itertools.groupby(losses, lambda loss: loss.life)}
+
+
+@pytest.mark.usefixtures("learner")
+def test_the_signal_of_the_time_limit_itself_comes_and_the_job_loses_no_step():
+    losses, whole = lab70.out_of_time(answers(), LAST, EVERY)
+    lives = by_life(losses)
+    assert list(lives) == [0, 1], "the script requeues the job only when it has been asked to stop"
+    assert [loss.step for loss in losses] == list(range(1, LAST + 1)), "no step was done twice"
+    assert lives[0][-1].step < LAST
+    assert [loss.loss for loss in losses] == whole, "to the last bit"
+
+
+@pytest.mark.usefixtures("learner")
+def test_a_job_that_is_preempted_and_requeued_has_the_losses_of_one_without_a_break():
     losses, whole = lab70.three_lives(answers(), LAST, EVERY, MOMENTS)
     assert len(whole) == LAST
-    lives = {life: list(own) for life, own in itertools.groupby(losses, lambda loss: loss.life)}
+    lives = by_life(losses)
     assert list(lives) == [0, 1, 2]
     assert lives[0][0].step == 1
     assert MOMENTS[0] <= lives[0][-1].step < LAST

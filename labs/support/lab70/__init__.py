@@ -18,6 +18,7 @@ Answers            the learner's functions
 live, killed_and_resumed   a training's life; two of them, with a kill -9 between
 table              lives as a table: steps, done again, losses that differ from a training without a break
 script, three_lives   the batch script; a job of the tabletop that is preempted, requeued, resumed
+out_of_time        a job of the tabletop whose time limit's own signal comes
 save_in_pieces, load_whole, weights_then   PyTorch's distributed checkpoint, sharded and in the background
 without_metadata   how reading such a checkpoint ends that was not finished
 """
@@ -27,7 +28,7 @@ from support.lab70.failures import best, daly, expected, simulate
 from support.lab70.files import damaged, model_of, newest, pack, path_of, split, to_bytes
 from support.lab70.kills import kill_at_random, kill_everywhere
 from support.lab70.lives import Answers, Loss, killed_and_resumed, live, table, without_a_break
-from support.lab70.requeue import script, three_lives
+from support.lab70.requeue import out_of_time, script, three_lives
 from support.lab70.sharded import load_whole, save_in_pieces, weights_then, without_metadata
 from support.lab70.training import Training
 from support.lab70.trials import PARTS, forget, loop_cases, place_of, try_loop, try_resume
@@ -51,6 +52,7 @@ __all__ = [
     "loop_cases",
     "model_of",
     "newest",
+    "out_of_time",
     "pack",
     "path_of",
     "place_of",

@@ -1,4 +1,4 @@
-"""A training as a job of the tabletop cluster that is preempted, requeued without a warning, and resumed."""
+"""A training as a job of the tabletop cluster that is preempted, requeued, or out of time, and resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from labkit.errors import LabError
 from support.lab70 import lives, order
 
 PAUSE = 0.5  # seconds that a step takes longer, in lives that will be interrupted
+LONG_PAUSE = 1.5  # the same, in a life that will be out of time
+MINUTES = 2  # the time limit of that life: the least with which the signal comes after the first steps
+ENOUGH = "TimeLimit=10"  # minutes, for the life after it
 URGENT = "urgent"  # the partition that preempts
+# Not at once: a job's credential counts whole seconds. In the second in which the job was ended slurmd takes
+# it for the old one ("already killed, do not launch batch job"), and the job fails.
+SOON = "StartTime=now+2"
 _OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 SCRIPT = """\
 #!/usr/bin/env bash
@@ -54,6 +60,25 @@ def three_lives(
     Returns the losses of all lives, and those without a break from the same nodes. None inside of a job, and
     where there is no tabletop: no other cluster's jobs are disturbed. LabError when the job fails.
     """
+    wanted = order.Order(answers, last, every, PAUSE, len(moments))
+    return _tell(wanted, lambda story: _interrupt(story, moments), limit)
+
+
+def out_of_time(
+    answers: lives.Answers, last: int, every: int, limit: float = 300
+) -> tuple[list[lives.Loss], list[str]] | None:
+    """Submit the training with a time limit that its first life does not keep, and leave the rest to Slurm.
+
+    `last` steps have to take longer than a minute with LONG_PAUSE seconds each: by then the signal has come.
+    limit, and what is printed, returned and raised: as in three_lives.
+    """
+    return _tell(order.Order(answers, last, every, LONG_PAUSE, 1), _outlast, limit, f"--time={MINUTES}")
+
+
+def _tell(
+    wanted: order.Order, story_of: Callable[[_Story], None], limit: float, *options: str
+) -> tuple[list[lives.Loss], list[str]] | None:
+    """Submit the job with these options of sbatch and go through its story; returns as three_lives."""
     if world.launcher() is not None:
         return None
     if slurm.tabletop() is None:
@@ -62,40 +87,45 @@ def three_lives(
     folder = slurm.learners_home() / "70_job"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    order.leave(order.Order(answers, last, every, PAUSE, len(moments)), folder)
+    order.leave(wanted, folder)
     (folder / "job.sh").write_text(_sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
     client = slurm.at("tabletop", _environment())
-    with _urgent_partition(client):
-        number = client.submit("--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh"))
-        story = _Story(client, number, folder, limit)
-        try:
-            _interrupt(story, moments)
-        finally:
-            client.ask("scancel", number)
+    named = ["--job-name=70_resume", f"--output={folder}/job.out"]
+    number = client.submit(*named, *options, str(folder / "job.sh"))
+    try:
+        story_of(_Story(client, number, folder, limit))
+    finally:
+        client.ask("scancel", number)
     whole = json.loads((folder / order.WHOLE).read_text(encoding="utf-8"))
     return lives.read(folder), whole
 
 
 def _interrupt(story: _Story, moments: tuple[int, int]) -> None:
-    """What happens to the job, in order."""
+    """What happens to the job of three_lives, in order."""
     client = story.client
     number = story.number
     story.say(f"job {number} is submitted")
     story.wait_for_step(0, moments[0])
     story.say(f"{story.steps()} steps are done. An urgent job comes, and wants both nodes")
-    wants = ["--nodes=2", "--ntasks-per-node=1", "--exclusive", "--output=/dev/null", "--wrap=sleep 1"]
-    urgent = client.submit(f"--partition={URGENT}", *wants)
-    story.wait_until(lambda: client.job(urgent)["JobState"] in _OVER, "the urgent job to end")
-    story.start_again(1)
+    with _urgent_partition(client):
+        wants = ["--nodes=2", "--ntasks-per-node=1", "--exclusive", "--output=/dev/null", "--wrap=sleep 1"]
+        urgent = client.submit(f"--partition={URGENT}", *wants)
+        story.wait_until(lambda: client.job(urgent)["JobState"] in _OVER, "the urgent job to end")
+        story.start_again(1)
     story.wait_for_step(1, moments[1])
     story.say(f"{story.steps()} steps are done. `scontrol requeue {number}`, without a warning")
     client.call("scontrol", "requeue", number)
     story.start_again(2)
-    story.wait_until(lambda: story.facts()["JobState"] in _OVER, "the job to end")
-    state = story.facts()["JobState"]
-    if state != "COMPLETED":
-        raise LabError(f"Job {number} is {state}. Its last lines:\n{story.output()[-1000:]}")
-    story.say(f"job {number} has completed, {story.steps()} steps are done")
+    story.finish()
+
+
+def _outlast(story: _Story) -> None:
+    """What happens to the job of out_of_time, in order."""
+    story.say(f"job {story.number} is submitted, with a limit of {MINUTES} minutes")
+    story.wait_for_step(0, 1)
+    story.say("the first step is done. Nobody interrupts the job: the signal will come from Slurm")
+    story.start_again(1, ENOUGH)
+    story.finish()
 
 
 class _Story:
@@ -146,8 +176,8 @@ class _Story:
 
         self.wait_until(there, f"step {step} of life {life}")
 
-    def start_again(self, restarts: int) -> None:
-        """Once the job is back in the queue: let it start now."""
+    def start_again(self, restarts: int, *changes: str) -> None:
+        """Once the job is back in the queue: let it start soon, with these changes of what Slurm keeps."""
 
         def queued() -> bool:
             facts = self.facts()
@@ -156,9 +186,20 @@ class _Story:
             return facts["JobState"] == "PENDING" and int(facts["Restarts"]) >= restarts
 
         self.wait_until(queued, "the job to be back in the queue")
-        seconds = "Slurm would wait two minutes; we say StartTime=now"
-        self.say(f"job {self.number} is back in the queue. {seconds}")
-        self.client.call("scontrol", "update", f"JobId={self.number}", "StartTime=now")
+        wanted = [SOON, *changes]
+        self.say(
+            f"{self.steps()} steps are done, job {self.number} is back in the queue. Slurm would wait two "
+            f"minutes; we say {' '.join(wanted)}"
+        )
+        self.client.call("scontrol", "update", f"JobId={self.number}", *wanted)
+
+    def finish(self) -> None:
+        """Until the job has ended. LabError when it has not completed."""
+        self.wait_until(lambda: self.facts()["JobState"] in _OVER, "the job to end")
+        state = self.facts()["JobState"]
+        if state != "COMPLETED":
+            raise LabError(f"Job {self.number} is {state}. Its last lines:\n{self.output()[-1000:]}")
+        self.say(f"job {self.number} has completed, {self.steps()} steps are done")
 
 
 @contextmanager

@@ -16,10 +16,13 @@
 | | `try_on_ranks`, `train_safely`, `tries` | the learner's mends on a rank; a job that tries one |
 | | `three`, `expect_together` | numbers of a gradient; what is expected of that job |
 | the gallery | `limit_memory`, `two_nodes`, `use_node`, `three_ports`, `knock`, `meet` | |
-| | `one_of_three` | arguments of three ranks, one of which gets others |
+| | `drawn`, `shuffled` | a number, an order: this learner's case of a number |
+| | `one_of_three` | what three ranks are dealt, one of which gets something else |
+| | `expect_diagnosis` | what is expected of a diagnosis of one of its jobs |
 | shown | `show_program`, `show_stacks`, `show_records`, `show_ends` | |
 """
 
+from support.lab72.diagnosis import expect_diagnosis
 from support.lab72.evidence import (
     Frame,
     Rank,
@@ -32,12 +35,14 @@ from support.lab72.evidence import (
 from support.lab72.faults import (
     Nearby,
     disorder,
+    drawn,
     fresh,
     hang,
     line_of,
     one_of_three,
     poison,
     shards,
+    shuffled,
     written,
 )
 from support.lab72.gallery import knock, limit_memory, meet, three_ports, two_nodes, use_node
@@ -70,7 +75,9 @@ __all__ = [
     "as_dealt",
     "close",
     "disorder",
+    "drawn",
     "expect_agreed",
+    "expect_diagnosis",
     "expect_epoch",
     "expect_in_step",
     "expect_together",
@@ -89,6 +96,7 @@ __all__ = [
     "show_program",
     "show_records",
     "show_stacks",
+    "shuffled",
     "stall",
     "sums_in_another_order",
     "three",

@@ -229,9 +229,19 @@ def shards(number: int, ranks: int = 3) -> list[int]:
     return lengths
 
 
-def one_of_three(name: str, number: int, usual: tuple, other: tuple) -> tuple[int, list[tuple]]:
-    """(rank, arguments of three ranks): that rank gets `other`. This learner's case `number` of `name`."""
-    rank = random.Random(f"{name} {own_seed(number)}").randrange(3)
+def drawn(name: str, number: int, below: int) -> int:
+    """A number from 0 on, less than `below`. This learner's case `number` of `name`."""
+    return random.Random(f"{name} {own_seed(number)}").randrange(below)
+
+
+def shuffled(name: str, number: int, values: list) -> list:
+    """The values in an order that is drawn. This learner's case `number` of `name`."""
+    return random.Random(f"{name} {own_seed(number)}").sample(values, len(values))
+
+
+def one_of_three(name: str, number: int, usual: object, other: object) -> tuple[int, list]:
+    """(rank, what each of three ranks is dealt): that rank gets `other`. This learner's case `number`."""
+    rank = drawn(name, number, 3)
     return rank, [other if place == rank else usual for place in range(3)]
 
 

@@ -208,7 +208,8 @@ def train_safely(average: Callable, gradients: Sequence[Sequence[float]]) -> lis
 def tries(average: Callable, steps: Sequence[Sequence[Sequence[float]]]) -> Job:
     """The job that tries average(gradient). steps: for each step the gradients of the ranks."""
     by_rank = zip(*steps, strict=True)
-    return Job(train_safely, Given([(average, list(gradients)) for gradients in by_rank]))
+    dealt = Given([(average, list(gradients)) for gradients in by_rank])
+    return Job(train_safely, dealt, from_outside=False)
 
 
 def expect_together(ranks: Sequence[Rank], steps: Mapping[str, Sequence[Sequence[float]]]) -> None:

@@ -44,7 +44,8 @@ class Job(NamedTuple):
     (TORCH_DISTRIBUTED_DEBUG=DETAIL). recorded: read the flight recorder in the end. watch: a function that is
     called with the program before it begins, and returns one that tells what it noted. prepare: called on
     each rank with what it is dealt; it returns the arguments, a tuple. tell: called on each rank, when the
-    program has returned, with what the rank was dealt; what it returns is the rank's note.
+    program has returned, with what the rank was dealt; what it returns is the rank's note. from_outside:
+    py-spy reads the stacks of ranks that wait, half a second of a core each; else each rank tells its own.
     """
 
     program: Callable
@@ -54,6 +55,7 @@ class Job(NamedTuple):
     watch: Callable | None = None
     prepare: Callable | None = None
     tell: Callable | None = None
+    from_outside: bool = True
 
 
 def play(jobs: Sequence[Job]) -> list[list[Rank]]:
@@ -129,9 +131,10 @@ class _Ward:
         states = self._look()
         if len(states) < self.ranks:
             return False
-        stacks = {
-            rank: look_from_outside(self.pids[rank]) for rank, state in states.items() if state == "waits"
-        }
+        stacks = {}
+        if self.job.from_outside:
+            waiting = [rank for rank, state in states.items() if state == "waits"]
+            stacks = {rank: look_from_outside(self.pids[rank]) for rank in waiting}
         if self._look() != states:
             return False  # something moved while we looked
         self.states = states
@@ -177,7 +180,11 @@ class _Ward:
         if left.get("error") and state != "waits":
             state = "raised"
         stack = self.stacks.get(rank, [])
-        seen_by = "py-spy" if stack else "the rank itself: py-spy may not look here"
+        seen_by = "the rank itself"
+        if stack:
+            seen_by = "py-spy"
+        elif self.job.from_outside:
+            seen_by += ": py-spy may not look here"
         if state == "waits" and not stack:
             stack = left.get("stack", [])
         log = self.file(rank, "log")

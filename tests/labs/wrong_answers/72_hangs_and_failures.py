@@ -9,6 +9,11 @@ _STEPS = "dist.all_reduce(fewest, op=dist.ReduceOp.MIN)"
 _COPIES = "[nearby / file.name for file in files[:fewest]]"
 _WANTED = '{name for other in everybody for name in other["statistics"]}'
 _GATHER = "    dist.all_gather_object(everybody, batch)\n"
+_WORKER = 'return first_cause(ranks), "workers"'
+_ROOM = 'return first_cause(ranks), "room"'
+_NUMBERS = 'return first_cause(ranks), "numbers"'
+_ODD_VERSION = "results.index(min(results, key=results.count))"
+_DOUBLE = "max(results, key=results.count)"
 _ODD = "rank = min(range(len(kinds)), key=lambda rank: kinds.count(kinds[rank]))"
 _FIRST = "first = min(ranks, key=lambda rank: notes[rank])"
 _SUM = "    dist.all_reduce(gradient)\n"
@@ -32,9 +37,6 @@ WRONG = [
     Wrong("72.1", "no steps at all", "files[:fewest]", "files[:0]", "a line for each"),
     Wrong("72.1", "one step", "files[:fewest]", "files[:1]", "a line for each"),
     Wrong("72.1", "the number is never exchanged", _STEPS, "fewest -= 1", "a shard has"),
-    Wrong("72.1", "a table elsewhere", ', nearby / "table"', ', nearby / "log2"', "nearby / 'table'"),
-    Wrong("72.1", "the files alone", 'copies, (nearby / "log").open("w"), nearby / "table"', "copies",
-          "has to return several things"),
     Wrong("72.2", "calls alone, no lengths", "(call.call, call.numbers)", "call.call", "reduces 2 numbers"),
     Wrong("72.2", "numbers alone", "(call.call, call.numbers)", "call.numbers", "of as many numbers"),
     Wrong("72.2", "lines, too", "call.numbers) for", "call.numbers, call.line) for", "in line 8"),
@@ -55,8 +57,6 @@ WRONG = [
           "The losses by rank are"),
     Wrong("72.2", "the smallest loss", "max(other", "min(other", "The losses by rank are"),
     Wrong("72.2", "its own statistics", _WANTED, 'batch["statistics"]', "Wanted are, by rank"),
-    Wrong("72.2", "rank 0's batch", _GATHER,
-          "    everybody = [batch]\n    dist.broadcast_object_list(everybody)\n", "The losses by rank are"),
     Wrong("72.2", "what all want", _WANTED,
           'set.intersection(*(set(other["statistics"]) for other in everybody))', "Wanted are, by rank"),
     Wrong("72.2", "as often as it is wanted", _WANTED,
@@ -94,9 +94,10 @@ WRONG = [
     Wrong("72.4", "not in place", "    gradient /= dist.get_world_size()\n",
           "    gradient = gradient / dist.get_world_size()\n", "This is the sum"),
     Wrong("72.5", "the first that raised",
-          'rank.state != "finished" and "closed by peer" not in rank.error', 'rank.state == "raised"',
+          'rank.state != "finished" and "by peer" not in rank.error', 'rank.state == "raised"',
           "disk is full"),
-    Wrong("72.5", "who did not finish", ' and "closed by peer" not in rank.error', "", "disk is full"),
+    Wrong("72.5", "who did not finish", ' and "by peer" not in rank.error', "", "disk is full"),
+    Wrong("72.5", "closed, and not reset", '"by peer"', '"closed by peer"', "rank 0 is reset"),
     Wrong("72.5", "no signals", 'rank.state != "finished"', 'rank.state == "raised"', "SIGKILL"),
     Wrong("72.5", "no words, so no fault", 'rank.state != "finished"', "rank.error", "SIGKILL"),
     Wrong("72.5", "who does not complain", 'rank.state != "finished" and ', "", "disk is full"),
@@ -105,5 +106,41 @@ WRONG = [
           "    for rank in ranks:\n"], ["", "found = rank.rank, rank.line\n    return found",
           "    found = None\n    for rank in ranks:\n"], "Rank 0's disk"),
     Wrong("72.5", "the rank alone", "return rank.rank, rank.line", "return rank.rank", "(rank, line)"),
+    Wrong("72.6", "memory: who lost the connection", _NUMBERS,
+          'return next((rank.rank, rank.line) for rank in ranks if "by peer" in rank.error), "numbers"',
+          "only lost its connection"),
+    Wrong("72.6", "memory: the rank alone", _NUMBERS, 'return first_cause(ranks)[0], "numbers"',
+          "its line belongs to it"),
+    Wrong("72.6", "memory: as for a loader", _NUMBERS, 'return first_cause(ranks), "workers"',
+          "loaders that take too much memory"),
+    Wrong("72.6", "a loader: the next rank", _WORKER,
+          'rank, line = first_cause(ranks)\n        return ((rank + 1) % 3, line), "workers"',
+          "a data loader's worker is killed: where"),
+    Wrong("72.6", "a loader: as for memory", _WORKER, 'return first_cause(ranks), "numbers"',
+          "losses that pile up"),
+    Wrong("72.6", "a loader: its signal is the sign", '"DataLoader worker"', '"SIGKILL"',
+          "none of your signs"),
+    Wrong("72.6", "the disk: submit it again", _ROOM, 'return first_cause(ranks), "again"',
+          "othing has changed"),
+    Wrong("72.6", "the disk: the first that raised", _ROOM,
+          'return max((rank.rank, rank.line) for rank in ranks if "by peer" in rank.error), "room"',
+          "only lost its connection"),
+    Wrong("72.6", "the disk: its sign says disk", '"unexpected pos"', '"disk"', "none of your signs"),
+    Wrong("72.6", "versions: as DDP says it", '"recipe"', '"params"', "none of your signs"),
+    Wrong("72.6", "versions: a rank of the many", _ODD_VERSION, _ODD_VERSION.replace("min(", "max("),
+          "s many as two ranks"),
+    Wrong("72.6", "versions: the version", _ODD_VERSION, "min(results, key=results.count)", "name the rank"),
+    Wrong("72.6", "versions: wait for longer", '"install"', '"timeout"', "obody was too slow"),
+    Wrong("72.6", "the map: the rank", _DOUBLE, "0", "its map is"),
+    Wrong("72.6", "the map: all that they said", _DOUBLE, "results", "nce is enough"),
+    Wrong("72.6", "the map: as for versions", '"map"', '"install"', "nodes that differ"),
+    Wrong("72.6", "the port: where nobody listens", '"timed out" in result', '"refused" in result',
+          "no firewall is in its way"),
+    Wrong("72.6", "the port: that which answers", '"timed out" in result', '"connected" in result',
+          "his one answers"),
+    Wrong("72.6", "the port: wait for longer", '"port"', '"timeout"', "obody was too slow"),
+    Wrong("72.6", "the port: with what came of it", 'result.split(":")[0]', "result",
+          "without what came of it"),
+    Wrong("72.6", "where alone", _WORKER, "return first_cause(ranks)", "its line belongs to it"),
 ]
 # fmt: on

@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from jupyterhub.auth import Authenticator
+from jupyterhub.auth import Authenticator, PAMAuthenticator
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -28,8 +28,28 @@ class FromFile(Authenticator):
         return data["username"] if right else None
 
 
-c.JupyterHub.authenticator_class = FromFile
-c.Authenticator.allow_all = True  # all who are in the file
+class OfTheSite(PAMAuthenticator):
+    """A site's users, those on the list, by the passwords that PAM knows.
+
+    The instructor is no user of the site, and has a password in the file.
+    """
+
+    async def authenticate(self, handler, data):
+        name = data["username"]
+        if name == settings["instructor"]:
+            return name if passwords.matches(Path(settings["passwords"]), name, data["password"]) else None
+        if name not in settings["people"]:
+            return None  # and PAM is not asked: nobody's password can be tried out here
+        return await super().authenticate(handler, data)
+
+    def system_user_exists(self, user):
+        """Whoever is on the list no more leaves the hub's database, and with it the cookies end."""
+        return user.name in (*settings["people"], settings["instructor"])
+
+
+c.JupyterHub.authenticator_class = OfTheSite if settings["people"] else FromFile
+c.PAMAuthenticator.service = settings["pam"] or "login"
+c.Authenticator.allow_all = True  # all whom authenticate() lets through
 c.Authenticator.delete_invalid_users = True
 
 # Who reaches what: browsers the proxy, at a loopback address; notebook servers the hub.

@@ -88,6 +88,7 @@ def _private(path: str, flags: int) -> int:
 
 def main(arguments: list[str]) -> int:
     """Hold the hub's lock for as long as it runs: whoever asks sees by it that a hub runs."""
+    os.umask(0o077)  # the log of a learner's job takes this from the hub
     settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     os.environ["LABS_HUB_SETTINGS"] = arguments[0]
     with (Path(settings["private"]) / "lock").open("a+") as lock:

@@ -8,8 +8,9 @@ course      the course as a git bundle, of which each learner gets a copy
 learners    Unix users that the hub makes and removes
 process     the hub as a process: started, found, ended
 settings    what jupyterhub_config.py reads
+site_users  users that a site has: checked, and let in
 """
 
-from slurm.hub import course, learners, process, settings
+from slurm.hub import course, learners, process, settings, site_users
 
-__all__ = ["course", "learners", "process", "settings"]
+__all__ = ["course", "learners", "process", "settings", "site_users"]

@@ -14,7 +14,7 @@ from labkit import board, paths
 from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
-from slurm.hub import course, learners, process, settings
+from slurm.hub import course, learners, process, settings, site_users
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,7 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     verbs = top.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start a hub")
     up.add_argument("--learners", default="", help="as root: how many users to make, learner01 and so on")
-    up.add_argument("--names", default="", help="as root: users to make, by their names")
+    up.add_argument(
+        "--names", default="", help="as root: users to make, by their names; at a site: its users"
+    )
     up.add_argument("--site", default="", help="a file of slurm/sites/ (default: the tabletop)")
     up.add_argument("--plain", action="store_true", help="without Slurm: servers are processes here")
     up.add_argument("--port", default="8000", help="of the loopback address, for browsers (default: 8000)")
@@ -40,16 +42,7 @@ def _up(options: argparse.Namespace) -> int:
     if process.running(state) is not None:
         raise LabError(f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop")
     port = settings.read_port(options.port)
-    names = learners.names_of(options.learners, options.names)
-    if not settings.is_root() and names:
-        raise LabError(
-            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours alone. "
-            "Leave LEARNERS and NAMES out."
-        )
-    if settings.is_root() and not (names or learners.made()):
-        raise LabError(
-            'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada grace".'
-        )
+    names = _names(options)
     listening = settings.listen(port)
     try:
         return _start(options, state, port, names, listening)
@@ -57,14 +50,45 @@ def _up(options: argparse.Namespace) -> int:
         listening.close()
 
 
+def _at_site(options) -> bool:
+    """Is it a hub for a site's users? The tabletop is a site whose users the hub makes."""
+    return bool(options.site) and options.site != "tabletop"
+
+
+def _names(options) -> list[str]:
+    """Who shall log in, as typed. LabError for whom this user cannot let in."""
+    if options.plain and _at_site(options):
+        raise LabError(
+            f"PLAIN=1 is a hub without Slurm, SITE={options.site} one with it: choose one of them."
+        )
+    if not settings.is_root() and (options.learners or options.names):
+        raise LabError(
+            f"Only root can let others log in; you are {getpass.getuser()}, and your hub is yours alone. "
+            "Leave LEARNERS and NAMES out."
+        )
+    if settings.is_root() and _at_site(options):
+        return site_users.names_of(options.learners, options.names)
+    names = learners.names_of(options.learners, options.names)
+    if settings.is_root() and not (names or learners.made()):
+        raise LabError(
+            'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada grace".'
+        )
+    return names
+
+
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     place, commands = _place(options, port, len(names))
+    people = names if settings.is_root() and _at_site(options) else []
+    warnings = []
+    if people:
+        site_users.check_pam(place.pam, place.site)
+        warnings = site_users.check(people)
     bundle = course.publish(state)
-    known = _let_in(state, names)
+    known = _let_in(state, names, people)
     if settings.is_root():
         learners.check_reach(known[0], bundle)
     class_folder = _class_folder(state) if settings.is_root() else None
-    written = settings.write(place, state, bundle, port, commands, class_folder)
+    written = settings.write(place, state, bundle, port, commands, class_folder, people)
     process.start(written, listening, commands)
     page = ""
     if class_folder:
@@ -75,11 +99,20 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
         where = f"the tabletop cluster '{options.name}'"
     print(
         f"JupyterHub is at {_address(state)}, on {where}, for {people}.\n"
-        f"{page}Names and passwords, for you alone: {paths.shown(state / 'private' / 'passwords.txt')}\n"
+        f"{page}{_word_of_passwords(state, people)}\n"
         "From another machine: ssh -L "
         f"{port}:127.0.0.1:{port} to this one. To end it: make hub-stop"
     )
+    for warning in warnings:
+        print(f"warning: {warning}")
     return 0
+
+
+def _word_of_passwords(state: Path, people: list[str]) -> str:
+    file = paths.shown(state / "private" / "passwords.txt")
+    if people:
+        return f"They log in with the site's passwords. That of {settings.INSTRUCTOR}, for you alone: {file}"
+    return f"Names and passwords, for you alone: {file}"
 
 
 def _place(options, port: int, count: int) -> tuple[settings.Place, Path | None]:
@@ -104,12 +137,15 @@ def _class_folder(state: Path) -> Path:
     return folder
 
 
-def _let_in(state: Path, names: list[str]) -> list[str]:
-    """See to users and passwords; the names of all who get a server."""
+def _let_in(state: Path, names: list[str], people: list[str]) -> list[str]:
+    """See to users and passwords; the names of all who get a server. people: a site's."""
     words = _passwords()
     path = state / "private" / "passwords.txt"
     before = words.read(path) if path.exists() else {}
-    if settings.is_root():
+    if people:
+        known = people
+        all_names = [settings.INSTRUCTOR]
+    elif settings.is_root():
         learners.add(names)
         known = learners.made()
         all_names = [settings.INSTRUCTOR, *known]
@@ -156,7 +192,7 @@ def _down(options: argparse.Namespace) -> int:
         return 0
     process.stop(state, _commands(state))
     print("The hub is gone, and with it all servers and their jobs.")
-    if settings.is_root():
+    if settings.is_root() and not process.read_settings(state).get("people"):
         print("Its users and their work are still there. To remove both: make hub-forget")
     return 0
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Place:
     inner_port: int
     board_port: int
     job: Job = field(default_factory=Job)
+    pam: str = ""  # at a site: the service of PAM that knows the passwords of its users
 
 
 def read_port(text: str) -> int:
@@ -98,7 +99,10 @@ def at_site(name: str, port: int, environ: Mapping[str, str] | None = None) -> P
             "the hub: add a line such as export LABKIT_HUB_ADDRESS=10.0.0.1; template.sh has all of the "
             "hub's lines."
         )
-    return Place(name, address, 8081, free_port(), port, free_port(), site_job(name, known))
+    job = site_job(name, known)
+    return Place(
+        name, address, 8081, free_port(), port, free_port(), job, known.get("LABKIT_HUB_PAM", "login")
+    )
 
 
 def site_job(name: str, known: Mapping[str, str]) -> Job:
@@ -146,12 +150,19 @@ def gpu_option(name: str, count: int, form: str) -> list[str]:
 
 
 def write(
-    place: Place, state: Path, course: Path, port: int, commands: Path | None, class_folder: Path | None
+    place: Place,
+    state: Path,
+    course: Path,
+    port: int,
+    commands: Path | None,
+    class_folder: Path | None,
+    people: Sequence[str] = (),
 ) -> Path:
     """Write settings.json into the hub's private folder; its path.
 
     state: the hub's folder. port: for browsers. commands: bin/ of the tabletop on which it runs, else None.
     class_folder: into which learners share what they tried, for the board; None: there is no board.
+    people: the site's users who may log in; none: those in the file of passwords.
     """
     root = paths.root()
     hub = root / ".venv" / "hub"
@@ -163,6 +174,7 @@ def write(
         environment |= {"LABS_HUB_SLURM": "1", "SITE": place.site}
     values = {
         **asdict(place),
+        "people": list(people),
         "slurm": bool(place.site),
         "real_users": is_root(),
         "port": port,

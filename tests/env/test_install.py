@@ -175,7 +175,7 @@ def test_room_on_the_disk(tmp_path, monkeypatch, free, chosen, needed):
 
 def test_debian_packages_have_reasons():
     assert {"g++", "make"} <= set(debian.packages("setup"))
-    assert debian.packages("tests") == ["chromium"]
+    assert "chromium" in debian.packages("tests")
     assert {"slurmctld", "slurmd", "munge"} <= set(debian.packages("tabletop"))
     lines = debian.LIST.read_text(encoding="utf-8").splitlines()
     assert all("#" in line for line in lines if line and not line.startswith("["))

@@ -66,7 +66,7 @@ patience = 60  # seconds after which a check calls a program stuck
 # ### Exercise 70.1 · Capture and restore
 # All ranks call both functions. Finish `capture`: rank 0 returns `state` with one more key, `"random"`, the
 # list of all ranks' `own`. The others return `None`. Then `restore`: it puts such a dict into a fresh
-# training. There every rank has the whole dict. 5 and 8 lines. *(intermediate)*
+# training; every rank is given the whole dict. 5 and 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: on all ranks first</summary>
 #
@@ -296,13 +296,16 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 # bytes, `hashlib.sha256(payload).hexdigest()`: change one bit, and it is another.
 #
 # ### Exercise 70.3 · Is it whole, and mine?
-# `judge` says of a file's content what it is: `"incomplete"` (`label` is `None`, as not even that line is
-# whole, or there are not as many bytes as it says), `"damaged"` (another checksum), `"another model"` (than
-# `model`), or `"good"`. If several hold, the first of this sentence is the answer. 7 lines. *(beginner)*
+# `judge` says of a file's content what it is. The first that holds is the answer. 7 lines. *(beginner)*
+#
+# 1. `"incomplete"`: `label` is `None` (not even that line is whole), or the bytes are not as many as it says
+# 2. `"damaged"`: another checksum
+# 3. `"another model"`: than `model`
+# 4. `"good"`
 #
 # <details><summary>Hint 1: in which order</summary>
 #
-# The order of the sentence above: what a damaged file says of its model may be damaged, too.
+# The order of the list: what a damaged file says of its model may be damaged, too.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -601,7 +604,7 @@ print(lab70.script())
 # Read it from the bottom up. The last lines put the job back into the queue. Before that, the shell waits
 # until the ranks have saved. It waits twice: the signal ends the first `wait`. `B:` sends the signal to
 # this shell alone, so `trap` has to pass it on. And `srun` stands in the background, since a shell acts on
-# a signal only when no command in the foreground is running. (Are 60 s enough for a step and a save?)
+# a signal only when no command in the foreground is running. A step and a save have to fit into the 60 s.
 #
 # ### Predict
 # The same training as a job. First an urgent job preempts it, with a signal; later it is requeued without
@@ -645,8 +648,8 @@ if outcome is not None:
     print(lab70.table(*outcome).to_string())
 
 # %% [markdown]
-# **Explain.** Nothing was done again, and no loss differs. The signal comes early, as Slurm looks at its
-# jobs' limits only now and then.
+# **Explain.** Nothing was done again, and no loss differs. Slurm looks at its jobs' limits only now and then,
+# so the signal does not come to the second. (The second life gets ten minutes, and is not asked again.)
 #
 # On your cluster ask three things. May a job requeue itself? Does preemption send the signal
 # (`preempt_send_user_signal`), and how long is the grace (`GraceTime`)? And how long does your save take?

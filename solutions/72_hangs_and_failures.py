@@ -103,10 +103,11 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 # - `odd_one_out(stacks)`: `stacks[rank]` is a list of frames, outermost first: `stacks[rank][0]` is the one
 #   of `epoch`. A frame has a `.line`. Return the rank whose line of `epoch` no other rank shares, and that
 #   line: `return rank, line`.
-# - `mend(files, log, table, nearby)`: runs on each rank, before its epoch. `nearby` is the path of a folder
-#   on this rank's own disk, with a copy of each of its `files`, under the same name. A log and a table there
-#   are given. Your part is `copies`, the list of the copies' paths: on all ranks as many as the shortest
-#   shard has files. For that, all ranks have to know the smallest of their numbers:
+# - `mend(files, log, table, nearby)`: runs on each rank, and returns what its epoch gets in place of `files`,
+#   `log` and `table`: all of them in `nearby`, a folder on this rank's own disk. The log and the table are
+#   given. Your part is `copies`, a list of paths: `nearby / file.name` is a copy of a file. Take the first
+#   files alone, on all ranks as many as the shortest shard has. For that, all ranks have to know the smallest
+#   of their numbers:
 #
 #       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest: now the smallest of all ranks'
 #
@@ -124,7 +125,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 # </details>
 # <details><summary>Hint 3: the smallest shard</summary>
 #
-# After the `all_reduce`, `files[:fewest]` are those that remain. The copy of a file is `nearby / file.name`.
+# After the `all_reduce`, `files[:fewest]` are those that remain.
 # </details>
 
 
@@ -367,7 +368,8 @@ predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 # ### Exercise 72.3 · Averages over those who are still there
 # `gradients` is this rank's list of tensors of 3 numbers, one for each of its batches; another rank may have
 # more, or none at all. Put into `results` the average of each of *this rank's* gradients, over the ranks that
-# have one in that step. Nobody may hang. The loop is given; 3 lines in it, and one below it. *(intermediate)*
+# have one in that step. Nobody may hang. The loop is given: 3 lines in it, in place of the first `raise`, and
+# one below it, in place of the second. *(intermediate)*
 #
 # <details><summary>Hint 1: how many are there?</summary>
 #
@@ -475,11 +477,11 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # is section 2.
 #
 # ### Exercise 72.4 · Name the first, and skip together
-# - `first_bad(notes)`: `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)` of the first.
-#   Pairs can be compared: `(1, 9) < (1, 12) < (2, 5)`. `ranks`, those that have a note, is given.
-# - `average(gradient)`: runs on each of any number of ranks. If all ranks' gradients are finite: make the
-#   tensor their average, in place, and return True. If any number of any rank is not finite: return False, on
-#   *all* ranks. One exchange is enough.
+# - `first_bad(notes)`: `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)` of the
+#   smallest note: `(1, 9) < (1, 12) < (2, 5)`. `ranks`, the numbers of those that have one, is given.
+# - `average(gradient)`: runs on each rank. Make the tensor the average of all ranks' gradients, in place, and
+#   return True. But if any number of any rank is not finite, return False, on *all* ranks. One exchange is
+#   enough.
 #
 # 2 lines and 3. *(advanced)*
 #
@@ -553,13 +555,14 @@ with check("72.4"):
 # If you have none: go on at *What you take away*, at the end.
 #
 # Six more failures and their mends. Which rank it hits is drawn, as before: no cell says it, what the ranks
-# leave behind does. Each cell takes some 5 s. `cases` keeps the runs that fail for two exercises at the end.
+# leave behind does. Each cell takes some 5 s. `failures` keeps the runs that fail, for two exercises at the
+# end.
 #
 # ### A rank runs out of memory
 # One rank may have 100 MB more than now (`RLIMIT_AS`). All keep every loss for a plot.
 
 # %%
-cases = {}  # by failure: what was found of the ranks
+failures = {}  # by failure: what was found of the ranks
 culprits = {}  # by failure: which rank was dealt it. For the checks; you read the evidence
 
 
@@ -576,8 +579,8 @@ def remember(megabytes, careful):
 
 culprits["memory"], limits = lab72.one_of_three("memory", mystery, None, 100)
 careless = [(limit, False) for limit in limits]
-cases["memory"], mended = lab72.play_ways(remember, careless, [(limit, True) for limit in limits])
-for ranks in (cases["memory"], mended):
+failures["memory"], mended = lab72.play_ways(remember, careless, [(limit, True) for limit in limits])
+for ranks in (failures["memory"], mended):
     lab72.show_ends(ranks)
 
 # %% [markdown]
@@ -601,8 +604,8 @@ def place(rule):
 
 first = lab72.drawn("core", mystery, 64)
 wrong_map = [(lambda local_rank: first + local_rank // 2,)] * 2
-cases["map"], mended = lab72.play_ways(place, wrong_map, [(lambda local_rank: first + local_rank,)] * 2)
-for ranks in (cases["map"], mended):
+failures["map"], mended = lab72.play_ways(place, wrong_map, [(lambda local_rank: first + local_rank,)] * 2)
+for ranks in (failures["map"], mended):
     lab72.show_ends(ranks)
 
 # %% [markdown]
@@ -639,8 +642,8 @@ def load(deadly):
 
 
 culprits["worker"], deadly = lab72.one_of_three("worker", mystery, None, 1)
-cases["worker"], mended = lab72.play_ways(load, [(picture,) for picture in deadly], [(None,)] * 3)
-for ranks in (cases["worker"], mended):
+failures["worker"], mended = lab72.play_ways(load, [(picture,) for picture in deadly], [(None,)] * 3)
+for ranks in (failures["worker"], mended):
     lab72.show_ends(ranks)
 
 # %% [markdown]
@@ -668,8 +671,8 @@ with lab72.two_nodes() as nodes:
     culprits["versions"], folders = lab72.one_of_three("node", mystery, usual, other)
     mixed = [(folder, False) for folder in folders]
     called = [(folder, True) for folder in folders]
-    failed, cases["versions"], mended = lab72.play_ways(build, mixed, called, [(usual, False)] * 3)
-    for ranks in (failed, cases["versions"], mended):
+    failed, failures["versions"], mended = lab72.play_ways(build, mixed, called, [(usual, False)] * 3)
+    for ranks in (failed, failures["versions"], mended):
         lab72.show_ends(ranks)
 
 # %% [markdown]
@@ -704,8 +707,8 @@ def save(folder, limit, careful):
 culprits["disk"], limits = lab72.one_of_three("disk", mystery, None, 100_000)
 with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
     careless = [(one, limit, False) for limit in limits]
-    cases["disk"], mended = lab72.play_ways(save, careless, [(other, limit, True) for limit in limits])
-    for folder, ranks in ((one, cases["disk"]), (other, mended)):
+    failures["disk"], mended = lab72.play_ways(save, careless, [(other, limit, True) for limit in limits])
+    for folder, ranks in ((one, failures["disk"]), (other, mended)):
         lab72.show_ends(ranks)
         files = sorted(os.scandir(folder), key=lambda file: file.name)
         print("left:", [f"{file.name}, {file.stat().st_size} bytes" for file in files])
@@ -727,8 +730,8 @@ def reach(port):
 
 with lab72.three_ports() as ports:
     dealt = lab72.shuffled("ports", mystery, list(ports.values()))
-    (cases["port"],) = lab72.play_ways(reach, [(port,) for port in dealt])
-    lab72.show_ends(cases["port"])
+    (failures["port"],) = lab72.play_ways(reach, [(port,) for port in dealt])
+    lab72.show_ends(failures["port"])
     culprits["port"] = dealt.index(ports["a firewall drops it"])
     print()
     for kind in ("nobody listens", "a firewall drops it"):
@@ -792,13 +795,13 @@ with check("72.5"):
     in_turn = [breaks._replace(rank=0), complains, through._replace(rank=2)]
     expect.equal(first_cause(in_turn), (0, 9), "Rank 0's disk is full, rank 2 finished: (rank, line)")
     for name in ("memory", "worker", "disk"):
-        number, ranks = culprits[name], cases[name]
+        number, ranks = culprits[name], failures[name]
         endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
         expect.equal(first_cause(ranks), (number, ranks[number].line), f"{endings}: (rank, line)")
 
 # %% [markdown]
 # ### Exercise 72.6 · Six jobs on your desk
-# The six jobs of `cases`, in an order that is drawn, and nobody says which is which. `diagnose` gets the
+# The six jobs of `failures`, in an order that is drawn, and nobody says which is which. `diagnose` gets the
 # ranks of one and returns two things. First *where* to look, as far as the evidence says:
 #
 # - A rank failed by itself: `first_cause(ranks)`.
@@ -861,8 +864,8 @@ def diagnose(ranks):
 # %%
 # What is asked: where to look in each of the six jobs, and what to do first.
 with check("72.6"):
-    for name in lab72.shuffled("desk", mystery, list(cases)):
-        lab72.expect_diagnosis(diagnose(cases[name]), name, cases[name], culprits.get(name))
+    for name in lab72.shuffled("desk", mystery, list(failures)):
+        lab72.expect_diagnosis(diagnose(failures[name]), name, failures[name], culprits.get(name))
 
 # %% [markdown]
 # ## 6. What to switch on before (for those who have time: to look things up in)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from labkit.errors import CheckFailed
 from support import lab72
 
 
@@ -54,7 +55,9 @@ def test_what_is_found_of_ranks_and_that_none_is_left(tmp_path, monkeypatch):
     alone, all_in_step, prepared = lab72.play(
         [
             lab72.Job(ways_to_end, lab72.Given(arguments), recorded=True),
-            lab72.Job(two_calls, lab72.Given([(False,), (True,), (False,)]), recorded=True),
+            lab72.Job(
+                two_calls, lab72.Given([(False,), (True,), (False,)]), recorded=True, from_outside=False
+            ),
             lab72.Job(ways_to_end, lab72.Given([(str(tmp_path),)] * 2), prepare=through, tell=len),
         ]
     )
@@ -71,6 +74,9 @@ def test_what_is_found_of_ranks_and_that_none_is_left(tmp_path, monkeypatch):
     usual = [("all_reduce", 3), ("barrier", 0)]
     assert calls[0] == calls[2] == usual
     assert calls[1][:2] == [("all_reduce", 3), ("broadcast", 2)]
+    waiting = [rank for rank in all_in_step if rank.state == "waits"]
+    assert {rank.stack[0].function for rank in waiting} == {"two_calls"}
+    assert {rank.seen_by for rank in waiting} == {"the rank itself"}
     pids = [int(file.read_text()) for file in tmp_path.glob("pid.*")]
     assert len(pids) == 4
     assert not any(psutil.pid_exists(pid) for pid in pids)
@@ -134,6 +140,83 @@ def test_cases_are_of_each_kind_and_the_same_again():
     assert len({deal(number).rank for deal in (lab72.hang,) for number in range(30)}) == 3
     lengths = lab72.shards(2)
     assert sorted(lengths)[0] < sorted(lengths)[1] == sorted(lengths)[2]
+
+
+def test_what_is_drawn_is_the_same_again_and_another_in_another_case():
+    values = [1, 2, 3]
+    orders = [lab72.shuffled("x", number, values) for number in range(20)]
+    assert all(sorted(order) == values for order in orders)
+    assert len({tuple(order) for order in orders}) > 2
+    assert orders[3] == lab72.shuffled("x", 3, values)
+    rank, dealt = lab72.one_of_three("x", 4, "usual", None)
+    assert dealt.index(None) == rank == lab72.drawn("x", 4, 3)
+    assert dealt.count("usual") == 2
+
+
+def six_jobs() -> dict[str, tuple[int | None, list]]:
+    """By failure: the rank that was hit, and what was found of all."""
+    lost = "RuntimeError: Connection closed by peer"
+    broken = [
+        lab72.Rank(0, "raised", lost, 8),
+        lab72.Rank(1, "raised", "own words", 5),
+        lab72.Rank(2, "raised", lost, 8),
+    ]
+    versions = ["recipe 1.1", "recipe 1.1", "recipe 1.0"]
+    ports = ["port 7: TimeoutError: timed out", "port 8: connected", "port 9: ConnectionRefusedError"]
+    return {
+        "memory": (1, broken),
+        "worker": (1, broken),
+        "disk": (1, broken),
+        "versions": (2, [lab72.Rank(rank, "finished", result=text) for rank, text in enumerate(versions)]),
+        "map": (None, [lab72.Rank(rank, "finished", result="core 3") for rank in range(2)]),
+        "port": (0, [lab72.Rank(rank, "finished", result=text) for rank, text in enumerate(ports)]),
+    }
+
+
+RIGHT = {
+    "memory": ((1, 5), "numbers"),
+    "worker": ((1, 5), "workers"),
+    "disk": ((1, 5), "room"),
+    "versions": (2, "install"),
+    "map": ("core 3", "map"),
+    "port": ("port 7", "port"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_diagnosis_passes_if_both_its_parts_are_right(name):
+    culprit, ranks = six_jobs()[name]
+    where, first = RIGHT[name]
+    lab72.expect_diagnosis((where, first), name, ranks, culprit)
+    for wrong, says in (
+        ((where, "again"), "Nothing has changed"),
+        ((where, "timeout"), "Nobody was too slow"),
+        ((where, "port" if first != "port" else "room"), "That mends"),
+        (((9, 9), first), "where"),
+        ([where], "two things"),
+        (None, "none of your signs"),
+    ):
+        with pytest.raises(CheckFailed, match=says):
+            lab72.expect_diagnosis(wrong, name, ranks, culprit)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "says"),
+    [
+        ("disk", (2, 8), "Rank 2 only lost its connection"),
+        ("disk", 1, "This is the rank"),
+        ("versions", 0, "As many as two ranks have the version of rank 0"),
+        ("versions", "recipe 1.0", "name the rank"),
+        ("map", 0, "name the device"),
+        ("port", "port 8", "This one answers"),
+        ("port", "port 9", "refuses at once"),
+        ("port", 0, "This is the rank"),
+    ],
+)
+def test_a_wrong_place_is_told_why(name, where, says):
+    culprit, ranks = six_jobs()[name]
+    with pytest.raises(CheckFailed, match=says):
+        lab72.expect_diagnosis((where, RIGHT[name][1]), name, ranks, culprit)
 
 
 def test_ports_answer_refuse_and_are_silent():

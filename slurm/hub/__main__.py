@@ -77,28 +77,33 @@ def _names(options) -> list[str]:
 
 
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
-    place, commands = _place(options, port, len(names))
+    place, table = _place(options, port)
+    bundle = course.publish(state)
+    if settings.is_root():
+        learners.check_reach(bundle)  # before anybody is made, and a cluster started
+    commands = None
+    if not options.plain and not _at_site(options):
+        # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
+        table = table or tabletop.up(options.name, nodes=min(32, 2 + len(names) // 16))
+        commands = table.state / "bin"
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
     if people:
         site_users.check_pam(place.pam, place.site)
         warnings = site_users.check(people)
-    bundle = course.publish(state)
     known = _let_in(state, names, people)
-    if settings.is_root():
-        learners.check_reach(known[0], bundle)
     class_folder = _class_folder(state) if settings.is_root() else None
     written = settings.write(place, state, bundle, port, commands, class_folder, people)
     process.start(written, listening, commands)
     page = ""
     if class_folder:
         page = f"The class board, for {settings.INSTRUCTOR}: {_address(state)}/services/board/\n"
-    people = "1 person" if len(known) == 1 else f"{len(known)} people"
+    count = "1 person" if len(known) == 1 else f"{len(known)} people"
     where = f"the site {place.site}" if place.site else "this machine, without Slurm"
     if commands is not None:
         where = f"the tabletop cluster '{options.name}'"
     print(
-        f"JupyterHub is at {_address(state)}, on {where}, for {people}.\n"
+        f"JupyterHub is at {_address(state)}, on {where}, for {count}.\n"
         f"{page}{_word_of_passwords(state, people)}\n"
         "From another machine: ssh -L "
         f"{port}:127.0.0.1:{port} to this one. To end it: make hub-stop"
@@ -115,15 +120,13 @@ def _word_of_passwords(state: Path, people: list[str]) -> str:
     return f"Names and passwords, for you alone: {file}"
 
 
-def _place(options, port: int, count: int) -> tuple[settings.Place, Path | None]:
-    """Where servers run, and bin/ of the tabletop, which is started if need be."""
+def _place(options, port: int) -> tuple[settings.Place, tabletop.Tabletop | None]:
+    """Where servers run, and the tabletop of that name, where it runs already."""
     if options.plain:
         return settings.on_one_machine(port), None
-    if options.site and options.site != "tabletop":
+    if _at_site(options):
         return settings.at_site(options.site, port), None
-    # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
-    table = tabletop.find(options.name) or tabletop.up(options.name, nodes=min(32, 2 + count // 16))
-    return settings.on_tabletop(), table.state / "bin"
+    return settings.on_tabletop(), tabletop.find(options.name)
 
 
 def _class_folder(state: Path) -> Path:

@@ -92,8 +92,8 @@ def remove() -> list[str]:
     return gone
 
 
-def check_reach(name: str, bundle: Path) -> None:
-    """LabError unless this learner can run the shared Python, read labkit and the course."""
+def check_reach(bundle: Path) -> None:
+    """LabError unless others can run the shared Python, read labkit and the course: the user nobody tries."""
     root = paths.root()
     python = str(root / ".venv" / "bin" / "python")
     for command, what in (
@@ -104,14 +104,15 @@ def check_reach(name: str, bundle: Path) -> None:
         (["test", "-r", str(bundle)], f"read {bundle}"),
     ):
         tried = subprocess.run(
-            ["runuser", "-u", name, "--", *command],
+            ["runuser", "-u", "nobody", "--", *command],
             cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if tried.returncode:
             raise LabError(
-                f"Learners cannot {what}: a folder above it is closed to other users, as /root is. Put the "
-                "checkout, and a Python for it, where everybody may read, as in /srv, and run make hub there."
+                f"Learners cannot {what}: a folder above it is closed to other users, as /root is. "
+                "Put the checkout where everybody may read, as in /srv, set it up with a Python that "
+                "everybody may run (make setup PYTHON=/usr/bin/python3), and run make hub there."
             )
 
 

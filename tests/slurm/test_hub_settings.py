@@ -13,6 +13,7 @@ import pytest
 from labkit import paths
 from labkit.errors import LabError
 
+from slurm.hub import __main__ as command
 from slurm.hub import course, learners, settings
 from tests.slurm.normal_user import command_line
 
@@ -157,3 +158,20 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     assert (copy / "notebooks" / "41_y.ipynb").exists()
     log = subprocess.run([*git, "-C", copy, "log", "--format=%h"], capture_output=True, text=True, check=True)
     assert len(log.stdout.split()) == 2, "the third call had nothing new"
+
+
+@pytest.mark.skipif(not settings.is_root(), reason="only root can be somebody else")
+def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made(
+    tmp_path, monkeypatch, capsys
+):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(LabError, match="Learners cannot "):  # this Python may lie in a closed folder, too
+        learners.check_reach(closed / "course")
+    monkeypatch.setenv("LABKIT_HOME", str(closed))
+    monkeypatch.setattr(course, "publish", lambda state: closed / "course")
+    port = str(settings.free_port())
+    assert command.main(["up", "--names", "zoe", "--port", port, "--name", "t"]) == 1
+    assert "make setup PYTHON=/usr/bin/python3" in capsys.readouterr().err
+    assert "zoe" not in [user.pw_name for user in pwd.getpwall()]
+    assert not (closed / "tabletop").exists()

@@ -469,10 +469,9 @@ for name, seconds in best.items():
 # rank the list of all values. The training's ranks are `training.comm`.
 #
 # ### Exercise 70.5 · The loop
-# `train` calls `training.advance()` until `training.done` (the steps done since the start) is `last`; that
-# may be so at once. After a step it calls `save(training)` once if **any** rank was asked to stop, if the
-# number of steps done is a multiple of `every`, or if it is `last`. If any was asked, it also returns. All
-# ranks do the same. 6 lines. *(advanced)*
+# Two lines of `train` are there; `training.done` counts the steps since the start. After each step it calls
+# `save(training)` once if **any** rank was asked to stop, if `training.done` is a multiple of `every`, or if
+# it is `last`. If any was asked, it also returns. All ranks do the same. 5 lines. *(advanced)*
 #
 # <details><summary>Hint 1: one question in each step</summary>
 #
@@ -481,14 +480,16 @@ for name, seconds in best.items():
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# In the loop: `advance`, `stop = …`, then `if stop or training.done % every == 0 or …: save(training)`, then
-# `if stop: return`.
+# `stop = …`, then `if stop or training.done % every == 0 or …: save(training)`, then `if stop: return`, all
+# inside the loop.
 # </details>
 
 # %%
 def train(training, last, every, stopped, save):
     """Train until `last` steps are done, or until a rank was asked to stop. training.comm: the ranks."""
-    raise NotImplementedError("exercise 70.5: The loop")
+    while training.done < last:
+        training.advance()
+        raise NotImplementedError("exercise 70.5: The loop")
 
 
 # %%

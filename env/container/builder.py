@@ -47,12 +47,15 @@ class Builder:
         return [*words, *more, str(context)]
 
     def save(self, image: str) -> list[str]:
-        """The command that writes the image to its standard output, as all of them and Apptainer read it."""
-        if self.name == "buildah":
-            return [self.path, "push", "--quiet", image, f"docker-archive:/dev/stdout:{image}:latest"]
-        if self.name == "podman":
-            return [self.path, "save", "--format", "docker-archive", image]
-        return [self.path, "save", image]
+        """The command that writes the image to its standard output, as all of them and Apptainer read it.
+
+        Podman and buildah call it localhost/NAME. Pushed, not saved, it has in the archive the plain name as
+        well, by which alone Docker finds it.
+        """
+        if self.name == "docker":
+            return [self.path, "save", image]
+        named = image if ":" in image.rsplit("/", 1)[-1] else f"{image}:latest"
+        return [self.path, "push", "--quiet", image, f"docker-archive:/dev/stdout:{named}"]
 
     def size(self, image: str) -> int:
         """How many bytes the image has, uncompressed; 0 where the program does not say."""

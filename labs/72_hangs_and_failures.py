@@ -12,6 +12,7 @@
 
 # %%
 import os
+import random
 import resource
 import signal
 import socket
@@ -524,14 +525,15 @@ with check("72.4"):
 # ## 5. A gallery (for those who have time: 40 minutes)
 # If you have none: go on at *What you take away*, at the end.
 #
-# Six more failures and their mends. Which rank it hits is drawn, as before: no cell says it, what the ranks
-# leave behind does. Each cell takes some 5 s. `failures` keeps the runs that fail, for two exercises at the
-# end.
+# Six more failures and their mends. Which rank it hits is drawn anew in each run: no cell says it, what the
+# ranks leave behind does. Each cell takes some 5 s. `failures` keeps the runs that fail, for two exercises at
+# the end.
 #
 # ### A rank runs out of memory
 # One rank may have 100 MB more than now (`RLIMIT_AS`). All keep every loss for a plot.
 
 # %%
+night = random.randrange(1000)  # decides whom each failure hits
 failures = {}  # by failure: what was found of the ranks
 culprits = {}  # by failure: which rank was dealt it. For the checks; you read the evidence
 
@@ -547,7 +549,7 @@ def remember(megabytes, careful):
     return f"{len(history)} losses kept"
 
 
-culprits["memory"], limits = lab72.one_of_three("memory", mystery, None, 100)
+culprits["memory"], limits = lab72.one_of_three("memory", night, None, 100)
 careless = [(limit, False) for limit in limits]
 failures["memory"], mended = lab72.play_ways(remember, careless, [(limit, True) for limit in limits])
 for ranks in (failures["memory"], mended):
@@ -572,7 +574,7 @@ def place(rule):
     return f"core {core}"
 
 
-first = lab72.drawn("core", mystery, 64)
+first = lab72.drawn("core", night, 64)
 wrong_map = [(lambda local_rank: first + local_rank // 2,)] * 2
 failures["map"], mended = lab72.play_ways(place, wrong_map, [(lambda local_rank: first + local_rank,)] * 2)
 for ranks in (failures["map"], mended):
@@ -611,7 +613,7 @@ def load(deadly):
     return "all pictures read"
 
 
-culprits["worker"], deadly = lab72.one_of_three("worker", mystery, None, 1)
+culprits["worker"], deadly = lab72.one_of_three("worker", night, None, 1)
 failures["worker"], mended = lab72.play_ways(load, [(picture,) for picture in deadly], [(None,)] * 3)
 for ranks in (failures["worker"], mended):
     lab72.show_ends(ranks)
@@ -637,8 +639,8 @@ def build(folder, roll_call):
 
 
 with lab72.two_nodes() as nodes:
-    usual, other = lab72.shuffled("versions", mystery, nodes)
-    culprits["versions"], folders = lab72.one_of_three("node", mystery, usual, other)
+    usual, other = lab72.shuffled("versions", night, nodes)
+    culprits["versions"], folders = lab72.one_of_three("node", night, usual, other)
     mixed = [(folder, False) for folder in folders]
     called = [(folder, True) for folder in folders]
     failed, failures["versions"], mended = lab72.play_ways(build, mixed, called, [(usual, False)] * 3)
@@ -674,7 +676,7 @@ def save(folder, limit, careful):
     return "saved" if saved else "not saved, and all know it: go on, and call a person"
 
 
-culprits["disk"], limits = lab72.one_of_three("disk", mystery, None, 100_000)
+culprits["disk"], limits = lab72.one_of_three("disk", night, None, 100_000)
 with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
     careless = [(one, limit, False) for limit in limits]
     failures["disk"], mended = lab72.play_ways(save, careless, [(other, limit, True) for limit in limits])
@@ -699,7 +701,7 @@ def reach(port):
 
 
 with lab72.three_ports() as ports:
-    dealt = lab72.shuffled("ports", mystery, list(ports.values()))
+    dealt = lab72.shuffled("ports", night, list(ports.values()))
     (failures["port"],) = lab72.play_ways(reach, [(port,) for port in dealt])
     lab72.show_ends(failures["port"])
     culprits["port"] = dealt.index(ports["a firewall drops it"])
@@ -818,7 +820,7 @@ def diagnose(ranks):
 # %%
 # What is asked: where to look in each of the six jobs, and what to do first.
 with check("72.6"):
-    for name in lab72.shuffled("desk", mystery, list(failures)):
+    for name in lab72.shuffled("desk", night, list(failures)):
         lab72.expect_diagnosis(diagnose(failures[name]), name, failures[name], culprits.get(name))
 
 # %% [markdown]

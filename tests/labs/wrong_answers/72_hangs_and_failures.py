@@ -70,8 +70,6 @@ WRONG = [
     Wrong("72.3", "Horovod's average", ["op=hvd.Sum, ", "total[:3] / total[3]"], ["", "total[:3]"],
           "Zeros of ranks that have joined"),
     Wrong("72.3", "the sum", "total[:3] / total[3]", "total[:3]", "This is the sum"),
-    Wrong("72.3", "by the number of ranks", "total[:3] / total[3]", "total[:3] / hvd.size()",
-          "Zeros of ranks that have joined"),
     Wrong("72.3", "no join", "    hvd.join()\n", "", "without an end", hangs=True),
     Wrong("72.3", "one number for all three", "total[:3] / total[3]", "(total[:1] / total[3]).repeat(3)",
           "the average of step"),

@@ -456,26 +456,28 @@ predict.compare("71.3", **dict(zip(names, ran.lost(), strict=True)), new_process
 # PyTorch's store knows no secret: who reaches it may read and write. So it must not be reached. A *network
 # namespace* of Linux is a network of one's own; ours has nothing in it but a loopback device and this job.
 #
-# What listened in the job's network while a rank was alone? And is any of these ports open in this machine's
-# own network?
+# What listened in the job's network while a rank was alone? And was any of it open in this machine's own
+# network at that moment? A control: for that moment this notebook opened a port of its own, and the same
+# function has to find it.
 
 # %%
 rows = []
-for job, ports in {"horovodrun": kept.ports, "torchrun": ran.ports}.items():
-    for address, port in ports:
-        rows.append({"job": job, "address": address, "port": port})
-inside = {row["port"] for row in rows}
-outside = {port for _, port in lab71.listening_here()} & inside
+for job, story in {"horovodrun": kept, "torchrun": ran}.items():
+    for who, sockets in {job: story.ports, f"control, beside {job}": [story.known]}.items():
+        for address, port in sockets:
+            outside = "yes" if (address, port) in story.outside else "no"
+            rows.append({"opened by": who, "address": address, "port": port, "open outside": outside})
 print(pandas.DataFrame(rows).to_string(index=False))
-print(f"of these open outside of the job's network: {sorted(outside) or 'none'}")
 if not lab71.spaces():
-    print("This machine allows no network of one's own: the job listened at the machine's own loopback.")
+    print("This machine allows no network of one's own: the jobs listened at the machine's own addresses.")
 
 # %% [markdown]
-# **Explain.** The server of this kit's Horovod and its ranks listen on 127.0.0.1, the loopback. PyTorch's
+# **Explain.** A "no" counts only beside a control's "yes": that the port is found where it is open. The
+# server of this kit's Horovod and its ranks listen on 127.0.0.1, the loopback. PyTorch's
 # store and its agents listen on `::`, too, which is *every* address. In a network of one's own that is
-# harmless. On a cluster's login node everybody could knock; there, a job belongs on compute nodes, in the
-# job's own network.
+# harmless. On a cluster's login node everybody could knock. On compute nodes others usually can, too: their
+# jobs reach yours over the network, and over the loopback if they share the node. Against the second help
+# nodes of one's own (`sbatch --exclusive`), against the first only a firewall between jobs.
 #
 # ## 6. Pull the plug (for those who have time)
 # A killed process says goodbye: its kernel closes its connections, and the others notice at once. An

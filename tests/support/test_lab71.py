@@ -28,7 +28,7 @@ def diary() -> list[dict]:
 
 
 def test_a_story_leaves_out_what_was_undone():
-    story = lab71.Story(diary(), [])
+    story = lab71.Story(diary())
     assert story.losses() == [1, 2, 30, 40]
     assert story.sizes() == [2, 2, 1, 2]
     assert story.samples() == [2, 4, 6, 8]
@@ -72,6 +72,45 @@ def test_a_mistake_ends_the_job_in_a_sentence_and_leaves_no_process():
         lab71.with_horovod(task, 100)
     lab71.close()
     assert np.array_equal(lab71_processes(), [])
+
+
+def own_part(order, done, batch, rank, ranks):
+    return order[done : done + batch][rank::ranks]
+
+
+def waits_once(train, state, meet):
+    """A loop that is long enough for a job that loses a rank and gets one."""
+    from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+
+    while True:
+        try:
+            state.sync()
+            return train(state)
+        except HorovodInternalError:
+            state.restore()
+        except HostsUpdatedInterrupt:
+            state.save()
+        meet()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_network", [True, False])
+def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_own(own_network, monkeypatch):
+    if own_network and not lab71.spaces():
+        pytest.skip("this kernel allows no namespaces")
+    lab71.close()
+    if not own_network:
+        monkeypatch.setattr("support.lab71.processes.spaces", list)
+    task = lab71.Task(own_part, after_resize, waits_once, (48, 0.2, 2), True, 3, 8, 14)
+    try:
+        story = lab71.with_horovod(task, 100)
+    finally:
+        lab71.close()
+    assert story.known in story.outside, "the control"
+    assert story.known not in story.ports
+    assert story.ports
+    open_outside = set(story.ports) & set(story.outside)
+    assert open_outside == (set() if own_network else set(story.ports))
 
 
 def lab71_processes() -> list[int]:

@@ -120,7 +120,7 @@ class _Play:
             self.submit(-1, "--nodes=1", "--nodelist=node2")
             together = self.wait(lambda event: _begins(event, healed, RANKS), end, "a beginning with two")
             self.wait(lambda event: event["event"] == "ends", end, "its end")
-            story = Story(events(self.folder), [])
+            story = Story(events(self.folder))
             print(f"unplugged, until the other rank noticed:   {noticed['time'] - pulled:5.1f} s")
             print(f"from there until it trained on, alone:     {alone['time'] - noticed['time']:5.1f} s")
             print(f"plugged in, until both trained again:      {together['time'] - healed:5.1f} s")

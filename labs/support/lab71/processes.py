@@ -20,6 +20,7 @@ from labkit import launch, world
 from labkit.errors import LabError
 
 from support.lab71.lines import Lines
+from support.lab71.ports import listening
 from support.lab71.story import Story
 from support.lab71.training import RANKS, Task
 
@@ -215,7 +216,7 @@ def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -
     """Until the launchers of these names have ended; on(event) is called for each event."""
     end = time.monotonic() + timeout
     seen = 0
-    ports: list[tuple[str, int]] = []
+    listened: dict = {}
     while not names <= set(job.ended):
         if time.monotonic() > end:
             last = f"Last in its diary: {events(folder)[-1:]}. {_last(folder)}"
@@ -225,7 +226,7 @@ def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -
         for event in events(folder)[seen:]:
             seen += 1
             if event["event"] == "waits":
-                ports = job.listening()
+                listened = _listened(job)
             on(event)
     status = max(abs(job.ended[name]) for name in names)
     diary = events(folder)
@@ -233,7 +234,19 @@ def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -
     if status or not any(event["event"] == "ends" for event in diary):
         close()
         raise LabError(f"The job ended with status {status}. {raised[0] if raised else _last(folder)}")
-    return Story(diary, ports)
+    return Story(diary, **listened)
+
+
+def _listened(job: Processes) -> dict:
+    """What listens now in the job's network and in that of this process: the fields of a Story."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        known = server.getsockname()
+        ports = [
+            pair for pair in job.listening() if pair != known
+        ]  # it is there where the network is the same
+        return {"ports": ports, "outside": listening(), "known": known}
 
 
 def _last(folder: Path) -> str:

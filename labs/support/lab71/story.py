@@ -7,10 +7,15 @@ from typing import NamedTuple
 
 
 class Story(NamedTuple):
-    """events: of all ranks, in order of time. ports: what listened while a rank was alone."""
+    """events: of all ranks, in order of time.
+    ports: address and port of what listened in the job's network while a rank was alone.
+    outside: the same of this machine's own network, seen from this process at that moment.
+    known: a socket that this process had open there at that moment: a control, to be found in `outside`."""
 
     events: list[dict]
-    ports: list[tuple[str, int]]
+    ports: list[tuple[str, int]] = []
+    outside: list[tuple[str, int]] = []
+    known: tuple[str, int] | None = None
 
     def kept(self) -> list[dict]:
         """The events "step" that the final weights hold: none that was undone later."""

@@ -1,4 +1,4 @@
-"""Lab 70's support: kills of a save, failures played beside their formulas, files, and losses by life."""
+"""Lab 70's support: kills of a save, failures simulated beside their formulas, files, and losses by life."""
 
 from __future__ import annotations
 
@@ -43,7 +43,19 @@ def by_numbers(path: Path, content: bytes) -> None:
     os.fsync(number)
 
 
-@pytest.mark.parametrize("function", [write, by_numbers])
+def by_rename(path: Path, content: bytes) -> None:
+    """os.rename does on POSIX what os.replace does everywhere. Without a buffer there is nothing to flush."""
+    temporary = path.with_name("new")
+    with open(temporary, "wb", buffering=0) as file:
+        file.write(content)
+        os.fsync(file)
+    os.rename(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+@pytest.mark.parametrize("function", [write, by_numbers, by_rename])
 def test_a_safe_save_leaves_old_or_new_at_every_moment(function):
     trial = lab70.kill_everywhere(function)
     assert len(trial.deaths) >= 5
@@ -78,6 +90,33 @@ def test_10_kills_on_the_disk_lose_no_good_checkpoint():
     assert (counts["newest"], counts["lost"], counts["torn"]) == (10, 0, 0)
 
 
+def unflushed(path: Path, content: bytes) -> None:
+    temporary = path.with_name("new")
+    with open(temporary, "wb") as file:
+        file.write(content[:-100])
+        file.write(content[-100:])
+        os.fsync(file)
+    os.replace(temporary, path)
+
+
+@pytest.mark.parametrize("size", [5_000, 1_000_000])
+def test_bytes_left_in_pythons_buffer_are_found(size):
+    trial = lab70.kill_everywhere(unflushed, size)
+    assert trial.renamed
+    assert not trial.synced_before
+
+
+def appended(path: Path, content: bytes) -> None:
+    temporary = path.with_name("new")
+    with open(temporary, "ab") as file:
+        file.write(content)
+    os.replace(temporary, path)
+
+
+def test_a_save_behind_what_a_killed_one_left_is_found():
+    assert lab70.kill_everywhere(appended).end == "the new one behind what a killed save had left"
+
+
 def fails(path: Path, content: bytes) -> None:
     raise OSError(28, "No space left on device", str(path))
 
@@ -103,9 +142,9 @@ def test_a_save_longer_than_two_mtbf():
 
 
 @pytest.mark.parametrize("every", [300, 1157, 4000])
-def test_what_is_played_is_what_is_expected(every):
-    played = [lab70.simulate(every, 60, 11_160, 120, 30 * DAY, seed) for seed in range(8)]
-    assert sum(played) / 8 == pytest.approx(lab70.expected(every, 60, 11_160, 120), rel=0.05)
+def test_what_is_simulated_is_what_is_expected(every):
+    simulated = [lab70.simulate(every, 60, 11_160, 120, 30 * DAY, seed) for seed in range(8)]
+    assert sum(simulated) / 8 == pytest.approx(lab70.expected(every, 60, 11_160, 120), rel=0.05)
 
 
 def test_without_failures_only_saves_are_lost():
@@ -125,6 +164,16 @@ def test_a_file_comes_apart_as_it_was_put_together():
         broken = lab70.damaged(content * 9, zeros)
         assert len(broken) == 9 * len(content)
         assert broken != content * 9
+
+
+def test_a_wrong_bit_in_the_label_makes_no_file_pass_for_another():
+    content = lab70.pack(b"some bytes", "net A")
+    label, payload = lab70.split(content)
+    for place in range(8 * content.index(payload)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        other, rest = lab70.split(bytes(changed))
+        assert other is None or (other, rest) != (label, payload), f"bit {place}"
 
 
 def test_the_newest_good_file_is_taken(tmp_path, capsys):

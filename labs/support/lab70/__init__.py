@@ -10,7 +10,7 @@ model_of           a short text for a net's shapes
 path_of, newest    a checkpoint's file; the newest good one of a folder
 kill_everywhere    a save killed at each of its moments
 kill_at_random     a process that saves, killed at random moments, and what is left
-simulate           a long training with failures, played: the share of time that is lost
+simulate           a long training with failures, simulated: the share of time that is lost
 expected, daly, best   that share by Daly's formula; Daly's interval; the best one
 loop_cases, try_loop   when a training loop should save and stop; on ranks: when it does
 listening          a signal sets a flag

@@ -1,4 +1,4 @@
-"""What failures cost a long training: played, and by Daly's formulas. All times in seconds."""
+"""What failures cost a long training: simulated, and by Daly's formulas. All times in seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def simulate(every: float, save: float, mtbf: float, restart: float, work: float
 
     It computes for `every`, saves for `save`, and so on until `work` is done. Failures come at random, one
     each `mtbf` in the mean, whatever happened before (exponential times), also during a save or a restart.
-    After one it takes `restart` to begin again behind the last save that is whole.
+    After one it takes `restart` to begin again right after the last save that is whole.
     """
     draw = random.Random(seed)
     clock = 0.0

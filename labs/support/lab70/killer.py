@@ -132,12 +132,14 @@ def version_in(path: Path) -> int | None:
 
 
 def _left(path: Path, contents: dict[str, bytes]) -> str:
-    """What the file holds: old, new, nothing, half of something; or no file is there."""
+    """What the file holds: old, new, nothing, half of something, too much; or no file is there."""
     if not path.exists():
         return "gone"
     content = path.read_bytes()
     if not content:
         return "empty"
+    if content.endswith(contents["new"]) and content != contents["new"]:
+        return "the new one behind what a killed save had left"
     return next((name for name, value in contents.items() if value == content), "half")
 
 

@@ -27,7 +27,7 @@ _WHERE = {
 
 
 class Death(NamedTuple):
-    """Where a save was killed, in words, and what the file is then: old, new, gone, empty, half."""
+    """Where a save was killed, in words, and what the file is then: old, new, gone, empty, half, …"""
 
     where: str
     left: str

@@ -30,15 +30,17 @@ _OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 SCRIPT = """\
 #!/usr/bin/env bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --time=00:10:00
-#SBATCH --signal=B:USR1@60  # about 60 s before the end, or when preempted: USR1 to this shell (B)
+# USR1 about 60 s before the end, or when preempted. A step and a save have to fit into that time.
+#SBATCH --signal=B:USR1@60  # B: to this shell alone, so the trap below passes it on
 #SBATCH --requeue           # Slurm may put this job back into the queue, and start it again
 #SBATCH --open-mode=append  # each start writes on in the same output file
-trap 'asked=1; kill -USR1 $ranks' USR1  # srun passes the signal on to all ranks
+trap 'asked=1; kill -USR1 $ranks' USR1  # to srun, which passes it on to all ranks
+# srun in the background (&): a shell acts on a signal only when no command runs in the foreground
 {launcher} {python} -m support.lab70.job {folder} &
-ranks=$!      # behind the &, since a shell acts on a signal only while it waits
-wait $ranks   # until the ranks end, or USR1 comes
+ranks=$!
+wait $ranks   # until the ranks end, or USR1 comes: it ends this wait
 if [[ ${{asked:-}} ]]; then
-    wait $ranks                      # they save, and end
+    wait $ranks                      # so wait again, until they have saved and ended
     scontrol requeue $SLURM_JOB_ID   # this job, from the beginning of this script
 fi
 """

@@ -5,16 +5,12 @@ from tests.labs.wrong_answers import Wrong
 SMALL = {"last": 30, "every": 5, "kills": 5, "kilobytes": 64, "megabytes": 1, "repeat": 5, "days": 5}
 
 _STOP = "any(training.comm.allgather(stopped()))"
-_IF_SAVE = "if stop or training.done % every == 0 or training.done == last:"
+_IF_SAVE = "if stop or due:"
 
 # fmt: off
 WRONG = [
-    Wrong("70.1", "no optimizer", '    training.optimizer.load_state_dict(state["optimizer"])\n', "",
-          "the optimizer's averages are not as before"),
-    Wrong("70.1", "no schedule", '    training.schedule.load_state_dict(state["schedule"])\n', "",
-          "schedule is not as before"),
-    Wrong("70.1", "no net", '    training.net.load_state_dict(state["net"])\n', "",
-          "the net's parameters are not as before"),
+    Wrong("70.1", "the first epoch", '    training.epoch = state["epoch"]\n', "    training.epoch = 0\n",
+          "the place in the data is not as before"),
     Wrong("70.1", "the epoch begins anew", '    training.step = state["step"]\n', "    training.step = 0\n",
           "the place in the data is not as before"),
     Wrong("70.1", "rank 0's states for all", 'state["random"][comm.rank]', 'state["random"][0]',
@@ -32,6 +28,8 @@ WRONG = [
           "has changed the training"),
     Wrong("70.2", "into the file itself", ["open(temporary", "    os.replace(temporary, path)\n"],
           ["open(path", ""], "the file is empty"),
+    Wrong("70.2", "appends", '"wb"', '"ab"', "behind what a killed save had left"),
+    Wrong("70.2", "a new file only", '"wb"', '"xb"', "FileExistsError"),
     Wrong("70.2", "no fsync", "        os.fsync(file.fileno())\n", "", "before os.replace"),
     Wrong("70.2", "fsync before flush", "        file.flush()\n        os.fsync(file.fileno())",
           "        os.fsync(file.fileno())\n        file.flush()", "after file.flush()"),
@@ -44,7 +42,7 @@ WRONG = [
     Wrong("70.2", "removed first", "    os.replace(temporary, path)",
           "    path.unlink()\n    os.replace(temporary, path)", "the file is gone"),
     Wrong("70.2", "in another folder", 'path.with_name(path.name + ".new")',
-          'Path(tempfile.gettempdir()) / f"{path.parent.name}.new"', "into the folder of `path`"),
+          'Path(tempfile.gettempdir()) / f"{path.parent.name}.new"', "belongs in the folder of `path`"),
     Wrong("70.2", "a new name each time", 'path.with_name(path.name + ".new")',
           "Path(tempfile.mktemp(dir=path.parent))", "the same name each time"),
     Wrong("70.2", "the folder stays open", "    os.close(folder)", "", "os.close(folder) at the end"),
@@ -73,12 +71,12 @@ WRONG = [
     Wrong("70.5", "the own flag", _STOP, "stopped()", "left alone waits for ever"),
     Wrong("70.5", "rank 0's flag", _STOP, "training.comm.bcast(stopped())", "steps done"),
     Wrong("70.5", "all must be asked", "any(training", "all(training", "steps done"),
-    Wrong("70.5", "no save at the stop", _IF_SAVE, "if training.done % every == 0 or training.done == last:",
+    Wrong("70.5", "no save at the stop", _IF_SAVE, "if due:",
           "saved after steps"),
     Wrong("70.5", "does not stop", "        if stop:\n            return", "        pass", "steps done"),
     Wrong("70.5", "twice in a step", f"        {_IF_SAVE}\n            save(training)\n",
           f"        {_IF_SAVE}\n            save(training)\n        if stop:\n            save(training)\n",
           "saved after steps"),
-    Wrong("70.5", "not after the last", " or training.done == last:", ":", "saved after steps"),
+    Wrong("70.5", "a save at the stop alone", "if stop or due:", "if stop:", "saved after steps"),
 ]
 # fmt: on

@@ -65,6 +65,24 @@ def after_resize(batch, rate, first, ranks, keep):
     return batch, rate
 
 
+def test_horovod_puts_new_nodes_behind_those_that_stay():
+    from horovod.runner.elastic.discovery import HostManager
+
+    assert HostManager.order_available_hosts({"new", "b", "c"}, ["a", "b", "c"]) == ["b", "c", "new"]
+
+
+def test_horovods_own_loop_skips_sync_where_nodes_have_only_gone():
+    from horovod.common.elastic import State
+    from horovod.runner.elastic.worker import HostUpdateResult
+
+    for result, skips in ((HostUpdateResult.removed, True), (HostUpdateResult.added, False)):
+        state = State(bcast_object=lambda what: what, get_rank=lambda: 0)
+        state.on_hosts_updated(1, result)
+        with pytest.raises(RuntimeError) as interrupt:
+            state.check_host_updates()
+        assert interrupt.value.skip_sync == skips
+
+
 @pytest.mark.slow
 def test_a_mistake_ends_the_job_in_a_sentence_and_leaves_no_process():
     task = lab71.Task(broken_part, after_resize, lab71.OWN, (48, 0.2, 2), True, 3, 8, 14)
@@ -78,8 +96,8 @@ def own_part(order, done, batch, rank, ranks):
     return order[done : done + batch][rank::ranks]
 
 
-def waits_once(train, state, meet):
-    """A loop that is long enough for a job that loses a rank and gets one."""
+def run_elastic(train, state, meet):
+    """The answer of 71.1."""
     from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 
     while True:
@@ -101,7 +119,7 @@ def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_
     lab71.close()
     if not own_network:
         monkeypatch.setattr("support.lab71.processes.spaces", list)
-    task = lab71.Task(own_part, after_resize, waits_once, (48, 0.2, 2), True, 3, 8, 14)
+    task = lab71.Task(own_part, after_resize, run_elastic, (48, 0.2, 2), True, 3, 8, 14)
     try:
         story = lab71.with_horovod(task, 100)
     finally:

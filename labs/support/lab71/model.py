@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-MOST = 50  # calls of train, after which a loop is called endless
 # Horovod's own HorovodInternalError is a RuntimeError, and so is what PyTorch says of shapes that do not fit.
 MISTAKES = {
     "ValueError": ValueError("a mistake in train"),
@@ -49,20 +48,39 @@ CASES = (
 
 
 class Call(NamedTuple):
-    """A call of train: the step it begins at, the steps in the weights, and what came before."""
+    """A call of train: the step it begins at, the steps in the weights, and what came before. orderly: there
+    was a save or a restore between the interruption and the meeting."""
 
     step: int
     weights: int
     met: bool
     synced: bool
+    orderly: bool
 
 
 class Attempt(NamedTuple):
-    """result: what run_elastic returned; error: the mistake in train, if it came out."""
+    """result: what run_elastic returned; error: what it raised; by: what raised last before, "train", "sync"
+    or "commit"; endless: train was called again after it had returned."""
 
     calls: list[Call]
     result: object
     error: Exception | None
+    by: str
+    endless: bool
+
+    def came_out(self) -> str:
+        """What run_elastic raised, in a sentence."""
+        what = "Nothing" if self.error is None else type(self.error).__name__
+        return f"{what} came out of run_elastic."
+
+    def advice(self) -> str:
+        """What to do about an error that had to be caught."""
+        advice = {
+            "train": "`train` raised it: catch both exceptions, each in its own `except`.",
+            "sync": "`sync` raised it: a rank may die there, too, so it belongs inside of `try`.",
+            "commit": "`commit` also asks for newcomers again, and raises uncaught: `save` only saves.",
+        }
+        return advice.get(self.by, "")
 
 
 class Endless(BaseException):
@@ -78,9 +96,19 @@ class _State:
 
     def save(self) -> None:
         self.saved = self.step
+        self.game.orderly = True
 
     def restore(self) -> None:
         self.step = self.weights = self.saved
+        self.game.orderly = True
+
+    def check_host_updates(self) -> None:
+        """By the learner's loop, not by train: by then one node more has come."""
+        self.game.interrupt("hosts updated", "commit")
+
+    def commit(self) -> None:
+        self.save()
+        self.check_host_updates()
 
     def sync(self) -> None:
         if self.joined is not None:
@@ -90,7 +118,7 @@ class _State:
         self.game.synced = True
         if self.game.left and self.game.left[0][1] == "sync":
             self.game.left.pop(0)
-            self.game.interrupt("rank lost")
+            self.game.interrupt("rank lost", "sync")
 
 
 class _Game:
@@ -98,50 +126,56 @@ class _Game:
 
     def __init__(self, case: Case, lost: type[Exception], updated: type[Exception]):
         self.left = list(case.rounds)
-        self.errors = {"rank lost": lost("a message failed"), "hosts updated": updated(False)}
+        self.errors = {"rank lost": lost("a message failed"), "hosts updated": updated(False), **MISTAKES}
         self.calls: list[Call] = []
         self.met = True
         self.synced = False
+        self.orderly = self.met_orderly = True
+        self.by = ""
+        self.returned = False
 
-    def interrupt(self, end: str) -> None:
-        self.met = self.synced = False
+    def interrupt(self, end: str, by: str) -> None:
+        self.met = self.synced = self.orderly = False
+        self.by = by
         raise self.errors[end]
 
     def train(self, state: _State) -> str:
-        self.calls.append(Call(state.step, state.weights, self.met, self.synced))
-        if len(self.calls) > MOST:
+        if self.returned:
             raise Endless
+        self.calls.append(Call(state.step, state.weights, self.met, self.synced, self.met_orderly))
         steps, end = self.left.pop(0) if self.left else (0, "returns")
         for _ in range(steps):
             state.step += 1
             state.weights += 1
             if state.step % 3 == 0:
                 state.save()
-        if end in MISTAKES:
-            raise MISTAKES[end]
         if end == "rank lost":
             state.weights += 0.5  # it is lost in the middle of a step
         if end != "returns":
-            self.interrupt(end)
+            self.interrupt(end, "train")
+        self.returned = True
         return "done"
 
     def meet(self) -> None:
+        self.met_orderly = self.orderly
         self.met = True
         self.synced = False
 
 
 def try_loop(run_elastic: Callable, case: Case) -> Attempt:
-    """run_elastic(train, state, meet) in this process."""
+    """run_elastic(train, state, meet) in this process. Errors that are no part of the case are raised."""
     from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 
     game = _Game(case, HorovodInternalError, HostsUpdatedInterrupt)
     result = error = None
+    endless = False
     try:
         result = run_elastic(game.train, _State(game, case.joined), game.meet)
-    except (ValueError, RuntimeError) as mistake:
-        if mistake not in MISTAKES.values():
+    except (ValueError, RuntimeError) as raised:
+        kinds = [type(one) for one in game.errors.values()]
+        if not game.by or type(raised) not in kinds:
             raise
-        error = mistake
+        error = raised
     except Endless:
-        pass
-    return Attempt(game.calls, result, error)
+        endless = True
+    return Attempt(game.calls, result, error, game.by, endless)

@@ -243,9 +243,7 @@ def _listened(job: Processes) -> dict:
         server.bind(("127.0.0.1", 0))
         server.listen()
         known = server.getsockname()
-        ports = [
-            pair for pair in job.listening() if pair != known
-        ]  # it is there where the network is the same
+        ports = [pair for pair in job.listening() if pair != known]  # the network may be the same
         return {"ports": ports, "outside": listening(), "known": known}
 
 

@@ -15,7 +15,6 @@ import os
 import random
 import resource
 import signal
-import socket
 import tempfile
 import time
 from fcntl import LOCK_EX, flock

@@ -183,7 +183,7 @@ predict.right(
 #
 # <details><summary>Hint 1: what is inside of `with`</summary>
 #
-# The three lines that begin with `file` or fsync the file: write, flush, fsync.
+# Write, flush, fsync of the file.
 # </details>
 # <details><summary>Hint 2: what comes after it</summary>
 #

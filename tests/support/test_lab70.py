@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from labkit.errors import LabError
 from support import lab70
+from support.lab70 import requeue
 
 DAY = 86_400
 
@@ -211,3 +212,11 @@ def test_the_batch_script_asks_for_what_the_lab_tells():
     for line in ("--signal=B:USR1@60", "--requeue", "--open-mode=append", "scontrol requeue $SLURM_JOB_ID"):
         assert line in text
     assert "support.lab70.job here &" in text
+
+
+def test_the_job_runs_the_shown_script_line_by_line_and_the_sites_settings_before_it():
+    shown = lab70.script("here").splitlines()
+    run = requeue._sourcing(lab70.script("here")).splitlines()
+    added = [line for line in run if line not in shown]
+    assert [line.split()[0] for line in added] == ["cd", "source", "export"]
+    assert [line for line in run if line not in added] == shown

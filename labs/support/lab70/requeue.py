@@ -220,7 +220,7 @@ def _sourcing(text: str) -> str:
     """The script with what a job of this kit needs before it starts ranks: the site's settings."""
     root = shlex.quote(str(paths.root()))
     lines = f"cd {root}\nsource slurm/sites/tabletop.sh\nexport PYTHONPATH=labs OMP_NUM_THREADS=1\n"
-    return text.replace("trap ", f"{lines}trap ", 1)
+    return text.replace("\ntrap ", f"\n{lines}trap ", 1)
 
 
 def _environment() -> dict[str, str]:

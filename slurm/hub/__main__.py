@@ -78,19 +78,20 @@ def _names(options) -> list[str]:
 
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     place, table = _place(options, port)
-    bundle = course.publish(state)
-    if settings.is_root():
-        learners.check_reach(bundle)  # before anybody is made, and a cluster started
-    commands = None
-    if not options.plain and not _at_site(options):
-        # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
-        table = table or tabletop.up(options.name, nodes=min(32, 2 + len(names) // 16))
-        commands = table.state / "bin"
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
     if people:
         site_users.check_pam(place.pam, place.site)
         warnings = site_users.check(people)
+    bundle = course.publish(state)
+    if settings.is_root():
+        # Before anybody is made, and a cluster started. A site's folder may be open to a group alone.
+        learners.check_reach(bundle, people[0] if people else "nobody")
+    commands = None
+    if not options.plain and not _at_site(options):
+        # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
+        table = table or tabletop.up(options.name, nodes=min(32, 2 + len(names) // 16))
+        commands = table.state / "bin"
     known = _let_in(state, names, people)
     class_folder = _class_folder(state) if settings.is_root() else None
     written = settings.write(place, state, bundle, port, commands, class_folder, people)

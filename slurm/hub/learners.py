@@ -92,8 +92,8 @@ def remove() -> list[str]:
     return gone
 
 
-def check_reach(bundle: Path) -> None:
-    """LabError unless others can run the shared Python, read labkit and the course: the user nobody tries."""
+def check_reach(bundle: Path, name: str = "nobody") -> None:
+    """LabError unless others can run the shared Python, read labkit and the course: the user `name` tries."""
     root = paths.root()
     python = str(root / ".venv" / "bin" / "python")
     for command, what in (
@@ -104,7 +104,7 @@ def check_reach(bundle: Path) -> None:
         (["test", "-r", str(bundle)], f"read {bundle}"),
     ):
         tried = subprocess.run(
-            ["runuser", "-u", "nobody", "--", *command],
+            ["runuser", "-u", name, "--", *command],
             cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip

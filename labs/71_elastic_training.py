@@ -475,8 +475,8 @@ if not lab71.spaces():
 # server of this kit's Horovod and its ranks listen on 127.0.0.1, the loopback. PyTorch's
 # store and its agents listen on `::`, too, which is *every* address. In a network of one's own that is
 # harmless. On a cluster's login node everybody could knock. On compute nodes others usually can, too: their
-# jobs reach yours over the network, and over the loopback if they share the node. Against the second help
-# nodes of one's own (`sbatch --exclusive`), against the first only a firewall between jobs.
+# jobs reach yours over the network, and over the loopback if they share the node. Nodes of your own (with
+# `sbatch --exclusive`) shut the loopback to them, and only a firewall between jobs shuts the network.
 #
 # ## 6. Pull the plug (for those who have time)
 # A killed process says goodbye: its kernel closes its connections, and the others notice at once. An

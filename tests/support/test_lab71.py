@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from labkit.errors import LabError
 from support import lab71
+from support.lab71.ports import listening
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
 
@@ -40,9 +41,9 @@ def test_a_story_leaves_out_what_was_undone():
 def test_what_listens_is_seen():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        assert server.getsockname() not in lab71.listening_here()
+        assert server.getsockname() not in listening()
         server.listen()
-        assert server.getsockname() in lab71.listening_here()
+        assert server.getsockname() in listening()
 
 
 def test_the_control_learns():

@@ -176,15 +176,17 @@ hub-stop: setup ## end it, all notebook servers and their jobs
 hub-forget: setup ## as root: remove the users that it has made, with their homes
 	@$(PY) -m slurm.hub forget
 
-# Two tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
-TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
+# Some tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
+# Three on two cores: one of them mostly waits, for Slurm or for a rank that hangs.
+WORKERS := 3
+SOME_AT_A_TIME := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
-	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not alone" || status=$$?; \
+	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \
 	$(PY) -m pytest -m alone || status=$$?; exit $$status
 
 test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
-	@status=0; $(PY) -m pytest $(TWO_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
+	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
 	$(PY) -m pytest -m "alone and not slow" || status=$$?; exit $$status
 
 lint: setup

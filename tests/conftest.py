@@ -25,7 +25,16 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 TALLY = pytest.StashKey[dict[str, list[int]]]()
 LEFT = pytest.StashKey[list[str]]()
 # They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
-TABLETOP = ("test_tabletop.py", "test_endurance.py", "test_jobs.py", "test_site_doctor.py", "test_hub.py")
+TABLETOP = (
+    "test_tabletop.py",
+    "test_endurance.py",
+    "test_jobs.py",
+    "test_site_doctor.py",
+    "test_hub.py",
+    "test_hub_users.py",
+    "test_lab42_on_a_tabletop.py",
+    "test_lab70_on_a_tabletop.py",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +94,7 @@ def _interrupt_once(_, *__) -> None:
 
 
 def pytest_collection_modifyitems(items):
-    """The tests that take longest come first, so that two workers end at about the same time."""
+    """The tests that take longest come first, so that all workers end at about the same time."""
     items.sort(key=_turn)
 
 
@@ -103,7 +112,7 @@ def _turn(item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With two workers: which tests stay together, one after the other."""
+    """With several workers: which tests stay together, one after the other."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):

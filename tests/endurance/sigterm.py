@@ -1,7 +1,7 @@
 """pytest is told to end in the midst of its tests: `python -m tests.endurance.sigterm [TIMES]`.
 
 Real ranks, with children and daemons of their own, and a tabletop cluster with a job are running: by turns in
-one process, and in two workers as in `make test`. Every fourth time SIGTERM comes at a moment drawn by
+one process, and in two workers. Every fourth time SIGTERM comes at a moment drawn by
 chance, often while they start.
 
 Counted when pytest has ended: processes, what belongs to the cluster, files in the temporary folder, and what

@@ -216,7 +216,7 @@ def test_the_batch_script_asks_for_what_the_lab_tells():
 
 def test_the_job_runs_the_shown_script_line_by_line_and_the_sites_settings_before_it():
     shown = lab70.script("here").splitlines()
-    run = requeue._sourcing(lab70.script("here")).splitlines()
+    run = requeue.sourcing(lab70.script("here")).splitlines()
     added = [line for line in run if line not in shown]
     assert [line.split()[0] for line in added] == ["cd", "source", "export"]
     assert [line for line in run if line not in added] == shown

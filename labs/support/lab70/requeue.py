@@ -90,7 +90,7 @@ def _tell(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     order.leave(wanted, folder)
-    (folder / "job.sh").write_text(_sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
+    (folder / "job.sh").write_text(sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
     client = slurm.at("tabletop", _environment())
     named = ["--job-name=70_resume", f"--output={folder}/job.out"]
     number = client.submit(*named, *options, str(folder / "job.sh"))
@@ -216,7 +216,7 @@ def _urgent_partition(client: slurm.Client) -> Iterator[None]:
         client.ask("scontrol", "delete", f"PartitionName={URGENT}")
 
 
-def _sourcing(text: str) -> str:
+def sourcing(text: str) -> str:
     """The script with what a job of this kit needs before it starts ranks: the site's settings."""
     root = shlex.quote(str(paths.root()))
     lines = f"cd {root}\nsource slurm/sites/tabletop.sh\nexport PYTHONPATH=labs OMP_NUM_THREADS=1\n"

@@ -61,13 +61,14 @@ def epoch(files, log, table):
 
 
 # %% [markdown]
-# One rank does not come. All others wait for it in their next `all_reduce`, and say nothing: for half an
-# hour, if nobody sets another limit.
+# One rank does not come. All others wait for it in their next `all_reduce`, and say nothing: over Gloo for
+# half an hour, over NCCL for ten minutes, if nobody sets another limit.
 #
 # **py-spy** tells in which line a running Python process is, from outside: `py-spy dump --pid 4711`. The
 # process need not be prepared. This is what it sees of the three ranks, once nothing moves any more. Read it
 # from the bottom: the last line of each rank is one of `epoch`, and above it stands what that line has
-# called. About 10 s. (Three more runs, with other faults, are made along with it for your exercise.)
+# called, if it is Python. About 10 s. (Three more runs, with other faults, are made along with it for your
+# exercise.)
 
 # %%
 lab72.show_program(epoch)
@@ -96,6 +97,8 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 # | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
 # | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |
 #
+# (Were its shard *longer*, it would stand in `all_reduce`, and the others in the barrier.)
+#
 # With 1,000 ranks nobody reads 1,000 stacks. So teach the computer your rule. Then mend the epoch: not
 # `epoch` itself, but what it works with.
 #
@@ -105,11 +108,13 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 #   line: `return rank, line`.
 # - `mend(files, log, table, nearby)`: runs on each rank, and returns what its epoch gets in place of `files`,
 #   `log` and `table`: all of them in `nearby`, a folder on this rank's own disk. The log and the table are
-#   given. Your part is `copies`, a list of paths: `nearby / file.name` is a copy of a file. Take the first
-#   files alone, on all ranks as many as the shortest shard has. For that, all ranks have to know the smallest
-#   of their numbers:
+#   given. Your part is `copies`, a list of paths: `nearby / file.name` is a copy of a file (`nearby / file`
+#   would be the file itself). Take the first files alone, on all ranks as many as the shortest shard has. For
+#   that, all ranks have to know the smallest of their numbers:
 #
 #       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest: now the smallest of all ranks'
+#
+#   A list can be cut with such a tensor: `files[:fewest]`.
 #
 # 3 lines and 2. *(beginner)*
 #
@@ -178,8 +183,8 @@ with check("72.1"):
 #
 # ## 2. All are in an exchange, and wait
 # MPI and `torch.distributed` do not know tensors by name. They pair **the first call of each rank, then the
-# second, and so on**. A rank that makes one call too many, or two in another order, is out of step from there
-# on.
+# second, and so on**. A rank that makes one call too many or too few, or two in another order, is out of step
+# from there on.
 
 
 # %%
@@ -227,14 +232,16 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # %% [markdown]
 # **Explain.** A batch that differs on one rank sent that rank another way through the code. A condition such
 # as `batch["loss"] > 100` was decided on *one* rank's numbers. The mend: decide on numbers that are the same
-# on all. And never let a `set` of names decide on an order: Python draws another one in each process.
-# `sorted` makes one that is the same everywhere.
+# on all, at best on some that are summed anyway; else that costs an exchange for each batch. And never let a
+# `set` of names decide on an order: Python draws another one in each process. `sorted` makes one that is the
+# same everywhere.
 #
 # ### Exercise 72.2 · The first call that does not fit
 # - `first_difference(records)`: `records[rank]` is the list of a rank's calls, in order. A record has `.call`
 #   ("all_reduce"), `.numbers` (6) and `.line`. The loop over the places is given. At the first place where
 #   not all ranks have the same call with as many numbers, return the rank that differs from most others, and
-#   the line of *its* call.
+#   the line of *its* call. (If it left a call out, that is the next one: look above it. If there is no such
+#   place, `None` is right: then one rank just stopped, as in section 1.)
 # - `agree(batch)`: runs on each rank, for each batch in turn. `everybody`, all ranks' batches, is given.
 #   Return a new dict that is the same on all ranks: its `"loss"` is the largest of all ranks', and its
 #   `"statistics"` are all those that some rank wants, once each, in alphabetical order.
@@ -327,13 +334,14 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
 # %% [markdown]
 # **Explain.** Right would be a = 2 and b = 20. `torch.distributed` adds a to b, and says nothing: **the
 # worst failure is the one that goes on**. Horovod asks all ranks which tensors are ready and pairs them by
-# name (lab 44), so that the order does not matter.
+# name (lab 44), so that the order does not matter, as long as each rank gives both before it waits for one
+# (`hvd.allreduce_async`, as here).
 #
 # ## 3. Uneven shards
-# 3,125 batches on three ranks: one has a batch less. It is through, and the others wait for it. Horovod
-# notices, since rank 0 hears from all ranks what is ready. This **stall check** warns after
-# `HOROVOD_STALL_CHECK_TIME_SECONDS` (60, unless you set it), and ends everything after
-# `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS` (0, unless you set it: never).
+# 3,125 batches on three ranks: one has a batch less. It is through, and the others wait for it. (Here the
+# shards are a few batches long.) Horovod notices, since rank 0 hears from all ranks what is ready. This
+# **stall check** warns after `HOROVOD_STALL_CHECK_TIME_SECONDS` (60, unless you set it), and ends everything
+# after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS` (0, unless you set it: never).
 #
 # Three ranks sum one tensor a batch, `step.0`, `step.1` and so on. Here the warning comes after 1 s, the end
 # after 2 s. About 10 s.
@@ -368,8 +376,8 @@ predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 # ### Exercise 72.3 · Averages over those who are still there
 # `gradients` is this rank's list of tensors of 3 numbers, one for each of its batches; another rank may have
 # more, or none at all. Put into `results` the average of each of *this rank's* gradients, over the ranks that
-# have one in that step. Nobody may hang. The loop is given: 3 lines in it, in place of the first `raise`, and
-# one below it, in place of the second. *(intermediate)*
+# have one in that step. Nobody may hang. The loop is given: 2 or 3 lines in it, in place of the first
+# `raise`, and one below it, in place of the second. *(intermediate)*
 #
 # <details><summary>Hint 1: how many are there?</summary>
 #
@@ -422,13 +430,13 @@ with check("72.3"):
                 expect.close(got, lab72.three(want), f"{who}: the average of step {step}", slips=slips)
 
 # %% [markdown]
-# The simplest mend is another: let each rank leave out what is over (`DistributedSampler(…,
-# drop_last=True)`), so that all have equally many.
+# The simplest mend is another: give all ranks equally many. PyTorch's `DistributedSampler` does: it repeats
+# some samples, or leaves some out, with `drop_last=True`.
 #
 # ## 4. NaN: who was first?
-# A NaN ("not a number") comes from 0 / 0, or from infinite minus infinite. What is calculated with it is NaN
-# again. In data parallelism it spreads at once: **after the next exchange all ranks have it**, and all look
-# guilty.
+# A NaN ("not a number") comes from 0 / 0, for example, or from infinite minus infinite. What is calculated
+# with it is NaN again. In data parallelism it spreads at once: **after the next exchange all ranks have it**,
+# and all look guilty.
 
 
 # %%
@@ -468,10 +476,10 @@ predict("72.4", rank=..., line=...)
 predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0].text))
 
 # %% [markdown]
-# **Explain.** The two others note `dist.all_reduce`: it came to them by mail. The first one notes a line of
-# its own, above it, in the same step. In `bright` a black picture does that: 0 / 0. In `contrast` one of a
-# single colour: the logarithm of 0. In `energy` one with a pixel so bright that its square is too large for
-# 32 bits.
+# **Explain.** The two others note `dist.all_reduce`: it came to them from another rank. The first one notes a
+# line of its own, above it, in the same step. In `bright` a black picture does that: 0 / 0. In `contrast` one
+# of a single colour: the logarithm of 0. In `energy` one with a pixel so bright that its square is too large
+# for 32 bits.
 #
 # The mend: leave such a step out, but **on all ranks, or on none**. A rank that leaves out an exchange alone
 # is section 2.
@@ -536,6 +544,7 @@ with check("72.4"):
         "a nan on rank 1": ([1.0, 2.0], [3.0, nan], [8.0, 6.0]),
         "inf on rank 0, -inf on rank 2": ([inf, 2.0], [3.0, 4.0], [-inf, 6.0]),
         "inf on rank 2": ([1.0, 2.0], [3.0, 4.0], [inf, 6.0]),
+        "-inf on rank 1": ([1.0, 2.0], [3.0, -inf], [8.0, 6.0]),
         "all finite again": ([1.0, 1.0], [1.0, 1.0], [4.0, 7.0]),
     }
     pairs = {f"{name}, of two ranks": gradients[:2] for name, gradients in steps.items()}
@@ -548,10 +557,10 @@ with check("72.4"):
 # <details><summary>Answer</summary>
 #
 # Its own gradient is known to one rank alone: it would need a second exchange to tell the others. The sum
-# carries the news for nothing.
+# carries the news at no extra cost.
 # </details>
 #
-# ## 5. A gallery (for those who have time: 40 minutes)
+# ## 5. A gallery (for those who have time: 50 minutes)
 # If you have none: go on at *What you take away*, at the end.
 #
 # Six more failures and their mends. Which rank it hits is drawn anew in each run: no cell says it, what the
@@ -748,6 +757,7 @@ with lab72.three_ports() as ports:
 # ### Exercise 72.5 · Who speaks of itself?
 # One rank fails; the others lose it, and fail as well. `ranks[r]` is what was found of rank r:
 #
+# - `.rank`: r, its number.
 # - `.state`: "finished", "raised", the name of the signal that ended it such as "SIGKILL", or "ended with
 #   status 70".
 # - `.error`: its last words, "" if there were none. `.line`: the line that they came from, 0 if there is
@@ -761,7 +771,7 @@ with lab72.three_ports() as ports:
 #
 # <details><summary>Hint 1: a loop over all</summary>
 #
-# `for rank in ranks:`, and in it one `if` with two conditions. `rank.rank` is its number.
+# `for rank in ranks:`, and in it one `if` with two conditions.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -788,13 +798,16 @@ with check("72.5"):
     through = lab72.Rank(0, "finished")
     complains = lab72.Rank(1, "raised", lost, 14)
     killed = lab72.Rank(2, "SIGKILL")
+    left = lab72.Rank(2, "ended with status 70")
     breaks = lab72.Rank(2, "raised", "OSError: No space left on device", 9)
     expect.equal(first_cause([through, complains, breaks]), (2, 9), "Rank 2's disk is full: (rank, line)")
     expect.equal(first_cause([through, complains, killed]), (2, 0), "SIGKILL ends rank 2: (rank, line)")
+    expect.equal(first_cause([through, complains, left]), (2, 0), "Rank 2 ends with status 70: (rank, line)")
     other = [complains._replace(rank=0, error=cut), complains, breaks]
     expect.equal(first_cause(other), (2, 9), "The connection of rank 0 is reset, rank 2's disk is full")
     in_turn = [breaks._replace(rank=0), complains, through._replace(rank=2)]
     expect.equal(first_cause(in_turn), (0, 9), "Rank 0's disk is full, rank 2 finished: (rank, line)")
+    expect.equal(first_cause([through] * 3), None, "All finished")
     for name in ("memory", "worker", "disk"):
         number, ranks = culprits[name], failures[name]
         endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
@@ -809,6 +822,8 @@ with check("72.5"):
 # - All finished, and one node has another version: the rank, such as `2`.
 # - All finished, and two ranks have one device: the device, as they wrote it: `"core 0"`.
 # - All finished, and one port is silent: that port: `"port 40123"`.
+#
+# `failures["versions"]` is the roll call, and `failures["port"]` holds the knocks alone.
 #
 # Second, what to do first, one of these words:
 #
@@ -863,10 +878,12 @@ def diagnose(ranks):
 
 
 # %%
-# What is asked: where to look in each of the six jobs, and what to do first.
+# What is asked: where to look in each of the six jobs, and what to do first; then as if they had failed on
+# other ranks, cores and ports.
 with check("72.6"):
     for name in lab72.shuffled("desk", night, list(failures)):
-        lab72.expect_diagnosis(diagnose(failures[name]), name, failures[name], culprits.get(name))
+        for ranks, hit in lab72.twice(failures[name], culprits.get(name)):
+            lab72.expect_diagnosis(diagnose(ranks), name, ranks, hit)
 
 # %% [markdown]
 # ## 6. What to switch on before (for those who have time: to look things up in)

@@ -219,6 +219,20 @@ def test_a_wrong_place_is_told_why(name, where, says):
         lab72.expect_diagnosis((where, RIGHT[name][1]), name, ranks, culprit)
 
 
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_same_job_elsewhere_has_other_numbers_and_the_same_signs(name):
+    culprit, ranks = six_jobs()[name]
+    (same, hit), (elsewhere, moved) = lab72.twice(ranks, culprit)
+    assert (same, hit) == (ranks, culprit)
+    assert [rank.rank for rank in elsewhere] == list(range(len(ranks)))
+    assert {rank.error for rank in elsewhere} == {rank.error for rank in ranks}
+    where, first = RIGHT[name]
+    if culprit is not None:
+        assert elsewhere[moved].error == ranks[culprit].error
+    with pytest.raises(CheckFailed, match="where"):
+        lab72.expect_diagnosis((where, first), name, elsewhere, moved)
+
+
 def test_ports_answer_refuse_and_are_silent():
     with lab72.three_ports() as ports:
         answers, refused, silent = (lab72.knock(port, patience=0.5) for port in ports.values())

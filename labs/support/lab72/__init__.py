@@ -18,11 +18,11 @@
 | the gallery | `limit_memory`, `two_nodes`, `use_node`, `three_ports`, `knock`, `meet` | |
 | | `drawn`, `shuffled` | a number, an order: this learner's case of a number |
 | | `one_of_three` | what three ranks are dealt, one of which gets something else |
-| | `expect_diagnosis` | what is expected of a diagnosis of one of its jobs |
+| | `expect_diagnosis`, `twice` | what a diagnosis has to be; the job, and as if it were elsewhere |
 | shown | `show_program`, `show_stacks`, `show_records`, `show_ends` | |
 """
 
-from support.lab72.diagnosis import expect_diagnosis
+from support.lab72.diagnosis import expect_diagnosis, twice
 from support.lab72.evidence import (
     Frame,
     Rank,
@@ -104,6 +104,7 @@ __all__ = [
     "train_safely",
     "tries",
     "try_on_ranks",
+    "twice",
     "two_nodes",
     "use_node",
     "watch_numbers",

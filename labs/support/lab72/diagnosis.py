@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from labkit import expect
@@ -45,6 +46,24 @@ def expect_diagnosis(got: object, name: str, ranks: Sequence[Rank], culprit: int
     others = {f"that mends {mends}": word for word, mends in FIRST.values() if word != cure}
     slips = {sentence: word for word, sentence in NO_CURES.items()} | others
     expect.equal(first, cure, f"{job}: what to do first", slips=slips)
+
+
+def twice(ranks: Sequence[Rank], culprit: int | None) -> list[tuple[Sequence[Rank], int | None]]:
+    """(ranks, culprit) as they were found, and as if it had happened on other ranks, cores and ports.
+
+    Who read a number off the output, and no sign, is right for the first alone.
+    """
+    count = len(ranks)
+    elsewhere = []
+    for place in range(count):
+        found = ranks[(place - 1) % count]
+        result = found.result
+        if isinstance(result, str):
+            result = re.sub(
+                r"\b(core|port) (\d+)", lambda match: f"{match[1]} {int(match[2]) + count}", result
+            )
+        elsewhere.append(found._replace(rank=place, result=result))
+    return [(ranks, culprit), (elsewhere, None if culprit is None else (culprit + 1) % count)]
 
 
 def _place(name: str, ranks: Sequence[Rank], culprit: int | None) -> tuple[object, dict[str, object]]:

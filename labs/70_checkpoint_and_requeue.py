@@ -9,7 +9,7 @@
 # that no kill can tear, and check it before you trust it, (3) compute how often to save, (4) write a loop
 # that saves when it is asked to stop, and read the script by which Slurm goes on with it.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 16, 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Before: 16, 30, 40, 60
 
 # %%
 import hashlib
@@ -47,7 +47,7 @@ patience = 60  # seconds after which a check calls a program stuck
 #
 # | part | how it is read, and put back |
 # |---|---|
-# | net, optimizer (Adam, with its averages), schedule of its rate | `state_dict()`, `load_state_dict(…)` |
+# | net, optimizer (Adam and its averages), learning rate's schedule | `state_dict()`, `load_state_dict(…)` |
 # | the place in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch |
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
@@ -148,13 +148,13 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With all parts no loss differs, not by one bit. (That holds for the same number of ranks and
-# threads: others add in another order.) Random states and place feed the forward pass, and show in the first
-# loss; so does the last row, as rank 1 then draws rank 0's numbers. The optimizer's state shows one step
-# later, through the weights. The schedule shows last: the optimizer brought the rate of the first step with
-# it.
+# threads, on the same kind of processor: others add in another order.) Random states and place feed the
+# forward pass, and show in the first loss; so does the last row, as rank 1 then draws rank 0's numbers. The
+# optimizer's state shows one step later, through the weights. The schedule shows last: the optimizer brought
+# the rate of the first step with it.
 #
-# No training crashed, and no last loss looks absurd: a forgotten part makes no noise. So test a training of
-# your own as here: resume in a fresh process, and compare the losses with `==`.
+# No training crashed, and no last loss looks absurd: a forgotten part gives no warning. So test a training of
+# your own: resume it in a fresh process, as section 5 will, and compare the losses with `==`.
 #
 # ## 2. A file that no kill can tear
 # `open(path, "wb")` empties the old file before the first byte of the new one is there. A job that is killed
@@ -170,12 +170,13 @@ predict.right(
 # | `os.fsync(file.fileno())` | waits until the bytes that the kernel has are on the disk |
 # | `os.fsync(folder)` | waits until the names are on the disk |
 # | `os.replace(temporary, path)` | renames in one go: anybody sees all of the old file, or all of the new |
-# | `temporary = path.with_name(path.name + ".new")` | another name, in the same folder |
+# | `temporary = path.with_name(path.name + ".new")` | another name, in the same folder (so on one disk) |
 # | `with open(temporary, "wb") as file:` | opens it, and empties what a killed save may have left there |
 #
 # The temporary file and the rename are for `kill -9`: it ends the process at once, but not the kernel, which
 # still writes what it was given. Each `fsync` is for a power cut, which ends both: the kernel might rename
-# first and write the bytes later, and the good name would then hold nothing.
+# first and write the bytes later, and the good name would then hold nothing. Without the second one the old
+# file may be there again: whole, but a save that you believed done is gone.
 #
 # ### Exercise 70.2 · Old or new, never between
 # `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). Whenever it is killed,
@@ -238,8 +239,8 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 # **Explain.** `in a save` counts the kills between the begin and the end of a save. What the file holds then:
 # `newest`, the version last finished, or already the next one; `lost`, an older one; `torn`, no whole one.
 # With your `write` a kill costs at most the save that it falls into. The obvious way leaves torn files: how
-# many depends on how long the disk takes. No kill shows whether an `fsync` is there: that takes a power cut,
-# so the check looks for the calls themselves.
+# many depends on your machine and its file system. No kill shows whether an `fsync` is there: that takes a
+# power cut, so the check looks for the calls themselves.
 #
 # ## 3. Look before you trust it
 # A file can be bad even so: a disk returns another bit, a copy was cut short, or it is another net's. So
@@ -320,7 +321,7 @@ with tempfile.TemporaryDirectory() as name:
 # decide, in seconds: `save`, what a save takes; `every`, how long you compute between two of them (in this
 # section seconds, elsewhere steps); `mtbf`, the **mean time between failures** of the whole job.
 #
-# - Saving costs the share `save / every` of the time.
+# - Saving costs about the share `save / every` of the time.
 # - A failure comes somewhere between two saves: in the mean, half of `every` is done again. That is lost once
 #   in each `mtbf`: a share of `every / (2 * mtbf)`.
 #
@@ -355,7 +356,7 @@ def lost(every, save, mtbf):
 
 
 # %%
-# What is asked: Young's formula; both shares; and the least loss where it says.
+# What is asked: Young's formula, and both shares.
 with check("70.4"):
     for save, mtbf in ((60, 11_160), (2, 86_400), (600, 36_000)):
         where = f"a save of {save} s, an mtbf of {mtbf:,} s"
@@ -368,6 +369,8 @@ with check("70.4"):
                 "a failure costs half an interval in the mean": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
+                "for the saving `save / every` is asked, without the save itself": save / (seconds + save)
+                + seconds / mtbf / 2,
             }
             what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
             expect.close(lost(seconds, save, mtbf), share, what, slips=slips)
@@ -413,7 +416,8 @@ record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
 #
 # ## 5. Asked to stop
 # Some ends are announced: Slurm can send a **signal** before it kills. It interrupts a process wherever it
-# is, perhaps in half of a step, so nothing may be saved there. It sets a flag, and no more:
+# is, perhaps in half of a step, so nothing may be saved there. (Without the lines below, USR1 ends it.) They
+# set a flag, and no more:
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -427,9 +431,9 @@ record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
 #
 # ### Exercise 70.5 · The loop
 # Three lines of `train` are there. `training.done` counts the steps of the whole training, computed from
-# `epoch` and `step`: it goes on after `restore`. After each step call `save(training)`, once, if **any** rank
-# was asked to stop, or if a save is `due`. If any was asked, return then. The ranks are `training.comm`. 5
-# lines. *(intermediate)*
+# `epoch` and `step`: it goes on after `restore`. After each step ask once. Call `save(training)`, once, if
+# **any** rank was asked to stop, or if a save is `due`. If any was asked, return then. The ranks are
+# `training.comm`. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one question in each step</summary>
 #
@@ -460,6 +464,9 @@ with check("70.5"):
         why = "a rank that is left alone waits for ever: all have to leave after the same step"
         expect.equal(steps, [steps[0]] * ranks, f"{case}: steps done, by rank", because=why)
         expect.equal(steps[0], case.end, f"{case}: steps done")
+        asked = max(by_rank[number]["asked"] for by_rank in tried)
+        why = "a signal that comes between two questions has two answers"
+        expect(asked == 0, f"{case}: `stopped()` is called more than once in a step: {why}.")
         for rank, by_rank in enumerate(tried):
             expect.equal(by_rank[number]["saves"], case.saves, f"{case}: saved after steps, on rank {rank}")
 
@@ -474,8 +481,9 @@ predict("70.5", first_step=..., done_again=...)
 
 # %% [markdown]
 # ### Measure
-# Each loss is written down with all its bits, and compared with `==` to a training without a break. About
-# 10 s. (The line that says who died guesses at the usual reason. This time it was us.)
+# Each loss is written down with all its bits, and compared with `==` to a training without a break. About 10
+# s. (The line that says who died guesses at the usual reason. This time it was us. In a batch job nobody is
+# killed here, and you see one life.)
 
 # %%
 killed_after = 2 * every + 7 * every // 10
@@ -492,8 +500,7 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 
 # %% [markdown]
 # **Explain.** The second life begins right after the last good checkpoint, and does at most one interval
-# again (all of it, if the kill hits a save). No loss differs: the kill cost time, and nothing else. (In a
-# batch job nobody is killed here, and you see one life.)
+# again (all of it, if the kill hits a save). No loss differs: the kill cost time, and nothing else.
 #
 # ## 6. Slurm: signal, requeue, preempt
 # In a batch job three things can end a training early, and Slurm can start it again after each of them:
@@ -501,7 +508,7 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # | what | how it is announced | who starts it again |
 # |---|---|---|
 # | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | its script: `scontrol requeue` |
-# | **preemption**: an urgent job takes the nodes | on some sites by that signal | Slurm, with `--requeue` |
+# | **preemption**: an urgent job comes | on some sites by that signal | on some, Slurm with `--requeue` |
 # | a node fails, or an operator requeues it | not at all | Slurm, with `--requeue` |
 #
 # **Requeue** means: back into the queue, under the same number, and later from the first line of the script
@@ -589,8 +596,8 @@ if outcome is not None:
 #
 # ### A file from a stranger
 # Reading is where a stranger could harm you. `torch.save` writes a *pickle*, and a pickle can hold a call,
-# which is made when it is read. `weights_only=True` takes tensors, numbers, texts, and lists and dicts of
-# them, and refuses everything else: that is how the labs read.
+# which is made when it is read. `weights_only=True` takes tensors, numbers, texts, and lists, tuples and
+# dicts of them, and refuses such calls: that is how the labs read.
 
 # %%
 class Harmless:
@@ -672,7 +679,7 @@ if world.launcher() is None:  # in a job several ranks run this cell, and one fi
 #
 
 # %% [markdown]
-# What this lab does not show:
+# ### What this lab does not show
 #
 # - GPUs. Some sums change there from run to run; `torch.use_deterministic_algorithms(True)` takes another
 #   way, or raises an error that names the operation. And a GPU has a random state of its own,

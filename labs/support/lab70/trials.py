@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -160,15 +161,18 @@ def loop_cases(ranks: int) -> list[LoopCase]:
 def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
     """Runs train(walk, last, every, stopped, save) for each case.
 
-    Returns for each case what this rank did: "done", its steps, and "saves", after which of them it saved.
+    Returns for each case what this rank did: "done", its steps, "saves", after which of them it saved, and
+    "asked", the number of steps in which it called stopped() more than once.
     """
     results = []
     for case in cases:
         walk = Walk(comm, case.done)
         saves: list[int] = []
+        asked: Counter[int] = Counter()  # by the steps done so far
         step = case.asked.get(comm.rank)
 
-        def stopped(walk=walk, step=step) -> bool:
+        def stopped(walk=walk, step=step, asked=asked) -> bool:
+            asked[walk.done] += 1
             return step is not None and walk.done >= step
 
         def save(training, saves=saves) -> None:
@@ -176,7 +180,8 @@ def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
 
         with launch.case(str(case)):
             train(walk, case.last, case.every, stopped, save)
-        results.append({"done": walk.done, "saves": saves})
+        often = sum(count > 1 for count in asked.values())
+        results.append({"done": walk.done, "saves": saves, "asked": often})
         comm.Barrier()  # no message of this case is taken for one of the next
     return results
 

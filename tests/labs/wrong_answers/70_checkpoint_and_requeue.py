@@ -77,6 +77,8 @@ WRONG = [
     Wrong("70.5", "twice in a step", f"        {_IF_SAVE}\n            save(training)\n",
           f"        {_IF_SAVE}\n            save(training)\n        if stop:\n            save(training)\n",
           "saved after steps"),
+    Wrong("70.5", "asks twice", "        if stop:\n            return",
+          "        if any(training.comm.allgather(stopped())):\n            return", "more than once"),
     Wrong("70.5", "a save at the stop alone", "if stop or due:", "if stop:", "saved after steps"),
 ]
 # fmt: on

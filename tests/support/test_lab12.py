@@ -100,6 +100,7 @@ def test_other_ways_to_measure_the_bandwidth_are_told_rightly(bandwidth):
     assert timed.read == pytest.approx(120_004, rel=0.01)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("bandwidth", [other_bandwidth, in_place, summed])
 def test_other_ways_to_measure_the_roofs_pass(bandwidth):
     run_check(STEM, "12.2", matrix_peak=other_peak, memory_bandwidth=bandwidth)

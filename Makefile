@@ -177,7 +177,7 @@ hub-forget: setup ## as root: remove the users that it has made, with their home
 	@$(PY) -m slurm.hub forget
 
 # Some tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
-# Three on two cores: one of them mostly waits, for Slurm or for a rank that hangs.
+# Three on two cores: with two, cores were idle, while tests waited for Slurm or for ranks that hang.
 WORKERS := 3
 SOME_AT_A_TIME := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 

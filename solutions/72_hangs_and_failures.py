@@ -809,7 +809,8 @@ with check("72.5"):
     expect.equal(first_cause(in_turn), (0, 9), "Rank 0's disk is full, rank 2 finished: (rank, line)")
     expect.equal(first_cause([through] * 3), None, "All finished")
     for name in ("memory", "worker", "disk"):
-        number, ranks = culprits[name], failures[name]
+        number = culprits[name]
+        ranks = failures[name]
         endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
         expect.equal(first_cause(ranks), (number, ranks[number].line), f"{endings}: (rank, line)")
 

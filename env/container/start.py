@@ -94,9 +94,8 @@ def variables(course: Path, copy: Path, env: dict) -> dict[str, str]:
     MPICH takes a long message straight out of the other rank's memory. Where the container forbids that, as
     Docker 20.10 does, the message fails; told so, MPICH copies by way of shared memory.
     """
-    copying = (
-        {} if "MPIR_CVAR_CH4_CMA_ENABLE" in env or may_read_memory() else {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
-    )
+    chosen = "MPIR_CVAR_CH4_CMA_ENABLE" in env
+    copying = {} if chosen or may_read_memory() else {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
     return copying | {
         "PATH": f"{course / '.venv' / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}",
         "PYTHONPATH": str(copy / "labs"),

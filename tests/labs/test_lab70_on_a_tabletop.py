@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from authoring import cells, generate
 from labkit import cluster
 from support import lab70
 
 from slurm import tabletop
+from tests.support.answers import solved
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 LAST = 60
@@ -25,13 +25,7 @@ def table(tmp_path_factory):
 
 def answers() -> lab70.Answers:
     """The solved lab's own."""
-    lab = generate.load("70_checkpoint_and_requeue")
-    solved = cells.solved_cells(lab)
-    names: dict[str, object] = {"__name__": "__main__", "lab70": lab70}
-    exec("import hashlib, os, torch", names)
-    for exercise in lab.exercises:
-        for position in exercise.answers:
-            exec(solved[position].source, names)
+    names = solved("70_checkpoint_and_requeue")
     return lab70.Answers(*(names[name] for name in lab70.Answers._fields))
 
 

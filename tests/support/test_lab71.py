@@ -11,6 +11,8 @@ from labkit.errors import LabError
 from support import lab71
 from support.lab71.ports import listening
 
+from tests.support.answers import solved
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
 
 
@@ -93,25 +95,6 @@ def test_a_mistake_ends_the_job_in_a_sentence_and_leaves_no_process():
     assert np.array_equal(lab71_processes(), [])
 
 
-def own_part(order, done, batch, rank, ranks):
-    return order[done : done + batch][rank::ranks]
-
-
-def run_elastic(train, state, meet):
-    """The answer of 71.1."""
-    from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-
-    while True:
-        try:
-            state.sync()
-            return train(state)
-        except HorovodInternalError:
-            state.restore()
-        except HostsUpdatedInterrupt:
-            state.save()
-        meet()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("own_network", [True, False])
 def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_own(own_network, monkeypatch):
@@ -120,7 +103,9 @@ def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_
     lab71.close()
     if not own_network:
         monkeypatch.setattr("support.lab71.processes.spaces", list)
-    task = lab71.Task(own_part, after_resize, run_elastic, (48, 0.2, 2), True, 3, 8, 14)
+    names = solved("71_elastic_training")
+    functions = (names[name] for name in ("own_part", "after_resize", "run_elastic"))
+    task = lab71.Task(*functions, (48, 0.2, 2), True, 3, 8, 14)
     try:
         story = lab71.with_horovod(task, 100)
     finally:

@@ -28,6 +28,7 @@ from labkit import paths
 from slurm import tabletop
 from slurm.tabletop import holder
 from tests.labkit.launch.leftovers import until
+from tests.processes import command_of
 from tests.slurm import traces
 
 ENDINGS = ("down", "holder killed", "daemon killed", "told to end at start", "start killed")
@@ -152,16 +153,14 @@ def belonging(home: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             mounts = Path(f"/proc/{process.pid}/mountinfo").read_text(encoding="utf-8")
-            holds = str(home) in " ".join(process.cmdline()) or f"{home.name}/tabletop/" in mounts
+            holds = str(home) in command_of(process) or f"{home.name}/tabletop/" in mounts
             if holds and process.status() != psutil.STATUS_ZOMBIE:
                 processes.append(process)
     return processes
 
 
 def described(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return f"{process.pid} {' '.join(process.cmdline())[:150]}"
-    return f"{process.pid}, which has ended by now"
+    return f"{process.pid} {command_of(process)[:150] or 'which has ended by now'}"
 
 
 def unexpected(home: Path) -> list[str]:

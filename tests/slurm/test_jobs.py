@@ -18,6 +18,7 @@ import pytest
 from labkit import paths
 
 from slurm import tabletop
+from tests.labs.solved_runs import assert_each_check_passed_once, own_warnings_are_errors
 from tests.slurm import ends_badly
 
 ROOT = paths.root()
@@ -165,9 +166,11 @@ def is_of(process: psutil.Process, cluster: Cluster, job: str) -> bool:
 def test_a_labs_batch_script_runs(cluster, script):
     small = import_module(f"tests.labs.wrong_answers.{script.stem}").SMALL
     values = " ".join(shlex.quote(f"{name}={value!r}") for name, value in small.items())
-    job = cluster.submit(str(script.relative_to(ROOT)), SOLVED="1", SET=values)
+    strict = {"PYTHONWARNINGS": own_warnings_are_errors()}
+    job = cluster.submit(str(script.relative_to(ROOT)), SOLVED="1", SET=values, **strict)
     state, code, output = cluster.wait(job)
     assert (state, code) == ("COMPLETED", "0:0"), output
+    assert_each_check_passed_once(script.stem, output)
     assert " ranks on node1 and node2 ended well after " in output.splitlines()[-1]
     assert "slurmstepd" not in output
     records = cluster.records(job)

@@ -18,6 +18,7 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.tabletop import holder, measure
+from tests.processes import command_of
 from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
 from tests.slurm.traces import Traces, machine
 
@@ -262,13 +263,6 @@ def test_a_start_that_is_killed_before_the_cluster_is_noted_leaves_none(home, ho
     assert ended.returncode in (-how, 143), ended.stderr
     assert tabletop.find("cut", home) is None
     until(lambda: not [each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)])
-
-
-def command_of(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 @needs_slurm

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.processes import lives
+
 KINDS = ("mnt", "net", "uts", "ipc", "pid", "user")
 PLACES = (
     "/etc/slurm",
@@ -56,13 +58,6 @@ def name(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.name()
     return ""
-
-
-def lives(process: psutil.Process) -> bool:
-    """A zombie has ended: that its parent has not asked for its status is the parent's affair."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 class Traces:

@@ -6,11 +6,13 @@ import socket
 import sys
 
 import numpy as np
+import psutil
 import pytest
 from labkit.errors import LabError
 from support import lab71
 from support.lab71.ports import listening
 
+from tests.processes import command_of
 from tests.support.answers import solved
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
@@ -118,7 +120,5 @@ def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_
 
 
 def lab71_processes() -> list[int]:
-    import psutil
-
     below = psutil.Process().children(recursive=True)
-    return [process.pid for process in below if "support.lab71" in " ".join(process.cmdline())]
+    return [process.pid for process in below if "support.lab71" in command_of(process)]

@@ -18,6 +18,8 @@ import torch.distributed as dist
 from labkit.errors import CheckFailed
 from support import lab72
 
+from tests.processes import lives
+
 
 @pytest.fixture(autouse=True)
 def _functions_travel_whole():
@@ -83,7 +85,7 @@ def test_what_is_found_of_ranks_and_that_none_is_left(tmp_path, monkeypatch):
     assert not any(psutil.pid_exists(pid) for pid in pids)
     lab72.close()
     assert list((tmp_path / "tmp").glob("lab72-*")) == []
-    assert set(psutil.Process().children(recursive=True)) <= before
+    assert set(filter(lives, psutil.Process().children(recursive=True))) <= before
 
 
 KILLED = """
@@ -116,7 +118,7 @@ def test_nothing_is_left_when_the_notebook_is_killed(tmp_path):
     assert len(below) == 4  # the nursery, its fork, two ranks
     process.kill()
     process.wait()
-    until(lambda: not any(child.is_running() for child in below))
+    until(lambda: not any(map(lives, below)))
     until(lambda: list((tmp_path / "tmp").iterdir()) == [])
 
 

@@ -16,6 +16,7 @@ from labkit import errors
 from labkit.launch import runs
 
 from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
+from tests.processes import command_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 JOB = str(Path(__file__).with_name("endless_job.py"))
@@ -42,7 +43,7 @@ def running():
 def child(process: subprocess.Popen, name: str) -> psutil.Process:
     """The descendant of `process` with `name` in its command line."""
     family = psutil.Process(process.pid).children(recursive=True)
-    return next(one for one in family if any(name in word for word in one.cmdline()))
+    return next(one for one in family if name in command_of(one))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

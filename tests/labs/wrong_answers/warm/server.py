@@ -126,10 +126,8 @@ def main(address: str, *modules: str) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # from the system, as in a process of its own
     sys.argv = [worker.__file__, folder]
-    me = os.getpid()
     worker.main(folder)
-    if os.getpid() == me:  # the guard of the rank; the rank itself ends as Python programs do
-        os._exit(0)
+    os._exit(0)  # the guard of the rank: what this fork has from the server is not its own to clear up
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from labkit import errors, lab, launch, world
@@ -221,3 +222,32 @@ def test_an_empty_run_costs_at_most_twice_a_bare_mpiexec():
         f"empty run on 4 ranks {1e3 * ours:.0f} ms, bare mpiexec {1e3 * theirs:.0f} ms: {ours / theirs:.2f}"
     )
     assert ours < 2 * theirs
+
+
+def leave_things_to_do(comm, folder: str) -> None:
+    """For the end: a thread, a pool of threads, a function, a delete callback of MPI's, half a line."""
+    import atexit
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    from mpi4py import MPI
+
+    def leave(name: str, delay: float = 0) -> None:
+        time.sleep(delay)
+        Path(folder, f"{name}.{comm.rank}").touch()
+
+    threading.Thread(target=leave, args=("thread", 0.2)).start()
+    ThreadPoolExecutor().submit(leave, "pool", 0.2)
+    atexit.register(leave, "function")
+    key = MPI.Comm.Create_keyval(delete_fn=lambda *_: leave("finalized"))
+    MPI.COMM_SELF.Set_attr(key, "deleted at the beginning of MPI_Finalize")
+    print(f"half a line of rank {comm.rank}", end="")
+
+
+def test_a_rank_does_at_its_end_what_a_program_does(tmp_path, capsys):
+    left = tmp_path / "left"
+    left.mkdir()
+    launch.run(leave_things_to_do, str(left), ranks=2)
+    done = {f"{what}.{rank}" for what in ("thread", "pool", "function", "finalized") for rank in range(2)}
+    assert {file.name for file in left.iterdir()} == done
+    assert capsys.readouterr().out.count("half a line of rank") == 2

@@ -18,7 +18,7 @@ SECTIONS = {
     "Question": {r"question": "{question}", r"enough": "{enough}, the rule that answers it"},
     "Prediction": {r"predicted_\w+": "a prediction, such as {predicted_efficiency_strong_most}"},
     "Method": {r"method": "{method}"},
-    "Strong scaling": {r"(time|speedup|efficiency|answer)_strong\w*": "a figure of strong scaling"},
+    "Strong scaling": {r"answer_strong": "{answer_strong}, which answers the question"},
     "Weak scaling": {r"(time|speedup|efficiency|answer)_weak\w*": "a figure of weak scaling"},
     "Where the time goes": {
         r"(compute|wait|communicate|slower)_\w+": "a part of a step, such as {wait_strong_most}"

@@ -57,6 +57,8 @@ WRONG = [
     Wrong("80.3", "node-seconds", "seconds * steps / 3600", "seconds * steps", "node-seconds"),
     Wrong("80.3", "hours", "nodes * seconds", "seconds", "every node counts"),
     Wrong("80.3", "the caller's dict", "parts[name] / step for", "parts.pop(name) / step for", "afterwards"),
+    Wrong("80.4", "the question is not answered", "It pays up to {answer_strong}. On", "On",
+          "lacks {answer_strong}, which answers the question"),
     Wrong("80.4", "a typed share", WEAK, "keep an efficiency of 98 %.", "“98 %” is supported by no record"),
     Wrong("80.4", "a typed time", "{time_weak_most}, for", "2.5 s, for", "“2.5 s” is supported by no record"),
     Wrong("80.4", "a number in words", STRONG, "{time_strong_most}, which is twice as fast",

@@ -55,7 +55,7 @@ def unshare() -> None:
     kept = _agreement()
     with files.alone():
         # Also where the agreement is lost: nothing that a board reads may be left.
-        for file in {Path(kept.get("file", paths.home() / FILE)), paths.home() / FILE}:
+        for file in {Path(kept.get("file", paths.home() / FILE)), paths.home() / FILE, *_own_in_class()}:
             _delete(file)
         if kept:
             _keep({"pseudonym": kept["pseudonym"]})
@@ -119,6 +119,16 @@ def _file() -> Path:
             f"LABKIT_CLASS names {folder}, which is no folder. Ask your instructor which one it is."
         )
     return folder.resolve() / f"{_login()}.jsonl"
+
+
+def _own_in_class() -> list[Path]:
+    """This learner's file in the class folder, if there is one; another user's is none of theirs."""
+    try:
+        file = _file()
+        mine = file.lstat().st_uid == os.geteuid()
+    except (OSError, LabError):
+        return []
+    return [file] if mine else []
 
 
 def _login() -> str:

@@ -134,6 +134,23 @@ def test_a_class_folder_gets_one_file_a_learner(class_folder):
     assert list(class_folder.iterdir()) == []
 
 
+def test_unshare_deletes_the_file_in_the_class_folder_also_without_the_agreement(class_folder):
+    journal.share()
+    (paths.home() / "sharing.json").unlink()
+    journal.unshare()
+    assert list(class_folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_unshare_leaves_another_users_file(class_folder):
+    journal.share()
+    (file,) = class_folder.iterdir()
+    os.chown(file, 54321, 54321)
+    (paths.home() / "sharing.json").unlink()
+    journal.unshare()
+    assert list(class_folder.iterdir()) == [file]
+
+
 def test_a_hubs_user_is_no_path(class_folder, monkeypatch):
     monkeypatch.setenv("JUPYTERHUB_USER", "../../.bashrc")
     journal.share()

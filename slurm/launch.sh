@@ -22,9 +22,19 @@ bring_modules() {
     done
 }
 
+# The modules that the site file names, in its order.
+load_modules() {
+    local module
+    for module in ${LABKIT_MODULES:-}; do
+        declare -F module >/dev/null || stop "$SITE wants the modules $LABKIT_MODULES," \
+            "but $(hostname) has no \`module\` command."
+        module load "$module" || stop "The module $module of slurm/sites/$SITE.sh cannot be loaded on $(hostname)."
+    done
+}
+
 # slurm/sites/$SITE.sh says what is special about this cluster.
 read_site() {
-    local file module sites="" horovod=${LABKIT_HOROVOD:-}
+    local file sites="" horovod=${LABKIT_HOROVOD:-}
     for file in slurm/sites/*.sh; do
         [[ $file == */template.sh ]] || sites+=" $(basename "$file" .sh)"
     done
@@ -37,11 +47,7 @@ read_site() {
     # shellcheck disable=SC1090
     source "slurm/sites/$SITE.sh" || stop "slurm/sites/$SITE.sh ended with an error, see above."
     if [[ -n $horovod ]]; then export LABKIT_HOROVOD=$horovod; fi # the user's own choice wins over the file's
-    for module in ${LABKIT_MODULES:-}; do
-        declare -F module >/dev/null || stop "$SITE wants the modules $LABKIT_MODULES," \
-            "but $(hostname) has no \`module\` command."
-        module load "$module" || stop "The module $module of slurm/sites/$SITE.sh cannot be loaded on $(hostname)."
-    done
+    load_modules
     set -eu
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -130,12 +131,20 @@ def site_job(name: str, known: Mapping[str, str]) -> Job:
         cpus=numbers["LABKIT_HUB_CPUS"],
         memory=known.get("LABKIT_HUB_MEMORY", ""),
         options=" ".join(options),
-        prologue=f"module load {modules}" if modules else "",
+        prologue=_bring(modules) if modules else "",
     )
     for key, value in asdict(job).items():
         if not value.isprintable():
             raise LabError(f"The {key} that slurm/sites/{name}.sh gives for the hub is more than one line.")
     return job
+
+
+def _bring(modules: str) -> str:
+    """Shell that loads modules as the batch scripts do; the job ends with a sentence where that fails."""
+    return (
+        'source "$LABS_HUB_ROOT/slurm/launch.sh"; set +eu; bring_modules; '
+        f"LABKIT_MODULES={shlex.quote(modules)}; load_modules"
+    )
 
 
 def gpu_option(name: str, count: int, form: str) -> list[str]:

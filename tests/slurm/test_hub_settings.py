@@ -9,6 +9,7 @@ import pwd
 import socket
 import subprocess
 
+import jinja2
 import pytest
 from labkit import paths
 from labkit.errors import LabError
@@ -98,12 +99,36 @@ def test_a_sites_file_becomes_the_job():
     job = settings.site_job("here", known)
     assert job == settings.Job(
         partition="gpu", account="abc", qos="short", reservation="course", time="04:00:00", cpus="4",
-        memory="8G", options="--constraint=a100 --gres=gpu:1", prologue="module load gcc openmpi",
+        memory="8G", options="--constraint=a100 --gres=gpu:1", prologue=job.prologue,
     )  # fmt: skip
+    assert settings.site_job("here", {}).prologue == ""
     assert (
         settings.site_job("here", {**known, "LABKIT_HUB_PARTITION": "interactive"}).partition == "interactive"
     )
     assert settings.gpu_option("here", 2, "gpus-per-node") == ["--gpus-per-node=2"]
+
+
+def run_job(prologue: str, **environ: str) -> subprocess.CompletedProcess:
+    """job.sh as batchspawner fills it in, run by bash; the learner's server is a line that is printed."""
+    values = {"homedir": "/", "keepvars": "", "nprocs": "1", "runtime": "1", "cmd": "echo $LOADED served"}
+    template = (paths.root() / "env/jupyterhub/job.sh").read_text(encoding="utf-8")
+    text = jinja2.Template(template).render(**values, prologue=prologue)
+    env = {"PATH": os.environ["PATH"], "LABS_HUB_ROOT": str(paths.root()), "SITE": "here", **environ}
+    return subprocess.run(["bash"], input=text, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_job_brings_in_a_sites_modules(tmp_path):
+    """A batch shell may have no `module` yet."""
+    (tmp_path / "init").mkdir()
+    init = "module() { [[ $2 != moonstone ]] && LOADED=$LOADED$2,; }\n"
+    (tmp_path / "init" / "bash").write_text(init, encoding="utf-8")
+    prologue = settings.site_job("here", {"LABKIT_MODULES": "gcc openmpi"}).prologue
+    done = run_job(prologue, LMOD_PKG=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "gcc,openmpi, served\n"), done.stderr
+    prologue = settings.site_job("here", {"LABKIT_MODULES": "gcc moonstone"}).prologue
+    done = run_job(prologue, LMOD_PKG=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "The module moonstone of slurm/sites/here.sh cannot be loaded on " in done.stderr
 
 
 @pytest.mark.parametrize(

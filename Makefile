@@ -56,9 +56,11 @@ setup-tests: # what only the tests need on top: a browser
 mvapich2: setup ## MVAPICH2 2.3.7 beside this MPI, from source: make mvapich2 [SOURCE=file] [DEVICE=nemesis, sock or mrail]
 	@$(PY) -m env.mvapich2 $(if $(SOURCE),--source "$(SOURCE)") $(if $(DEVICE),--device "$(DEVICE)")
 
+# On a login node others could read along at a kernel's port: without its key they get no word.
 lab: setup ## JupyterLab, opened at the first lab (PORT=8888)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --ServerApp.root_dir="$(CURDIR)" \
-		--LabApp.default_url=/lab/tree/$(SHOW) $(if $(PORT),--port $(PORT)) $(ROOT_TOO)
+		--KernelManager.transport_encryption=required --LabApp.default_url=/lab/tree/$(SHOW) \
+		$(if $(PORT),--port $(PORT)) $(ROOT_TOO)
 
 labs: setup ## write the learner's files and the README's table from solutions/
 	@$(PY) -m authoring labs

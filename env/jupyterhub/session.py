@@ -69,6 +69,10 @@ def main() -> None:
     os.chdir(copy)
     server = str(root / ".venv" / "hub" / "bin" / "jupyterhub-singleuser")
     sys.argv = [server]
+    # A kernel listens on this node's loopback address, where others could read along: they get no word
+    # without the key in the connection file, of mode 600. Sockets in a folder of mode 700 would do the same,
+    # but their paths may have 107 characters at most, and below a site's home they can be longer.
+    sys.argv.append("--KernelManager.transport_encryption=required")
     if os.geteuid() == 0:  # a normal user's tabletop: root of a user namespace is this user
         sys.argv.append("--allow-root")
     if os.environ.get("LABS_HUB_SLURM"):

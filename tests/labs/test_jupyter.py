@@ -15,12 +15,13 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import jupyter_client
 import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 from authoring.notebooks import is_folded
 
-from tests import browser
+from tests import browser, eavesdropper
 
 ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
@@ -62,6 +63,7 @@ def jupyterlab(checkout: Path, log: Path):
         "--allow-root",
     ]
     command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={checkout}"]
+    command += ["--KernelManager.transport_encryption=required"]  # as `make lab` and the hub
     with log.open("w") as out:
         server = subprocess.Popen(
             command, cwd=checkout, env=env, stdout=out, stderr=out, start_new_session=True
@@ -155,6 +157,22 @@ def test_make_lab_opens_the_first_lab_and_shows_the_whole_checkout(tmp_path):
                 break
             time.sleep(0.1)
         assert "/lab/tree/notebooks/00_check_environment.ipynb?token=" in log.read_text()
+        asked = urllib.request.Request(f"{address}api/kernels?token={token}", data=b"{}", method="POST")
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            kernel = json.load(answer)["id"]
+        connection = tmp_path / "runtime" / f"kernel-{kernel}.json"
+        assert connection.stat().st_mode & 0o777 == 0o600
+        assert not eavesdropper.overheard(connection)
     finally:
         os.killpg(made.pid, signal.SIGTERM)
         made.wait(30)
+
+
+def test_without_a_key_others_would_read_along(tmp_path):
+    """The control: the test above hears what can be heard."""
+    manager = jupyter_client.KernelManager(connection_file=str(tmp_path / "kernel.json"))
+    manager.start_kernel()
+    try:
+        assert eavesdropper.overheard(tmp_path / "kernel.json")
+    finally:
+        manager.shutdown_kernel(now=True)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from labkit.errors import LabError
 from support import lab70
-from support.lab70 import requeue
+from support.lab70 import killer, kills, requeue
+
+from tests.processes import lives
 
 DAY = 86_400
 
@@ -56,7 +60,20 @@ def by_rename(path: Path, content: bytes) -> None:
     os.close(folder)
 
 
-@pytest.mark.parametrize("function", [write, by_numbers, by_rename])
+def by_paths(path: Path, content: bytes) -> None:
+    """With the methods of paths, which have functions of their own below them in Python 3.10."""
+    temporary = path.with_name("new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+@pytest.mark.parametrize("function", [write, by_numbers, by_rename, by_paths])
 def test_a_safe_save_leaves_old_or_new_at_every_moment(function):
     trial = lab70.kill_everywhere(function)
     assert len(trial.deaths) >= 5
@@ -127,6 +144,52 @@ def test_what_a_save_raises_is_a_sentence():
         lab70.kill_everywhere(fails)
     with pytest.raises(LabError, match=r"`write` failed. OSError: .*No space left on device"):
         lab70.kill_at_random(fails, kills=2, size=100)
+
+
+def endless(path: Path, content: bytes) -> None:
+    while True:
+        time.sleep(1)
+
+
+@pytest.mark.parametrize("kill", [lab70.kill_everywhere, lambda write: lab70.kill_at_random(write, 2, 100)])
+def test_a_save_without_an_end_is_told_in_a_sentence(kill, monkeypatch):
+    monkeypatch.setattr(kills, "SECONDS", 0.5)
+    with pytest.raises(LabError, match=r"`write` was not through .* does a loop in it have no end\?"):
+        kill(endless)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return lives(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_no_save_outlives_the_process_that_kills_it(tmp_path):
+    def alone(path: Path, content: bytes) -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGKILL)
+        endless(path, content)
+
+    with pytest.raises(LabError, match="ended the process that tried it"):
+        lab70.kill_everywhere(alone)
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 60
+    while is_there(pid):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("first_save", [0.01, 0.8, 30.0])
+def test_all_kills_fit_into_the_time_however_long_the_first_save_took(first_save):
+    left = 45 - first_save
+    for number in range(50):
+        wait = killer.longest_wait(first_save, left, 50 - number)
+        assert 0 < wait <= 3 * first_save
+        left -= wait
+    assert left > -1e-9
+    assert killer.longest_wait(50.0, -5.0, 50) == 0
+    assert killer.longest_wait(0.01, 44.0, 50) == 3 * 0.01
 
 
 @pytest.mark.parametrize(("save", "mtbf"), [(60, 11_160), (600, 11_160), (1, DAY)])

@@ -42,11 +42,13 @@ def everywhere(write: Callable, folder: Path, size: int) -> dict:
     path = folder / "net.checkpoint"
     contents = {"old": content_of(1, size), "new": content_of(2, size)}
     deaths = []
+    killer = os.getpid()
     for die_at in range(1, MOST_MOMENTS):
         path.write_bytes(contents["old"])
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
+            launch.die_with_parent(killer)
             os.close(reading)
             watch = Watch(writing, die_at)
             watch.install()
@@ -70,11 +72,12 @@ def everywhere(write: Callable, folder: Path, size: int) -> dict:
     raise SystemExit("it writes in too many pieces")
 
 
-def at_random(write: Callable, folder: Path, kills: int, size: int, seed: int = 0) -> dict:
+def at_random(write: Callable, folder: Path, kills: int, size: int, seconds: float, seed: int = 0) -> dict:
     """A process saves version after version, and is killed at a random moment; so `kills` times.
 
     Returns counts: "kills", "in a save" of them, "newest" (the file holds the version last begun or last
-    finished), "lost" (an older one, though whole), "torn" (none that is whole); and "error".
+    finished), "lost" (an older one, though whole), "torn" (none that is whole); and "error". The first save
+    and all waiting for moments fit into so many seconds, if the first save alone does.
     """
     path = folder / "net.checkpoint"
     counts = {"kills": kills, "in a save": 0, "newest": 0, "lost": 0, "torn": 0, "error": None}
@@ -84,17 +87,20 @@ def at_random(write: Callable, folder: Path, kills: int, size: int, seed: int = 
     except Exception as error:
         return counts | {"error": f"{type(error).__name__}: {error}"}
     duration = time.perf_counter() - began
+    end = began + seconds
     draw = random.Random(seed)
+    killer = os.getpid()
     finished = 0
-    for _ in range(kills):
+    for done in range(kills):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
+            launch.die_with_parent(killer)
             os.close(reading)
             _save_for_ever(write, path, size, finished, writing)
         os.close(writing)
         first = os.read(reading, 1)  # its first save has begun
-        time.sleep(draw.uniform(0, 3 * duration))
+        time.sleep(draw.uniform(0, longest_wait(duration, end - time.perf_counter(), kills - done)))
         os.kill(child, signal.SIGKILL)
         lines = _lines(reading, first)
         os.waitpid(child, 0)
@@ -113,6 +119,14 @@ def at_random(write: Callable, folder: Path, kills: int, size: int, seed: int = 
             counts["lost"] += 1
         finished = max(finished, version or 0)
     return counts
+
+
+def longest_wait(duration: float, left: float, kills: int) -> float:
+    """Seconds that may pass before the next kill: three saves, if all `kills` fit into the seconds `left`.
+
+    Where saves take longer than one kill's share of the time, kills hit the beginning of a save alone.
+    """
+    return min(3 * duration, max(0.0, left) / kills)
 
 
 def content_of(version: int, size: int) -> bytes:
@@ -157,7 +171,6 @@ def _leave(write: Callable, path: Path, content: bytes, watch: Watch) -> None:
 
 def _save_for_ever(write: Callable, path: Path, size: int, version: int, pipe: int) -> None:
     """In the child: one version after the other, until somebody kills this process."""
-    launch.die_with_parent(os.getppid())
     try:
         while True:
             version += 1

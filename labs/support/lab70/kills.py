@@ -17,6 +17,7 @@ import cloudpickle
 from labkit.errors import LabError
 
 SECONDS = 60  # for all the kills of an order
+_WAITING = 0.75  # of them at most, between the kills; the rest is for the start, the forks and the deaths
 _WHERE = {
     "open": "before it opens {path}",
     "write": "before it writes to {path}",
@@ -94,7 +95,8 @@ class Trial(NamedTuple):
 def kill_everywhere(write: Callable, size: int = 5000) -> Trial:
     """Kill a save of write(path, content) at each of its moments, in turn. size: bytes of the content.
 
-    The file holds an older content before. LabError when `write` itself raises an error.
+    The file holds an older content before. LabError when `write` itself raises an error, or does not
+    get through in SECONDS.
     """
     answer = _order("everywhere", write, size=size)
     deaths = [Death(_words(call), left) for call, left in answer["deaths"]]
@@ -107,24 +109,31 @@ def kill_at_random(write: Callable, kills: int, size: int, seed: int = 0) -> dic
 
     Returns counts: "kills"; "in a save", how many of them were; what the file held afterwards: "newest" (the
     version last finished, or the one that was being saved), "lost" (an older one) and "torn" (no whole one).
-    LabError when `write` itself raises an error.
+    LabError when `write` itself raises an error, or does not get through in SECONDS.
     """
-    answer = _order("at random", write, kills=kills, size=size, seed=seed)
+    seconds = _WAITING * SECONDS
+    answer = _order("at random", write, kills=kills, size=size, seconds=seconds, seed=seed)
     del answer["error"]
     return answer
 
 
-def _order(what: str, write: Callable, **options: int) -> dict:
+def _order(what: str, write: Callable, **options: float) -> dict:
     path = os.pathsep.join(filter(None, sys.path))
     # A fork of a process with threads may hang: NumPy's are not wanted here.
     env = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
         with _pythons_own_open(write):
             order = cloudpickle.dumps((what, write, folder, options))
-        done = subprocess.run(
-            [sys.executable, "-m", "support.lab70.killer"],
-            input=order, env=env, capture_output=True, timeout=SECONDS, check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "support.lab70.killer"],
+                input=order, env=env, capture_output=True, timeout=SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise LabError(
+                f"`write` was not through with all saves after {SECONDS} s: does a loop in it have no end? "
+                "If not, this computer is too busy or its disk too slow: run the cell again."
+            ) from None
         answer = Path(folder, "answer")
         if done.returncode or not answer.exists():
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]

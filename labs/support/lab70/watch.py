@@ -6,6 +6,7 @@ import builtins
 import io
 import json
 import os
+import pathlib
 import signal
 
 _real_open = io.open
@@ -39,6 +40,10 @@ class Watch:
 
         os.fsync = fsync
         os.write = self.write
+        if hasattr(pathlib, "_NormalAccessor"):
+            # Python 3.10: its paths call the functions that were there when pathlib was imported.
+            for name, function in (("open", self.open), ("replace", os.replace), ("rename", os.rename)):
+                setattr(pathlib._NormalAccessor, name, staticmethod(function))
 
     def moment(self, call: str, **facts: object) -> None:
         """Note the call that comes next; die if this is the moment."""

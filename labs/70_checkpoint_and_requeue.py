@@ -9,7 +9,7 @@
 # that no kill can tear, and check it before you trust it, (3) compute how often to save, (4) write a loop
 # that saves when it is asked to stop, and read the script by which Slurm goes on with it.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Before: 16, 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Before: 16, 30, 40, 60
 
 # %%
 import hashlib
@@ -51,6 +51,8 @@ patience = 60  # seconds after which a check calls a program stuck
 # | the place in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch |
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
+#
+# The order of the data follows from the epoch's number, so it need not be saved.
 #
 # *Dropout* sets some of the net's inner numbers to zero, at random, in every step. A **random state** is what
 # a generator needs to draw the same numbers again. Each rank has its own two. So rank 0, which writes the
@@ -149,9 +151,9 @@ predict.right(
 # %% [markdown]
 # **Explain.** With all parts no loss differs, not by one bit. (That holds for the same number of ranks and
 # threads, on the same kind of processor: others add in another order.) Random states and place feed the
-# forward pass, and show in the first loss; so does the last row, as rank 1 then draws rank 0's numbers. The
-# optimizer's state shows one step later, through the weights. The schedule shows last: the optimizer brought
-# the rate of the first step with it.
+# forward pass, and show in the first loss; so does the last row, as rank 1 then draws rank 0's numbers (a
+# loss is the mean over all ranks). The optimizer's state shows one step later, through the weights. The
+# schedule shows last: the optimizer brought the rate of the first step with it.
 #
 # No training crashed, and no last loss looks absurd: a forgotten part gives no warning. So test a training of
 # your own: resume it in a fresh process, as section 5 will, and compare the losses with `==`.
@@ -199,7 +201,8 @@ def write(path, content):
 
 # %%
 # What is asked: killed at any moment of a save, the file is the old or the new one; and each fsync is in its
-# place. A small process does the saving. It is really killed, once at every moment.
+# place. A small process does the saving. It is really killed before each open, write, fsync and rename, and
+# with half of the bytes written.
 with check("70.2"):
     trial = lab70.kill_everywhere(write)
     expect.equal(trial.end, "new", "The file after a save that nobody killed")
@@ -221,6 +224,10 @@ with check("70.2"):
 # ### Measure
 # A process saves version after version, is killed at a random moment, and starts again: with your `write`,
 # and, as a control, in the obvious way, into the file itself. About 10 s.
+#
+# `in a save` counts the kills between the begin and the end of a save. The other three say what the file held
+# after each of the kills: `newest`, the version last finished, or already the next one; `lost`, an older one;
+# `torn`, no whole one.
 
 # %%
 def overwrite(path, content):
@@ -236,11 +243,9 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 
 
 # %% [markdown]
-# **Explain.** `in a save` counts the kills between the begin and the end of a save. What the file holds then:
-# `newest`, the version last finished, or already the next one; `lost`, an older one; `torn`, no whole one.
-# With your `write` a kill costs at most the save that it falls into. The obvious way leaves torn files: how
-# many depends on your machine and its file system. No kill shows whether an `fsync` is there: that takes a
-# power cut, so the check looks for the calls themselves.
+# **Explain.** With your `write` a kill costs at most the save that it falls into. The obvious way leaves torn
+# files: how many depends on your machine and its file system. No kill shows whether an `fsync` is there: that
+# takes a power cut, so the check looks for the calls themselves.
 #
 # ## 3. Look before you trust it
 # A file can be bad even so: a disk returns another bit, a copy was cut short, or it is another net's. So
@@ -369,7 +374,7 @@ with check("70.4"):
                 "a failure costs half an interval in the mean": save / seconds + seconds / mtbf,
                 "this is the saving alone": save / seconds,
                 "this is the repeating alone": seconds / mtbf / 2,
-                "for the saving `save / every` is asked, without the save itself": save / (seconds + save)
+                "you divided by `every + save`; `save / every` is asked": save / (seconds + save)
                 + seconds / mtbf / 2,
             }
             what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
@@ -386,7 +391,9 @@ predict("70.4", minutes=..., percent=...)
 # %%
 llama = 3.1 * 3600
 young = interval(60, llama)
-print(f"all GPUs: {young / 60:.1f} minutes, {100 * lost(young, 60, llama):.1f} %")
+for factor in (0.5, 1, 2):
+    percent = 100 * lost(factor * young, 60, llama)
+    print(f"all GPUs, {factor} times Young's interval: {factor * young / 60:.1f} minutes, {percent:.1f} %")
 eighth = interval(60, 8 * llama)
 predict.right("70.4", minutes=eighth / 60, percent=100 * lost(eighth, 60, 8 * llama))
 
@@ -411,13 +418,13 @@ record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
 
 # %% [markdown]
 # **Explain.** The second line is extrapolated, to a file far larger than the timed one, and to one disk for
-# all. You need not know `save` and the mtbf exactly: half or twice Young's interval loses a quarter more. For
-# Llama 3 that is 13.0 % instead of 10.4 %.
+# all. You need not know `save` and the mtbf exactly: half or twice Young's interval loses a quarter more, as
+# the lines above say of Llama 3.
 #
 # ## 5. Asked to stop
 # Some ends are announced: Slurm can send a **signal** before it kills. It interrupts a process wherever it
-# is, perhaps in half of a step, so nothing may be saved there. (Without the lines below, USR1 ends it.) They
-# set a flag, and no more:
+# is, perhaps in the middle of a step, so nothing may be saved there. The lines below set a flag, and no more.
+# (Without them USR1 would end the process.)
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -468,7 +475,9 @@ with check("70.5"):
         why = "a signal that comes between two questions has two answers"
         expect(asked == 0, f"{case}: `stopped()` is called more than once in a step: {why}.")
         for rank, by_rank in enumerate(tried):
-            expect.equal(by_rank[number]["saves"], case.saves, f"{case}: saved after steps, on rank {rank}")
+            why = "all ranks call `save` after the same steps: it calls `capture`, which asks all of them"
+            what = f"{case}: saved after steps, on rank {rank}"
+            expect.equal(by_rank[number]["saves"], case.saves, what, because=why)
 
 # %% [markdown]
 # ### Predict
@@ -482,8 +491,8 @@ predict("70.5", first_step=..., done_again=...)
 # %% [markdown]
 # ### Measure
 # Each loss is written down with all its bits, and compared with `==` to a training without a break. About 10
-# s. (The line that says who died guesses at the usual reason. This time it was us. In a batch job nobody is
-# killed here, and you see one life.)
+# s. (The message on the rank that died names a usual cause. Here the lab killed it. In a batch job nobody is
+# killed at this place, and you see one life.)
 
 # %%
 killed_after = 2 * every + 7 * every // 10
@@ -508,27 +517,29 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # | what | how it is announced | who starts it again |
 # |---|---|---|
 # | its time is up | `--signal=B:USR1@60`: signal USR1, about 60 s before | its script: `scontrol requeue` |
-# | **preemption**: an urgent job comes | on some sites by that signal | on some, Slurm with `--requeue` |
+# | **preemption**: an urgent job comes | on some sites by that signal | Slurm (`--requeue`), or the script |
 # | a node fails, or an operator requeues it | not at all | Slurm, with `--requeue` |
 #
 # **Requeue** means: back into the queue, under the same number, and later from the first line of the script
-# again. The ranks find their checkpoint and go on. The script:
+# again. The ranks find their checkpoint and go on. In the script, `B:` sends the signal to the batch script
+# alone, and its `trap` passes it on to the ranks. Which line puts the job back into the queue?
 
 # %%
 print(lab70.script())
 
 # %% [markdown]
 # ### Predict
-# The same training as a job. An urgent job preempts it, with a signal; later it is requeued without any. How
-# many steps are done again after the signal, and at most how many without one?
+# The same training as a job. An urgent job preempts it, with a signal. How many steps are done again?
 
 # %%
-predict("70.5", after_signal=..., without_at_most=...)
+predict("70.5", after_signal=...)
 
 # %% [markdown]
 # ### On the tabletop
 # `make tabletop` starts a small real Slurm on this machine. This cell submits the job there, on two nodes,
-# and interrupts it. Its steps take half a second longer, so that there is time for that. About a minute.
+# and interrupts it twice: an urgent job preempts it, with a signal, and later it is requeued without any. Its
+# steps take half a second longer, so that there is time for that. About a minute. Without a tabletop read on:
+# the table that it prints has a row for each life of the job.
 
 # %%
 moments = (last // 5, last // 2 - 1)  # steps after which it is interrupted, each in the middle of an epoch
@@ -539,12 +550,13 @@ if outcome is not None:
     for life, row in lives.iterrows():
         again, differ = int(row["done again"]), int(row["losses that differ"])
         record.add("life", life=life, steps=int(row["last step"]), again=again, differ=differ, way="Slurm")
-    predict.right("70.5", after_signal=int(lives["done again"].iloc[1]), without_at_most=every)
+    predict.right("70.5", after_signal=int(lives["done again"].iloc[1]))
 
 # %% [markdown]
 # **Explain.** The second life begins right after the last step of the first: the signal came, all ranks
-# agreed, rank 0 saved, and nothing was done twice. The third begins right after a multiple of 10. All have
-# the losses of the training without a break, which ran on the same nodes at the end.
+# agreed, rank 0 saved, and nothing was done twice. The third begins right after a multiple of 10, as nobody
+# had asked. All have the losses of the training without a break, which ran on the same nodes at the end. The
+# line that you looked for is `scontrol requeue`: it runs where the ranks ended because they were asked.
 #
 # ## 7. More of it (for those who have time)
 # ### Young beside Daly

@@ -19,6 +19,7 @@ from labkit.launch import mpi_errors, supervisor
 
 END_LIMIT = 10.0  # seconds that ranks get to leave (MPI_Finalize, atexit) after the last result
 STOP_LIMIT = 15.0  # seconds that the supervisor gets to end everything
+DRAIN_LIMIT = 1.0  # seconds for what is still in the pipes
 LAST_WORDS = 60  # lines of each rank that are kept, in case it dies
 
 
@@ -164,8 +165,11 @@ class Session:
 
     def drain(self) -> None:
         """Show what is still in the pipes, a last line without its end included."""
+        end = time.monotonic() + DRAIN_LIMIT  # a rank that lives may print for ever
         while any(key.data != "supervisor" for key, _ in self._selector.select(0)):
             self.pump(0)
+            if time.monotonic() > end:
+                break
         for rank, rest in enumerate(self._partial):
             if rest:
                 self._show_line(rank, rest)

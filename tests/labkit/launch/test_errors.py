@@ -108,6 +108,21 @@ def test_a_rank_that_dies(death, says, kind):
     assert caught.value.kind == kind
 
 
+@pytest.mark.timeout(120)
+def test_a_rank_that_dies_while_another_prints_without_an_end(tmp_path):
+    def print_or_die(begun):
+        if os.environ["RANK"] == "1":
+            while not begun.exists():
+                time.sleep(0.01)
+            os._exit(3)
+        begun.touch()
+        while True:
+            os.write(1, b"\n" * 60_000)  # lines that cost more to read than to write
+
+    with pytest.raises(errors.RankFailed, match="rank 1 died: .*exit status 3"):
+        runs.run(print_or_die, tmp_path / "begun", ranks=2, controller="torch", echo=False)
+
+
 def test_a_rank_that_aborts_mpi():
     def abort(comm):
         if comm.rank == 1:

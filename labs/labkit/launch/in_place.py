@@ -41,26 +41,27 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
     if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:
         _warned_of.add(ranks)
         print(f"{ranks} ranks were asked for; this job has {job.size}, and all take part.", flush=True)
-    offers = _meet(job, controller, timeout)
-    process.limit_threads(threads or process.fair_threads([cores for cores, _ in offers]))
-    settings = _torch_settings(job, offers[0][1]) | env
-    own = _communicator(taking_part) if comm else None
-    args = (own, *task.args) if comm else task.args
-    if job.rank < taking_part:
-        with process.environment(settings), process.output(job.rank, echo), _watchdog(job, timeout):
-            payload, failure = _call(task.fn, args, task.kwargs)
-    else:
-        payload = pickle.dumps(None)
-        failure = None
+    with _address(job, controller) as address:
+        offers = _meet(job, address, timeout)
+        process.limit_threads(threads or process.fair_threads([cores for cores, _ in offers]))
+        settings = _torch_settings(job, offers[0][1]) | env
+        own = _communicator(taking_part) if comm else None
+        args = (own, *task.args) if comm else task.args
+        if job.rank < taking_part:
+            with process.environment(settings), process.output(job.rank, echo), _watchdog(job, timeout):
+                payload, failure = _call(task.fn, args, task.kwargs)
+        else:
+            payload = pickle.dumps(None)
+            failure = None
     results = _results(job, payload, failure, timeout)[:taking_part]
     if own is not None:
         _free(own)
     return results
 
 
-def _meet(job, controller: str, timeout: float) -> list:
+def _meet(job, address: tuple[str, str] | None, timeout: float) -> list:
     """Wait until all ranks call launch.run. Returns (cores it may use, address it offers) by rank."""
-    offer = pickle.dumps((process.my_cores(), _address(job, controller)))
+    offer = pickle.dumps((process.my_cores(), address))
     offers = job.gather(offer, max(MEET_LIMIT, timeout))
     if offers is None:
         _leave(job, f"rank {job.rank} called launch.run, but not every other rank of this job did.")
@@ -121,13 +122,18 @@ def _free(own) -> None:
         own.Free()
 
 
-def _address(job, controller: str) -> tuple[str, str] | None:
-    """Rank 0's host and port for torch.distributed's process group, new for every run; None elsewhere."""
+@contextlib.contextmanager
+def _address(job, controller: str) -> Iterator[tuple[str, str] | None]:
+    """Rank 0's host and port for torch.distributed's process group, new for every run; None elsewhere.
+
+    While this is open nobody else is given the port.
+    """
     if controller != "torch" or job.rank:
-        return None
+        yield None
+        return
     with plans.reserve_port("") as taken:
         host = "127.0.0.1" if world.local_size() == job.size else socket.gethostname()
-        return host, str(taken.getsockname()[1])
+        yield host, str(taken.getsockname()[1])
 
 
 def _torch_settings(job, address: tuple[str, str] | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 
@@ -37,6 +38,16 @@ def total_torch():
     dist.all_reduce(value)
     dist.destroy_process_group()
     return value.item()
+
+
+def is_reserved():
+    """Is rank 0's port kept from others until torch.distributed takes it?"""
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", int(os.environ["MASTER_PORT"])))
+        except OSError:
+            return True
+    return False
 
 
 def total_horovod():
@@ -92,6 +103,8 @@ elif scene == "many communicators":
 elif scene == "torch":
     show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
     show(os.environ.get("X"))
+elif scene == "port":
+    show(runs.run(is_reserved, controller="torch"))
 elif scene == "horovod":
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
 elif scene == "big":

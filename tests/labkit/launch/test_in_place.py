@@ -93,6 +93,11 @@ def test_torch_distributed_in_place(launcher):
     assert {f"rank {rank} got None" for rank in (0, 1)} < set(said(done))
 
 
+def test_the_port_of_torch_distributed_is_kept_from_others():
+    done = job("mpiexec", 2, "port")
+    assert {f"rank {rank} got [True, True]" for rank in (0, 1)} < set(said(done)), done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["mpiexec", "horovodrun"])
 def test_horovod_in_place(launcher):

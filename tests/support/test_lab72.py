@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from labkit.errors import CheckFailed
 from support import lab72
+from support.lab72 import evidence, nursery, ranks, ward
 
 from tests.processes import lives
 
@@ -86,6 +87,48 @@ def test_what_is_found_of_ranks_and_that_none_is_left(tmp_path, monkeypatch):
     lab72.close()
     assert list((tmp_path / "tmp").glob("lab72-*")) == []
     assert set(filter(lives, psutil.Process().children(recursive=True))) <= before
+
+
+def in_the_middle(way: str) -> object:
+    while way == "goes on":
+        time.sleep(0.001)
+    return (number for number in range(3)) if way == "cannot leave" else way
+
+
+def closed_early(jobs: list, folder: str) -> list:
+    """Of one job: what is found when rank 1 is through and rank 2 has ended, whatever rank 0 does."""
+    one = ward._Ward(jobs[0], Path(folder, "early"))
+    while one._look().get(1) != "finished" or 2 not in one.ended:
+        time.sleep(0.05)
+    return one.close()
+
+
+@pytest.mark.slow
+def test_a_rank_that_needs_longer_is_no_rank_that_hangs_and_what_cannot_be_sent_is_raised():
+    job = lab72.Job(in_the_middle, lab72.Given([("goes on",), ("finishes",), ("cannot leave",)]))
+    longer, through, mute = nursery.ask(closed_early, [job], 300)
+    assert (through.state, through.result) == ("finished", "finishes")
+    assert longer.state == evidence.UNDECIDED
+    assert mute.state == "raised"
+    with pytest.raises(CheckFailed, match=r"rank 2 raised .* cannot leave .* 'generator' object\): numbers"):
+        ranks.expect_through([mute], "A trial")
+    with pytest.raises(CheckFailed, match=r"rank 0 had neither .* too busy to tell .* Run the cell again"):
+        ranks.expect_through([longer, through], "A trial")
+
+
+def test_ranks_that_wait_are_told_that_nobody_may_decide_alone():
+    standing = [lab72.Rank(0, "finished"), lab72.Rank(1, "waits"), lab72.Rank(2, "waits")]
+    with pytest.raises(CheckFailed, match=r"It stands rank 1: waits; rank 2: waits\. .* may decide alone"):
+        ranks.expect_through(standing, "A trial")
+
+
+def test_a_py_spy_that_does_not_answer_shows_no_lines(tmp_path, monkeypatch):
+    slow = tmp_path / "py-spy"
+    slow.write_text("#!/bin/sh\nexec sleep 1000\n")
+    slow.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(ward, "LOOKING", 0.2)
+    assert ward.look_from_outside(os.getpid()) == []
 
 
 KILLED = """

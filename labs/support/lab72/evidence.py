@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+UNDECIDED = "neither ended nor waited in time"
+
 
 class Frame(NamedTuple):
     """One line of a stack: a function, its file, and the line that it is in."""
@@ -28,10 +30,11 @@ class Record(NamedTuple):
 class Rank(NamedTuple):
     """What was found of one rank when nothing moved any more.
 
-    state: "waits", "finished", "raised", or the name of the signal that ended it. stack: outermost first, of
-    a rank that waits. seen_by: what read that stack. log: what it printed. result: what the program returned.
-    error: the last line of the exception; file and line: the learner's innermost line that it came through.
-    note: what the program's watcher noted, or what was told in the end, if there was one.
+    state: "waits", "finished", "raised", or the name of the signal that ended it; UNDECIDED where time was up
+    before. stack: outermost first, of a rank that waits. seen_by: what read that stack. log: what it printed.
+    result: what the program returned. error: the last line of the exception; file and line: the learner's
+    innermost line that it came through. note: what the program's watcher noted, or what was told in the end,
+    if there was one.
     """
 
     rank: int

@@ -10,9 +10,9 @@ import numpy as np
 from labkit import expect, launch
 from labkit.errors import RankFailed
 
-from support.lab72.evidence import Rank, source
+from support.lab72.evidence import UNDECIDED, Rank, source
 from support.lab72.faults import STEPS, Disorder, Nearby, agreed
-from support.lab72.ward import Given, Job
+from support.lab72.ward import LONGEST, Given, Job
 
 
 def stall(lengths: Sequence[int], check: int = 1, shutdown: int = 2) -> None:
@@ -104,10 +104,17 @@ def sums_in_another_order() -> list[dict[str, list]]:
 
 
 def expect_through(ranks: Sequence[Rank], what: str) -> None:
-    """Expect that all ranks have finished; else say who raised what, or who waits where."""
+    """Expect that all ranks have finished; else say who raised what, took too long, or waits where."""
     for rank in ranks:
         place = f" in line {rank.line}: {source(rank.file, rank.line)}" if rank.line else ""
         expect(rank.state != "raised", f"{what}: rank {rank.rank} raised {rank.error}{place}")
+    undecided = [str(rank.rank) for rank in ranks if rank.state == UNDECIDED]
+    expect(
+        not undecided,
+        f"{what}: after {LONGEST:.0f} s, rank {' and rank '.join(undecided)} had neither ended nor come to "
+        "wait. This computer was too busy to tell whether your answer is right, or a loop in it has no end. "
+        "Run the cell again.",
+    )
     waiting = [rank for rank in ranks if rank.state != "finished"]
     places = []
     for rank in waiting:

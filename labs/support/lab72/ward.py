@@ -28,11 +28,12 @@ from typing import NamedTuple
 from labkit import launch
 
 from support.lab72 import nursery
-from support.lab72.evidence import Frame, Rank, Record, name_of
+from support.lab72.evidence import UNDECIDED, Frame, Rank, Record, name_of
 
 LOOKS = 30  # looks at a rank, all alike, after which it waits
 LONGEST = 40.0  # seconds after which all is ended, whatever it does
 ENOUGH = 120.0  # seconds after which nobody waits for the answer of the process that forks
+LOOKING = 20.0  # seconds after which py-spy is not waited for
 _SET_PTRACER = 0x59616D61  # from <linux/prctl.h>: who may read this process's memory
 _TICK = 0.05
 
@@ -162,7 +163,12 @@ class _Ward:
         return self.folder / f"{name}.{rank}"
 
     def close(self) -> list[Rank]:
-        """End what is left, and tell what was found."""
+        """End what is left, and tell what was found.
+
+        In the middle of things, a rank that stands still may yet go on: that it waits is known once all wait.
+        """
+        if not self.states:
+            self.states = {rank: state for rank, state in self._look().items() if state != "waits"}
         left = [pid for rank, pid in self.pids.items() if rank not in self.ended]
         for pid in left:
             os.kill(pid, signal.SIGSTOP)  # all first: nobody is to see how another's connections close
@@ -176,7 +182,7 @@ class _Ward:
         left = {}
         if self.file(rank, "left").exists():
             left = pickle.loads(self.file(rank, "left").read_bytes())
-        state = self.states.get(rank, "neither ended nor waited in time")
+        state = self.states.get(rank, UNDECIDED)
         if left.get("error") and state != "waits":
             state = "raised"
         stack = self.stacks.get(rank, [])
@@ -184,7 +190,7 @@ class _Ward:
         if stack:
             seen_by = "py-spy"
         elif self.job.from_outside:
-            seen_by += ": py-spy may not look here"
+            seen_by += ": py-spy may not look here, or was late"
         if state == "waits" and not stack:
             stack = left.get("stack", [])
         log = self.file(rank, "log")
@@ -213,19 +219,25 @@ def _of_program(stack: list[Frame], program: Callable) -> list[Frame]:
 
 
 def look_from_outside(pid: int) -> list[Frame]:
-    """The main thread's stack of a process, outermost first, as py-spy reads it; [] where it may not."""
+    """The main thread's stack of a process, outermost first, as py-spy reads it.
+
+    [] where it may not, and where it takes longer than LOOKING.
+    """
     beside = Path(sys.executable).with_name("py-spy")
     command = str(beside) if beside.exists() else shutil.which("py-spy")
     if command is None:
         return []
     # Not blocking: a stopped rank could be read while it is started again, and needs more rights.
-    done = subprocess.run(
-        [command, "dump", "--nonblocking", "--json", "--pid", str(pid)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
+    try:
+        done = subprocess.run(
+            [command, "dump", "--nonblocking", "--json", "--pid", str(pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LOOKING,
+        )
+    except subprocess.TimeoutExpired:
+        return []
     if done.returncode:
         return []
     threads = json.loads(done.stdout)
@@ -263,7 +275,7 @@ class _Child:
                 arguments = self._prepared(dealt)
             if self.job.watch:
                 self.tell_note = self.job.watch(self.job.program)
-            self.left["result"] = self.job.program(*arguments)
+            self.left["result"] = _checked(self.job.program(*arguments))
             if self.job.tell:
                 told = self.job.tell(*dealt)
                 self.tell_note = lambda: told
@@ -282,7 +294,7 @@ class _Child:
             os._exit(1)
         sys.settrace(None)
         self._leave("finished")
-        time.sleep(LONGEST)  # stays until all are through: a connection that closes is another failure
+        time.sleep(ENOUGH)  # stays until all are through: a connection that closes is another failure
 
     def _catch_output(self) -> None:
         log = os.open(self.folder / f"log.{self.rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -349,6 +361,19 @@ class _Child:
         part = self.folder / f"part.{self.rank}"
         part.write_text(state)
         part.rename(self.folder / f"state.{self.rank}")
+
+
+def _checked(result: object) -> object:
+    """The same, if it can leave the process; TypeError if not."""
+    try:
+        pickle.dumps(result)
+    except Exception as error:  # anything: what is pickled may bring functions for it
+        why = " ".join(str(error).split())
+        raise TypeError(
+            f"what came of it cannot leave the rank's process ({why}): numbers, texts, lists, dicts and "
+            "tensors can"
+        ) from error
+    return result
 
 
 def _place_of(error: BaseException) -> tuple[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -19,18 +18,12 @@ def meet_by_gloo(comm) -> Iterator[None]:
     has begun with MPI cannot change to Gloo, and the other way round (0.28.1 ends it: seen here). Nor can MPI
     negotiate while Gloo carries CPU tensors: HOROVOD_CPU_OPERATIONS=gloo alone ends in a crash.
     """
-    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
     with ExitStack() as stack:
         host = comm.bcast(_address(comm))
         place = None
         if comm.rank == 0:
             key = os.urandom(32).hex()  # it answers only to who knows this: the ranks of this job
-            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0, key.encode()))
-            server.init([])
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            stack.callback(server.shutdown)
-            place = (*server.server_address[:2], key)
+            place = (*stack.enter_context(launch.rendezvous(key, host)), key)
         where, port, key = comm.bcast(place)
         values = {
             "CONTROLLER": "gloo",

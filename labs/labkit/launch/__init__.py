@@ -18,6 +18,7 @@ For the kit's other parts:
     in_batch_job        does a batch job surround this process?
     run_to_end          a command in the foreground: signals passed on, and nothing left of it
     THREAD_VARIABLES    what sets the number of threads of the libraries
+    rendezvous          Horovod's server, where Gloo's ranks find each other
     reserve_port        a free port that stays reserved
     Frame, innermost    lines of a stack, and the learner's innermost one
     is_learners         is a file the learner's own code?
@@ -63,6 +64,7 @@ _MODULE_OF = {
     "raised": "labkit.launch.diagnosis",
     "ranks_here": "labkit.launch.runs",
     "ranks_text": "labkit.launch.diagnosis",
+    "rendezvous": "labkit.launch.plans",
     "reserve_port": "labkit.launch.plans",
     "run": "labkit.launch.runs",
     "run_to_end": "labkit.launch.command",
@@ -95,6 +97,7 @@ __all__ = [
     "raised",
     "ranks_here",
     "ranks_text",
+    "rendezvous",
     "reserve_port",
     "run",
     "run_to_end",

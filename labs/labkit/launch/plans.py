@@ -215,28 +215,27 @@ def plan(controller: str, ranks: int, folder: str, env: dict[str, str]) -> Itera
             yield torch_plan(ranks, folder, env, taken.getsockname()[1])
     else:
         key = os.urandom(32).hex()  # on loopback, too, any user of this machine may knock
-        with rendezvous(key) as port:
+        with rendezvous(key) as (_, port):
             yield gloo_plan(ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
 
 
 @contextmanager
-def rendezvous(key: str) -> Iterator[int]:
-    """Horovod's rendezvous server, where Gloo's ranks find each other, on the loopback only; yields its port.
+def rendezvous(key: str, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
+    """Horovod's rendezvous server, where Gloo's ranks find each other, on that host; yields address and port.
 
     It answers only to who knows the key, which ranks have as _HOROVOD_SECRET_KEY (env/HOROVOD.md).
     """
     try:
-        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+        from labkit.launch.gloo_server import Server
     except ImportError:
         raise NotHere(
             'controller="gloo" needs Horovod, which is not installed. `make setup` builds it.'
         ) from None
-    with RendezvousHTTPServer(("127.0.0.1", 0), RendezvousHandler, 0, key.encode()) as server:
-        server.init([])
+    with Server(host, key.encode()) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
-            yield server.server_address[1]
+            yield server.server_address[:2]
         finally:
             server.shutdown()
             thread.join()

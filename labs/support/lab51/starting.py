@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -121,18 +120,12 @@ def _by_mpi(comm) -> Iterator[None]:
 @contextmanager
 def _by_gloo(comm) -> Iterator[None]:
     """What `horovodrun --gloo` would set, and its server on rank 0, where Gloo's ranks find each other."""
-    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
     with ExitStack() as stack:
         host, _ = comm.bcast(stack.enter_context(address(comm)))
         where = port = key = None
         if comm.rank == 0:
             key = os.urandom(32).hex()  # it answers only to who knows this: the ranks of this job
-            server = stack.enter_context(RendezvousHTTPServer((host, 0), RendezvousHandler, 0, key.encode()))
-            server.init([])
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            stack.callback(server.shutdown)
-            where, port = server.server_address[:2]
+            where, port = stack.enter_context(launch.rendezvous(key, host))
         where, port, key = comm.bcast((where, port, key))
         values = {
             "CONTROLLER": "gloo",

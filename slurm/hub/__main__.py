@@ -7,6 +7,7 @@ import contextlib
 import getpass
 import importlib.util
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
 from slurm.hub import course, learners, process, settings, site_users
+from slurm.tabletop.settings import CPUS, MOST_NODES
+from slurm.tabletop.table import also_name
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,10 +76,16 @@ def _names(options) -> list[str]:
         raise LabError(
             'Who will log in? As root, the hub makes users: make hub LEARNERS=40, or NAMES="ada grace".'
         )
+    learners.check(names)
     return names
 
 
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
+    if settings.is_root() and learners.known(settings.INSTRUCTOR):
+        raise LabError(
+            f"This machine has a user {settings.INSTRUCTOR}. On the hub that is who sees the class board, "
+            "with a password of the hub's own, and nobody else: rename that user, or take another machine."
+        )
     place, table = _place(options, port)
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
@@ -89,8 +98,10 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
         learners.check_reach(bundle, people[0] if people else "nobody")
     commands = None
     if not options.plain and not _at_site(options):
-        # 16 CPUs a node: one for each learner, and two nodes more for their jobs.
-        table = table or tabletop.up(options.name, nodes=min(32, 2 + len(names) // 16))
+        count = len({*learners.made(), *names}) if settings.is_root() else 1
+        if table and settings.is_root():
+            warnings += _too_small(table, count)
+        table = table or tabletop.up(options.name, nodes=_nodes(count))
         commands = table.state / "bin"
     known = _let_in(state, names, people)
     class_folder = _class_folder(state) if settings.is_root() else None
@@ -112,6 +123,26 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     for warning in warnings:
         print(f"warning: {warning}")
     return 0
+
+
+def _nodes(count: int) -> int:
+    """Of a tabletop for so many learners: a CPU for each, and two nodes more for their jobs."""
+    return min(MOST_NODES, 2 + count // CPUS)
+
+
+def _too_small(table: tabletop.Tabletop, count: int) -> list[str]:
+    """What to say of a tabletop that runs already. LabError where not all of `count` learners find a CPU."""
+    has = table.settings.nodes
+    if has >= _nodes(count):
+        return []
+    said = (
+        f"The tabletop cluster '{table.name}' has {has} nodes of {CPUS} CPUs, and {count} learners want "
+        f"{_nodes(count)}"
+    )
+    mend = f"make tabletop-down{also_name(table.name)}, and make hub starts one that suffices."
+    if has * CPUS < count:
+        raise LabError(f"{said}: not all would get a server. First: {mend}")
+    return [f"{said}: their jobs will wait for one another. To mend it: make hub-stop, {mend}"]
 
 
 def _word_of_passwords(state: Path, people: list[str]) -> str:
@@ -194,8 +225,15 @@ def _down(options: argparse.Namespace) -> int:
     if process.running(state) is None:
         print("No hub runs here.")
         return 0
-    process.stop(state, _commands(state))
-    print("The hub is gone, and with it all servers and their jobs.")
+    commands = _commands(state)
+    process.stop(state, commands)
+    print("The hub is gone, and with it all servers.")
+    if commands is not None:
+        name = commands.parent.name
+        print(
+            f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both: make "
+            f"tabletop-down{also_name(name)}"
+        )
     if settings.is_root() and not process.read_settings(state).get("people"):
         print("Its users and their work are still there. To remove both: make hub-forget")
     return 0
@@ -207,10 +245,25 @@ def _forget(options: argparse.Namespace) -> int:
         raise LabError("A hub runs here, and its users may be at work. First: make hub-stop")
     if not settings.is_root():
         raise LabError("A hub of a normal user has made nobody: there is nobody to remove.")
+    _cancel_jobs(state)
     gone = learners.remove()
-    (state / "private" / "passwords.txt").unlink(missing_ok=True)
+    # Another class may have the same names, and users of the same numbers: no old cookie is to let anybody in
+    # as one of them, and the board is not to show them somebody else's work.
+    for name in ("passwords.txt", "jupyterhub.sqlite", "cookie_secret"):
+        (state / "private" / name).unlink(missing_ok=True)
+    if (state / "class").exists():
+        shutil.rmtree(state / "class")
     print(f"Removed with their homes: {', '.join(gone)}." if gone else "The hub has made no users here.")
     return 0
+
+
+def _cancel_jobs(state: Path) -> None:
+    """The learners' batch jobs, also those that wait: a job must not start for a user who is no more."""
+    commands = _commands(state) if (state / "private" / "settings.json").exists() else None
+    table = tabletop.find(commands.parent.name) if commands else None
+    if table:
+        for name in learners.made():
+            table.run(["scancel", f"--user={name}"])
 
 
 _VERBS = {"up": _up, "status": _status, "down": _down, "forget": _forget}

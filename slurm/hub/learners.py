@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import re
@@ -15,7 +16,7 @@ from labkit.errors import LabError
 
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
 MOST = 400
-PATIENCE = 20  # seconds for processes that end with the hub
+PATIENCE = 20  # seconds for each user's processes, which are told to end, to be gone
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
@@ -44,30 +45,38 @@ def made() -> list[str]:
     return sorted(entry[0] for entry in entries if entry[4].rstrip(",") == MARK)
 
 
-def add(names: list[str]) -> list[str]:
-    """Make those that are not there yet; their names. LabError, before any is made, for another's name."""
+def check(names: list[str]) -> None:
+    """LabError that names all who cannot be made, and why. Before anything is started, nobody is made."""
     ours = set(made())
-    foreign = [name for name in names if name not in ours and _known(name)]
-    if foreign:
-        verb = "is" if len(foreign) == 1 else "are"
-        raise LabError(
-            f"{', '.join(foreign)} {verb} on this machine already, and not made by the hub: choose other "
-            'names with NAMES="…".'
-        )
+    wrong = []
+    for name in names:
+        home = Path("/home") / name
+        if name in ours:
+            continue
+        if known(name):
+            wrong.append(f"{name} is on this machine already, and not made by the hub: choose another name")
+        elif home.exists():
+            wrong.append(f"{home} exists, but no user {name}: move that folder away, or choose another name")
+        elif _is_group(name):
+            wrong.append(f"{name} is a group of this machine, but no user: choose another name")
+    if wrong:
+        raise LabError('Not all users can be made; NAMES="…" chooses names:\n  ' + "\n  ".join(wrong))
+
+
+def add(names: list[str]) -> list[str]:
+    """Make those that are not there yet; their names. LabError, before any is made, where one cannot be."""
+    check(names)
+    ours = set(made())
     new = [name for name in names if name not in ours]
     for name in new:
         home = Path("/home") / name
-        if home.exists():
-            raise LabError(
-                f"{home} exists, but no user {name}: move that folder away, or choose another name."
-            )
         _run("useradd", "--create-home", "--home-dir", str(home), "--user-group", "--shell", "/bin/bash",
              "--comment", MARK, name)  # fmt: skip
         home.chmod(0o700)
     return new
 
 
-def _known(name: str) -> bool:
+def known(name: str) -> bool:
     """Is there such a user? Asked by name: a directory need not list its users."""
     try:
         pwd.getpwnam(name)
@@ -76,20 +85,46 @@ def _known(name: str) -> bool:
     return True
 
 
+def _is_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def remove() -> list[str]:
-    """Remove all users that a hub has made, with their homes; their names."""
+    """Remove all users that a hub has made, with their homes and processes; their names.
+
+    LabError where one cannot be removed; those before are gone then, and the next call goes on.
+    """
     gone = made()
-    deadline = time.monotonic() + PATIENCE
     for name in gone:
+        _end_processes(name)
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 _run("userdel", "--remove", name)
                 break
-            except LabError:  # a process of theirs may be about to end
+            except LabError:  # a process of theirs may be about to be gone
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
+                _end_processes(name)
     return gone
+
+
+def _end_processes(name: str) -> None:
+    """All processes of this user, at once: none can make another one meanwhile.
+
+    Servers end with the hub. What a learner has started apart from them does not (nohup, setsid, cron).
+    """
+    user = pwd.getpwnam(name)
+    subprocess.run(
+        ["sh", "-c", "kill -KILL -1"],  # as this user: all to whom this user may send a signal
+        user=user.pw_uid, group=user.pw_gid, extra_groups=[], cwd="/", env={"PATH": "/usr/bin:/bin"},
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
 
 
 def check_reach(bundle: Path, name: str = "nobody") -> None:

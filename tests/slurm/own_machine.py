@@ -8,6 +8,7 @@ may read it, as a Python below /root may not be.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -33,6 +34,7 @@ class OwnMachine:
         self.home = self.folder / "labkit"
         self.home.mkdir(mode=0o755)
         shutil.copytree("/etc", self.folder / "etc", symlinks=True, ignore_dangling_symlinks=True)
+        self._number_users()
         (self.folder / "home").mkdir(mode=0o755)
         mounts = [(self.folder / "etc", Path("/etc"))]
         shown = {paths.root(), Path(sys.base_prefix).resolve()}
@@ -47,6 +49,13 @@ class OwnMachine:
             mounts.append((stand_in, covered))
         lines = "".join(f"{what} {where}\n" for what, where in mounts)
         (self.folder / "mounts").write_text(lines, encoding="utf-8")
+
+    def _number_users(self) -> None:
+        """Users have numbers of their own: those of another such machine are not to be taken for them."""
+        file = self.folder / "etc" / "login.defs"
+        first = 10_000 + os.getpid() % 400 * 100
+        lines = re.sub(r"(?m)^([UG]ID_MIN)\s.*$", rf"\1 {first}", file.read_text(encoding="utf-8"))
+        file.write_text(lines, encoding="utf-8")
 
     def __enter__(self) -> OwnMachine:
         return self

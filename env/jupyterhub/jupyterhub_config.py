@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from jupyterhub.auth import Authenticator, PAMAuthenticator
+from tornado import web
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -26,6 +27,12 @@ class FromFile(Authenticator):
     async def authenticate(self, handler, data):
         right = passwords.matches(Path(settings["passwords"]), data["username"], data["password"])
         return data["username"] if right else None
+
+    def add_user(self, user):
+        """Whoever is in the file no more leaves the hub's database at its start, and their cookies end."""
+        if user.name not in passwords.read(Path(settings["passwords"])):
+            raise KeyError(f"{user.name} has no password here")
+        super().add_user(user)
 
 
 class OfTheSite(PAMAuthenticator):
@@ -62,6 +69,36 @@ c.ConfigurableHTTPProxy.debug = False
 c.JupyterHub.db_url = f"sqlite:///{settings['private']}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{settings['private']}/cookie_secret"
 
+
+def before_start(spawner):
+    """What the hub does before it starts anybody's server.
+
+    JupyterHub takes options from whoever asks for a server, also from a link that somebody follows, and
+    batchspawner would put them into the job's script as they are. Nobody chooses anything here.
+    """
+    spawner.user_options = {}
+    spawner.orm_spawner.user_options = {}  # from where the next start would take them
+    if is_instructor(spawner.user):
+        said = "The instructor has no notebook server here. The class board is at /services/board/."
+        refused = web.HTTPError(403, said)
+        refused.jupyterhub_message = said  # for the page that waits for a server
+        raise refused
+
+
+def is_instructor(user):
+    """Is it who has the class board, and no server? A normal user's hub has no such person."""
+    return bool(settings["class_folder"]) and user.name == settings["instructor"]
+
+
+def first_page(handler):
+    """Where a log-in leads: the instructor to the board; "" is everybody's own server."""
+    user = handler.current_user
+    return "/services/board/" if user and is_instructor(user) else ""
+
+
+c.Spawner.pre_spawn_hook = before_start
+c.JupyterHub.default_url = first_page
+
 # Whoever logs out ends the job, and when the hub ends, so do all.
 c.JupyterHub.shutdown_on_logout = True
 c.JupyterHub.cleanup_servers = True
@@ -90,7 +127,21 @@ if settings["class_folder"]:  # the class board, a page for the instructor alone
 
 if settings["slurm"]:
     import batchspawner
+    from jupyterhub.apihandlers import APIHandler
 
+    def port_alone(handler):
+        """What a server tells the hub about itself: its port.
+
+        batchspawner would set whatever attribute of the spawner a learner's program names, also the commands
+        that the hub runs in a shell, as root.
+        """
+        told = APIHandler.get_json_body(handler)
+        port = told.get("port") if isinstance(told, dict) else None
+        if type(port) is not int or not 1024 <= port <= 65535:
+            raise web.HTTPError(400, "A server tells its port, from 1024 to 65535, and nothing else.")
+        return {"port": port}
+
+    batchspawner.api.BatchSpawnerAPIHandler.get_json_body = port_alone
     job = settings["job"]
     c.JupyterHub.spawner_class = batchspawner.SlurmSpawner
     c.BatchSpawnerBase.exec_prefix = "runuser -u {username} --" if settings["real_users"] else ""

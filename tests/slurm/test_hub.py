@@ -134,6 +134,51 @@ def test_log_in_solve_submit_log_out(machine):
     assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
 
+# What a learner's program may say to the hub about its server: here, what the hub is to run, as root.
+TELL_THE_HUB = """
+import os, requests
+answer = requests.post(os.environ["JUPYTERHUB_API_URL"] + "/batchspawner", json={content},
+                       headers={{"Authorization": "token " + os.environ["JUPYTERHUB_API_TOKEN"]}})
+print(answer.status_code)
+"""
+
+
+def test_nobody_chooses_what_the_hub_runs(machine):
+    """Neither a link that a learner follows nor a learner's program. And what goes on when the hub ends."""
+    install(machine)
+    port = settings.free_port()
+    done = machine.hub("up", "--names", "ada", "--port", str(port))
+    assert done.returncode == 0, done.stderr
+    ada = Learner(f"http://127.0.0.1:{port}", "ada", passwords(machine)["ada"])
+    assert ada.log_in()
+    # Of the link's values JupyterHub makes lists, whose text is in double quotes where a single one is in it.
+    link = {"opt-prologue": "'$(touch /home/ada/injected)"}
+    ada.session.get(f"{ada.address}/hub/spawn/ada", params=link, timeout=60)
+    ada.start()
+    assert not (machine.folder / "home" / "ada" / "injected").exists()
+    kernel = ada.kernel()
+    order = f"touch {machine.home}/by-root; true"
+    content = {"exec_prefix": "", "batch_query_cmd": order, "batch_cancel_cmd": order}
+    assert kernel.run(TELL_THE_HUB.format(content=content)).split() == ["400"]
+    batch = "import subprocess; subprocess.run(['sbatch', '--wrap', 'sleep 600'], check=True)"
+    kernel.run(batch)
+    ended = machine.hub("down")
+    assert not (machine.home / "by-root").exists()
+    assert "make tabletop-down" in ended.stdout
+    assert queue(machine) == ["ada wrap"]
+
+    # 32 more than ada, on the 32 CPUs of two nodes.
+    small = machine.hub("up", "--learners", "32", "--port", str(port))
+    assert "has 2 nodes of 16 CPUs, and 33 learners want 4: not all would get a server" in small.stderr
+    assert "learner01" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+
+    assert "Removed with their homes: ada." in machine.hub("forget").stdout
+    deadline = time.monotonic() + 60
+    while queue(machine) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert queue(machine) == []
+
+
 @pytest.mark.parametrize("way", ["--plain", "--name=table"])
 def test_a_normal_user_has_a_hub_for_one(machine, way):
     """Without Slurm, and on a tabletop of the user's own."""

@@ -13,6 +13,7 @@ from labkit import paths
 from labkit.errors import LabError
 
 from slurm.hub import settings, site_users
+from tests import eavesdropper
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
 from tests.slurm.own_machine import OwnMachine
@@ -35,20 +36,15 @@ chmod 755 /home/ada
 chmod 700 /home/grace /home/eve
 """
 
-# A user with a process, which ends once userdel has refused for the first time.
+# Users with a process that would go on for long: userdel alone refuses.
 BUSY = r"""
-runuser -u ada -- sleep 300 &
-cat >"$LABKIT_HOME/userdel" <<END
-#!/bin/sh
-/usr/sbin/userdel "\$@"
-status=\$?
-echo \$status >>"$LABKIT_HOME/tried"
-kill $! 2>/dev/null
-exit \$status
-END
-chmod 755 "$LABKIT_HOME/userdel"
-until pgrep --uid ada sleep >/dev/null; do sleep 0.05; done
-PATH=$LABKIT_HOME:$PATH "$1" -m slurm.hub forget
+for name in ada grace; do
+    runuser -u $name -- setsid sleep 300 &
+    until pgrep --uid $name sleep >/dev/null; do sleep 0.05; done
+done
+! userdel ada || exit 3
+"$1" -m slurm.hub forget
+! pgrep --uid "$2,$3"
 """
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users")
@@ -112,6 +108,25 @@ def test_who_cannot_work_is_named_with_the_reason(site):
         ).stderr
     )
     assert "ada is on this machine already" in site.hub("up", "--plain", "--names", "ada").stderr
+
+
+@needs_root
+@pytest.mark.slow
+def test_all_who_cannot_be_made_are_named_before_anything_starts(machine):
+    assert machine.run("groupadd", "zoe").returncode == 0
+    (machine.folder / "home" / "eve").mkdir()
+    done = machine.hub("up", "--names", "ada zoe eve daemon", "--port", str(settings.free_port()))
+    assert done.returncode == 1
+    assert "zoe is a group of this machine" in done.stderr
+    assert "/home/eve exists, but no user eve" in done.stderr
+    assert "daemon is on this machine already" in done.stderr
+    assert "ada " not in done.stderr
+    assert "\nada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    assert not (machine.home / "tabletop").exists()
+    assert machine.run("useradd", "instructor").returncode == 0
+    done = machine.hub("up", "--plain", "--names", "ada", "--port", str(settings.free_port()))
+    assert (done.returncode, "This machine has a user instructor" in done.stderr) == (1, True)
+    assert "\nada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
 
 @needs_root
@@ -184,7 +199,10 @@ def test_without_slurm_and_without_a_node_of_the_machines(machine, tmp_path):
     assert learner.log_in()
     learner.start()
     cell = "import getpass, os; print(getpass.getuser(), os.geteuid() > 0, 'SLURM_JOB_ID' in os.environ)"
-    assert learner.kernel().run(cell).split() == ["ada", "True", "False"]
+    kernel = learner.kernel()
+    assert kernel.run(cell).split() == ["ada", "True", "False"]
+    where = kernel.run("import ipykernel; print(ipykernel.get_connection_file())").strip()
+    assert not eavesdropper.overheard(machine.folder / where.lstrip("/"))
     assert machine.hub("down").returncode == 0
     assert "Removed with their homes: ada." in machine.hub("forget").stdout
     assert not (machine.folder / "home" / "ada").exists()
@@ -192,12 +210,53 @@ def test_without_slurm_and_without_a_node_of_the_machines(machine, tmp_path):
 
 @needs_root
 @pytest.mark.slow
-def test_a_user_whose_process_is_about_to_end_is_removed_too(machine):
-    made = "from slurm.hub import learners; learners.add(['ada'])"
+def test_users_with_processes_are_removed_too(machine):
+    made = "from slurm.hub import learners; learners.add(['ada', 'grace'])"
     assert machine.run(sys.executable, "-c", made).returncode == 0
-    done = machine.run("bash", "-ec", BUSY, "bash", sys.executable)
-    assert done.stdout.endswith("Removed with their homes: ada.\n"), done.stderr
-    tried = (machine.home / "tried").read_text(encoding="utf-8").split()
-    assert tried[0] != "0", "userdel refuses while a process runs"
-    assert tried[-1] == "0"
+    numbers = [str((machine.folder / "home" / name).stat().st_uid) for name in ("ada", "grace")]
+    done = machine.run("bash", "-ec", BUSY, "bash", sys.executable, *numbers)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("Removed with their homes: ada, grace.\n"), done.stderr
     assert not (machine.folder / "home" / "ada").exists()
+
+
+def leads_to(learner: Learner, path: str = "/hub/home") -> str:
+    """Where the hub sends this browser from there; "" where it shows the page."""
+    answer = learner.session.get(f"{learner.address}{path}", allow_redirects=False, timeout=60)
+    return answer.headers.get("Location", "").partition("?")[0]
+
+
+@needs_root
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_a_class_leaves_opens_nothing_to_the_next(machine):
+    """Cookies of who is gone, and what the board was shown. And the instructor, who has the board alone."""
+    install(machine)
+    port = str(settings.free_port())
+    up = ["up", "--plain", "--port", port, "--names"]
+    assert machine.hub(*up, "ada grace").returncode == 0
+    words = passwords(machine)
+    people = {name: Learner(f"http://127.0.0.1:{port}", name, words[name]) for name in words}
+    assert all(person.log_in() for person in people.values())
+    teacher = people["instructor"]
+    assert leads_to(teacher, "/hub/") == "/services/board/"
+    assert leads_to(teacher, "/hub/login") == "/services/board/"
+    assert teacher.session.get(f"{teacher.address}/", timeout=60).url.endswith("/services/board/")
+    refused = teacher.session.get(f"{teacher.address}/hub/spawn/instructor", timeout=60)
+    assert "The instructor has no notebook server here" in refused.text
+    assert leads_to(people["ada"], "/hub/") == "/hub/spawn"
+    shared = machine.home / "hub" / "class" / "ada.jsonl"
+    shared.write_text('{"labkit": "shared"}\n', encoding="utf-8")
+
+    assert machine.hub("down").returncode == 0
+    assert machine.run("userdel", "--remove", "grace").returncode == 0
+    assert machine.hub(*up, "ada").returncode == 0
+    assert leads_to(people["ada"]) == ""
+    assert leads_to(people["grace"]) == "/hub/login", "she is no user any more"
+    assert machine.hub("down").returncode == 0
+
+    assert machine.hub("forget").returncode == 0
+    assert not shared.parent.exists()
+    assert machine.hub(*up, "ada").returncode == 0
+    assert shared.parent.is_dir()
+    assert leads_to(people["ada"]) == "/hub/login", "it is another ada"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 
-import numpy as np
 import psutil
 import pytest
 from labkit.errors import LabError
 from support import lab71
+from support.lab71 import nursery
 from support.lab71.ports import listening
+from support.lab71.processes import processes
 
-from tests.processes import command_of
+from tests.labkit.launch.leftovers import until
+from tests.processes import lives
 from tests.support.answers import solved
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
@@ -91,10 +95,11 @@ def test_horovods_own_loop_skips_sync_where_nodes_have_only_gone():
 @pytest.mark.slow
 def test_a_mistake_ends_the_job_in_a_sentence_and_leaves_no_process():
     task = lab71.Task(broken_part, after_resize, lab71.OWN, (48, 0.2, 2), True, 3, 8, 14)
+    family = family_of(processes().process.pid)
     with pytest.raises(LabError, match="a mistake in the part"):
         lab71.with_horovod(task, 100)
-    lab71.close()
-    assert np.array_equal(lab71_processes(), [])
+    assert family
+    assert until(lambda: not any(lives(process) for process in family))
 
 
 @pytest.mark.slow
@@ -119,6 +124,93 @@ def test_a_port_counts_as_open_outside_only_where_the_job_has_no_network_of_its_
     assert open_outside == (set() if own_network else set(story.ports))
 
 
-def lab71_processes() -> list[int]:
-    below = psutil.Process().children(recursive=True)
-    return [process.pid for process in below if "support.lab71" in command_of(process)]
+INTERRUPTED = """
+import os, signal, threading, time
+from pathlib import Path
+from support import lab71
+from support.lab71.processes import processes
+from tests.labkit.launch.leftovers import until
+from tests.processes import lives
+from tests.support.test_lab71 import family_of
+
+def own_part(order, done, batch, rank, ranks):
+    return order[done : done + batch][rank::ranks]
+
+def after_resize(batch, rate, first, ranks, keep):
+    return batch, rate
+
+def interrupt():
+    # As a notebook's "interrupt the kernel" does: all of the kernel's process group.
+    os.killpg(0, signal.SIGINT)
+
+def interrupt_the_job():
+    until(Path(first.folder.name, "job1", "events.jsonl").exists, 100)
+    family.extend(family_of(first.process.pid))
+    interrupt()
+
+first = processes()
+try:
+    interrupt()
+    time.sleep(100)
+except KeyboardInterrupt:
+    print("interrupted while nothing ran", flush=True)
+family = []
+threading.Thread(target=interrupt_the_job).start()
+task = lab71.Task(own_part, after_resize, lab71.OWN, (500, 0.2, 2), True, 3, 0, 0)
+try:
+    lab71.with_horovod(task._replace(pause=100), 100)
+except KeyboardInterrupt:
+    print("interrupted while ranks trained", flush=True)
+assert len(family) > 3, family  # the nursery, the launcher, a rank and its client
+assert until(lambda: not any(lives(process) for process in family)), family
+print("steps:", len(lab71.with_horovod(task, 100).losses()), flush=True)
+lab71.close()
+"""
+
+
+@pytest.mark.slow
+def test_after_an_interrupt_nothing_is_left_and_the_next_job_runs():
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        start_new_session=True,  # the interrupt is for its process group
+    )
+    said = ["interrupted while nothing ran", "interrupted while ranks trained", "steps: 2"]
+    assert done.stdout.splitlines() == said, done.stderr
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("stalls", [False, True])
+def test_a_client_that_dies_or_stalls_at_the_door_is_sent_away(stalls, tmp_path, monkeypatch):
+    monkeypatch.setattr(nursery, "PATIENCE", 0.2)
+    reader, writer = os.pipe()
+    with (
+        socket.socket(socket.AF_UNIX) as door,
+        socket.socket(socket.AF_UNIX) as client,
+        open(reader, "rb") as pipe,
+    ):
+        door.bind(str(tmp_path / "door"))
+        door.listen()
+        client.connect(str(tmp_path / "door"))
+        if stalls:
+            socket.send_fds(client, [(100).to_bytes(4, "little")], [writer] * 3)
+        else:
+            client.close()
+        os.close(writer)
+        home = nursery.Nursery(None, door)
+        home.fork_rank()
+        assert home.ranks == {}
+        assert pipe.read() == b""  # nobody holds the other end any more
+        if stalls:
+            assert client.recv(1) == b""
+
+
+def family_of(pid: int) -> list[psutil.Process]:
+    """The process and all below it."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]

@@ -24,6 +24,7 @@ from support.lab71.lines import Lines
 from support.lab71.ports import listening, raise_loopback
 
 LOOK = 0.02  # seconds between two looks for children that have ended
+PATIENCE = 5.0  # seconds for a client at the door to say more of what it wants
 
 
 class Nursery:
@@ -32,7 +33,7 @@ class Nursery:
     def __init__(self, control: Lines, door: socket.socket):
         self.control = control
         self.door = door
-        self.launchers: dict[int, str] = {}  # pid -> name
+        self.launchers: dict[int, list[str]] = {}  # pid -> what it is called by who ordered it
         self.ranks: dict[int, socket.socket] = {}  # pid -> the client that waits for its end
 
     def serve(self) -> None:
@@ -54,7 +55,7 @@ class Nursery:
             self.bury()
 
     def obey(self, order: dict) -> None:
-        """{"start": name, "module", "arguments", "env", "output"} or {"listening": True}."""
+        """{"start": label, "module", "arguments", "env", "output"} or {"listening": True}."""
         if "listening" in order:
             self.control.send({"listening": listening()})
             return
@@ -68,12 +69,20 @@ class Nursery:
         self.become(order["env"], lambda: _launcher(order["module"], order["arguments"]))
 
     def fork_rank(self) -> None:
-        """For a client at the door."""
+        """For a client at the door. One that dies or stalls before it has said all is sent away."""
         client, _ = self.door.accept()
-        size, streams, _, _ = socket.recv_fds(client, 4, 3)
-        left = int.from_bytes(size, "little")
-        text = client.makefile("rb").read(left)
-        request = json.loads(text)
+        client.settimeout(PATIENCE)
+        streams: list[int] = []
+        try:
+            size, streams, _, _ = socket.recv_fds(client, 4, 3)
+            left = int.from_bytes(size, "little")
+            with client.makefile("rb") as words:
+                request = json.loads(words.read(left))
+        except (OSError, ValueError):
+            client.close()
+            for stream in streams:
+                os.close(stream)
+            return
         pid = os.fork()
         if pid:
             self.ranks[pid] = client

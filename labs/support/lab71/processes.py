@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import cloudpickle
@@ -60,14 +61,24 @@ class Processes:
         self.log = Path(self.folder.name, "nursery.txt")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*spaces(), *command], env=env, pass_fds=[other.fileno()], stdout=log, stderr=log
+                [*spaces(), *command],
+                env=env,
+                pass_fds=[other.fileno()],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # an interrupt that is meant for the kernel does not reach it
             )
         other.close()
         self.env = env
         self.control = Lines(own)
-        self.ended: dict[str, int] = {}
+        self.ended: dict[tuple[str, str], int] = {}  # (job's folder, launcher's name) -> status
         self.numbers = 0
-        self.hear(START)
+        try:
+            self.hear(START)
+        except BaseException:
+            self.process.kill()  # it does not listen yet
+            self.close()
+            raise
 
     def hear(self, seconds: float) -> dict:
         """What the nursery says next; {} if it says nothing for so long."""
@@ -75,13 +86,13 @@ class Processes:
         if answer is None:
             raise LabError(f"The process that starts the ranks has died: {self.log.read_text()[-500:]}")
         if "ended" in answer:
-            self.ended[answer["ended"]] = answer["status"]
+            folder, name = answer["ended"]
+            self.ended[folder, name] = answer["status"]
         return answer
 
     def new_job(self, task: Task) -> Path:
         """A folder with the task in it."""
         self.numbers += 1
-        self.ended.clear()
         folder = Path(self.folder.name, f"job{self.numbers}")
         folder.mkdir()
         (folder / "task").write_bytes(cloudpickle.dumps(task))
@@ -96,7 +107,9 @@ class Processes:
             **env,
         }
         output = str(folder / f"{name}.txt")
-        order = {"start": name, "module": module, "arguments": arguments, "env": env, "output": output}
+        # A launcher of an earlier job may end late: its name alone would pass for this job's.
+        label = [str(folder), name]
+        order = {"start": label, "module": module, "arguments": arguments, "env": env, "output": output}
         self.control.send(order)
 
     def listening(self) -> list[tuple[str, int]]:
@@ -132,9 +145,19 @@ def close() -> None:
     """End the nursery, if there is one. The next job starts another."""
     if processes.cache_info().currsize:
         started = processes()
+        processes.cache_clear()
         atexit.unregister(started.close)
         started.close()
-        processes.cache_clear()
+
+
+@contextlib.contextmanager
+def _nursery() -> Iterator[Processes]:
+    """The nursery, for one job. If that does not end well, an interrupt included, all processes end."""
+    try:
+        yield processes()
+    except BaseException:
+        close()
+        raise
 
 
 def events(folder: Path) -> list[dict]:
@@ -147,69 +170,69 @@ def events(folder: Path) -> list[dict]:
 
 def with_horovod(task: Task, timeout: float) -> Story:
     """The task under `horovodrun` with two nodes of a rank each. LabError when it does not end well."""
-    job = processes()
-    folder = job.new_job(task)
-    script = folder / "hosts.sh"
-    comes = folder / "comes"
-    lines = ["#!/bin/sh", *(f"echo {host}:1" for host in HOSTS), f"[ ! -e {comes} ] || echo {NEW_HOST}:1"]
-    script.write_text("\n".join(lines) + "\n")
-    script.chmod(0o755)
-    arguments = ["--gloo", "-np", str(RANKS), "--min-np", "1", "--max-np", str(RANKS)]
-    arguments += ["--host-discovery-script", str(script), "--network-interfaces", "lo"]
-    arguments += ["--elastic-timeout", "60"]
-    job.start(
-        "horovodrun",
-        "horovod",
-        [*arguments, sys.executable, CLIENT],
-        folder,
-        HOROVOD_RENDEZVOUS_BIND="127.0.0.1",
-        HOROVOD_LOG_LEVEL="fatal",
-    )
+    with _nursery() as job:
+        folder = job.new_job(task)
+        script = folder / "hosts.sh"
+        comes = folder / "comes"
+        lines = ["#!/bin/sh", *(f"echo {host}:1" for host in HOSTS), f"[ ! -e {comes} ] || echo {NEW_HOST}:1"]
+        script.write_text("\n".join(lines) + "\n")
+        script.chmod(0o755)
+        arguments = ["--gloo", "-np", str(RANKS), "--min-np", "1", "--max-np", str(RANKS)]
+        arguments += ["--host-discovery-script", str(script), "--network-interfaces", "lo"]
+        arguments += ["--elastic-timeout", "60"]
+        job.start(
+            "horovodrun",
+            "horovod",
+            [*arguments, sys.executable, CLIENT],
+            folder,
+            HOROVOD_RENDEZVOUS_BIND="127.0.0.1",
+            HOROVOD_LOG_LEVEL="fatal",
+        )
 
-    def on(event: dict) -> None:
-        if event["event"] == "waits":  # not before: Horovod forgets newcomers that come while it meets
-            comes.touch()
+        def on(event: dict) -> None:
+            if event["event"] == "waits":  # not before: Horovod forgets newcomers that come while it meets
+                comes.touch()
 
-    return _follow(job, folder, {"horovodrun"}, timeout, on)
+        return _follow(job, folder, {"horovodrun"}, timeout, on)
 
 
 def with_torchrun(task: Task, timeout: float) -> Story:
     """The task under two `torchrun`s, each a node. LabError when it does not end well."""
-    job = processes()
-    folder = job.new_job(task)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--monitor-interval=0.1"]
-    arguments += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=lab71"]
-    arguments += ["--local-addr=127.0.0.1", f"--log-dir={folder}"]
+    with _nursery() as job:
+        folder = job.new_job(task)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        arguments = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--monitor-interval=0.1"]
+        arguments += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=lab71"]
+        arguments += ["--local-addr=127.0.0.1", f"--log-dir={folder}"]
 
-    def start(name: str) -> None:
-        # The node that is killed is not to host the meeting point: with it, all would end.
-        where = f"--rdzv-conf=is_host={int(name == 'node 1')},{TIMES}"
-        command = [*arguments, where, "--no-python", sys.executable, CLIENT]
-        # Without this variable PyTorch 2.13's agents share a store, whose address a node that joins later
-        # is never told: it waits for a minute and fails.
-        job.start(
-            name,
-            "torch",
-            command,
-            folder,
-            GLOO_SOCKET_IFNAME="lo",
-            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
-        )
+        def start(name: str) -> None:
+            # The node that is killed is not to host the meeting point: with it, all would end.
+            where = f"--rdzv-conf=is_host={int(name == 'node 1')},{TIMES}"
+            command = [*arguments, where, "--no-python", sys.executable, CLIENT]
+            # Without this variable PyTorch 2.13's agents share a store, whose address a node that joins later
+            # is never told: it waits for a minute and fails.
+            job.start(
+                name,
+                "torch",
+                command,
+                folder,
+                GLOO_SOCKET_IFNAME="lo",
+                TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+            )
 
-    start("node 1")
-    begin = time.monotonic()
-    while port not in [number for _, number in job.listening()] and time.monotonic() < begin + START:
-        time.sleep(0.05)
-    start("node 2")
+        start("node 1")
+        begin = time.monotonic()
+        while port not in [number for _, number in job.listening()] and time.monotonic() < begin + START:
+            time.sleep(0.05)
+        start("node 2")
 
-    def on(event: dict) -> None:
-        if event["event"] == "waits":
-            start("node 2, again")
+        def on(event: dict) -> None:
+            if event["event"] == "waits":
+                start("node 2, again")
 
-    return _follow(job, folder, {"node 1"}, timeout, on)
+        return _follow(job, folder, {"node 1"}, timeout, on)
 
 
 def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -> Story:
@@ -217,10 +240,10 @@ def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -
     end = time.monotonic() + timeout
     seen = 0
     listened: dict = {}
-    while not names <= set(job.ended):
+    awaited = {(str(folder), name) for name in names}
+    while not awaited <= set(job.ended):
         if time.monotonic() > end:
             last = f"Last in its diary: {events(folder)[-1:]}. {_last(folder)}"
-            close()
             raise LabError(f"The job has not ended after {timeout:.0f} s. {last}")
         job.hear(0.05)
         for event in events(folder)[seen:]:
@@ -228,11 +251,10 @@ def _follow(job: Processes, folder: Path, names: set[str], timeout: float, on) -
             if event["event"] == "waits":
                 listened = _listened(job)
             on(event)
-    status = max(abs(job.ended[name]) for name in names)
+    status = max(abs(job.ended[launcher]) for launcher in awaited)
     diary = events(folder)
     raised = [event["error"] for event in diary if event["event"] == "raised"]
     if status or not any(event["event"] == "ends" for event in diary):
-        close()
         raise LabError(f"The job ended with status {status}. {raised[0] if raised else _last(folder)}")
     return Story(diary, **listened)
 

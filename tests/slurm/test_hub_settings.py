@@ -14,8 +14,10 @@ import pytest
 from labkit import paths
 from labkit.errors import LabError
 
+from slurm import tabletop
 from slurm.hub import __main__ as command
 from slurm.hub import course, learners, settings
+from slurm.tabletop import settings as tabletop_settings
 from tests.slurm.normal_user import command_line
 
 ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
@@ -76,6 +78,19 @@ def test_users_of_the_machine_are_not_taken_over(tmp_path):
         learners.add(["daemon", "surely-not-there"])
     assert pwd.getpwall() == before
     assert "Who will log in?" in sentence(hub("up", "--plain", LABKIT_HOME=str(tmp_path)))
+
+
+def test_a_tabletop_that_runs_already_may_be_too_small(tmp_path):
+    asked = tabletop_settings.read(nodes=2, bandwidth="200mbit", latency=None, gpus=2)
+    (tmp_path / "settings").write_text(asked.as_shell(), encoding="utf-8")
+    table = tabletop.Tabletop("table", tmp_path)
+    assert command._too_small(table, 15) == []
+    (said,) = command._too_small(table, 20)
+    assert "2 nodes of 16 CPUs, and 20 learners want 3: their jobs will wait" in said
+    with pytest.raises(
+        LabError, match="40 learners want 4: not all would get a server. First: make tabletop"
+    ):
+        command._too_small(table, 40)
 
 
 def test_names_and_numbers_of_learners():

@@ -16,8 +16,6 @@ from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
 from slurm.hub import course, learners, process, settings, site_users
-from slurm.tabletop.settings import CPUS, MOST_NODES
-from slurm.tabletop.table import also_name
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -127,7 +125,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
 
 def _nodes(count: int) -> int:
     """Of a tabletop for so many learners: a CPU for each, and two nodes more for their jobs."""
-    return min(MOST_NODES, 2 + count // CPUS)
+    return min(tabletop.MOST_NODES, 2 + count // tabletop.CPUS)
 
 
 def _too_small(table: tabletop.Tabletop, count: int) -> list[str]:
@@ -136,11 +134,11 @@ def _too_small(table: tabletop.Tabletop, count: int) -> list[str]:
     if has >= _nodes(count):
         return []
     said = (
-        f"The tabletop cluster '{table.name}' has {has} nodes of {CPUS} CPUs, and {count} learners want "
-        f"{_nodes(count)}"
+        f"The tabletop cluster '{table.name}' has {has} nodes of {tabletop.CPUS} CPUs, and {count} learners "
+        f"want {_nodes(count)}"
     )
-    mend = f"make tabletop-down{also_name(table.name)}, and make hub starts one that suffices."
-    if has * CPUS < count:
+    mend = f"make tabletop-down{tabletop.also_name(table.name)}, and make hub starts one that suffices."
+    if has * tabletop.CPUS < count:
         raise LabError(f"{said}: not all would get a server. First: {mend}")
     return [f"{said}: their jobs will wait for one another. To mend it: make hub-stop, {mend}"]
 
@@ -232,7 +230,7 @@ def _down(options: argparse.Namespace) -> int:
         name = commands.parent.name
         print(
             f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both: make "
-            f"tabletop-down{also_name(name)}"
+            f"tabletop-down{tabletop.also_name(name)}"
         )
     if settings.is_root() and not process.read_settings(state).get("people"):
         print("Its users and their work are still there. To remove both: make hub-forget")

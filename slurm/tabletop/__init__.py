@@ -7,6 +7,7 @@
 From the command line: `python -m slurm.tabletop up|status|down|fail|heal|slow|measure`, or `make tabletop`.
 """
 
-from slurm.tabletop.table import Tabletop, find, running, up
+from slurm.tabletop.settings import CPUS, MOST_NODES
+from slurm.tabletop.table import Tabletop, also_name, find, running, up
 
-__all__ = ["Tabletop", "find", "running", "up"]
+__all__ = ["CPUS", "MOST_NODES", "Tabletop", "also_name", "find", "running", "up"]

@@ -97,8 +97,8 @@ def in_the_middle(way: str) -> object:
 
 def closed_early(jobs: list, folder: str) -> list:
     """Of one job: what is found when rank 1 is through and rank 2 has ended, whatever rank 0 does."""
-    one = ward._Ward(jobs[0], Path(folder, "early"))
-    while one._look().get(1) != "finished" or 2 not in one.ended:
+    one = ward.Ward(jobs[0], Path(folder, "early"))
+    while one.look().get(1) != "finished" or 2 not in one.ended:
         time.sleep(0.05)
     return one.close()
 

@@ -84,14 +84,14 @@ def play_ways(program: Callable, *ways: Sequence[tuple]) -> list[list[Rank]]:
 
 def play_here(jobs: list[Job], top: str) -> list[list[Rank]]:
     """Play all jobs in forks of this process, which keep their files in the folder `top`."""
-    wards = [_Ward(job, Path(top, str(number))) for number, job in enumerate(jobs)]
+    wards = [Ward(job, Path(top, str(number))) for number, job in enumerate(jobs)]
     end = time.monotonic() + LONGEST
     while time.monotonic() < end and not all(ward.is_over() for ward in wards):
         time.sleep(_TICK)
     return [ward.close() for ward in wards]
 
 
-class _Ward:
+class Ward:
     """The ranks of one job."""
 
     def __init__(self, job: Job, folder: Path):
@@ -129,20 +129,20 @@ class _Ward:
         """Has every rank finished or ended, or waited for as long as all others did?"""
         if len(self.states) == self.ranks:
             return True
-        states = self._look()
+        states = self.look()
         if len(states) < self.ranks:
             return False
         stacks = {}
         if self.job.from_outside:
             waiting = [rank for rank, state in states.items() if state == "waits"]
             stacks = {rank: look_from_outside(self.pids[rank]) for rank in waiting}
-        if self._look() != states:
+        if self.look() != states:
             return False  # something moved while we looked
         self.states = states
         self.stacks = stacks
         return True
 
-    def _look(self) -> dict[int, str]:
+    def look(self) -> dict[int, str]:
         """Rank -> state, of the ranks that do not move any more."""
         states = {}
         for rank, pid in self.pids.items():
@@ -168,7 +168,7 @@ class _Ward:
         In the middle of things, a rank that stands still may yet go on: that it waits is known once all wait.
         """
         if not self.states:
-            self.states = {rank: state for rank, state in self._look().items() if state != "waits"}
+            self.states = {rank: state for rank, state in self.look().items() if state != "waits"}
         left = [pid for rank, pid in self.pids.items() if rank not in self.ended]
         for pid in left:
             os.kill(pid, signal.SIGSTOP)  # all first: nobody is to see how another's connections close

@@ -18,6 +18,7 @@ from labkit.errors import LabError, exit_status
 from slurm import tabletop
 from slurm.hub import course, learners, process, settings, site_users
 
+FULL = 1_000_000  # bytes that are free on a disk which counts as full
 MOST_LINES, MOST_SHOWN = 10, 100  # processes that status shows, and letters of each
 
 
@@ -216,6 +217,11 @@ def _address(state: Path) -> str:
 def _status(options: argparse.Namespace) -> int:
     state = settings.folder()
     lines, well = _there(state)
+    if shutil.disk_usage(state).free < FULL or shutil.disk_usage(state / "private").free < FULL:
+        lines.append(
+            f"The disk of {paths.shown(state)} is full: who logs in now may fail. Make room, then make "
+            "hub-stop and make hub; saved work stays."
+        )
     if process.running(state):
         word = "answers" if process.answers(process.read_settings(state)["port"]) else "does not answer"
         log = paths.shown(state / "private" / "hub.log")
@@ -283,8 +289,7 @@ def _forget(options: argparse.Namespace) -> int:
 
 def _cancel_jobs(state: Path) -> None:
     """The learners' batch jobs, also those that wait: a job must not start for a user who is no more."""
-    commands = process.read_settings(state).get("commands")
-    table = tabletop.find(Path(commands).parent.name) if commands else None
+    table = process.table(process.read_settings(state))
     if table:
         for name in learners.made():
             table.run(["scancel", f"--user={name}"])

@@ -116,10 +116,11 @@ def stop(state: Path) -> bool:
     In order where a hub runs: it stops its servers and their jobs. LabError where a process does not end.
     """
     if running(state):
-        keepers = [process for process in found(state) if _keeper() in said(process)]
-        if not found(state):
+        there = found(state)
+        if not there:
             raise LabError("The hub that runs here is another user's: end it as that user.")
-        _signal(keepers, psutil.Process.terminate)
+        holders = [process for process in there if said(process).split(" ")[1:2] == [_keeper()]]
+        _signal(holders, psutil.Process.terminate)
         _wait(lambda: not running(state), STOP_SECONDS)
     elif not found(state):
         return False
@@ -156,12 +157,20 @@ def said(process: psutil.Process) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
+def table(known: dict) -> tabletop.Tabletop | None:
+    """The tabletop on which the hub of these settings runs, or ran, if that one runs."""
+    if not known.get("commands"):
+        return None
+    folder = Path(known["commands"]).parent
+    return tabletop.find(folder.name, folder.parents[1])
+
+
 def jobs(known: dict) -> list[str]:
     """The numbers of the learners' servers that are jobs, or wait to be. LabError where Slurm does not say.
 
     known: the hub's settings, as read_settings has them.
     """
-    if not known.get("slurm") or known["commands"] and not tabletop.find(Path(known["commands"]).parent.name):
+    if not known.get("slurm") or known["commands"] and table(known) is None:
         return []  # a tabletop's jobs end with it
     return _slurm(known, "squeue", "--noheader", "--format=%i").split()
 
@@ -189,7 +198,7 @@ def _slurm(known: dict, program: str, *options: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         why = str(error)
     if why:
-        raise LabError(f"Slurm does not say which of the learners' servers run: {program}: {why}")
+        raise LabError(f"Slurm does not say which servers run: {program}: {why}")
     return done.stdout
 
 

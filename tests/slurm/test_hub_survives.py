@@ -177,8 +177,15 @@ def proxy_is_killed(hub: Class, ada: Learner) -> None:
 
 
 def board_is_killed(hub: Class, ada: Learner) -> None:
+    """It runs as a user of its own, who reads what learners have shared."""
     before = hub.part("labkit.board")
     assert before.uids().real not in (0, (hub.machine.folder / "home" / "ada").stat().st_uid)
+    folder = hub.state / "class"
+    assert (folder.stat().st_uid, folder.stat().st_mode & 0o7777) == (before.uids().real, 0o3733)
+    share = f"umask 027; echo shared > {folder}/$USER.txt"
+    assert hub.machine.run("runuser", "--login", "ada", "-c", share).returncode == 0
+    read = hub.machine.run("runuser", "-u", settings.BOARD_USER, "--", "cat", f"{folder}/ada.txt")
+    assert read.stdout == "shared\n"
     before.kill()
     board = f"{hub.address}/services/board/"
     teacher = hub.person("instructor")
@@ -188,13 +195,18 @@ def board_is_killed(hub: Class, ada: Learner) -> None:
     assert ada.session.get(board, timeout=60).status_code == 403
 
 
+def hub_asks_slurm(ada: Learner) -> None:
+    """Whether her server runs, as it does for this page."""
+    ada.session.get(f"{ada.address}/hub/home", timeout=60)
+
+
 def slurmctld_is_killed(hub: Class, ada: Learner) -> None:
     """The cluster starts another one; notebook and hub go on, and the hub still knows the job."""
     job = hub.job()
     hub.daemon("slurmctld").kill()
     assert ada.get("api/contents").status_code == 200
     wait_until(lambda: hub.slurm("squeue").returncode == 0)
-    ada.session.get(f"{hub.address}/hub/spawn-pending/ada", timeout=60)  # the hub asks Slurm
+    hub_asks_slurm(ada)
     assert hub.job() == job
     assert ada.get("api/contents").status_code == 200
     said = hub.status()
@@ -211,7 +223,7 @@ def squeue_fails(hub: Class, ada: Learner) -> None:
         squeue.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n", encoding="utf-8")
         squeue.chmod(0o755)
         try:
-            ada.session.get(f"{hub.address}/hub/spawn-pending/ada", timeout=60)  # the hub asks Slurm
+            hub_asks_slurm(ada)
             assert ada.get("api/contents").status_code == 200
             said = hub.machine.hub("status")
             assert said.returncode == 1
@@ -277,6 +289,8 @@ def test_a_hub_under_which_something_breaks(hub, breaks):
     assert left_behind.find() == []
     assert queue(hub.machine) == []
     assert hub.status().startswith(NOTHING)
+    if breaks is slurmctld_is_killed:  # a daemon that ends twice within a minute ends its cluster
+        assert hub.machine.tabletop("down").returncode == 0
 
     hub.up()
     ada = hub.person("ada")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from jupyterhub.auth import Authenticator, PAMAuthenticator
+from jupyterhub.spawner import LocalProcessSpawner
 from tornado import web
 
 HERE = Path(__file__).resolve().parent
@@ -186,5 +187,15 @@ if settings["slurm"]:
     c.SlurmSpawner.req_options = job["options"]
     c.SlurmSpawner.req_prologue = job["prologue"]
 else:
-    c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"
+
+    class Process(LocalProcessSpawner):
+        """A server's process, which ends with its hub: the next one takes none over by its number.
+
+        JupyterHub would end whatever has that number by then.
+        """
+
+        def load_state(self, state):
+            super().load_state({name: value for name, value in state.items() if name != "pid"})
+
+    c.JupyterHub.spawner_class = Process
     c.Spawner.cmd = session

@@ -112,7 +112,7 @@ async def end_children() -> None:
     """
     told = set()
     deadline = time.monotonic() + LEFT_PATIENCE
-    while left := children():
+    while (left := children()) and time.monotonic() < deadline + LEFT_PATIENCE:
         for child in left:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)

@@ -48,7 +48,8 @@ def _up(options: argparse.Namespace) -> int:
         raise LabError(f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop")
     port = settings.read_port(options.port)
     names = _names(options)
-    process.stop(state)  # what a hub has left that did not end in order; its jobs are the next one's
+    if process.stop(state):  # its jobs are the next hub's
+        print("What a hub had left here that did not end in order has been ended.")
     listening = settings.listen(port)
     try:
         return _start(options, state, port, names, listening)

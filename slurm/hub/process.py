@@ -118,7 +118,10 @@ def stop(state: Path) -> bool:
     if running(state):
         there = found(state)
         if not there:
-            raise LabError("The hub that runs here is another user's: end it as that user.")
+            raise LabError(
+                "The hub of this folder is another user's, or runs on another machine: end it there, as that "
+                "user."
+            )
         holders = [process for process in there if said(process).split(" ")[1:2] == [_keeper()]]
         _signal(holders, psutil.Process.terminate)
         _wait(lambda: not running(state), STOP_SECONDS)

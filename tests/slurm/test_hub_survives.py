@@ -6,7 +6,9 @@ REPEAT=10 repeats each case ten times.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -299,7 +301,7 @@ def test_a_hub_under_which_something_breaks(hub, breaks):
 
 
 def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
-    """PLAIN=1: another user waits for the port; a process has the number of the last hub's proxy."""
+    """PLAIN=1: another user waits for the port; a process has the number of an earlier proxy, or server."""
     other = Class(machine)
     port = other.address.rpartition(":")[2]
     home = machine.folder / "other"
@@ -324,7 +326,22 @@ def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
             assert lives(psutil.Process(thief.pid))
             os.set_blocking(thief.stdout.fileno(), False)
             assert not thief.stdout.read(), "another user has the port for browsers"
-            assert bystander.poll() is None, "a process was killed for its number"
+            assert bystander.poll() is None, "a process was killed for the number of the proxy"
+            thief.kill()
+
+            password = dict(map(str.split, (state / "passwords.txt").read_text().splitlines()))["grace"]
+            grace = Learner(other.address, "grace", password)
+            assert grace.log_in()
+            grace.start()
+            for each in process.found(state.parent):
+                each.kill()
+            with contextlib.closing(sqlite3.connect(state / "jupyterhub.sqlite")) as database, database:
+                pid = json.dumps({"pid": bystander.pid})
+                changed = database.execute("UPDATE spawners SET state = ? WHERE server_id NOT NULL", (pid,))
+                assert changed.rowcount == 1
+            done = machine.run(*up, LABKIT_HOME=str(home))
+            assert done.returncode == 0, done.stderr
+            assert bystander.poll() is None, "a process was killed for the number of a server"
         finally:
             thief.kill()
             machine.run(*command, "down", LABKIT_HOME=str(home))

@@ -239,7 +239,10 @@ def _status(options: argparse.Namespace) -> int:
 def _there(state: Path) -> tuple[list[str], bool]:
     """What there is of a hub, in lines: processes and jobs. And whether Slurm has said what it knows."""
     processes = process.found(state)
-    lines = [f"  process {each.pid}: {process.said(each)[:MOST_SHOWN]}" for each in processes[:MOST_LINES]]
+    lines = []
+    for each in processes[:MOST_LINES]:
+        command = process.said(each).replace(f"{paths.root()}/", "")
+        lines.append(f"  process {each.pid}: {command[:MOST_SHOWN]}")
     if len(processes) > MOST_LINES:
         lines.append(f"  and {len(processes) - MOST_LINES} processes more")
     try:

@@ -341,7 +341,7 @@ def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
                 assert changed.rowcount == 1
             done = machine.run(*up, LABKIT_HOME=str(home))
             assert done.returncode == 0, done.stderr
-            assert bystander.poll() is None, "a process was killed for the number of a server"
         finally:
             thief.kill()
             machine.run(*command, "down", LABKIT_HOME=str(home))
+        assert bystander.poll() is None, "a process was killed for the number of a server"

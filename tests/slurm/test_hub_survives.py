@@ -138,7 +138,7 @@ def hub(machine) -> Iterator[Class]:
     finally:
         machine.hub("down")
         machine.tabletop("down")
-        subprocess.run(["umount", made.private], check=True)
+        subprocess.run(["umount", "--lazy", made.private], check=True)
 
 
 def hub_is_killed(hub: Class, ada: Learner) -> None:
@@ -310,7 +310,7 @@ def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
     command = [sys.executable, "-m", "slurm.hub"]
     become = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
     with contextlib.ExitStack() as started:
-        bystander = started.enter_context(subprocess.Popen(["sleep", "300"]))
+        bystander = started.enter_context(subprocess.Popen(["sleep", "3000"]))
         started.callback(bystander.kill)
         (state / "jupyterhub-proxy.pid").write_text(f"{bystander.pid}", encoding="utf-8")
         thief = started.enter_context(

@@ -19,7 +19,7 @@ from slurm import tabletop
 from slurm.hub import course, learners, process, settings, site_users
 
 FULL = 1_000_000  # bytes that are free on a disk which counts as full
-MOST_LINES, MOST_SHOWN = 10, 100  # processes that status shows, and letters of each
+MOST_LINES = 10  # processes that status shows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -239,10 +239,7 @@ def _status(options: argparse.Namespace) -> int:
 def _there(state: Path) -> tuple[list[str], bool]:
     """What there is of a hub, in lines: processes and jobs. And whether Slurm has said what it knows."""
     processes = process.found(state)
-    lines = []
-    for each in processes[:MOST_LINES]:
-        command = process.said(each).replace(f"{paths.root()}/", "")
-        lines.append(f"  process {each.pid}: {command[:MOST_SHOWN]}")
+    lines = [f"  {process.said(each)}" for each in processes[:MOST_LINES]]
     if len(processes) > MOST_LINES:
         lines.append(f"  and {len(processes) - MOST_LINES} processes more")
     try:
@@ -274,10 +271,12 @@ def _down(options: argparse.Namespace) -> int:
 
 def _forget(options: argparse.Namespace) -> int:
     state = settings.folder()
-    if process.running(state) or process.found(state):
+    if process.running(state):
         raise LabError("A hub runs here, and its users may be at work. First: make hub-stop")
     if not settings.is_root():
         raise LabError("A hub of a normal user has made nobody: there is nobody to remove.")
+    with contextlib.suppress(LabError):  # a learner's process can look as if it were the hub's: it ends below
+        process.stop(state)
     _cancel_jobs(state)
     gone = learners.remove()
     # Another class may have the same names, and users of the same numbers: no old cookie is to let anybody in

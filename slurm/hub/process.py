@@ -31,6 +31,7 @@ START_SECONDS = 300  # a few, on a machine with nothing else to do
 STOP_SECONDS = 120
 LEFT_SECONDS = 10  # for what the hub has left, to end when it is told to
 JOBS_SECONDS = 60  # for jobs that are cancelled
+MOST_SHOWN = 100  # letters of a command line
 _LINES = 5
 
 
@@ -122,7 +123,7 @@ def stop(state: Path) -> bool:
                 "The hub of this folder is another user's, or runs on another machine: end it there, as that "
                 "user."
             )
-        holders = [process for process in there if said(process).split(" ")[1:2] == [_keeper()]]
+        holders = [process for process in there if _command(process)[1:2] == [_keeper()]]
         _signal(holders, psutil.Process.terminate)
         _wait(lambda: not running(state), STOP_SECONDS)
     elif not found(state):
@@ -131,8 +132,8 @@ def stop(state: Path) -> bool:
         _signal(found(state), end)
         if _wait(lambda: not found(state), LEFT_SECONDS):
             return True
-    left = [f"{process.pid} {said(process)}" for process in found(state)]
-    raise LabError("\n  ".join(["These processes of the hub were killed, and are still there:", *left]))
+    left = "\n  ".join(map(said, found(state)))
+    raise LabError(f"These processes of the hub were killed, and are still there:\n  {left}")
 
 
 def _signal(processes: list[psutil.Process], signal: Callable[[psutil.Process], None]) -> None:
@@ -152,12 +153,20 @@ def _wait(over: Callable[[], bool], seconds: float) -> bool:
 
 
 def said(process: psutil.Process) -> str:
-    """Its command line, cleaned of what a screen would obey: anybody may have written it."""
+    """Its number, user and command line, without what a screen would obey: anybody may have written that."""
+    user = ""
+    with contextlib.suppress(psutil.Error):
+        user = process.username()
+    command = " ".join(_command(process)).replace(f"{paths.root()}/", "")
+    command = "".join(letter if letter.isprintable() else "?" for letter in command[:MOST_SHOWN])
+    return f"process {process.pid} of {user}: {command}"
+
+
+def _command(process: psutil.Process) -> list[str]:
     try:
-        line = " ".join(process.cmdline())
+        return process.cmdline()
     except psutil.Error:
-        return ""
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+        return []  # it has ended
 
 
 def table(known: dict) -> tabletop.Tabletop | None:

@@ -34,8 +34,7 @@ MAY_IMPORT = {
 
 
 class Import(NamedTuple):
-    """One imported name: the module it comes from ("labkit.timing"), the name, "" for `import x`, and the name
-    that it has in the importing module."""
+    """An import: its module ("labkit.timing"), the name ("" for `import x`), and what that is bound to."""
 
     line: int
     module: str
@@ -60,7 +59,8 @@ def read(text: str) -> tuple[tuple[Import, ...], tuple[Use, ...]]:
             imported += [Import(node.lineno, alias.name, "", alias.asname or "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             imported += [
-                Import(node.lineno, node.module, alias.name, alias.asname or alias.name) for alias in node.names
+                Import(node.lineno, node.module, alias.name, alias.asname or alias.name)
+                for alias in node.names
             ]
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_MODULE_OF":
             # A face that imports a name on its first use imports it all the same.
@@ -276,7 +276,11 @@ def test_tests_take_no_private_names(kit):
         ("circles", "labkit.timing.measurement", "def later():\n    from labkit.timing import timer"),
         ("circles", "labkit.errors", "from labkit import lab"),
         ("private names", "labkit.record.records", "from labkit.timing import timer\ntimer._collect"),
-        ("private names", "labkit.record.records", "from labkit.timing import timer as clock\nclock._collect"),
+        (
+            "private names",
+            "labkit.record.records",
+            "from labkit.timing import timer as clock\nclock._collect",
+        ),
         ("private names", "labkit.record.records", "import labkit.timing.timer as clock\nclock._collect"),
         ("private names", "labkit.record.records", "from labkit.timing.timer import _collect"),
         ("private names", "labkit.record.records", "from labkit.timing.timer import _collect as collect"),

@@ -1,7 +1,8 @@
 """What stands behind a goal of the Makefile: `python labs/labkit/make.py GOAL…` runs its program.
 
-What was typed after make (NAME=value) is read from MAKEFLAGS, where make leaves it, and becomes an argument of
-that program. Neither make nor a shell expands it on the way. The set-up runs on any Python, and so does this file.
+What was typed after make (NAME=value) is read from MAKEFLAGS, where make leaves it, and becomes an argument
+of that program. Neither make nor a shell expands it on the way. This file runs on any Python from 3.6 on, as
+the set-up does.
 """
 
 import json
@@ -123,8 +124,7 @@ def _missing(goal, name, values):
 
 
 def _jupyterlab(options):
-    """JupyterLab at the first lab. On a login node others could read along at a kernel's port: without its key
-    they learn nothing."""
+    """JupyterLab at the first lab. Kernels encrypt what they say: all users here reach their ports."""
     arguments = [
         "--ServerApp.root_dir=" + ROOT,
         "--KernelManager.transport_encryption=required",
@@ -167,10 +167,10 @@ def check(goals, values):
     known = {*SETTINGS, "SHELL"}
     for goal in [*listed, "doctor SITE"] if "doctor" in listed else listed:
         known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[goal].split()) if match}
-    for name in values if listed == list(goals) else ():
+    for name in values if {*goals} <= {*listed, "setup"} else ():
         if name not in known:
-            takes = ", ".join(sorted(known - {*SETTINGS, "SHELL"})) or "nothing of its own"
-            raise ValueError(f"make {listed[0]} does not know {name}; it takes {takes}.")
+            takes = ", ".join(sorted(known - {"SHELL"} - set(SETTINGS if listed else ())))
+            raise ValueError(f"make {goals[-1]} does not know {name}; it takes {takes}.")
 
 
 def _not_here(what, who):
@@ -191,7 +191,7 @@ def show_help():
 
 
 def main(goals):
-    """Run the goal's program, or with "setup" the set-up for goals that follow it. Returns the exit status."""
+    """Run the goal's program; "setup" is the set-up for the goals behind it. Returns the exit status."""
     values = typed(os.environ.get("MAKEFLAGS", ""))
     try:
         check(goals, values)
@@ -217,7 +217,7 @@ def main(goals):
 
 
 def _set_up(goals):
-    """A learner's copy on a hub has no env/: its .venv is a link to the shared environment, which is set up."""
+    """A learner's copy on a hub has no env/: its .venv is a link to an environment that is set up."""
     program = os.path.join(ROOT, "env", "setup.py")
     if not os.path.exists(program):
         return 0

@@ -41,7 +41,9 @@ def checkout(tmp_path) -> Path:
 
 def typed(checkout: Path, *words: str, **environ: str) -> subprocess.CompletedProcess:
     env = {"PATH": os.environ["PATH"], **environ}
-    return subprocess.run(["make", *words], cwd=checkout, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["make", *words], cwd=checkout, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def arguments(checkout: Path, *words: str, **environ: str) -> list[str]:
@@ -74,7 +76,10 @@ def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
     ("words", "program"),
     [
         ("run LAB=40", "labkit run 40"),
-        ("run LAB=40 NP=4 SOLVED=1 HOROVOD=nccl MPI=x", "labkit run 40 --np=4 --solved --horovod=nccl --mpi=x"),
+        (
+            "run LAB=40 NP=4 SOLVED=1 HOROVOD=nccl MPI=x",
+            "labkit run 40 --np=4 --solved --horovod=nccl --mpi=x",
+        ),
         ("doctor", "labkit doctor"),
         ("doctor SITE=delta NODES=2", "slurm.doctor delta --nodes=2"),
         ("board DIR=here HIDDEN=1", "labkit.board here --hide-names"),

@@ -180,7 +180,7 @@ def test_a_leak_stops_the_release(committed, capsys):
 
 
 @pytest.fixture
-def learners(tmp_path) -> Path:
+def archived(tmp_path) -> Path:
     """A learners' archive of nothing but what `make` needs to answer."""
     (tmp_path / "labs" / "labkit").mkdir(parents=True)
     shutil.copy(REAL / "Makefile", tmp_path)
@@ -192,19 +192,19 @@ def learners(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("goal", ["solve", "reset", "labs", "test", "tour", "guide", "release", "gpu-check"])
-def test_make_says_that_this_is_the_learners_archive(learners, goal):
-    ended = make(learners, goal, "LAB=40", "EX=40.1")
+def test_make_says_that_this_is_the_learners_archive(archived, goal):
+    ended = make(archived, goal, "LAB=40", "EX=40.1")
     assert ended.returncode == 2
     sentence, _ = ended.stderr.splitlines()  # the second is make's own
     assert f"make {goal} is not in the learners' archive, which holds no solutions" in sentence
-    assert f"make {goal} " not in make(learners, "help").stdout
+    assert f"make {goal} " not in make(archived, "help").stdout
 
 
-def test_make_refuses_solved_runs_there_and_nothing_else(learners):
-    ended = make(learners, "run", "LAB=40", "SOLVED=1")
+def test_make_refuses_solved_runs_there_and_nothing_else(archived):
+    ended = make(archived, "run", "LAB=40", "SOLVED=1")
     assert "SOLVED=1 is not in the learners' archive" in ended.stderr
-    assert make(learners, "setup", "run", "LAB=40").stderr.count("archive") == 0
-    assert "make lab " in make(learners, "help").stdout
+    assert make(archived, "setup", "run", "LAB=40").stderr.count("archive") == 0
+    assert "make lab " in make(archived, "help").stdout
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:

@@ -1,4 +1,4 @@
-"""`make board`: the class board in the terminal, as a page in a file, or as a JupyterHub's service."""
+"""`make board`: the class board in the terminal, as a page in a file, or as a hub's service."""
 
 from __future__ import annotations
 
@@ -31,16 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="labkit.board", description="Where those who agreed are.")
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        help="the class folder (default: $LABKIT_CLASS)",
-    )
+    parser.add_argument("folder", nargs="?", type=Path, help="the class's (default: $LABKIT_CLASS)")
     parser.add_argument("--new", action="store_true", help="make this class folder")
     parser.add_argument("--hide-names", action="store_true", help="pseudonyms in place of all names")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one page that reloads itself")
-    parser.add_argument("--watch", action="store_true", help=f"look, and write, again every {REFRESH} s")
+    parser.add_argument("--watch", action="store_true", help=f"again every {REFRESH} s")
     parser.add_argument("--refresh", type=_seconds, default=REFRESH, metavar="S", help="between two looks")
     return parser
 

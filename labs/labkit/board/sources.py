@@ -1,10 +1,10 @@
 """The shared files of a class folder, read with care, because learners can put anything there.
 
-A file counts only for the user who owns it, whatever its name. No link is followed, only plain files are
-read, and each user has a budget, so that nobody can hide other learners or slow the board down.
+A file counts only for the user who owns it, whatever its name. No link is followed, only plain files
+are read, and each user has a budget, so that nobody can hide other learners or slow the board down.
 
-A folder into which only its owner may write is that of a hub that runs all its users as one. There, and only
-there, the names of the owner's files say whose they are.
+A folder into which only its owner may write is that of a hub that runs all its users as one. There, and
+only there, the names of the owner's files say whose they are.
 """
 
 from __future__ import annotations

@@ -95,6 +95,9 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
         if name == shared.pseudonym:
             _without_login(someone, found.name)
         learners.append(someone)
+    for name, times in Counter(someone.name for someone in learners).items():
+        if times > 1:
+            notes[name] = f"{times} learners call themselves {name}: somebody may have copied it."
     learners.sort(key=lambda someone: (_ORDER.index(someone.state), -someone.here.failures, someone.name))
     places = _places(learners, labs)
     return Classroom(

@@ -2,7 +2,7 @@
 
 For learners, in a notebook or (`make share`, `make unshare`) in a terminal:
 
-    share       let the class board show where you are: by name, or share(named=False) by a pseudonym
+    share       let the class board show where you are, by your name or by a pseudonym
     unshare     take that back: what was shared is deleted
     status      what is shared, in a sentence
 

@@ -1,8 +1,8 @@
-"""A learner agrees that the class board shows what they do, by name or by a pseudonym; or takes it back.
+"""A learner agrees that the class board shows what they do, or takes that back.
 
-Without the agreement there is no file that the board reads. With it there is one, LOGIN.jsonl in the class
-folder that LABKIT_CLASS names, which only the learner and whoever runs the board can read. It holds what the
-learner did since the day of the agreement, and it is deleted when the agreement is over.
+Without the agreement there is no file that the board reads. With it there is one, LOGIN.jsonl in the
+class folder that LABKIT_CLASS names, which only the learner and whoever runs the board can read. It holds
+what the learner did since the day of the agreement, and it is deleted when the agreement is over.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Unanswered(LabError):
 def share(named: bool | None = None, until: str = "") -> None:
     """Let your instructor's class board show where you are; print the very lines that are shared.
 
-    They say lab and exercise, how often you tried, how many hints you read, what a failed check said,
-    and when, beginning with today. named: True is by your name, False by a pseudonym; None asks, in a
-    terminal. until: the last day, such as "2026-12-01"; "" is 14 days from now. Raises Unanswered where
-    there is no terminal to ask in, and LabError where nothing can be written.
+    They say lab and exercise, how often you tried, how many hints you read, what a failed check
+    said, and when, beginning with today. named: True is by your name, False by a pseudonym; None
+    asks, in a terminal. until: the last day, such as "2026-12-01"; "" is 14 days from now. Raises
+    Unanswered where there is no terminal to ask in, and LabError where nothing can be written.
     """
     old = _agreement()
     new = {
@@ -97,7 +97,7 @@ def status() -> str:
 
 
 def forward(line: dict) -> None:
-    """Append an event to the shared file, if there is one; delete the file if the agreement is over.
+    """Append an event to the shared file, if there is one; delete it if the agreement is over.
 
     Call it `files.alone`.
     """
@@ -125,8 +125,8 @@ def _show(kept: dict) -> None:
     """Print what will be shared: the lines that there are, or else an example of each kind."""
     head, *lines = _lines(kept)
     print(
-        f"Until {kept['until']}, your instructor's class board gets a line for each lab that you begin, "
-        "each check that you run, and each hint that you read, after a first line about you:"
+        f"Until {kept['until']}, your instructor's class board gets a line for each lab that you "
+        "begin, each check that you run, and each hint that you read, after a first line about you:"
     )
     print(f"  {head.decode().rstrip()}")
     if lines:
@@ -152,12 +152,12 @@ def _ask(pseudonym: str) -> str:
     """ "n" for the learner's name, "p" for the pseudonym; anything else is no."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise Unanswered(
-            "Nothing is shared yet. Say how the board shows you: `make share NAMED=1` is by your name, "
-            "`make share HIDDEN=1` by a pseudonym; in a notebook share(named=True) or share(named=False)."
+            "Say how the board shows you: `make share NAMED=1` is by your name, `make share HIDDEN=1` by "
+            "a pseudonym; in a notebook, share(named=True) or share(named=False). Nothing has changed."
         )
     print(
-        'With your name the first line says "named": true. As '
-        f'"{pseudonym}" you have no name on the board, although whoever runs it can look up whose file it is.'
+        f'With your name, the first line says "named": true. As "{pseudonym}" you have no name on the '
+        "board, although whoever runs it can look up whose file it is."
     )
     try:
         answer = input("Type n for your name, p for the pseudonym; Enter shares nothing: ")
@@ -176,7 +176,7 @@ def _last_day(until: str) -> str:
             f"{until} is no day. Write the last day of sharing as `make share UNTIL=2026-12-01`."
         ) from None
     if not today <= day <= today + timedelta(days=366):
-        raise LabError(f"Sharing ends today or within a year, but not on {day}. Choose another UNTIL=.")
+        raise LabError(f"Sharing ends today or within a year, not on {day}. Choose another UNTIL=.")
     return str(day)
 
 
@@ -225,9 +225,7 @@ def _file(old: dict) -> Path:
             "for it, set it, for example by `export LABKIT_CLASS=/srv/class`, and share again."
         )
     if not usual.parent.is_dir():
-        raise LabError(
-            f"LABKIT_CLASS names {usual.parent}, which is no folder. Ask your instructor for the right one."
-        )
+        raise LabError(f"LABKIT_CLASS names {usual.parent}, which is no folder. Ask your instructor for it.")
     before = Path(old.get("file", usual))
     if before.parent == usual.parent and _exists(before):
         return before

@@ -166,7 +166,7 @@ def test_without_a_terminal_and_an_answer_nothing_is_shared(capsys, monkeypatch)
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert main(["share"]) == 2
     assert "`make share NAMED=1` is by your name" in capsys.readouterr().err
-    with pytest.raises(journal.Unanswered, match=r"in a notebook share\(named=True\)"):
+    with pytest.raises(journal.Unanswered, match=r"in a notebook, share\(named=True\)"):
         journal.share()
     assert not shared_file().exists()
 

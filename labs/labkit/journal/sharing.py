@@ -132,7 +132,7 @@ def _show(kept: dict) -> None:
     if lines:
         print(f"These are the lines since {kept['since']}:")
     else:
-        print(f"There are none since {kept['since']}. What you do gives lines such as these:")
+        print(f"There are no such lines since {kept['since']}. What you do gives lines like these:")
         lines = [_line(event) for event in _examples()]
     for line in lines:
         print(f"  {line.decode().rstrip()}")

@@ -133,7 +133,7 @@ def test_the_very_lines_are_printed_that_are_shared(capsys):
 def test_where_there_are_no_lines_yet_examples_come_from_the_code_that_writes_them(capsys):
     journal.share(named=True)
     text = capsys.readouterr().out
-    assert "There are none since" in text
+    assert "There are no such lines since" in text
     printed = [json.loads(line) for line in text.splitlines() if line.startswith("  {")][1:]
     fail("No.")
     hint("23.1")

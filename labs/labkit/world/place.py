@@ -92,5 +92,5 @@ def describe() -> str:
 
 
 def clean_env() -> dict[str, str]:
-    """A copy of the environment without what a launcher left in it: a new job can be started with it."""
+    """A copy of the environment to start a new job with: without secrets and what a launcher left in it."""
     return launchers.clean(os.environ)

@@ -1,4 +1,4 @@
-"""A small lab script that the tests start under a launcher: `inplace_job.py SCENE`."""
+"""A small lab script that the tests start under a launcher: `in_place_job.py SCENE`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 
 from labkit import errors, lab, world
 from labkit.launch import runs, shm

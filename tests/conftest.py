@@ -31,6 +31,7 @@ TABLETOP = (
     "test_jobs.py",
     "test_site_doctor.py",
     "test_hub.py",
+    "test_hub_servers.py",
     "test_hub_users.py",
     "test_lab42_on_a_tabletop.py",
     "test_lab70_on_a_tabletop.py",

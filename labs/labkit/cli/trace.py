@@ -40,7 +40,10 @@ def _trace(options) -> int:
             address = f"http://127.0.0.1:{options.port}/?key={key}"
             _say_where(options.file, len(trace["traceEvents"]), options.port, address)
             if not options.no_browser:
-                webbrowser.open_new_tab(address)
+                # By way of a file, as all users can read the key on the browser's command line.
+                page = Path(folder) / "open.html"
+                page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+                webbrowser.open_new_tab(page.as_uri())
             while server.is_alive():
                 server.join(timeout=1)
         finally:
@@ -97,7 +100,7 @@ def _server(path: Path, port: int, key: str):
         def do_GET(self):
             if _same(self.path, f"/?key={key}"):
                 self.send_response(303)
-                self.send_header("Set-Cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Strict")
+                self.send_header("Set-Cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Lax")
                 self.send_header("Location", "/")
                 self.end_headers()
             elif any(_same(sent, cookie) for sent in self.headers.get("Cookie", "").split("; ")):

@@ -28,10 +28,10 @@ LEFT = pytest.StashKey[list[str]]()
 TABLETOP = (
     "test_tabletop.py",
     "test_endurance.py",
+    "test_hub_servers.py",
     "test_jobs.py",
     "test_site_doctor.py",
     "test_hub.py",
-    "test_hub_servers.py",
     "test_hub_users.py",
     "test_lab42_on_a_tabletop.py",
     "test_lab70_on_a_tabletop.py",

@@ -35,11 +35,12 @@ MAY_IMPORT = {
 
 
 class Import(NamedTuple):
-    """One imported name: the module it comes from ("labkit.timing"), and the name, "" for `import x`."""
+    """An import: its module ("labkit.timing"), the name ("" for `import x`), and what that is bound to."""
 
     line: int
     module: str
     name: str
+    bound: str = ""
 
 
 class Use(NamedTuple):
@@ -56,9 +57,12 @@ def read(text: str) -> tuple[tuple[Import, ...], tuple[Use, ...]]:
     imported, used = [], []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            imported += [Import(node.lineno, alias.name, "") for alias in node.names]
+            imported += [Import(node.lineno, alias.name, "", alias.asname or "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            imported += [Import(node.lineno, node.module, alias.name) for alias in node.names]
+            imported += [
+                Import(node.lineno, node.module, alias.name, alias.asname or alias.name)
+                for alias in node.names
+            ]
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_MODULE_OF":
             # A face that imports a name on its first use imports it all the same.
             modules = dict.fromkeys(ast.literal_eval(node.value).values())
@@ -218,8 +222,8 @@ def private_crossings(sources: dict[str, str]) -> list[str]:
             target = targets(found, sources)
             if target not in sources:
                 continue
-            if target != found.module:
-                known[found.name] = target
+            if target != found.module or not found.name:
+                known[found.bound] = target
             elif is_private(found.name):
                 wrong.append(f"{module}:{found.line} takes {found.name} of {target}")
         for use in uses(text):
@@ -280,7 +284,14 @@ def test_tests_take_no_private_names(kit):
         ("circles", "labkit.timing.measurement", "def later():\n    from labkit.timing import timer"),
         ("circles", "labkit.errors", "from labkit import lab"),
         ("private names", "labkit.record.records", "from labkit.timing import timer\ntimer._collect"),
+        (
+            "private names",
+            "labkit.record.records",
+            "from labkit.timing import timer as clock\nclock._collect",
+        ),
+        ("private names", "labkit.record.records", "import labkit.timing.timer as clock\nclock._collect"),
         ("private names", "labkit.record.records", "from labkit.timing.timer import _collect"),
+        ("private names", "labkit.record.records", "from labkit.timing.timer import _collect as collect"),
     ],
 )
 def test_a_forbidden_import_is_found(kit, rule, module, line):

@@ -58,4 +58,6 @@ def install(step: Step, names: list[str]) -> None:
     known = subprocess.run(["apt-cache", "show", *names], capture_output=True).returncode == 0
     if not known:
         step.run(["apt-get", "update"], env=env)
-    step.run(["apt-get", "install", "-y", "--no-install-recommends", *names], env=env)
+    # Another apt-get that runs now is waited for, as two set-ups at a time may start one each.
+    wait = ["-o", "DPkg::Lock::Timeout=600"]
+    step.run(["apt-get", *wait, "install", "-y", "--no-install-recommends", *names], env=env)

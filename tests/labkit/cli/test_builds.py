@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from labkit import paths
 
 from tests import environments
 from tests.labkit.cluster import job_lab
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -59,23 +56,3 @@ def test_builds_that_are_not_there_are_a_sentence(built):
         ended = built.python("-m", "labkit", "run", "90", *words)
         assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended
         assert says in ended.stderr
-
-
-@pytest.mark.parametrize("verb", ["run", "submit", "scaling"])
-def test_make_passes_on_what_is_typed_and_nothing_of_the_environment(verb):
-    def command(*words: str, **environ: str) -> str:
-        done = subprocess.run(
-            ["make", "-n", verb, "LAB=40", *words],
-            cwd=ROOT,
-            env={"PATH": "/usr/bin:/bin", **environ},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.splitlines()[-1]
-
-    typed = command("HOROVOD=nccl", "MPI=mvapich2", "ENV=A=1 B='x y'")
-    assert "--horovod nccl --mpi mvapich2" in typed
-    assert ("--env A=1 B='x y'" in typed) == (verb != "run")
-    plain = command(HOROVOD="x", MPI="/opt/mpi", ENV="~/.kshrc")
-    assert not {"--horovod", "--mpi", "--env"} & set(plain.split())

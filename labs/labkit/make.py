@@ -1,0 +1,230 @@
+"""What stands behind a goal of the Makefile: `python labs/labkit/make.py GOAL…` runs its program.
+
+What was typed after make (NAME=value) is read from MAKEFLAGS, where make leaves it, and becomes an argument
+of that program. Neither make nor a shell expands it on the way. This file runs on any Python from 3.6 on, as
+the set-up does.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
+FIRST_LAB = "/lab/tree/notebooks/00_check_environment.ipynb"
+# The set-up reads these from the environment, where a site's modules may have set them.
+SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
+
+# Goal -> the module, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name` for any value,
+# NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone, <NAME!> too, and
+# must be there. NAME:option spells the option otherwise.
+_JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
+GOALS = {
+    "labs": "authoring labs",
+    "new": "authoring new <LAB!>",
+    "run": "labkit run <LAB!> NP SOLVED? SET* HOROVOD MPI",
+    "submit": "labkit submit " + _JOB,
+    "results": "labkit results <LAB>",
+    "scaling": "labkit scaling " + _JOB,
+    "trace": "labkit trace <FILE!> PORT",
+    "report": "labkit report <FILE> SOLVED?",
+    "reset": "authoring reset <LAB!>",
+    "solve": "authoring solve <LAB!> <EX!>",
+    "progress": "labkit progress",
+    "share": "labkit share NAMED? HIDDEN? UNTIL",
+    "unshare": "labkit unshare",
+    "board": "labkit.board <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
+    "doctor": "labkit doctor",
+    "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
+    "site": "slurm.new_site",
+    "tour": "authoring tour LABS SMALL?",
+    "guide": "authoring guide LEARNERS",
+    "release": "authoring release KEEP_ANSWERS?",
+    "container": "env.container EDITION BASE ARCHIVE OPTIONS",
+    "mvapich2": "env.mvapich2 SOURCE DEVICE",
+    "gpu-check": "env.gpu_check BUNDLE LABS MINUTES DEVICE",
+    "gpu-bundle": "env.bundle PYTHON WITHOUT",
+    "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
+    "tabletop-status": "slurm.tabletop status NAME",
+    "tabletop-down": "slurm.tabletop down NAME",
+    "tabletop-fail": "slurm.tabletop fail NODE NAME",
+    "tabletop-heal": "slurm.tabletop heal NODE NAME",
+    "tabletop-slow": "slurm.tabletop slow NODE BANDWIDTH NAME",
+    "hub": "slurm.hub up LEARNERS NAMES SITE PLAIN? PORT NAME",
+    "hub-status": "slurm.hub status",
+    "hub-stop": "slurm.hub down",
+    "hub-forget": "slurm.hub forget",
+    "lab": "jupyter lab PORT",
+}
+_ON_ANY_PYTHON = ("container", "gpu-check")  # they make their own environment, or need none
+# The learners' archive (make release) has no solutions and no tests.
+_NEED_SOLUTIONS = ("labs", "new", "reset", "solve", "tour", "guide", "release", "gpu-check", "gpu-bundle")
+_NEED_TESTS = ("test", "test-fast", "lint", "setup-tests")
+_WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
+
+
+def typed(flags):
+    """NAME -> value of what was typed after make. flags: MAKEFLAGS, as make gives it to a recipe.
+
+    There a blank and a backslash have a backslash before them, and a dollar is two.
+    """
+    values = {}
+    for word in re.findall(r"(?:\\.|[^\\ ])+", flags.partition(" -- ")[2], re.DOTALL):
+        name, equals, value = re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL).partition("=")
+        if equals:
+            values[name.rstrip(":+?!")] = value.replace("$$", "$")
+    return {name: value for name, value in values.items() if value}
+
+
+def command(goal, values):
+    """The program and its arguments for a goal. ValueError, a sentence, where what was typed will not do."""
+    if goal == "doctor" and "SITE" in values:
+        goal = "doctor SITE"
+    words = GOALS[goal].split()
+    arguments = []
+    for word in words:
+        match = _WORD.fullmatch(word)
+        arguments += _arguments(goal, match, values) if match else [word]
+    if goal == "lab":
+        return _jupyterlab(arguments[2:])
+    if goal == "gpu-check" and "BUNDLE" not in values:
+        arguments += _brought()
+    python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
+    return [python, "-m", *arguments]
+
+
+def _arguments(goal, word, values):
+    name = word["name"]
+    value = values.get(name)
+    if value is None and word["kind"] == "!":
+        raise ValueError(_missing(goal, name, values))
+    if value is None:
+        return []
+    if word["value"]:
+        return [value]
+    option = "--" + (word["option"] or name.lower().replace("_", "-"))
+    if word["kind"] == "?":
+        return [option]
+    if word["kind"] == "*":
+        try:
+            return [option, *shlex.split(value)]
+        except ValueError as error:
+            raise ValueError(f"{name}={value}: {str(error).lower()}.") from None
+    return [f"{option}={value}"]
+
+
+def _missing(goal, name, values):
+    lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
+    what = {"LAB": "lab", "FILE": "trace", "EX": "exercise"}[name]
+    example = {"LAB": f"LAB={lab}", "FILE": "FILE=trace.json", "EX": f"LAB={lab} EX={lab}.1"}[name]
+    return f"Say which {what}: make {goal} {example}"
+
+
+def _jupyterlab(options):
+    """JupyterLab at the first lab. Kernels encrypt what they say: all users here reach their ports."""
+    arguments = [
+        "--ServerApp.root_dir=" + ROOT,
+        "--KernelManager.transport_encryption=required",
+        "--LabApp.default_url=" + FIRST_LAB,
+        *options,
+    ]
+    if os.geteuid() == 0:
+        arguments.append("--allow-root")  # in a container one is often root
+    return [os.path.join(ROOT, ".venv", "bin", "jupyter"), "lab", *arguments]
+
+
+def _brought():
+    """The bundle for a machine without a network, where it was brought along and nothing is set up."""
+    bundle = os.path.join(ROOT, "build", "gpu-bundle")
+    is_set_up = os.path.exists(os.path.join(ROOT, ".venv", "setup-stamp.json"))
+    if is_set_up or not os.path.exists(os.path.join(bundle, "bundle.json")):
+        return []
+    return ["--bundle=" + bundle]
+
+
+def is_learners():
+    """Is this the learners' archive? It says so in EDITION.json."""
+    try:
+        with open(os.path.join(ROOT, "EDITION.json")) as file:
+            return json.load(file).get("kind") == "learners"
+    except (OSError, ValueError):
+        return False
+
+
+def check(goals, values):
+    """ValueError, a sentence, where a goal is not here, or does not take what was typed."""
+    for goal in goals[1:] or goals:
+        if is_learners() and goal in (*_NEED_SOLUTIONS, *_NEED_TESTS):
+            raise ValueError(_not_here(f"make {goal}", "it"))
+    if is_learners() and "SOLVED" in values and {"run", "submit", "scaling"}.intersection(goals):
+        raise ValueError(_not_here("SOLVED=1", "them"))
+    listed = [goal for goal in goals if goal in GOALS]
+    for goal in listed:
+        command(goal, values)
+    known = {*SETTINGS, "SHELL"}
+    for goal in [*listed, "doctor SITE"] if "doctor" in listed else listed:
+        known |= {match["name"] for match in map(_WORD.fullmatch, GOALS[goal].split()) if match}
+    for name in values if {*goals} <= {*listed, "setup"} else ():
+        if name not in known:
+            takes = ", ".join(sorted(known - {"SHELL"} - set(SETTINGS if listed else ())))
+            raise ValueError(f"make {goals[-1]} does not know {name}; it takes {takes}.")
+
+
+def _not_here(what, who):
+    return (
+        f"{what} is not in the learners' archive, which holds no solutions and no tests. "
+        f"Your instructor has {who}."
+    )
+
+
+def show_help():
+    """The goals of the Makefile that this edition has, with what stands beside them."""
+    hidden = (*_NEED_SOLUTIONS, *_NEED_TESTS) if is_learners() else ()
+    print("High-Performance Distributed Deep Learning Labs\n")
+    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
+        for goal, text in re.findall(r"^([a-z0-9-]+):.*?## (.+)$", file.read(), re.MULTILINE):
+            if goal not in hidden:
+                print(f"  make {goal:<15} {text}")
+
+
+def main(goals):
+    """Run the goal's program; "setup" is the set-up for the goals behind it. Returns the exit status."""
+    values = typed(os.environ.get("MAKEFLAGS", ""))
+    try:
+        check(goals, values)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    # What was typed is not for a make that a program of the goal's may start.
+    os.environ["MAKEFLAGS"] = os.environ.get("MAKEFLAGS", "").partition(" -- ")[0]
+    if "gpu-bundle" not in goals:  # its PYTHON is that of another machine
+        os.environ.update({name: values[name] for name in SETTINGS if name in values})
+    if goals[0] == "help":
+        show_help()
+        return 0
+    if goals[0] in ("setup", "setup-tests"):
+        return _set_up(goals)
+    argv = command(goals[0], values)
+    if goals[0] == "lab":
+        os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
+    if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
+        return 1
+    os.execv(argv[0], argv)
+    return 1
+
+
+def _set_up(goals):
+    """A learner's copy on a hub has no env/: its .venv is a link to an environment that is set up."""
+    program = os.path.join(ROOT, "env", "setup.py")
+    if not os.path.exists(program):
+        return 0
+    tests = ["--tests"] if goals[0] == "setup-tests" else []
+    os.execv(sys.executable, [sys.executable, program, *tests])
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

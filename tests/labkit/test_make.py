@@ -1,0 +1,142 @@
+"""The Makefile's goals, run by make itself in a checkout whose Python writes down its arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from labkit import make, paths
+
+REAL = paths.root()
+# Each would leave a file, were it expanded by make or by a shell.
+HOSTILE = (
+    "$(shell touch made)",
+    "`touch made`",
+    "$(touch made)",
+    "'; touch made; '",
+    '"; touch made; "',
+    "ada\ntouch made",
+    "${PATH} $$ $ # \\ \\\\ a\\ b ~ * -- = é",
+)
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Path:
+    """A checkout of a Makefile alone, in which each program prints its arguments as a line of JSON."""
+    root = tmp_path / "checkout"
+    (root / "labs" / "labkit").mkdir(parents=True)
+    shutil.copy(REAL / "Makefile", root)
+    shutil.copy(REAL / "labs/labkit/make.py", root / "labs/labkit")
+    (root / ".venv" / "bin").mkdir(parents=True)
+    program = root / ".venv" / "bin" / "python"
+    program.write_text("#!/usr/bin/python3\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    program.chmod(0o755)
+    shutil.copy(program, program.with_name("jupyter"))
+    return root
+
+
+def typed(checkout: Path, *words: str, **environ: str) -> subprocess.CompletedProcess:
+    env = {"PATH": os.environ["PATH"], **environ}
+    return subprocess.run(
+        ["make", *words], cwd=checkout, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def arguments(checkout: Path, *words: str, **environ: str) -> list[str]:
+    done = typed(checkout, *words, **environ)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_is_typed_reaches_the_program_as_it_is(checkout, value):
+    before = sorted(checkout.iterdir())
+    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "labkit", "report", value]
+    names = arguments(checkout, "hub", f"NAMES={value}", "-k")
+    assert names == ["-m", "slurm.hub", "up", f"--names={value}"]
+    assert sorted(checkout.iterdir()) == before
+
+
+@pytest.mark.parametrize("setting", ["PYTHON", "MPI_HOME"])
+def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
+    (checkout / "env").mkdir()
+    (checkout / "env" / "setup.py").write_text(f"import os; print(os.environ.get({setting!r}))\n")
+    for value in HOSTILE:
+        done = typed(checkout, "setup", f"{setting}={value}")
+        assert done.stdout == f"{value}\n", done.stderr
+    assert typed(checkout, "setup", **{setting: "of a module"}).stdout == "of a module\n"
+    assert not (checkout / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("run LAB=40", "labkit run 40"),
+        (
+            "run LAB=40 NP=4 SOLVED=1 HOROVOD=nccl MPI=x",
+            "labkit run 40 --np=4 --solved --horovod=nccl --mpi=x",
+        ),
+        ("doctor", "labkit doctor"),
+        ("doctor SITE=delta NODES=2", "slurm.doctor delta --nodes=2"),
+        ("board DIR=here HIDDEN=1", "labkit.board here --hide-names"),
+        ("solve LAB=40 EX=40.1", "authoring solve 40 40.1"),
+        ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),
+        ("release KEEP_ANSWERS=1", "authoring release --keep-answers"),
+        ("results", "labkit results"),
+        ("results LAB=", "labkit results"),
+    ],
+)
+def test_goals(checkout, words, program):
+    assert arguments(checkout, *words.split()) == ["-m", *program.split()]
+
+
+def test_several_words_in_one_value(checkout):
+    words = arguments(checkout, "submit", "LAB=40", "SET=epochs=1 batch=2", "ENV=A=1 B='x y'")
+    assert words[3:] == ["40", "--set", "epochs=1", "batch=2", "--env", "A=1", "B=x y"]
+
+
+def test_nothing_is_taken_from_the_environment(checkout):
+    words = arguments(checkout, "run", "LAB=40", HOROVOD="x", MPI="/opt/mpi", SET="a=1", NP="9")
+    assert words == ["-m", "labkit", "run", "40"]
+
+
+def test_jupyterlab_encrypts_what_kernels_say(checkout):
+    words = arguments(checkout, "lab", "PORT=9000")
+    assert {"lab", f"--ServerApp.root_dir={checkout}", "--port=9000"} <= set(words)
+    assert "--KernelManager.transport_encryption=required" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("run", "Say which lab: make run LAB=40"),
+        ("new", "Say which lab: make new LAB=66_my_topic"),
+        ("solve LAB=21", "Say which exercise: make solve LAB=21 EX=21.1"),
+        ("trace", "Say which trace: make trace FILE=trace.json"),
+        ("run LAB=40 PN=4", "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED."),
+        ("run LAB=40 SET='epochs", "SET='epochs: no closing quotation."),
+        ("sing", "There is no goal 'sing'. make help lists those that there are."),
+    ],
+)
+def test_mistakes_get_a_sentence_before_anything_is_set_up(checkout, words, sentence):
+    (checkout / "env").mkdir()
+    (checkout / "env" / "setup.py").write_text("open('set-up', 'w')\n")
+    done = typed(checkout, *words.split())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == sentence
+    assert not (checkout / "set-up").exists()
+
+
+def test_every_goal_is_in_help_and_has_a_program(checkout):
+    listed = {line.split()[1] for line in typed(checkout, "help").stdout.splitlines()[2:]}
+    goals = {goal.split()[0] for goal in make.GOALS}
+    assert listed == goals | {"help", "setup", "test", "test-fast", "clean"}
+
+
+def test_a_make_that_a_program_starts_knows_nothing_of_it(checkout):
+    (checkout / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "[$MAKEFLAGS]"\n')
+    assert typed(checkout, "report", "FILE=$(shell touch made)").stdout == "[]\n"

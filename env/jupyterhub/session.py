@@ -20,9 +20,9 @@ def bring_packages(root: Path) -> None:
 
 
 def keep_token() -> None:
-    """The hub's token stays with JupyterHub's code in this process: it opens the learner's notebook server.
+    """Hand the hub's token, which opens the learner's notebook server, to JupyterHub's code alone.
 
-    It leaves the environment, which git, kernels, terminals, and all that they start inherit.
+    It leaves the environment, which git, kernels and terminals inherit, and all that they start.
     """
     from jupyterhub.services.auth import HubAuth
 

@@ -28,7 +28,7 @@
 | `jsonl` | files of one JSON object per line, safe with many writers |
 | `chrome_trace` | writes Chrome's trace format, which Perfetto and TensorBoard read |
 | `noise`, `ports` | libraries' chatter kept off the screen; ports that a job's nodes agree on |
-| `cli`, `make` | `python -m labkit VERB …`, and what `make` calls with the words that were typed after it |
+| `cli`, `make` | `python -m labkit VERB …`; what `make` calls with the words typed after it |
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_nbgitpullers_server_extension_is_switched_off(tmp_path, commands):
 
 
 def test_the_proxy_needs_no_node_of_the_machines(tmp_path, commands):
-    """The set-up and the settings name the wheel's Node by its path: PATH may hold none, or an old one."""
+    """Set-up and settings name the wheel's Node by its path: PATH may hold none, or an old one."""
     setup.install()
     node, npm, *words = commands[-1]
     assert words[0] == "ci"

@@ -1,4 +1,4 @@
-"""A learner's notebook server on a hub, with Slurm and without: what links reach, and who has its token."""
+"""A learner's server on a hub, with Slurm and without: what links reach, and who has its token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can make users"),
 ]
 FROM_ANOTHER_SITE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
-# Of this kernel's server: has it a token, how many children, and which of these have it in their environment?
+# Of this kernel's server: has it a token, how many children, and which of these have the token, too?
 WHO_HAS_IT = """
 import os
 

@@ -45,7 +45,7 @@ class Frame(NamedTuple):
 
     @property
     def checks(self) -> bool:
-        """Is it a line of a function `expect_…` or `try_…` in a cell of a check? A learner did not write it.
+        """Is it a line of a function `expect_…` or `try_…` in a cell of a check?
 
         A learner's own cell can hold a function of such a name, too.
         """

@@ -21,7 +21,7 @@ def print_lab_errors_plainly() -> None:
         under = world.launcher() not in (None, "labkit")
         if under:
             notes.leave_error(error)
-        # Does every rank come here within a second? Then rank 0 speaks for all, and each ends with status 1.
+        # Where every rank comes here within a second, rank 0 speaks for all, and each ends with status 1.
         together = under and meeting.all_end(1.0)
         if under and not world.is_root():
             if together:

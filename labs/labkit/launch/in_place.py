@@ -1,4 +1,4 @@
-"""`launch.run` in a file that already runs on several ranks of MPI: the function runs on those, in place."""
+"""`launch.run` in a file that runs on several ranks of MPI already: the function runs on those."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
         else:
             payload = pickle.dumps(None)
             failure = None
-    results = _results(job, payload, failure, timeout)[:taking_part]
+        results = _results(job, payload, failure, timeout)[:taking_part]
     if own is not None:
         _free(own)
     return results

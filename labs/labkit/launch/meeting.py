@@ -1,6 +1,6 @@
-"""How the ranks of a job that somebody else started meet for labkit's own purposes: by MPI, and only by MPI.
+"""How the ranks of a job that somebody else started meet for labkit's own purposes: by MPI alone.
 
-What ranks exchange here is unpickled, so it never comes from a key-value store that others can reach.
+What ranks exchange here is unpickled, so it never comes from a key-value store, which others can reach.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _until(done: Callable[[], bool], limit: float) -> bool:
 
 
 class _Job:
-    """The ranks of this job. Collective: every rank calls `gather` and `all_end`, in the same order."""
+    """The ranks of this job. Every rank calls `gather` and `all_end`, in the same order."""
 
     def __init__(self):
         try:

@@ -92,5 +92,5 @@ def describe() -> str:
 
 
 def clean_env() -> dict[str, str]:
-    """A copy of the environment to start a new job with: without secrets and what a launcher left in it."""
+    """The environment for a new job: a copy without secrets and without what a launcher left in it."""
     return launchers.clean(os.environ)

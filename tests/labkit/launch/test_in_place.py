@@ -131,7 +131,7 @@ class Call:
 
 @pytest.mark.slow
 def test_nothing_of_a_key_value_store_is_unpickled(tmp_path):
-    """A stranger who reaches torchrun's store, or that of variables set by hand, plays rank 1 of 2."""
+    """A stranger who reaches the store of torchrun, or of MASTER_ADDR, plays rank 1 of 2."""
     import torch.distributed as dist
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

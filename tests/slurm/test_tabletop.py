@@ -276,6 +276,8 @@ def test_no_job_number_comes_twice_where_a_job_was_cut_and_a_life_had_none(home)
             if life != "no job":
                 job = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"])
                 numbers.append(int(job.stdout))
+        with (table.state / "jobs.txt").open("a", encoding="utf-8") as file:
+            file.write("JobId=1 Name=x\nJobId=99999999 \n")  # as a job's name of two lines makes it
     assert numbers[1] > numbers[0]
 
 

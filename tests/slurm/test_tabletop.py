@@ -232,18 +232,18 @@ def test_a_node_fails_is_healed_and_slowed(home):
 
 def _leaves_nothing(home: Path, name: str, end) -> None:
     before = machine()
-    table = tabletop.up(name, home=home)
-    job = table.run(
-        ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
-    ).stdout.strip()
-    until(lambda: states(table, job) == "RUNNING")
-    traces = Traces(holder.alive(table.state))
-    assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
-    assert len(traces.namespaces) >= 3 * 4
-    assert machine() == before
-    end(table)
-    assert traces.left() == ([], set())
-    assert machine() == before
+    with tabletop.up(name, home=home) as table:
+        job = table.run(
+            ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
+        ).stdout.strip()
+        until(lambda: states(table, job) == "RUNNING")
+        traces = Traces(holder.alive(table.state))
+        assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
+        assert len(traces.namespaces) >= 3 * 4
+        assert machine() == before
+        end(table)
+        assert traces.left() == ([], set())
+        assert machine() == before
     assert tabletop.find(name, home) is None
 
 

@@ -19,7 +19,7 @@ from slurm.hub import settings
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
 MOST = 400
 PATIENCE = 20  # seconds for each user's processes, which are told to end, to be gone
-# Where users leave files besides their homes; the last two hold what cron and at are to start for them.
+# Where users leave files besides their homes; the last two hold what cron and at are to start.
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/var/spool/cron", "/var/spool/at")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -68,21 +68,21 @@ def check(names: list[str]) -> None:
 
 
 def add(names: list[str]) -> list[str]:
-    """Make those that are not there yet; their names. LabError, before any is made, where one cannot be.
+    """Make those that are not there yet; their names. LabError, before any is made, if one fails.
 
-    They get no number that an earlier user of the hub has had, and whose files may still lie somewhere.
+    They get no number of an earlier user of the hub, whose files may still lie somewhere.
     """
     check(names)
     ours = set(made())
     new = [name for name in names if name not in ours]
     # Nor a range of further numbers, which after this class the next one would get.
-    keys = ["SUB_UID_COUNT=0", "SUB_GID_COUNT=0"]
+    keys = ["--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0"]
     if first := _never_given():
-        keys += [f"UID_MIN={first}", f"GID_MIN={first}"]
+        keys += ["--key", f"UID_MIN={first}", "--key", f"GID_MIN={first}"]
     for name in new:
         home = Path("/home") / name
         _run("useradd", "--create-home", "--home-dir", str(home), "--user-group", "--shell", "/bin/bash",
-             "--comment", MARK, *(word for key in keys for word in ("--key", key)), name)  # fmt: skip
+             "--comment", MARK, *keys, name)  # fmt: skip
         home.chmod(0o700)
     _never_given()
     return new
@@ -121,7 +121,7 @@ def _is_group(name: str) -> bool:
 
 
 def remove() -> list[str]:
-    """Remove all users that a hub has made, with their homes, processes and temporary files; their names.
+    """Remove all users that a hub has made, with homes, processes and temporary files; their names.
 
     LabError where one cannot be removed; those before are gone then, and the next call goes on.
     """
@@ -146,7 +146,7 @@ def remove() -> list[str]:
 
 
 def _erase_files(numbers: list[int]) -> None:
-    """What users of these numbers have in the machine's shared folders. find -delete follows no link."""
+    """What users of these numbers have in the machine's shared folders. find follows no link."""
     if numbers:
         owners = [word for number in numbers for word in ("-o", "-uid", str(number))][1:]
         places = filter(os.path.isdir, _PLACES)
@@ -165,16 +165,17 @@ def _end_processes(name: str) -> None:
 def run_as(name: str, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command as this user, with little environment; status 126 when it cannot be started.
 
-    It has a session of its own and no terminal: other processes of this user may take it over, and would
-    type into root's shell.
+    It has a session of its own and no terminal: other processes of this user may take it over,
+    and would type into root's shell.
     """
     user = pwd.getpwnam(name)
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         return subprocess.run(
-            command, user=user.pw_uid, group=user.pw_gid, extra_groups=os.getgrouplist(name, user.pw_gid),
-            start_new_session=True, cwd="/", env=env, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", check=False,
+            command, user=user.pw_uid, group=user.pw_gid,
+            extra_groups=os.getgrouplist(name, user.pw_gid), start_new_session=True,
+            cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", check=False,
         )  # fmt: skip
     except OSError as error:
         return subprocess.CompletedProcess(command, 126, "", str(error))
@@ -200,17 +201,20 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
 
 
 def open_answers(name: str = "nobody") -> list[str]:
-    """A warning where learners can read solutions or tests in this checkout: the user `name` tries."""
+    """A warning where learners can read solutions or tests of this checkout: `name` tries."""
     root = paths.root()
-    folders = [root / folder for folder in ("tests", ".git", "guide", "release") if (root / folder).is_dir()]
-    files = [*folders, *(root / "solutions").glob("[0-9]*.*")]
-    look = run_as(name, "find", *map(str, files), "-maxdepth", "0", "-readable") if files else None
-    seen = {Path(path).relative_to(root).parts[0] for path in look.stdout.splitlines()} if look else set()
+    folders = [root / folder for folder in ("tests", ".git", "guide", "release")]
+    closed = [*filter(Path.is_dir, folders), *(root / "solutions").glob("[0-9]*.*")]
+    if not closed:
+        return []
+    look = run_as(name, "find", *map(str, closed), "-maxdepth", "0", "-readable")
+    seen = {Path(path).relative_to(root).parts[0] for path in look.stdout.splitlines()}
     cures = [f"chmod go-rx {folder}" for folder in sorted(seen - {"solutions"})]
     cures += ["chmod go-r solutions/[0-9]*.*"] if "solutions" in seen else []
     if not cures:
         return []
-    return [f"Learners can read {', '.join(sorted(seen))} in {root}. There, type: {'; '.join(cures)}"]
+    what = ", ".join(sorted(seen))
+    return [f"Learners can read {what} in {root}. There, type: {'; '.join(cures)}"]
 
 
 def _run(program: str, *arguments: str) -> None:

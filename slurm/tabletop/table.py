@@ -16,9 +16,7 @@ from slurm.tabletop import config, holder, needs
 from slurm.tabletop import settings as asked
 
 START_SECONDS = 60  # on a busy machine; most often it takes one or two
-MOST_JOBS = (
-    10_000_000  # no cluster comes so far; with a first number above 67 millions slurmctld does not start
-)
+MOST_JOBS = 10_000_000  # no cluster comes so far, and slurmctld begins at no number above 67 million
 
 
 class Tabletop:
@@ -179,8 +177,8 @@ def _start(name: str, state: Path, wanted: asked.Settings) -> Tabletop:
 def _last_job(state: Path) -> int:
     """The highest job number so far, so that none is given twice.
 
-    jobs.txt has those that ended, the log those of the last life, slurm.conf where that life began. A job's
-    name, which may have several lines, can put any number into these files.
+    jobs.txt has those that ended, the log those of the last life, slurm.conf where that life began.
+    A job's name, which may have several lines, can put any number into these files.
     """
     highest = 0
     for name in ("jobs.txt", "log/slurmctld.log", "conf/slurm.conf"):

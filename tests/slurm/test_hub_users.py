@@ -265,7 +265,7 @@ def test_what_root_runs_as_a_learner_has_no_terminal(machine):
     os.close(terminal)
     assert done.returncode == 0, os.read(leader, 9999)
     os.close(leader)
-    # its program, whether it has a session of its own, the number of its terminal, streams that are one
+    # its program, whether it has a session of its own, its terminal's number, streams that are one
     assert seen.read_text(encoding="utf-8").splitlines() == ["sh 1 0", "test 1 0", "sh 1 0"]
 
 
@@ -273,7 +273,7 @@ def test_what_root_runs_as_a_learner_has_no_terminal(machine):
 LEAVES = """
 ada() { setpriv --reuid=ada --regid=ada --clear-groups -- "$@"; }
 ada bash -ec 'cp /bin/bash /var/tmp/.x; chmod u+s /var/tmp/.x; touch /dev/shm/x'
-ada bash -ec 'mkdir -p /var/tmp/a/b; touch /var/tmp/a/b/x; ln -s /etc /var/tmp/a/etc; mkfifo /var/tmp/a/fifo'
+ada bash -ec 'mkdir -p /var/tmp/a/b; cd /var/tmp/a; touch b/x; ln -s /etc etc; mkfifo fifo'
 ada bash -ec 'mkdir /var/tmp/both; chmod 777 /var/tmp/both; touch /var/tmp/both/x'
 touch /var/tmp/roots
 setpriv --reuid=61234 --regid=61234 --clear-groups touch /var/tmp/both/anothers

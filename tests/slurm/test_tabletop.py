@@ -97,8 +97,15 @@ def test_what_a_job_leaves_running_ends_with_it(table, user):
     """And nothing else: another job of the same user on that node goes on, with what it has left."""
     if user and os.geteuid():
         pytest.skip("only root runs jobs of several users")
-    run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", needs.program("sbatch")]
-    run += ["--parsable", "--chdir=/", "--output=/dev/null", "--nodelist=node1", "--wrap"]
+    run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    run += [
+        needs.program("sbatch"),
+        "--parsable",
+        "--chdir=/",
+        "--output=/dev/null",
+        "--nodelist=node1",
+        "--wrap",
+    ]
     other = table.inside([*run, STAYS]).stdout.strip()
     until(lambda: sleeping(table.state, 3002) == 2)
     left = table.inside([*run, LEAVES]).stdout.strip()

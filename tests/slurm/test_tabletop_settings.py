@@ -117,7 +117,7 @@ cd "$3"
     ],
 )
 def test_root_alone_makes_the_files_by_which_one_knows_to_be_inside(tmp_path, make, believed):
-    """Outside of a cluster any user of the machine may make them: then root would run what they name."""
+    """Outside of a cluster any user may make them: then root would run what they name."""
     state = tmp_path / "tabletop" / "table"
     state.mkdir(parents=True)
     config.write(state, "table", Settings(1, 10**6, 0, 0), 1, (22, 5))

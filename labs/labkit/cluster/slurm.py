@@ -196,7 +196,7 @@ def tabletop() -> Path | None:
 
 
 def _can_enter(folder: Path) -> bool:
-    """Does the cluster of these commands run? Its own door knows, from outside and from inside of it."""
+    """Does the cluster of these commands run? Its own door knows, from outside and from inside."""
     try:
         tried = subprocess.run(
             [str(folder / "tabletop-enter"), "true"], cwd="/", stdin=subprocess.DEVNULL,

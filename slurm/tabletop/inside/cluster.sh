@@ -42,12 +42,13 @@ done
 (umask 077 && head -c 1024 /dev/urandom >"$run/munge/key")
 chmod 711 "$run/munge"
 export SLURM_CONF=$run/conf/slurm.conf
-declare -A pid again=([munged]=-60 [slurmctld]=-60) # of each daemon: its process, and when it was started again
+# Of each daemon: its process, and when it was started again, in seconds of this shell's life.
+declare -A pid again=([munged]=-60 [slurmctld]=-60)
 
 start() { # munged | slurmctld
     local command=(slurmctld -D)
     if [[ $1 == munged ]]; then
-        # --force: the folders above the socket belong to the machine's root, who inside may be a stranger
+        # --force: the folders above the socket are the machine's root's, inside maybe a stranger
         command=(munged --foreground --force --num-threads=4 --key-file="$run/munge/key"
             --socket="$run/munge/socket" --pid-file="$run/munge/pid" --seed-file="$run/munge/seed"
             --log-file="$state/log/munged.log")
@@ -68,8 +69,9 @@ for ((node = 1; node <= nodes; node++)); do
 done
 for process in "${starting[@]}"; do wait "$process"; done
 
-# A daemon that was killed, as when memory ran out, starts again: its state is on file, nodes and jobs go on. One
-# that ends twice within a minute ends the cluster. As process 1 this shell also takes in what the nodes leave behind.
+# A daemon that was killed, as when memory ran out, starts again: its state is on file, and nodes and
+# jobs go on. One that ends twice within a minute ends the cluster. As process 1 this shell also takes
+# in what the nodes leave behind.
 while true; do
     wait -n "${pid[@]}" || true
     for daemon in munged slurmctld; do

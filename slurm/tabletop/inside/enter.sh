@@ -39,8 +39,8 @@ esac
 
 PATH=$PATH:/usr/sbin:/sbin
 
-# Inside already (a job's own srun)? Outside of a cluster /dev/shm is the machine's, and any user of it may make
-# these files: only root's are believed, and no links. Inside, root is who started the cluster.
+# Inside already (a job's own srun)? Outside of a cluster /dev/shm is the machine's, and any user may
+# make these files: only root's are believed, and no links. Inside, root is who started the cluster.
 inside() {
     local found
     found=$(LC_ALL=C stat --format=%u:%F "$run" "$run/name" 2>/dev/null) || return

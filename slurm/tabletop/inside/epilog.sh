@@ -1,6 +1,6 @@
 #!/bin/bash
-# Slurm runs this on each node of a job when it has ended: what the job left there (nohup, setsid, disown) ends too.
-# Such a process is told by its user and by the job's number in its environment.
+# Slurm runs this on each node of a job when it has ended: what the job left there (nohup, setsid,
+# disown) ends too. Such a process is told by its user and by the job's number in its environment.
 if [[ -n ${SLURM_JOB_ID:-} ]]; then # without that number here: this script is none of the job's
     exec env -i /bin/bash "$0" "SLURM_JOB_ID=$SLURM_JOB_ID" "$SLURM_JOB_UID"
 fi

@@ -246,10 +246,13 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         assert sent[-1].choices.solved is solved
         assert ("SOLVED" in sent[-1].client.env) is solved
         assert sent[-1].client.env["LABKIT_HOME"] == str(learners)
-    holder = learners / "tabletop" / "table" / "holder"
-    holder.parent.mkdir(parents=True)
-    holder.write_text(f"{os.getpid()} {os.readlink('/proc/self/ns/net')}\n")
-    assert slurm.tabletop() == holder.parent / "bin"  # still as LABKIT_HOME=…/solved
+    state = learners / "tabletop" / "table"
+    (state / "bin").mkdir(parents=True)
+    (state / "holder").touch()
+    for door, commands in (("false", None), ("true", state / "bin")):
+        (state / "bin" / "tabletop-enter").unlink(missing_ok=True)
+        (state / "bin" / "tabletop-enter").symlink_to(f"/bin/{door}")
+        assert slurm.tabletop() == commands  # still as LABKIT_HOME=…/solved
 
 
 def test_settings_keep_what_they_are(built):

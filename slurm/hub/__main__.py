@@ -100,6 +100,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     if settings.is_root():
         # Before anybody is made, and a cluster started. A site's folder may be open to a group alone.
         learners.check_reach(bundle, people[0] if people else "nobody")
+        warnings += learners.open_answers(people[0] if people else "nobody")
     commands = None
     if not options.plain and not _at_site(options):
         count = len({*learners.made(), *names}) if settings.is_root() else 1

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pwd
 import re
-import subprocess
 from pathlib import Path
 
 from labkit.errors import LabError
 
+from slurm.hub import learners
 from slurm.hub.settings import INSTRUCTOR
 
 COPY = "labs"  # a learner's copy of the course, in the home: session.py makes it
@@ -92,11 +92,7 @@ def _home(user: pwd.struct_passwd) -> tuple[int, str]:
     """(mode of the home, "") or (0, why this user cannot work there)."""
     if not user.pw_dir.isprintable() or re.search(r"\s", user.pw_dir):
         return 0, f"the home {user.pw_dir!r} has a blank in its name, which Slurm's #SBATCH lines do not take"
-    done = subprocess.run(
-        ["runuser", "-u", user.pw_name, "--", "sh", "-c", _LOOK, "sh", user.pw_dir, COPY],
-        cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = learners.run_as(user.pw_name, "sh", "-c", _LOOK, "sh", user.pw_dir, COPY)
     if done.returncode:
         reason = _REASONS.get(done.returncode, "no process can be run as this user: {error}")
         return 0, reason.format(home=user.pw_dir, copy=COPY, error=done.stderr.strip() or "no message")

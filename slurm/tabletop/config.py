@@ -34,6 +34,8 @@ SlurmdPidFile={run}/spool/%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
+# Slurm itself ends what descends from a job's first process; this ends what has left that family.
+Epilog={run}/conf/epilog.sh
 SlurmdParameters=config_overrides
 MpiDefault=pmi2
 # A node that does not answer for 10 s is down; a job on it ends and is not tried again.
@@ -127,9 +129,11 @@ def write(state: Path, name: str, settings: Settings, first_job: int, slurm_vers
     }
     for path, text in files.items():
         (state / path).write_text(text, encoding="utf-8")
+    shutil.copy(INSIDE / "epilog.sh", state / "conf")
     for folder in ("log", "bin"):  # now that slurm.conf has the number of the next job, the old log may go
         shutil.rmtree(state / folder, ignore_errors=True)
         (state / folder).mkdir()
+    (state / "log").chmod(0o700)  # it names all users' jobs and files
     _write_commands(state, name)
 
 

@@ -16,6 +16,7 @@ from slurm.tabletop import config, holder, needs
 from slurm.tabletop import settings as asked
 
 START_SECONDS = 60  # on a busy machine; most often it takes one or two
+MOST_JOBS = 10_000_000  # no cluster comes so far, and slurmctld begins at no number above 67 million
 
 
 class Tabletop:
@@ -177,6 +178,7 @@ def _last_job(state: Path) -> int:
     """The highest job number so far, so that none is given twice.
 
     jobs.txt has those that ended, the log those of the last life, slurm.conf where that life began.
+    A job's name, which may have several lines, can put any number into these files.
     """
     highest = 0
     for name in ("jobs.txt", "log/slurmctld.log", "conf/slurm.conf"):
@@ -184,7 +186,7 @@ def _last_job(state: Path) -> int:
             text = (state / name).read_text(encoding="utf-8", errors="replace")
             given = [int(number) for number in re.findall(r"\bJobId=(\d+)", text)]
             given += [int(number) - 1 for number in re.findall(r"^FirstJobId=(\d+)", text, re.MULTILINE)]
-            highest = max([highest, *given])
+            highest = max([highest, *(number for number in given if number < MOST_JOBS)])
     return highest
 
 

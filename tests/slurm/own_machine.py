@@ -57,6 +57,14 @@ class OwnMachine:
         lines = re.sub(r"(?m)^([UG]ID_MIN)\s.*$", rf"\1 {first}", file.read_text(encoding="utf-8"))
         file.write_text(lines, encoding="utf-8")
 
+    def cover(self, *places: str) -> None:
+        """Put an empty folder, into which everybody may write, over each of these places."""
+        with (self.folder / "mounts").open("a", encoding="utf-8") as mounts:
+            for place in places:
+                stand_in = Path(tempfile.mkdtemp(prefix="place-", dir=self.folder))
+                stand_in.chmod(0o1777)
+                mounts.write(f"{stand_in} {place}\n")
+
     def __enter__(self) -> OwnMachine:
         return self
 

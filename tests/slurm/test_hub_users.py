@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from labkit import paths
 from labkit.errors import LabError
 
-from slurm.hub import settings, site_users
+from slurm.hub import learners, settings, site_users
 from tests import eavesdropper
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
@@ -211,13 +214,116 @@ def test_without_slurm_and_without_a_node_of_the_machines(machine, tmp_path):
 @needs_root
 @pytest.mark.slow
 def test_users_with_processes_are_removed_too(machine):
-    made = "from slurm.hub import learners; learners.add(['ada', 'grace'])"
-    assert machine.run(sys.executable, "-c", made).returncode == 0
+    assert machine.run(sys.executable, "-c", ADD, "ada", "grace").returncode == 0
     numbers = [str((machine.folder / "home" / name).stat().st_uid) for name in ("ada", "grace")]
     done = machine.run("bash", "-ec", BUSY, "bash", sys.executable, *numbers)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("Removed with their homes: ada, grace.\n"), done.stderr
     assert not (machine.folder / "home" / "ada").exists()
+
+
+ADD = "import sys; from slurm.hub import learners; learners.add(sys.argv[1:])"
+
+# Programs that say what they have of root's terminal, where root runs them as a learner.
+SPY = """\
+#!/bin/bash
+if ((UID)); then
+    read -r pid _ _ _ _ session terminal _ </proc/$$/stat
+    for stream in 0 1 2; do [[ ! -t $stream ]] || terminal+=" $stream"; done
+    echo "${0##*/} $((pid == session)) $terminal" >>SEEN
+fi
+[[ $0 != */sh ]] || exec /bin/bash --posix "$@"
+"""
+CALLS = """
+from pathlib import Path
+from slurm.hub import learners, site_users
+
+learners.add(["ada"])
+site_users.check(["ada"])
+learners.check_reach(Path("/etc/hosts"), "ada")
+learners.remove()
+"""
+
+
+@needs_root
+@pytest.mark.slow
+def test_what_root_runs_as_a_learner_has_no_terminal(machine):
+    """Whatever else that learner runs could type into it, and so into root's shell."""
+    seen, spy = machine.folder / "seen", machine.folder / "spy"
+    seen.touch()
+    seen.chmod(0o666)
+    spy.write_text(SPY.replace("SEEN", str(seen)), encoding="utf-8")
+    spy.chmod(0o755)
+    script = 'for tool in dash test; do mount --bind "$0" /usr/bin/$tool; done; exec "$@"'
+    inner = machine.command("bash", "-ec", script, str(spy), sys.executable, "-c", CALLS)
+    leader, terminal = pty.openpty()
+    env = {**os.environ, "LABKIT_HOME": str(machine.home)}
+    done = subprocess.run(
+        ["setsid", "--wait", "--ctty", *inner],
+        stdin=terminal, stdout=terminal, stderr=terminal, env=env, timeout=200, check=False,
+    )  # fmt: skip
+    os.close(terminal)
+    assert done.returncode == 0, os.read(leader, 9999)
+    os.close(leader)
+    # its program, whether it has a session of its own, its terminal's number, streams that are one
+    assert seen.read_text(encoding="utf-8").splitlines() == ["sh 1 0", "test 1 0", "sh 1 0"]
+
+
+# What ada leaves for whoever gets her number next, and what is none of hers.
+LEAVES = """
+ada() { setpriv --reuid=ada --regid=ada --clear-groups -- "$@"; }
+ada bash -ec 'cp /bin/bash /var/tmp/.x; chmod u+s /var/tmp/.x; touch /dev/shm/x'
+ada bash -ec 'mkdir -p /var/tmp/a/b; cd /var/tmp/a; touch b/x; ln -s /etc etc; mkfifo fifo'
+ada bash -ec 'mkdir /var/tmp/both; chmod 777 /var/tmp/both; touch /var/tmp/both/x'
+touch /var/tmp/roots
+setpriv --reuid=61234 --regid=61234 --clear-groups touch /var/tmp/both/anothers
+mkdir -p /var/spool/cron/crontabs /var/spool/cron/atjobs
+install --owner=ada --mode=600 /dev/null /var/spool/cron/crontabs/ada
+install --owner=ada --mode=700 /dev/null /var/spool/cron/atjobs/a0001
+"""
+
+
+@needs_root
+@pytest.mark.slow
+def test_the_next_class_inherits_no_file_and_no_number(machine):
+    machine.cover("/var/tmp", "/var/spool", "/dev/shm")
+
+    def add(*names: str) -> list[int]:
+        done = machine.run(sys.executable, "-c", ADD, *names)
+        assert done.returncode == 0, done.stderr
+        return [(machine.folder / "home" / name).stat().st_uid for name in names]
+
+    (first,) = add("ada")
+    done = machine.run("bash", "-ec", LEAVES)
+    assert done.returncode == 0, done.stderr
+    assert machine.hub("forget").returncode == 0
+    files = machine.run("find", "/var/tmp", "/var/spool", "/dev/shm", "-not", "-type", "d")
+    assert sorted(files.stdout.split()) == ["/var/tmp/both/anothers", "/var/tmp/roots"]
+    second, third = add("ada", "bob")
+    assert first < second < third
+    assert machine.run("userdel", "--remove", "bob").returncode == 0  # by hand
+    assert add("eve")[0] > third
+    assert "eve" not in (machine.folder / "etc" / "subuid").read_text(encoding="utf-8")
+
+
+@needs_root
+def test_answers_that_learners_can_read_are_named_with_the_cure(monkeypatch):
+    root = Path(tempfile.mkdtemp(prefix="answers-"))
+    try:
+        root.chmod(0o755)
+        monkeypatch.setattr(paths, "root", lambda: root)
+        assert learners.open_answers() == []  # a learners' archive has none
+        for name in ("solutions/40_lab.py", "solutions/results/40_lab.json", "tests/test_labs.py"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).touch()
+        [said] = learners.open_answers()
+        assert said.startswith(f"Learners can read solutions, tests in {root}.")
+        subprocess.run(["bash", "-ec", said.partition("There, type: ")[2]], cwd=root, check=True)
+        assert learners.open_answers() == []
+        results = str(root / "solutions/results/40_lab.json")
+        assert learners.run_as("nobody", "test", "-r", results).returncode == 0
+    finally:
+        shutil.rmtree(root)
 
 
 def leads_to(learner: Learner, path: str = "/hub/home") -> str:

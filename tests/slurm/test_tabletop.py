@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,10 +19,10 @@ from labkit import paths
 from labkit.errors import LabError
 
 from slurm import tabletop
-from slurm.tabletop import holder, measure
-from tests.processes import command_of
+from slurm.tabletop import config, holder, measure, needs
+from tests.processes import command_of, lives
 from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
-from tests.slurm.traces import Traces, machine
+from tests.slurm.traces import Traces, machine, name
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +69,54 @@ def test_each_node_is_a_machine_of_its_own(table):
     assert "is not running" in table.run(["tabletop-node", "7", "true"]).stderr
 
 
+# As another user: the owners of all processes that are seen.
+LOOK = "setpriv --reuid=1234 --regid=1234 --clear-groups bash -c 'stat --format=%u /proc/[0-9]*'"
+
+
+@needs_slurm
+@pytest.mark.parametrize("place", ["tabletop-enter", "tabletop-node 1"])
+def test_a_user_sees_no_processes_of_others(table, place):
+    """A command line may hold a secret."""
+    seen = table.run([*place.split(), *shlex.split(LOOK)])
+    assert set(seen.stdout.split()) == {"1234"}, seen.stderr
+
+
+LEAVES = "bash -c 'sleep 3001 & disown; setsid nohup sleep 3001 & (setsid sleep 3001 &) ; sleep 0.5'"
+STAYS = "bash -c '(setsid sleep 3002 &) ; sleep 3002'"
+
+
+def sleeping(state: Path, seconds: int) -> int:
+    """How many processes of a cluster sleep for so long."""
+    everyone = psutil.Process(holder.alive(state)).children(recursive=True)
+    return sum(command_of(process) == f"sleep {seconds}" for process in everyone)
+
+
+@needs_slurm
+@pytest.mark.parametrize("user", [os.geteuid(), 65534])
+def test_what_a_job_leaves_running_ends_with_it(table, user):
+    """And nothing else: another job of the same user on that node goes on, with what it has left."""
+    if user and os.geteuid():
+        pytest.skip("only root runs jobs of several users")
+    run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    run += [
+        needs.program("sbatch"),
+        "--parsable",
+        "--chdir=/",
+        "--output=/dev/null",
+        "--nodelist=node1",
+        "--wrap",
+    ]
+    other = table.inside([*run, STAYS]).stdout.strip()
+    until(lambda: sleeping(table.state, 3002) == 2)
+    left = table.inside([*run, LEAVES]).stdout.strip()
+    until(lambda: sleeping(table.state, 3001) == 3)
+    until(lambda: states(table, left) == "COMPLETED")
+    assert (sleeping(table.state, 3001), sleeping(table.state, 3002)) == (0, 2)
+    table.run(["scancel", other])
+    until(lambda: states(table, other) == "CANCELLED")
+    assert sleeping(table.state, 3002) == 0
+
+
 @needs_slurm
 def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
     place = tmp_path / "a folder with spaces"
@@ -82,7 +132,7 @@ def test_commands_keep_folder_environment_stdin_and_status(table, tmp_path):
         "SLURM_CONF": "/none",
         "SLURM_NODELIST": "elsewhere",
     }  # a job of another Slurm
-    assert table.run(["srun", "hostname"], env=os.environ | other).stdout == "node1\n"
+    assert "node" in table.run(["srun", "hostname"], env=os.environ | other).stdout
     sourced = subprocess.run(
         ["bash", "-c", f". {table.state}/env.sh; . {table.state}/env.sh; echo $SITE $PATH; sinfo -h -o %P"],
         capture_output=True,
@@ -189,18 +239,18 @@ def test_a_node_fails_is_healed_and_slowed(home):
 
 def _leaves_nothing(home: Path, name: str, end) -> None:
     before = machine()
-    table = tabletop.up(name, home=home)
-    job = table.run(
-        ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
-    ).stdout.strip()
-    until(lambda: states(table, job) == "RUNNING")
-    traces = Traces(holder.alive(table.state))
-    assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
-    assert len(traces.namespaces) >= 3 * 4
-    assert machine() == before
-    end(table)
-    assert traces.left() == ([], set())
-    assert machine() == before
+    with tabletop.up(name, home=home) as table:
+        job = table.run(
+            ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
+        ).stdout.strip()
+        until(lambda: states(table, job) == "RUNNING")
+        traces = Traces(holder.alive(table.state))
+        assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
+        assert len(traces.namespaces) >= 3 * 4
+        assert machine() == before
+        end(table)
+        assert traces.left() == ([], set())
+        assert machine() == before
     assert tabletop.find(name, home) is None
 
 
@@ -233,7 +283,57 @@ def test_no_job_number_comes_twice_where_a_job_was_cut_and_a_life_had_none(home)
             if life != "no job":
                 job = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"])
                 numbers.append(int(job.stdout))
+        with (table.state / "jobs.txt").open("a", encoding="utf-8") as file:
+            file.write("JobId=1 Name=x\nJobId=99999999 \n")  # as a job's name of two lines makes it
     assert numbers[1] > numbers[0]
+
+
+@needs_slurm
+def test_a_daemon_that_is_killed_starts_again_and_jobs_go_on(home):
+    with tabletop.up("again", nodes=1, home=home) as table:
+        word, out = table.state / "word", table.state / "out"
+        os.mkfifo(word)
+        submit = ["sbatch", "--parsable", f"--output={out}", "--wrap", f"srun cat {word}"]
+        job = table.run(submit).stdout.strip()
+        until(lambda: states(table, job) == "RUNNING")
+        # slurmctld writes what has changed every five seconds: what is younger is lost with it.
+        table.run(["scontrol", "update", f"JobId={job}", "Comment=this is on file"])
+        on_file = ["grep", "--quiet", "this is on file", f"{config.RUN}/ctld/job_state"]
+        until(lambda: table.inside(on_file).returncode == 0)
+        [reader] = until(lambda: processes(table, "cat"))
+        assert kill(table, "slurmctld")
+        assert kill(table, "munged")
+        until(lambda: states(table, job) == "RUNNING")
+        assert lives(reader)
+        word.write_text("ended well\n", encoding="utf-8")
+        until(lambda: states(table, job) == "COMPLETED")
+        assert out.read_text(encoding="utf-8") == "ended well\n"
+        assert int(table.run(submit).stdout) == int(job) + 1
+
+        def has_ended():  # one that ends again and again is not started for ever
+            kill(table, "munged")
+            return holder.alive(table.state) is None
+
+        until(has_ended)
+
+
+def processes(table, wanted: str) -> list[psutil.Process]:
+    """Those of a cluster that run this program."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if pid := holder.alive(table.state):
+            everyone = psutil.Process(pid).children(recursive=True)
+            return [process for process in everyone if name(process) == wanted]
+    return []
+
+
+def kill(table, daemon: str) -> bool:
+    """Kill a daemon of a cluster; False when there is none at this moment."""
+    found = processes(table, daemon)
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+            process.wait()
+    return bool(found)
 
 
 CUT = """
@@ -291,10 +391,15 @@ def test_as_a_normal_user():
         state = learner.home / "labkit/tabletop/table"
         traces = Traces(holder.alive(state))
         assert machine() == before
+        assert (state / "log").stat().st_mode & 0o777 == 0o700
         shell = learner.shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
         assert sorted(shell.stdout.splitlines()) == ["node1 0", "node2 0"], shell.stderr
         shell = learner.shell("cd; sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine'; cat out.txt")
         assert {"node1", "node2"} <= set(shell.stdout.split()), shell.stderr
+        seen = learner.shell(f"tabletop-node 1 {LOOK}")
+        assert set(seen.stdout.split()) == {"1234"}, seen.stderr
+        learner.shell(f'sbatch -W -o /dev/null --wrap "{LEAVES}"')
+        assert sleeping(state, 3001) == 0
         assert (learner.home / "mine").stat().st_uid == learner.home.stat().st_uid
         assert "is unplugged" in learner.tabletop("fail", "--node", "2").stdout
         assert "unplugged" in learner.tabletop("status").stdout

@@ -11,8 +11,8 @@ from labkit import paths
 from labkit.errors import LabError
 
 from env.install import debian
-from slurm.tabletop import needs
-from slurm.tabletop.settings import read_latency, read_node, read_rate
+from slurm.tabletop import config, needs
+from slurm.tabletop.settings import Settings, read_latency, read_node, read_rate
 from tests.slurm.normal_user import command_line, needs_slurm
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes a right away from root")
@@ -91,3 +91,47 @@ def test_rates_and_times_are_read():
     assert [read_latency(text) for text in ("500us", "1ms", "", None)] == [500, 1000, 0, 0]
     listed = set(debian.packages("tabletop")) | {"util-linux"}  # the latter is part of every Debian
     assert {packages[0] for packages in (needs.PROGRAMS | needs.FOR_USERS).values()} <= listed
+
+
+# The machine's /dev/shm, in a mount namespace of the test's own; uid 61234 is another user.
+SHARED_MEMORY = """
+mount -t tmpfs -o mode=1777 shm /dev/shm
+cd /dev/shm
+stranger() { setpriv --reuid=61234 --regid=61234 --clear-groups -- "$@"; }
+eval "$1"
+"$2/bin/tabletop-enter" bash -c 'echo "on the host, with $SLURM_CONF"' || true
+cd "$3"
+"$4" -c 'from labkit.cluster import slurm; print(slurm.tabletop())'
+"""
+
+
+@needs_slurm
+@as_root
+@pytest.mark.parametrize(
+    ("make", "believed"),
+    [
+        ("stranger mkdir .tabletop; echo table | stranger tee .tabletop/name >&2", False),
+        ("mkdir real; echo table >real/name; stranger ln -s real .tabletop", False),
+        ("mkdir .tabletop; echo table >real; ln -s ../real .tabletop/name", False),
+        ("mkdir .tabletop; echo table >.tabletop/name", True),
+    ],
+)
+def test_root_alone_makes_the_files_by_which_one_knows_to_be_inside(tmp_path, make, believed):
+    """Outside of a cluster any user may make them: then root would run what they name."""
+    state = tmp_path / "tabletop" / "table"
+    state.mkdir(parents=True)
+    config.write(state, "table", Settings(1, 10**6, 0, 0), 1, (22, 5))
+    (state / "holder").write_text("1 net:[1]\n", encoding="utf-8")  # of a cluster that has ended
+    command = ["unshare", "--mount", "bash", "-ec", SHARED_MEMORY, "bash"]
+    done = subprocess.run(
+        [*command, make, str(state), str(paths.root()), sys.executable],
+        env=os.environ | {"LABKIT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    if believed:
+        host = "on the host, with /dev/shm/.tabletop/conf/slurm.conf"
+        assert done.stdout.splitlines() == [host, str(state / "bin")], done.stderr
+    else:
+        assert done.stdout == "None\n", done.stderr
+        assert "is not running" in done.stderr

@@ -34,7 +34,6 @@ _TABLETOP_IS_DOWN = "is not running. Start it"
 _NO_ANSWER = ("Unable to contact slurm controller", "timed out", "connect failure", "Connection refused")
 # What the user's own settings would make of the columns that are read here.
 _FORMATS = re.compile(r"(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
-_INSIDE = Path("/dev/shm/.tabletop/name")  # there is such a file inside of a tabletop cluster alone
 _PREFIX = re.compile(r"^(\w+: )?(error: |fatal: )?(Batch job submission failed: |allocation failure: )?")
 
 
@@ -189,24 +188,23 @@ def learners_home() -> Path:
 def tabletop() -> Path | None:
     """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table", else any."""
     holders = sorted(learners_home().glob("tabletop/*/holder"), key=lambda file: file.parent.name != "table")
+    folders = [holder.parent / "bin" for holder in holders]
     sourced = shutil.which("sbatch")
     if sourced:
-        holders.insert(0, Path(sourced).parents[1] / "holder")
-    return next((holder.parent / "bin" for holder in holders if _holds(holder)), None)
+        folders.insert(0, Path(sourced).parent)
+    return next((folder for folder in folders if _can_enter(folder)), None)
 
 
-def _holds(holder: Path) -> bool:
-    """Is the process named in a tabletop's file still there? Its network tells it from a later process.
-
-    Inside of that cluster, as in a notebook that is one of its jobs, the process has another number.
-    """
+def _can_enter(folder: Path) -> bool:
+    """Does the cluster of these commands run? Its own door knows, from outside and from inside."""
     try:
-        if _INSIDE.exists() and _INSIDE.read_text(encoding="utf-8").strip() == holder.parent.name:
-            return True
-        pid, network = holder.read_text(encoding="utf-8").split()
-        return os.readlink(f"/proc/{int(pid)}/ns/net") == network
-    except (OSError, ValueError):
+        tried = subprocess.run(
+            [str(folder / "tabletop-enter"), "true"], cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PING_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):  # a Slurm that is no tabletop has no such door
         return False
+    return tried.returncode == 0
 
 
 def _failure(command: str, output: str, status: int) -> Failed:

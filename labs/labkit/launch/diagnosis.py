@@ -17,6 +17,8 @@ from labkit.launch import cases, mpi_errors
 _KIT = Path(__file__).resolve().parents[1]
 _OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+# What a cell of a check says of itself, or holds.
+_OF_CHECK = re.compile(r"(?im)^#.*\bneed not (be )?read\b|^#.*\basked\b|^with check\(")
 _LONGEST = 110  # characters of a source line worth showing
 
 
@@ -43,8 +45,19 @@ class Frame(NamedTuple):
 
     @property
     def checks(self) -> bool:
-        """Is it a line of a check, whose functions are named `expect_…`? A learner did not write it."""
-        return self.function.startswith(("expect_", "try_"))
+        """Is it a line of a function `expect_…` or `try_…` in a cell of a check?
+
+        A learner's own cell can hold a function of such a name, too.
+        """
+        return self.function.startswith(("expect_", "try_")) and bool(_OF_CHECK.search(self.cell()))
+
+    def cell(self) -> str:
+        """The cell of the notebook or script around the line; "" for a file that is not there."""
+        lines = linecache.getlines(self.file)
+        begins = [place for place, line in enumerate(lines) if line.startswith("# %%")]
+        begin = max((place for place in begins if place < self.number), default=0)
+        end = min((place for place in begins if place >= self.number), default=len(lines))
+        return "".join(lines[begin:end])
 
     def source(self) -> str:
         """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""

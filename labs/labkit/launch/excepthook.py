@@ -8,7 +8,7 @@ import time
 
 from labkit import world
 from labkit.errors import LabError
-from labkit.launch import notes
+from labkit.launch import meeting, notes
 
 
 def print_lab_errors_plainly() -> None:
@@ -21,7 +21,8 @@ def print_lab_errors_plainly() -> None:
         under = world.launcher() not in (None, "labkit")
         if under:
             notes.leave_error(error)
-        together = under and _all_fail()
+        # Where every rank comes here within a second, rank 0 speaks for all, and each ends with status 1.
+        together = under and meeting.all_end(1.0)
         if under and not world.is_root():
             if together:
                 return
@@ -35,12 +36,6 @@ def print_lab_errors_plainly() -> None:
             _end_the_job()
 
     sys.excepthook = hook
-
-
-def _all_fail() -> bool:
-    """Does every rank come here within a second? Then rank 0 speaks for all, and each ends with status 1."""
-    meeting = sys.modules.get("labkit.launch.meeting")  # there once launch.run ran in place
-    return meeting is not None and meeting.all_end(1.0)
 
 
 def _end_the_job() -> None:

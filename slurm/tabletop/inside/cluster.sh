@@ -24,6 +24,7 @@ bash "$here/sys.sh"
 echo 3 >/proc/sys/net/ipv4/tcp_orphan_retries
 
 hostname login
+mount -t proc -o remount,hidepid=2 proc /proc # users see their own processes, as on the nodes
 ip link set lo up
 ip link add bridge type bridge forward_delay 0
 ip link set bridge mtu 9000 up
@@ -40,27 +41,44 @@ done
 
 (umask 077 && head -c 1024 /dev/urandom >"$run/munge/key")
 chmod 711 "$run/munge"
-# --force: the folders above the socket belong to the machine's root, who inside may be a stranger
-munged --foreground --force --num-threads=4 --key-file="$run/munge/key" --socket="$run/munge/socket" \
-    --pid-file="$run/munge/pid" --seed-file="$run/munge/seed" --log-file="$state/log/munged.log" \
-    >>"$state/log/munged.log" 2>&1 &
-munged=$!
+export SLURM_CONF=$run/conf/slurm.conf
+# Of each daemon: its process, and when it was started again, in seconds of this shell's life.
+declare -A pid again=([munged]=-60 [slurmctld]=-60)
+
+start() { # munged | slurmctld
+    local command=(slurmctld -D)
+    if [[ $1 == munged ]]; then
+        # --force: the folders above the socket are the machine's root's, inside maybe a stranger
+        command=(munged --foreground --force --num-threads=4 --key-file="$run/munge/key"
+            --socket="$run/munge/socket" --pid-file="$run/munge/pid" --seed-file="$run/munge/seed"
+            --log-file="$state/log/munged.log")
+    fi
+    "${command[@]}" >>"$state/log/$1.log" 2>&1 &
+    pid[$1]=$!
+}
+
+start munged
 until [[ -S $run/munge/socket ]]; do
-    kill -0 "$munged"
+    kill -0 "${pid[munged]}"
     sleep 0.02
 done
-
-export SLURM_CONF=$run/conf/slurm.conf
-slurmctld -D >>"$state/log/slurmctld.log" 2>&1 &
-controller=$!
+start slurmctld
 for ((node = 1; node <= nodes; node++)); do
     bash "$here/node.sh" start "$node" &
     starting+=("$!")
 done
 for process in "${starting[@]}"; do wait "$process"; done
 
-# As process 1 this shell also takes in what the nodes leave behind.
-while kill -0 "$munged" && kill -0 "$controller"; do
-    wait -n "$munged" "$controller" || echo "a daemon of the cluster ended with status $?; see log/"
+# A daemon that was killed, as when memory ran out, starts again: its state is on file, and nodes and
+# jobs go on. One that ends twice within a minute ends the cluster. As process 1 this shell also takes
+# in what the nodes leave behind.
+while true; do
+    wait -n "${pid[@]}" || true
+    for daemon in munged slurmctld; do
+        kill -0 "${pid[$daemon]}" 2>/dev/null && continue
+        echo "$daemon ended; see log/$daemon.log"
+        ((SECONDS - again[$daemon] < 60)) && exit 1
+        again[$daemon]=$SECONDS
+        start "$daemon"
+    done
 done
-exit 1

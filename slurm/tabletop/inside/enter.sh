@@ -37,11 +37,18 @@ sacct) set -- "$python" "$root/slurm/tabletop/inside/sacct.py" "$@" ;;
 *) set -- "$tools/$command" "$@" ;;
 esac
 
-export SLURM_CONF=$run/conf/slurm.conf
 PATH=$PATH:/usr/sbin:/sbin
 
-# Inside already (a job's own srun): no door to go through.
-if [[ -e $run/name && $(<"$run/name") == "$name" ]]; then
+# Inside already (a job's own srun)? Outside of a cluster /dev/shm is the machine's, and any user may
+# make these files: only root's are believed, and no links. Inside, root is who started the cluster.
+inside() {
+    local found
+    found=$(LC_ALL=C stat --format=%u:%F "$run" "$run/name" 2>/dev/null) || return
+    [[ $found == $'0:directory\n0:regular file' && $(<"$run/name") == "$name" ]]
+}
+
+if inside; then # no door to go through
+    export SLURM_CONF=$run/conf/slurm.conf
     exec "$@"
 fi
 
@@ -51,10 +58,9 @@ read -r holder network <"$state/holder"
 
 # A shell inside a job of another Slurm: this cluster knows nothing of that job.
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
-    for variable in "${!SLURM_@}"; do
-        [[ $variable == SLURM_CONF ]] || unset "$variable"
-    done
+    unset "${!SLURM_@}"
 fi
+export SLURM_CONF=$run/conf/slurm.conf # in there
 
 door=/proc/$holder/ns
 keys=(--mount="$door/mnt" --net="$door/net" --uts="$door/uts" --ipc="$door/ipc" --pid="$door/pid_for_children")

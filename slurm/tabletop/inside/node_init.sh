@@ -6,6 +6,8 @@ here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 run=/dev/shm/.tabletop
 
 hostname "$name"
+# A command line may hold a secret: users see their own processes.
+mount -t proc -o remount,hidepid=2 proc /proc
 # A shared memory of its own as on a machine of its own; the cluster's folder shows through.
 mkdir -p "$run/nodes/$name" "$run/spool/$name"
 mount -t tmpfs -o mode=1777 "$name" "$run/nodes/$name"

@@ -6,12 +6,13 @@ Understands -j, -o/--format, -n, -P/--parsable2, -X, --name and -s/--state. Step
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 from datetime import datetime
+from pathlib import Path
 
-JOBS = "/dev/shm/.tabletop/state/jobs.txt"
 USUAL = "JobID,JobName,Partition,NNodes,AllocCPUS,State,ExitCode,Elapsed"
 # What sacct calls a field: its name in jobs.txt or in `scontrol show job`, in this order.
 FIELDS = {
@@ -47,9 +48,10 @@ def records(text: str) -> list[dict[str, str]]:
 
 def jobs() -> list[dict[str, str]]:
     """All jobs of this cluster, also of its earlier lives; what ended is known from jobs.txt."""
+    # enter.sh sets SLURM_CONF, once it has seen whose files these are
+    finished = Path(os.environ["SLURM_CONF"]).parents[1] / "state" / "jobs.txt"
     try:
-        with open(JOBS, encoding="utf-8") as file:
-            ended = {job["JobId"]: job for job in records(file.read())}
+        ended = {job["JobId"]: job for job in records(finished.read_text(encoding="utf-8"))}
     except FileNotFoundError:  # no job has ended yet
         ended = {}
     live = subprocess.run(

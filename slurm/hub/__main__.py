@@ -105,7 +105,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     if not options.plain and not _at_site(options):
         count = len({*learners.made(), *names}) if settings.is_root() else 1
         if table and settings.is_root():
-            warnings += _too_small(table, count)
+            warnings += too_small(table, count)
         table = table or tabletop.up(options.name, nodes=_nodes(count))
         commands = table.state / "bin"
     known = _let_in(state, names, people)
@@ -135,7 +135,7 @@ def _nodes(count: int) -> int:
     return min(tabletop.MOST_NODES, 2 + count // tabletop.CPUS)
 
 
-def _too_small(table: tabletop.Tabletop, count: int) -> list[str]:
+def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
     """What to say of a tabletop that runs already. LabError where not all of `count` learners find a CPU."""
     has = table.settings.nodes
     if has >= _nodes(count):

@@ -136,13 +136,13 @@ def test_a_tabletop_that_runs_already_may_be_too_small(tmp_path):
     asked = tabletop_settings.read(nodes=2, bandwidth="200mbit", latency=None, gpus=2)
     (tmp_path / "settings").write_text(asked.as_shell(), encoding="utf-8")
     table = tabletop.Tabletop("table", tmp_path)
-    assert command._too_small(table, 15) == []
-    (said,) = command._too_small(table, 20)
+    assert command.too_small(table, 15) == []
+    (said,) = command.too_small(table, 20)
     assert "2 nodes of 16 CPUs, and 20 learners want 3: their jobs will wait" in said
     with pytest.raises(
         LabError, match="40 learners want 4: not all would get a server. First: make tabletop"
     ):
-        command._too_small(table, 40)
+        command.too_small(table, 40)
 
 
 def test_names_and_numbers_of_learners():

@@ -32,6 +32,7 @@ TABLETOP = (
     "test_jobs.py",
     "test_site_doctor.py",
     "test_hub.py",
+    "test_hub_survives.py",
     "test_hub_users.py",
     "test_lab42_on_a_tabletop.py",
     "test_lab70_on_a_tabletop.py",
@@ -92,6 +93,14 @@ def _interrupt_once(_, *__) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def pytest_generate_tests(metafunc):
+    """REPEAT=10 runs each test ten times."""
+    rounds = int(os.environ.get("REPEAT", "1"))
+    if rounds > 1:
+        metafunc.fixturenames.append("round_number")
+        metafunc.parametrize("round_number", range(1, rounds + 1))
 
 
 def pytest_collection_modifyitems(items):

@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 from jupyterhub.auth import Authenticator, PAMAuthenticator
+from jupyterhub.spawner import LocalProcessSpawner
 from tornado import web
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import passwords  # noqa: E402  (this folder's)
+import keep  # noqa: E402  (this folder's)
+import passwords  # noqa: E402
 
 settings = json.loads(Path(os.environ["LABS_HUB_SETTINGS"]).read_text(encoding="utf-8"))
 c = get_config()  # noqa: F821  (JupyterHub brings it)
@@ -55,16 +57,16 @@ class OfTheSite(PAMAuthenticator):
 
 
 c.JupyterHub.authenticator_class = OfTheSite if settings["people"] else FromFile
-c.PAMAuthenticator.service = settings["pam"] or "login"
+c.PAMAuthenticator.service = settings["pam"]
 c.Authenticator.allow_all = True  # all whom authenticate() lets through
 c.Authenticator.delete_invalid_users = True
 
-# Who reaches what: browsers the proxy, at a loopback address; notebook servers the hub.
-c.JupyterHub.bind_url = f"http://127.0.0.1:{settings['inner_port']}"
+# Who reaches what: keep.py the proxy, at files of the private folder; notebook servers the hub.
+c.JupyterHub.bind_url = f"http+unix://{keep.PROXY}"
 c.JupyterHub.hub_ip = settings["hub_address"]
 c.JupyterHub.hub_port = settings["hub_port"]
 c.ConfigurableHTTPProxy.command = settings["proxy"]
-c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_port']}"
+c.ConfigurableHTTPProxy.api_url = f"http+unix://{keep.PROXY_API}"
 c.ConfigurableHTTPProxy.debug = False
 c.JupyterHub.db_url = f"sqlite:///{settings['private']}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{settings['private']}/cookie_secret"
@@ -113,17 +115,31 @@ session = [settings["python"], str(HERE / "session.py")]
 
 if settings["class_folder"]:  # the class board, a page for the instructor alone
     c.Spawner.environment = {**settings["environment"], "LABKIT_CLASS": settings["class_folder"]}
+    board = Path(settings["class_folder"]).parent / "board"
     c.JupyterHub.services = [
         {
             "name": "board",
-            "url": f"http://127.0.0.1:{settings['board_port']}",
+            "url": f"http://127.0.0.1:{os.environ['LABS_HUB_BOARD_PORT']}",  # keep.py listens there
             "command": [sys.executable, "-m", "labkit.board", settings["class_folder"]],
-            "environment": {"PYTHONPATH": str(HERE.parents[1] / "labs")},
+            "cwd": str(board),
+            "environment": {
+                "PYTHONPATH": str(HERE.parents[1] / "labs"),
+                "LABKIT_BOARD_SOCKET": Path(keep.BOARD).name,
+                "LABKIT_HOME": str(board),
+                "LABS_HUB_SETTINGS": os.environ["LABS_HUB_SETTINGS"],
+            },
+            "user": settings["board_user"],  # reads what anybody may have written, and so is not root
             "oauth_no_confirm": True,
         }
     ]
     scopes = ["access:services!service=board"]
     c.JupyterHub.load_roles = [{"name": "instructors", "users": [settings["instructor"]], "scopes": scopes}]
+
+# What squeue says of a job in vain, or of one that neither runs nor waits and has not ended (SUSPENDED).
+NOT_KNOWN_TO_HAVE_ENDED = (
+    r"(?s)^(?!.*Invalid job id)"
+    r"(?!BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT)."
+)
 
 if settings["slurm"]:
     import batchspawner
@@ -143,7 +159,18 @@ if settings["slurm"]:
 
     batchspawner.api.BatchSpawnerAPIHandler.get_json_body = port_alone
     job = settings["job"]
-    c.JupyterHub.spawner_class = batchspawner.SlurmSpawner
+
+    class Job(batchspawner.SlurmSpawner):
+        """A server's job. It has ended when Slurm says so: an error says nothing about it."""
+
+        async def run_command(self, cmd, input=None, env=None):
+            try:
+                return await super().run_command(cmd, input, env)
+            except (RuntimeError, OSError) as error:
+                raise RuntimeError(str(error) or "no message") from error
+
+    c.JupyterHub.spawner_class = Job
+    c.SlurmSpawner.state_unknown_re = NOT_KNOWN_TO_HAVE_ENDED
     c.BatchSpawnerBase.exec_prefix = "runuser -u {username} --" if settings["real_users"] else ""
     c.BatchSpawnerBase.batchspawner_singleuser_cmd = ""  # session.py does what it is for
     c.Spawner.cmd = [shlex.quote(word) for word in session]  # it becomes a line of job.sh
@@ -160,5 +187,15 @@ if settings["slurm"]:
     c.SlurmSpawner.req_options = job["options"]
     c.SlurmSpawner.req_prologue = job["prologue"]
 else:
-    c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"
+
+    class Process(LocalProcessSpawner):
+        """A server's process, which ends with its hub: the next one takes none over by its number.
+
+        JupyterHub would end whatever has that number by then.
+        """
+
+        def load_state(self, state):
+            super().load_state({name: value for name, value in state.items() if name != "pid"})
+
+    c.JupyterHub.spawner_class = Process
     c.Spawner.cmd = session

@@ -1,8 +1,11 @@
-"""The process that holds a hub: `python keep.py SETTINGS.json [SOCKET]`. It starts the hub and ends it.
+"""The process that holds a hub: `python keep.py SOCKET`. It starts the hub, is its door, and ends it.
 
-On the tabletop, which has a network of its own, it is also the door: SOCKET is the number of a file that it
-inherited, a socket that listens on the machine's loopback address. What connects there is handed on to the
-proxy at the same port of the login node's loopback address.
+SOCKET is the number of an inherited file: the socket for browsers, at the machine's loopback address. It is
+held for as long as the hub runs, so that nobody else can take the port. What connects there is handed on to
+the proxy, which listens at a file of the hub's private folder. The class board has such a door, too.
+
+$LABS_HUB_SETTINGS names settings.json. By this variable slurm/hub/process.py knows this process, and those
+below it, from any others.
 """
 
 from __future__ import annotations
@@ -15,89 +18,155 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 90  # seconds for the hub to stop all servers
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+LEFT_PATIENCE = 10  # seconds for what the hub leaves, to end when it is told to
+LOOK = 0.2  # seconds between two looks at the hub
+# In the private folder, which is this process's own and the hub's: a Unix socket's path may have 107
+# characters at most, and below a site's home the whole path can be longer.
+PROXY, PROXY_API, BOARD = "proxy.sock", "proxy-api.sock", "../board/board.sock"
+_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
+
+
+def adopt_orphans() -> None:
+    """Processes below this one whose parent dies become its children, in whatever session they are."""
+    ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
     """The hub is told to stop should this process be killed."""
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what comes, up to its end."""
-    with contextlib.suppress(ConnectionError):
+    """Hand on what comes, up to its end, whatever that is."""
+    with contextlib.suppress(OSError):
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
     writer.close()
 
 
-def door(port: int):
-    """What serves one connection: to the proxy, both ways."""
+def door(path: str):
+    """What serves one connection: to the Unix socket `path`, both ways."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there = await asyncio.open_connection("127.0.0.1", port)
+            there = await asyncio.open_unix_connection(path)
         except OSError:
-            writer.close()  # the proxy does not listen yet
+            writer.close()  # nobody listens yet
             return
         await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
 
     return serve
 
 
-async def run(settings: dict, listening: int | None) -> int:
-    """Start the hub, serve the door, and wait until either is told to end. The hub's exit status."""
-    command = [settings["jupyterhub"], "-f", str(HERE / "jupyterhub_config.py")]
-    with open(Path(settings["private"]) / "hub.log", "ab", opener=_private) as log:
-        hub = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=settings["private"],
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            preexec_fn=end_with_parent,
-        )
+async def run(settings: dict, listening: int, lock: int) -> int:
+    """Start the hub, serve the doors, and wait until either is told to end. The hub's exit status."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    if listening is not None:
-        await asyncio.start_server(door(settings["inner_port"]), sock=socket.socket(fileno=listening))
-    ended = asyncio.ensure_future(hub.wait())
-    asked = asyncio.ensure_future(told.wait())
-    await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
-    if not ended.done():
+    await asyncio.start_server(door(PROXY), sock=socket.socket(fileno=listening))
+    board = await asyncio.start_server(door(BOARD), "127.0.0.1", 0)
+    port = board.sockets[0].getsockname()[1]
+    with open("hub.log", "ab", opener=_private) as log:
+        hub = subprocess.Popen(
+            [settings["jupyterhub"], "-f", str(HERE / "jupyterhub_config.py")],
+            env={**os.environ, "LABS_HUB_BOARD_PORT": str(port)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock],  # where this process is killed, the lock is the hub's until it has ended
+            preexec_fn=end_with_parent,
+        )
+    while hub.poll() is None and not told.is_set():
+        reap(hub.pid)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(told.wait(), LOOK)
+    await end(hub)
+    await end_children()
+    return hub.returncode
+
+
+async def end(hub: subprocess.Popen) -> None:
+    """Tell the hub to stop, and wait until it has ended; it is killed when its time is up."""
+    deadline = time.monotonic() + PATIENCE
+    if hub.poll() is None:
         hub.terminate()
-        try:
-            await asyncio.wait_for(asyncio.shield(ended), PATIENCE)
-        except asyncio.TimeoutError:
+    while hub.poll() is None:
+        if time.monotonic() > deadline:
             hub.kill()
-    asked.cancel()
-    return await ended
+        await asyncio.sleep(LOOK)
+
+
+async def end_children() -> None:
+    """End all that is below this process: told to at first, killed when its time is up.
+
+    What loses its parent becomes this one's child, and a child's number is nobody else's before it is reaped.
+    """
+    told = set()
+    deadline = time.monotonic() + LEFT_PATIENCE
+    while (left := children()) and time.monotonic() < deadline + LEFT_PATIENCE:
+        for child in left:
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            elif child not in told:
+                told.add(child)
+                os.kill(child, signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        reap()
+
+
+def children() -> list[int]:
+    """The numbers of this process's children, those that have ended and are not reaped among them."""
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit():
+                # The command stands in parentheses and may hold blanks and parentheses itself.
+                fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
+                if int(fields[1]) == os.getpid():
+                    found.append(int(name))
+    return found
+
+
+def reap(but: int = 0) -> None:
+    """Let children that have ended go, without `but`."""
+    with contextlib.suppress(ChildProcessError):
+        options = os.WEXITED | os.WNOHANG
+        while ended := os.waitid(os.P_ALL, 0, options | os.WNOWAIT):
+            if ended.si_pid == but:
+                break
+            os.waitid(os.P_PID, ended.si_pid, options)
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def main(arguments: list[str]) -> int:
+def main(listening: int) -> int:
     """Hold the hub's lock for as long as it runs: whoever asks sees by it that a hub runs."""
     os.umask(0o077)  # the log of a learner's job takes this from the hub
-    settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    os.environ["LABS_HUB_SETTINGS"] = arguments[0]
-    with (Path(settings["private"]) / "lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        return asyncio.run(run(settings, int(arguments[1]) if len(arguments) > 1 else None))
+    settings = json.loads(Path(os.environ["LABS_HUB_SETTINGS"]).read_text(encoding="utf-8"))
+    os.chdir(settings["private"])
+    with open("lock", "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another hub runs here already.", file=sys.stderr)
+            return 1
+        # After an unclean end: JupyterHub would kill whatever process has the number in that file by now.
+        for name in ("jupyterhub-proxy.pid", PROXY, PROXY_API):
+            Path(name).unlink(missing_ok=True)
+        adopt_orphans()
+        return asyncio.run(run(settings, listening, lock.fileno()))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(int(sys.argv[1])))

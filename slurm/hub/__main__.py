@@ -7,6 +7,7 @@ import contextlib
 import getpass
 import importlib.util
 import io
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
 from slurm.hub import course, learners, process, settings, site_users
+
+FULL = 1_000_000  # bytes that are free on a disk which counts as full
+MOST_LINES = 10  # processes that status shows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,10 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     state = settings.folder()
-    if process.running(state) is not None:
+    if process.running(state):
         raise LabError(f"A hub runs here already: {_address(state)}. To have another, first: make hub-stop")
     port = settings.read_port(options.port)
     names = _names(options)
+    if process.stop(state):  # its jobs are the next hub's
+        print("What a hub had left here that did not end in order has been ended.")
     listening = settings.listen(port)
     try:
         return _start(options, state, port, names, listening)
@@ -84,7 +90,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
             f"This machine has a user {settings.INSTRUCTOR}. On the hub that is who sees the class board, "
             "with a password of the hub's own, and nobody else: rename that user, or take another machine."
         )
-    place, table = _place(options, port)
+    place, table = _place(options)
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
     if people:
@@ -99,7 +105,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
     if not options.plain and not _at_site(options):
         count = len({*learners.made(), *names}) if settings.is_root() else 1
         if table and settings.is_root():
-            warnings += _too_small(table, count)
+            warnings += too_small(table, count)
         table = table or tabletop.up(options.name, nodes=_nodes(count))
         commands = table.state / "bin"
     known = _let_in(state, names, people)
@@ -129,7 +135,7 @@ def _nodes(count: int) -> int:
     return min(tabletop.MOST_NODES, 2 + count // tabletop.CPUS)
 
 
-def _too_small(table: tabletop.Tabletop, count: int) -> list[str]:
+def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
     """What to say of a tabletop that runs already. LabError where not all of `count` learners find a CPU."""
     has = table.settings.nodes
     if has >= _nodes(count):
@@ -151,23 +157,30 @@ def _word_of_passwords(state: Path, people: list[str]) -> str:
     return f"Names and passwords, for you alone: {file}"
 
 
-def _place(options, port: int) -> tuple[settings.Place, tabletop.Tabletop | None]:
+def _place(options) -> tuple[settings.Place, tabletop.Tabletop | None]:
     """Where servers run, and the tabletop of that name, where it runs already."""
     if options.plain:
-        return settings.on_one_machine(port), None
+        return settings.on_one_machine(), None
     if _at_site(options):
-        return settings.at_site(options.site, port), None
+        return settings.at_site(options.site), None
     return settings.on_tabletop(), tabletop.find(options.name)
 
 
 def _class_folder(state: Path) -> Path:
-    """The folder into which learners share what they tried, once they agree; made on first use."""
+    """The folder into which learners share what they tried, once they agree; made on first use.
+
+    It belongs to the board's own user, and so does the folder in which the board listens.
+    """
     folder = state / "class"
     if not folder.is_dir():
         with contextlib.redirect_stdout(io.StringIO()):
             made = board.main([str(folder), "--new"])
         if made:
             raise LabError(f"The class folder {folder} cannot be made.")
+    reader = learners.add_system_user(settings.BOARD_USER)
+    (state / "board").mkdir(mode=0o700, exist_ok=True)
+    for own in (folder, state / "board"):
+        os.chown(own, reader.pw_uid, reader.pw_gid)
     return folder
 
 
@@ -199,67 +212,88 @@ def _passwords():
     return module
 
 
-def _commands(state: Path) -> Path | None:
-    """bin/ of the tabletop on which the hub runs that settings.json tells of."""
-    recorded = process.read_settings(state).get("commands")
-    return Path(recorded) if recorded else None
-
-
 def _address(state: Path) -> str:
     return f"http://127.0.0.1:{process.read_settings(state)['port']}"
 
 
 def _status(options: argparse.Namespace) -> int:
     state = settings.folder()
-    if process.running(state) is None:
-        print("No hub runs here. To start one: make hub")
-        return 0
-    word = "answers" if process.answers(process.read_settings(state)["port"]) else "does not answer"
-    print(f"The hub at {_address(state)} {word}. Its log: {paths.shown(state / 'private' / 'hub.log')}")
-    return 0
+    lines, well = _there(state)
+    if shutil.disk_usage(state).free < FULL or shutil.disk_usage(state / "private").free < FULL:
+        lines.append(
+            f"The disk of {paths.shown(state)} is full: who logs in now may fail. Make room, then make "
+            "hub-stop and make hub; saved work stays."
+        )
+    if process.running(state):
+        word = "answers" if process.answers(process.read_settings(state)["port"]) else "does not answer"
+        log = paths.shown(state / "private" / "hub.log")
+        lines.insert(0, f"The hub at {_address(state)} {word}. Its log: {log}")
+    elif lines:
+        lines.insert(0, "No hub runs here, but one that did not end in order has left what follows.")
+        lines.append("To start one that goes on with the jobs: make hub. To end all of it: make hub-stop")
+    else:
+        lines.append("No hub runs here. To start one: make hub")
+    print("\n".join(lines))
+    return 0 if well else 1
+
+
+def _there(state: Path) -> tuple[list[str], bool]:
+    """What there is of a hub, in lines: processes and jobs. And whether Slurm has said what it knows."""
+    processes = process.found(state)
+    lines = [f"  {process.said(each)}" for each in processes[:MOST_LINES]]
+    if len(processes) > MOST_LINES:
+        lines.append(f"  and {len(processes) - MOST_LINES} processes more")
+    try:
+        jobs = process.jobs(process.read_settings(state))
+    except LabError as error:
+        return [*lines, f"  {error}"], False
+    return lines + ([f"  jobs with learners' servers: {' '.join(jobs)}"] if jobs else []), True
 
 
 def _down(options: argparse.Namespace) -> int:
     state = settings.folder()
-    if process.running(state) is None:
+    known = process.read_settings(state)
+    ended = process.stop(state)
+    cancelled = process.cancel(known)
+    if not ended and not cancelled:
         print("No hub runs here.")
         return 0
-    commands = _commands(state)
-    process.stop(state, commands)
     print("The hub is gone, and with it all servers.")
-    if commands is not None:
-        name = commands.parent.name
+    if known["commands"] is not None:
+        name = Path(known["commands"]).parent.name
         print(
             f"The tabletop cluster '{name}' goes on, with the learners' batch jobs. To end both: make "
             f"tabletop-down{tabletop.also_name(name)}"
         )
-    if settings.is_root() and not process.read_settings(state).get("people"):
+    if settings.is_root() and not known.get("people"):
         print("Its users and their work are still there. To remove both: make hub-forget")
     return 0
 
 
 def _forget(options: argparse.Namespace) -> int:
     state = settings.folder()
-    if process.running(state) is not None:
+    if process.running(state):
         raise LabError("A hub runs here, and its users may be at work. First: make hub-stop")
     if not settings.is_root():
         raise LabError("A hub of a normal user has made nobody: there is nobody to remove.")
+    with contextlib.suppress(LabError):  # a learner's process can look as if it were the hub's: it ends below
+        process.stop(state)
     _cancel_jobs(state)
     gone = learners.remove()
     # Another class may have the same names, and users of the same numbers: no old cookie is to let anybody in
     # as one of them, and the board is not to show them somebody else's work.
     for name in ("passwords.txt", "jupyterhub.sqlite", "cookie_secret"):
         (state / "private" / name).unlink(missing_ok=True)
-    if (state / "class").exists():
-        shutil.rmtree(state / "class")
+    for name in ("class", "board"):
+        shutil.rmtree(state / name, ignore_errors=True)
+    learners.remove_system_user(settings.BOARD_USER)
     print(f"Removed with their homes: {', '.join(gone)}." if gone else "The hub has made no users here.")
     return 0
 
 
 def _cancel_jobs(state: Path) -> None:
     """The learners' batch jobs, also those that wait: a job must not start for a user who is no more."""
-    commands = _commands(state) if (state / "private" / "settings.json").exists() else None
-    table = tabletop.find(commands.parent.name) if commands else None
+    table = process.table(process.read_settings(state))
     if table:
         for name in learners.made():
             table.run(["scancel", f"--user={name}"])

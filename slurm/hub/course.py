@@ -87,7 +87,7 @@ def _git(folder: Path, *arguments: str, binary: bool = False):
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
     for role in ("AUTHOR", "COMMITTER"):
         env |= {f"GIT_{role}_NAME": "The labs", f"GIT_{role}_EMAIL": "labs@localhost"}
-    # A checkout of another user's is read here, and nothing of it is run.
+    # The checkout may be another user's, whose Python root runs as well.
     command = ["git", "-c", f"safe.directory={folder}", "-C", str(folder), *arguments]
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:

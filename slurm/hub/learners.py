@@ -17,6 +17,7 @@ from labkit.errors import LabError
 from slurm.hub import settings
 
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
+SYSTEM_MARK = "of the labs' hub"
 MOST = 400
 PATIENCE = 20  # seconds for each user's processes, which are told to end, to be gone
 # Where users leave files besides their homes; the last two hold what cron and at are to start.
@@ -198,6 +199,26 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
                 "Put the checkout where everybody may read, as in /srv, set it up with a Python that "
                 "everybody may run (make setup PYTHON=/usr/bin/python3), and run make hub there."
             )
+
+
+def add_system_user(name: str) -> pwd.struct_passwd:
+    """A system user of the hub's own, without home or password. LabError where the name is taken."""
+    if not known(name):
+        _run("useradd", "--system", "--user-group", "--home-dir", "/nonexistent",
+             "--shell", "/usr/sbin/nologin", "--comment", SYSTEM_MARK, name)  # fmt: skip
+    user = pwd.getpwnam(name)
+    if user.pw_gecos != SYSTEM_MARK:
+        raise LabError(
+            f"This machine has a user {name}, whom the hub has not made: rename that user, or take another "
+            "machine."
+        )
+    return user
+
+
+def remove_system_user(name: str) -> None:
+    """Remove such a user, where it is there and the hub has made it."""
+    if known(name) and pwd.getpwnam(name).pw_gecos == SYSTEM_MARK:
+        _run("userdel", name)
 
 
 def open_answers(name: str = "nobody") -> list[str]:

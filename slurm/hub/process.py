@@ -1,42 +1,74 @@
-"""The hub as a process: started, found, asked, ended."""
+"""The hub as processes and jobs: started, found, asked, ended.
+
+A lock tells whether a hub runs. Its processes are known by a variable in their environment, which names this
+hub's settings.json: also those that a hub which did not end in order has left behind.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import getpass
 import json
 import os
-import signal
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from labkit import paths
 from labkit.errors import LabError
 
+from slurm import tabletop
+
+MARK = "LABS_HUB_SETTINGS"
+JOB = "labs-hub"  # the name of each learner's server, as in env/jupyterhub/job.sh
 START_SECONDS = 300  # a few, on a machine with nothing else to do
 STOP_SECONDS = 120
+LEFT_SECONDS = 10  # for what the hub has left, to end when it is told to
+JOBS_SECONDS = 60  # for jobs that are cancelled
+MOST_SHOWN = 100  # letters of a command line
 _LINES = 5
 
 
-def running(state: Path) -> int | None:
-    """The holder's process id as it knows it itself (on the tabletop: inside of it); None without a hub."""
+def running(state: Path) -> bool:
+    """Does a hub hold the lock? Also one that is about to end."""
     try:
-        with (state / "private" / "lock").open("r+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(lock.read() or 0) or None
-    except (FileNotFoundError, ValueError):
-        pass
-    return None
+        with (state / "private" / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def read_settings(state: Path) -> dict:
-    """settings.json of the hub that runs, or ran last."""
-    return json.loads((state / "private" / "settings.json").read_text(encoding="utf-8"))
+    """settings.json of the hub that runs, or ran last; empty where none ever did."""
+    file = state / "private" / "settings.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def found(state: Path) -> list[psutil.Process]:
+    """All processes of this hub, by their mark. psutil tells each from a later one of its number."""
+    mark = str(state / "private" / "settings.json")
+    own = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
+    marked = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid not in own and process.environ().get(MARK) == mark:
+                marked.append(process)
+        except (psutil.Error, OSError):
+            continue  # somebody else's, or it has ended
+    return marked
+
+
+def _keeper() -> str:
+    return str(paths.root() / "env" / "jupyterhub" / "keep.py")
 
 
 def start(settings: Path, listening: socket.socket, commands: Path | None) -> None:
@@ -44,35 +76,27 @@ def start(settings: Path, listening: socket.socket, commands: Path | None) -> No
 
     listening: the socket for browsers. commands: bin/ of the tabletop on which the hub runs, else None.
     """
-    hub = paths.root() / ".venv" / "hub"
-    command = [
-        str(hub / "bin" / "python"),
-        str(paths.root() / "env" / "jupyterhub" / "keep.py"),
-        str(settings),
-    ]
+    state = settings.parent.parent
+    python = str(paths.root() / ".venv" / "hub" / "bin" / "python")
+    command = [python, _keeper(), str(listening.fileno())]
     port = listening.getsockname()[1]
     path = [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]
-    options = {}
     if commands is not None:
-        command = [str(commands / "tabletop-enter"), *command, str(listening.fileno())]
+        command.insert(0, str(commands / "tabletop-enter"))
         path.insert(0, str(commands))
-        options = {"pass_fds": [listening.fileno()]}
-    else:
-        listening.close()  # the proxy itself listens there
-    env = {"PATH": ":".join(path), "LC_ALL": "C.UTF-8", "HOME": os.path.expanduser("~")}
+    env = {"PATH": ":".join(path), "LC_ALL": "C.UTF-8", "HOME": os.path.expanduser("~"), MARK: str(settings)}
     env |= {name: os.environ[name] for name in ("LABKIT_TEST_RUN",) if name in os.environ}
     log = settings.parent / "start.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            start_new_session=True, **options,
+            start_new_session=True, pass_fds=[listening.fileno()],
         )  # fmt: skip
-    listening.close()
+    # This process holds the socket as well, up to the end: whoever answers at the port is the hub.
     deadline = time.monotonic() + START_SECONDS
-    while not answers(port):
+    while not answers(port) or process.poll() is not None:
         if process.poll() is not None or time.monotonic() > deadline:
-            if process.poll() is None:
-                stop(settings.parent.parent, commands)
+            stop(state)
             raise LabError(_why(settings.parent))
         time.sleep(0.2)
 
@@ -87,23 +111,107 @@ def answers(port: int) -> bool:
         return False
 
 
-def stop(state: Path, commands: Path | None) -> bool:
-    """End the hub, all servers and their jobs; wait until it is gone. False when none ran."""
-    pid = running(state)
-    if pid is None:
-        return False
-    if commands is not None:
-        subprocess.run([str(commands / "tabletop-enter"), "kill", "-TERM", str(pid)], check=False)
-    else:
-        os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while running(state) is not None:
-        if time.monotonic() > deadline:
+def stop(state: Path) -> bool:
+    """End the hub and whatever processes it has left; wait until they are gone. False where there were none.
+
+    In order where a hub runs: it stops its servers and their jobs. LabError where a process does not end.
+    """
+    if running(state):
+        there = found(state)
+        if not there:
             raise LabError(
-                f"The hub was told to end {STOP_SECONDS} s ago and still runs; see {state}/private/hub.log."
+                "The hub of this folder is another user's, or runs on another machine: end it there, as that "
+                "user."
             )
+        holders = [process for process in there if _command(process)[1:2] == [_keeper()]]
+        _signal(holders, psutil.Process.terminate)
+        _wait(lambda: not running(state), STOP_SECONDS)
+    elif not found(state):
+        return False
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        _signal(found(state), end)
+        if _wait(lambda: not found(state), LEFT_SECONDS):
+            return True
+    left = "\n  ".join(map(said, found(state)))
+    raise LabError(f"These processes of the hub were killed, and are still there:\n  {left}")
+
+
+def _signal(processes: list[psutil.Process], signal: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            signal(process)
+
+
+def _wait(over: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something is over, or the time is. Is it over?"""
+    deadline = time.monotonic() + seconds
+    while not over():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.1)
     return True
+
+
+def said(process: psutil.Process) -> str:
+    """Its number, user and command line, without what a screen would obey: anybody may have written that."""
+    user = ""
+    with contextlib.suppress(psutil.Error):
+        user = process.username()
+    command = " ".join(_command(process)).replace(f"{paths.root()}/", "")
+    command = "".join(letter if letter.isprintable() else "?" for letter in command[:MOST_SHOWN])
+    return f"process {process.pid} of {user}: {command}"
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []  # it has ended
+
+
+def table(known: dict) -> tabletop.Tabletop | None:
+    """The tabletop on which the hub of these settings runs, or ran, if that one runs."""
+    if not known.get("commands"):
+        return None
+    folder = Path(known["commands"]).parent
+    return tabletop.find(folder.name, folder.parents[1])
+
+
+def jobs(known: dict) -> list[str]:
+    """The numbers of the learners' servers that are jobs, or wait to be. LabError where Slurm does not say.
+
+    known: the hub's settings, as read_settings has them.
+    """
+    if not known.get("slurm") or known["commands"] and table(known) is None:
+        return []  # a tabletop's jobs end with it
+    return _slurm(known, "squeue", "--noheader", "--format=%i").split()
+
+
+def cancel(known: dict) -> list[str]:
+    """Cancel these jobs and wait until they have ended; their numbers. LabError where one has not."""
+    there = jobs(known)
+    if there:
+        with contextlib.suppress(LabError):  # of a job that ends by itself meanwhile; the queue tells
+            _slurm(known, "scancel")
+        if not _wait(lambda: not jobs(known), JOBS_SECONDS):
+            raise LabError(f"These jobs were cancelled, and have not ended yet: {' '.join(jobs(known))}")
+    return there
+
+
+def _slurm(known: dict, program: str, *options: str) -> str:
+    """What a command says of the jobs with a learner's server, of this hub's people."""
+    folder = f"{known['commands']}/" if known["commands"] else ""
+    command = [f"{folder}{program}", f"--name={JOB}", *options]
+    if not known["commands"]:  # a site's cluster, where others may have such a hub
+        command.append(f"--user={','.join(known['people'] or [getpass.getuser()])}")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JOBS_SECONDS, check=False)
+        why = done.returncode and (done.stderr.strip() or f"status {done.returncode}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    if why:
+        raise LabError(f"Slurm does not say which servers run: {program}: {why}")
+    return done.stdout
 
 
 def _why(private: Path) -> str:

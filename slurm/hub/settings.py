@@ -17,6 +17,7 @@ from labkit.errors import LabError
 
 FIRST = "notebooks/00_check_environment.ipynb"
 INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
+BOARD_USER = "labs-board"  # a system user, who reads the class folder and nothing else
 TABLETOP_ADDRESS = "10.77.0.1"  # its login node, as the nodes see it
 _TIME = re.compile(r"(\d+-)?\d{1,3}(:\d\d){0,2}")
 
@@ -43,9 +44,6 @@ class Place:
     site: str  # "" without Slurm
     hub_address: str
     hub_port: int
-    proxy_port: int
-    inner_port: int
-    board_port: int
     job: Job = field(default_factory=Job)
     pam: str = ""  # at a site: the service of PAM that knows the passwords of its users
 
@@ -74,7 +72,10 @@ def listen(port: int) -> socket.socket:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on now."""
+    """A port of the loopback address that nobody listens on now.
+
+    Somebody else may take it before the hub does; the hub then ends, and says so.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -82,15 +83,15 @@ def free_port() -> int:
 
 def on_tabletop() -> Place:
     """On the tabletop, whose login node has ports of its own."""
-    return Place("tabletop", TABLETOP_ADDRESS, 8081, 8001, 8000, 8899, Job(time="08:00:00"))
+    return Place("tabletop", TABLETOP_ADDRESS, 8081, Job(time="08:00:00"))
 
 
-def on_one_machine(port: int) -> Place:
+def on_one_machine() -> Place:
     """Servers are processes of this machine."""
-    return Place("", "127.0.0.1", free_port(), free_port(), port, free_port())
+    return Place("", "127.0.0.1", free_port())
 
 
-def at_site(name: str, port: int, environ: Mapping[str, str] | None = None) -> Place:
+def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
     """As the site file says. LabError for an unknown site, or where the hub's own lines lack something."""
     known = sites.load(name, environ)
     address = known.get("LABKIT_HUB_ADDRESS", "")
@@ -100,10 +101,13 @@ def at_site(name: str, port: int, environ: Mapping[str, str] | None = None) -> P
             "the hub: add a line such as export LABKIT_HUB_ADDRESS=10.0.0.1; template.sh has all of the "
             "hub's lines."
         )
-    job = site_job(name, known)
-    return Place(
-        name, address, 8081, free_port(), port, free_port(), job, known.get("LABKIT_HUB_PAM", "login")
-    )
+    pam = known.get("LABKIT_HUB_PAM", "")
+    if is_root() and not pam:
+        raise LabError(
+            f"slurm/sites/{name}.sh does not say which service of PAM checks passwords. Use the service that "
+            'your log-in nodes use, usually sshd, for others may ask for less: export LABKIT_HUB_PAM="sshd".'
+        )
+    return Place(name, address, 8081, site_job(name, known), pam)
 
 
 def site_job(name: str, known: Mapping[str, str]) -> Job:
@@ -181,6 +185,9 @@ def write(
     environment |= {"PATH": ":".join(folders), "LANG": "C.UTF-8"}
     if place.site:
         environment |= {"LABS_HUB_SLURM": "1", "SITE": place.site}
+    path = state / "private" / "settings.json"
+    if not place.site:
+        environment["LABS_HUB_SETTINGS"] = str(path)  # the mark of the hub's processes: see process.py
     values = {
         **asdict(place),
         "people": list(people),
@@ -189,6 +196,7 @@ def write(
         "port": port,
         "commands": str(commands) if commands else None,
         "class_folder": str(class_folder) if class_folder else None,
+        "board_user": BOARD_USER,
         "instructor": INSTRUCTOR,
         "environment": environment,
         "first": FIRST,
@@ -201,8 +209,9 @@ def write(
         "private": str(state / "private"),
         "passwords": str(state / "private" / "passwords.txt"),
     }
-    path = state / "private" / "settings.json"
-    path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    part = path.with_suffix(".part")  # in one step: with a full disk the old ones stay
+    part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
     return path
 
 

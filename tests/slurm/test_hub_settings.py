@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
 import json
 import os
 import pwd
+import resource
 import socket
 import subprocess
 
@@ -26,6 +29,14 @@ ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
 def hub(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
     """`python -m slurm.hub …` from the checkout's root."""
     return command_line(*arguments, module="slurm.hub", env={**os.environ, **environ})
+
+
+def of_the_hub(name: str):
+    """A file of env/jupyterhub, which the hub's own Python runs."""
+    spec = importlib.util.spec_from_file_location(name, paths.root() / f"env/jupyterhub/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def sentence(done: subprocess.CompletedProcess) -> str:
@@ -49,6 +60,47 @@ def test_an_unknown_site_is_named_with_those_there_are():
 def test_a_site_without_the_hubs_address():
     said = sentence(hub("up", "--site", "snellius", *names_of_own(), "--port", str(settings.free_port())))
     assert "LABKIT_HUB_ADDRESS" in said
+
+
+@pytest.mark.parametrize(("uid", "refused"), [(0, True), (1000, False)])
+def test_root_is_told_to_name_the_service_that_checks_passwords(monkeypatch, uid, refused):
+    """A normal user's hub has a password of its own, and asks nobody."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(settings.sites, "load", lambda name, environ: dict(ADDRESS))
+    with pytest.raises(LabError, match="LABKIT_HUB_PAM") if refused else contextlib.nullcontext():
+        settings.at_site("here")
+
+
+def test_settings_that_cannot_be_written_leave_the_old_ones(tmp_path):
+    """As on a full disk, after the first bytes."""
+    (tmp_path / "private").mkdir()
+    place = settings.on_tabletop()
+    written = settings.write(place, tmp_path, tmp_path / "course", 8000, None, None)
+    before = written.read_bytes()
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            settings.write(place, tmp_path, tmp_path / "course", 8001, None, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert written.read_bytes() == before
+
+
+def test_the_door_closes_after_any_end_of_a_connection():
+    class Reader:
+        async def read(self, size):
+            raise TimeoutError  # of a peer that is gone: no ConnectionError
+
+    class Writer:
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    writer = Writer()
+    asyncio.run(of_the_hub("keep").copy(Reader(), writer))
+    assert writer.closed
 
 
 def test_a_port_that_is_in_use_or_is_none():
@@ -84,13 +136,13 @@ def test_a_tabletop_that_runs_already_may_be_too_small(tmp_path):
     asked = tabletop_settings.read(nodes=2, bandwidth="200mbit", latency=None, gpus=2)
     (tmp_path / "settings").write_text(asked.as_shell(), encoding="utf-8")
     table = tabletop.Tabletop("table", tmp_path)
-    assert command._too_small(table, 15) == []
-    (said,) = command._too_small(table, 20)
+    assert command.too_small(table, 15) == []
+    (said,) = command.too_small(table, 20)
     assert "2 nodes of 16 CPUs, and 20 learners want 3: their jobs will wait" in said
     with pytest.raises(
         LabError, match="40 learners want 4: not all would get a server. First: make tabletop"
     ):
-        command._too_small(table, 40)
+        command.too_small(table, 40)
 
 
 def test_names_and_numbers_of_learners():
@@ -161,9 +213,7 @@ def test_what_slurm_would_not_take_is_said_with_the_file(variable, value):
 
 
 def test_a_password_is_ones_own_and_its_file_the_hubs_alone(tmp_path):
-    spec = importlib.util.spec_from_file_location("passwords", paths.root() / "env/jupyterhub/passwords.py")
-    passwords = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(passwords)
+    passwords = of_the_hub("passwords")
     file = tmp_path / "passwords.txt"
     passwords.write(file, {"ada": passwords.generate(), "grace": passwords.generate()})
     assert file.stat().st_mode & 0o777 == 0o600

@@ -34,6 +34,7 @@ def hub_service(page: Callable[[], str]) -> None:
         ]
     """
     address, base = _said_by_the_hub()
+    import tornado.netutil
     import tornado.web
 
     try:
@@ -54,7 +55,9 @@ def hub_service(page: Callable[[], str]) -> None:
 
     callback = url_path_join(base, "oauth_callback")
     routes = [(base, Guarded), (base.rstrip("/"), Guarded), (callback, HubOAuthCallbackHandler)]
-    _run(tornado.web.Application(routes, cookie_secret=secrets.token_bytes(32)), _listen(address))
+    own = os.environ.get("LABKIT_BOARD_SOCKET")  # where the hub holds the address itself: a file to listen at
+    listening = tornado.netutil.bind_unix_socket(own) if own else _listen(address)
+    _run(tornado.web.Application(routes, cookie_secret=secrets.token_bytes(32)), listening)
 
 
 def in_hub() -> bool:

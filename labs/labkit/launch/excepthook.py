@@ -17,8 +17,7 @@ def print_lab_errors_plainly() -> None:
     """Let a script that fails with a LabError print its message alone and end with status 1.
 
     Under a launcher the whole job ends with it: ranks that did not fail would wait for this one for ever.
-    In a
-    script and in a notebook, a check of what no cell has defined yet says so.
+    In a script and in a notebook, a check of what no cell has defined yet says so.
     """
     _explain_in_notebook()
 

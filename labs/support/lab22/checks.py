@@ -42,6 +42,20 @@ def check_latency(latency):
     expect.close(got, np.median(seconds), "On real ranks, 8 bytes: your number, beside your values' median")
 
 
+def expect_rate(run, nbytes, in_flight):
+    """The rate that this link allows, with one reply a window."""
+    rates = run.results[0]
+    case = f"On a virtual link of 1000 MB/s, {nbytes} bytes, {in_flight} in flight:"
+    got = np.median(rates)
+    rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)  # there and back, the reply's bytes, a handshake
+    want = in_flight * nbytes / (in_flight * nbytes / 1e9 + rest) / 1e6
+    case += f" {got:.6g} MB/s,"
+    expect(got <= 1000, f"{case} more than the link carries. Does rank 0 wait for the reply?")
+    expect(got > 0.7 * want, f"{case} not {want:.4g}. Are all started before the first Wait?")
+    expect.close(got, want, f"{case} which is off", rtol=0.01)
+    expect.equal(run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent")
+
+
 @check.exercise("22.2")
 def check_bandwidth(bandwidth):
     """A window of messages at the rate of the link, then one reply."""
@@ -50,21 +64,6 @@ def check_bandwidth(bandwidth):
 
     def try_windows(comm, nbytes, in_flight):
         return bandwidth(comm, nbytes, rounds=20, skip=10, clock=comm.Wtime, window=in_flight)
-
-    def expect_rate(run, nbytes, in_flight):
-        """The rate that this link allows, with one reply a window."""
-        rates = run.results[0]
-        case = f"On a virtual link of 1000 MB/s, {nbytes} bytes, {in_flight} in flight:"
-        got = np.median(rates)
-        rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)  # there and back, the reply's bytes, a handshake
-        want = in_flight * nbytes / (in_flight * nbytes / 1e9 + rest) / 1e6
-        case += f" {got:.6g} MB/s,"
-        expect(got <= 1000, f"{case} more than the link carries. Does rank 0 wait for the reply?")
-        expect(got > 0.7 * want, f"{case} not {want:.4g}. Are all started before the first Wait?")
-        expect.close(got, want, f"{case} which is off", rtol=0.01)
-        expect.equal(
-            run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent"
-        )
 
     for nbytes, in_flight in ((500, 64), (1000, 64), (1000, 4)):
         expect_rate(two.run(try_windows, nbytes, in_flight), nbytes, in_flight)

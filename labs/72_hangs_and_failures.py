@@ -11,14 +11,21 @@
 # Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Before: 21, 30, 40, 60
 
 # %%
+import os
 import random
+import resource
+import signal
+import tempfile
+import time
 from fcntl import LOCK_EX, flock
+from importlib import metadata
 
 import horovod.torch as hvd
 import torch
 import torch.distributed as dist
-from labkit import check, hint, lab, predict
+from labkit import check, expect, hint, lab, predict
 from support import lab72
+from torch.nn.parallel import DistributedDataParallel
 
 lab.start("72_hangs_and_failures")
 
@@ -141,9 +148,26 @@ def mend(files, log, table, nearby):
 
 
 # %%
-# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the
-# same faults, to its end.
-check("72.1", odd_one_out, mend)
+# What is asked: rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the same
+# faults, to its end.
+with check("72.1"):
+    for lines, want in (((7, 7, 7, 5, 7), (3, 5)), ((9, 7, 7), (0, 9))):
+        made_up = [[lab72.Frame("epoch", "cell", line)] for line in lines]
+        expect.equal(odd_one_out(made_up), want, f"Ranks in lines {lines}: (rank, line)")
+    for fault, ranks in zip(faults, hangs, strict=True):
+        stacks = [rank.stack for rank in ranks]
+        lines = [stack[0].line for stack in stacks]
+        what = f"Ranks in lines {', '.join(map(str, lines))} of epoch"
+        answer = odd_one_out(stacks)
+        innermost = {"this is where it is inside of a library": (fault.rank, stacks[fault.rank][-1].line)}
+        slips = innermost if len(stacks[fault.rank]) > 1 else {}
+        want = (fault.rank, lab72.line_of(epoch, fault.text))
+        expect.equal(answer, want, f"{what}: (rank, line)", slips=slips)
+    for fault in faults:
+        deal = lab72.Nearby(fault)
+        job = lab72.Job(epoch, deal, prepare=mend, tell=lab72.written, from_outside=False)
+        (ranks,) = lab72.play([job])
+        lab72.expect_epoch(ranks, deal)
 
 
 # %% [markdown]
@@ -250,9 +274,36 @@ def agree(batch):
 
 
 # %%
-# Asked: Rank and line of the first call that does not fit, of made-up records and of the three
-# runs; then trainings on ranks with the same faults, to their end.
-check("72.2", first_difference, agree)
+# What is asked: rank and line of the first call that does not fit, of made-up records and of the three runs;
+# then trainings on ranks with the same faults, to their end.
+with check("72.2"):
+    usual = [lab72.Record("all_reduce", 6, 7), lab72.Record("reduce", 1, 14), lab72.Record("barrier", 0, 15)]
+    longer = [usual[0], lab72.Record("reduce", 2, 14), usual[2], usual[0]]
+    got = first_difference([usual, usual, longer, usual])
+    expect.equal(got, (2, 14), "Rank 2 reduces 2 numbers, the others 1: (rank, line)")
+    twice = [usual[0], lab72.Record("broadcast", 6, 9), usual[1], usual[2]]
+    got = first_difference([usual, twice, usual])
+    expect.equal(got, (1, 9), "Rank 1 has a broadcast too many: (rank, line)")
+    moved = [lab72.Record("all_reduce", 6, 8), *usual[1:]]
+    got = first_difference([longer, moved, usual])
+    expect.equal(got, (0, 14), "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers: (rank, line)")
+    got = first_difference([[twice[1]], usual, usual])
+    expect.equal(got, (0, 9), "Rank 0 has a broadcast of as many numbers: (rank, line)")
+    for fault, ranks in zip(disorders, mixed_up, strict=True):
+        want = (fault.rank, lab72.line_of(train, fault.text))
+        lengths = [len(rank.records) for rank in ranks]
+        what = f"Ranks that made {', '.join(map(str, lengths))} calls: (rank, line)"
+        expect.equal(first_difference([rank.records for rank in ranks]), want, what)
+
+    def by_agreement(batches):
+        return ([agree(batch) for batch in batches],)
+
+    how = {"prepare": by_agreement, "from_outside": False}
+    (agreed,) = lab72.play([lab72.Job(lab72.as_dealt, lab72.WISHES, **how)])
+    lab72.expect_agreed(agreed)
+    jobs = [lab72.Job(train, fault, recorded=True, **how) for fault in disorders]
+    for fault, ranks in zip(disorders, lab72.play(jobs), strict=True):
+        lab72.expect_in_step(ranks, fault)
 
 # %% [markdown]
 # ### Measure: in the wrong order, and no hang
@@ -336,8 +387,25 @@ def averages(gradients):
 
 
 # %%
-# Asked: The averages on three ranks with even and uneven shards, one of them empty.
-check("72.3", averages)
+# What is asked: the averages on three ranks with even and uneven shards, one of them empty.
+with check("72.3"):
+    cases = ([2, 2, 2], [3, 1, 2], [1, 0, 3])
+    by_rank = lab72.try_on_ranks(averages, cases, patience)
+    for number, counts in enumerate(cases):
+        for rank, results in enumerate(by_rank):
+            who = f"Ranks with {', '.join(map(str, counts))} gradients, rank {rank}"
+            expect(results[number] is not None, f"{who}: `averages` returns nothing.")
+            expect.equal(len(results[number]), counts[rank], f"{who}: averages")
+            for step, got in enumerate(results[number]):
+                there = [other + 1 + 10 * step for other in range(3) if counts[other] > step]
+                want = sum(there) / len(there)
+                slips = {
+                    "zeros of ranks that have joined were counted": sum(there) / 3,
+                    "this is the sum": sum(there),
+                    "this is its own gradient": rank + 1 + 10 * step,
+                }
+                slips = {words: lab72.three(value) for words, value in slips.items() if value != want}
+                expect.close(got, lab72.three(want), f"{who}: the average of step {step}", slips=slips)
 
 
 # %% [markdown]
@@ -431,8 +499,28 @@ def average(gradient):
 
 
 # %%
-# Asked: The first of made-up notes and of three runs; and one decision on all ranks, in each step.
-check("72.4", first_bad, average)
+# What is asked: the first of made-up notes and of three runs; and one decision on all ranks, in each step.
+with check("72.4"):
+    for notes, want in (([(2, 5), (1, 12), (1, 9)], (2, 9)), ([None, (0, 7), (1, 5)], (1, 7))):
+        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
+    for fault, ranks in zip(poisons, poisoned, strict=True):
+        notes = [rank.note for rank in ranks]
+        want = (fault.rank, lab72.line_of(learn, fault.text))
+        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
+    nan = float("nan")
+    inf = float("inf")
+    steps = {  # by name: the gradients of ranks 0, 1, 2
+        "all finite": ([1.0, 2.0], [3.0, 4.0], [8.0, 6.0]),
+        "a nan on rank 1": ([1.0, 2.0], [3.0, nan], [8.0, 6.0]),
+        "inf on rank 0, -inf on rank 2": ([inf, 2.0], [3.0, 4.0], [-inf, 6.0]),
+        "inf on rank 2": ([1.0, 2.0], [3.0, 4.0], [inf, 6.0]),
+        "-inf on rank 1": ([1.0, 2.0], [3.0, -inf], [8.0, 6.0]),
+        "all finite again": ([1.0, 1.0], [1.0, 1.0], [4.0, 7.0]),
+    }
+    pairs = {f"{name}, of two ranks": gradients[:2] for name, gradients in steps.items()}
+    for some in (steps, pairs):
+        (tried,) = lab72.play([lab72.tries(average, list(some.values()))])
+        lab72.expect_together(tried, some)
 
 # %% [markdown]
 # Why does the average look at the sum, and not at its own gradient before it?
@@ -486,6 +574,21 @@ for ranks in (failures["memory"], mended):
 # ### Two ranks on one device
 # Where there is no GPU, a core is the device. Two ranks are each to take one, and one of two maps is wrong.
 
+# %%
+def place(rule):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rule(int(os.environ["LOCAL_RANK"])) % len(cores)]})
+    (core,) = os.sched_getaffinity(0)
+    return f"core {core}"
+
+
+first = lab72.drawn("core", night, 64)
+wrong_map = [(lambda local_rank: first + local_rank // 2,)] * 2
+failures["map"], mended = lab72.play_ways(place, wrong_map, [(lambda local_rank: first + local_rank,)] * 2)
+for ranks in (failures["map"], mended):
+    lab72.show_ends(ranks)
+
+
 # %% [markdown]
 # Nothing fails: two ranks share a core, and nobody says so. (With a single core here, both maps are
 # wrong.) With GPUs over NCCL it is an error: "Duplicate GPU detected : rank 1 and rank 0 both on CUDA
@@ -495,6 +598,35 @@ for ranks in (failures["memory"], mended):
 # ### A data loader's worker is killed
 # The worker is a process of its own, and the first that the system ends when memory runs out.
 
+# %%
+class Pictures(torch.utils.data.Dataset):
+    def __init__(self, deadly):
+        self.deadly = deadly
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, place):
+        if place == self.deadly:
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGKILL)  # as the system does
+        return torch.full((4,), float(place))
+
+
+def load(deadly):
+    total = torch.zeros(4)
+    for pictures in torch.utils.data.DataLoader(Pictures(deadly), batch_size=2, num_workers=1):
+        total += pictures.sum(dim=0)
+        dist.all_reduce(total)
+    return "all pictures read"
+
+
+culprits["worker"], deadly = lab72.one_of_three("worker", night, None, 1)
+failures["worker"], mended = lab72.play_ways(load, [(picture,) for picture in deadly], [(None,)] * 3)
+for ranks in (failures["worker"], mended):
+    lab72.show_ends(ranks)
+
+
 # %% [markdown]
 # One rank names the worker. Believe its sentence, and not the line below it: the news of the death comes as a
 # signal, wherever the rank is just then. In another job that may be an `all_reduce` that is innocent. Cures:
@@ -502,6 +634,27 @@ for ranks in (failures["memory"], mended):
 #
 # ### Two nodes, two versions
 # Each rank imports from the folder of its own "node". On one of them a package `recipe` has another version.
+
+# %%
+def build(folder, roll_call):
+    lab72.use_node(folder)
+    import recipe
+
+    if roll_call:
+        return f"recipe {metadata.version('recipe')}"
+    net = DistributedDataParallel(recipe.net())
+    return f"a net of {sum(weights.numel() for weights in net.parameters())} numbers"
+
+
+with lab72.two_nodes() as nodes:
+    usual, other = lab72.shuffled("versions", night, nodes)
+    culprits["versions"], folders = lab72.one_of_three("node", night, usual, other)
+    mixed = [(folder, False) for folder in folders]
+    called = [(folder, True) for folder in folders]
+    failed, failures["versions"], mended = lab72.play_ways(build, mixed, called, [(usual, False)] * 3)
+    for ranks in (failed, failures["versions"], mended):
+        lab72.show_ends(ranks)
+
 
 # %% [markdown]
 # DDP compares the parameters of all ranks when it begins, and so says *that* the nets differ. It does not
@@ -511,6 +664,35 @@ for ranks in (failures["memory"], mended):
 # ### A disk is full
 # Each rank saves its part of the weights to a disk of its own. On one of them files may grow to 100 kB
 # (`RLIMIT_FSIZE`), as with a full quota.
+
+# %%
+def save(folder, limit, careful):
+    if limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    net = torch.nn.Linear(500, 500)  # 1 MB
+    name = os.path.join(folder, f"net_{dist.get_rank()}.pt")
+    file = f"{name}.part" if careful else name
+    saved = torch.ones(1)
+    try:
+        torch.save(net.state_dict(), file)
+        os.replace(file, name)  # only a complete file gets this name
+    except (OSError, RuntimeError):
+        if not careful:
+            raise
+        saved.zero_()
+    dist.all_reduce(saved, op=dist.ReduceOp.MIN)
+    return "saved" if saved else "not saved, and all know it: go on, and call a person"
+
+
+culprits["disk"], limits = lab72.one_of_three("disk", night, None, 100_000)
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+    careless = [(one, limit, False) for limit in limits]
+    failures["disk"], mended = lab72.play_ways(save, careless, [(other, limit, True) for limit in limits])
+    for folder, ranks in ((one, failures["disk"]), (other, mended)):
+        lab72.show_ends(ranks)
+        files = sorted(os.scandir(folder), key=lambda file: file.name)
+        print("left:", [f"{file.name}, {file.stat().st_size} bytes" for file in files])
+
 
 # %% [markdown]
 # "unexpected pos" is how a full disk reads in PyTorch: no word of a disk. Worse is what is left: a `.pt`
@@ -575,8 +757,28 @@ def first_cause(ranks):
 
 
 # %%
-# Asked: The rank that fails by itself, of made-up endings and of three of the gallery.
-check("72.5", first_cause)
+# What is asked: the rank that fails by itself, of made-up endings and of three of the gallery.
+with check("72.5"):
+    lost = "RuntimeError: Connection closed by peer [127.0.0.1]:4501."
+    cut = "RuntimeError: Read error [127.0.0.1]:4501: Connection reset by peer."
+    through = lab72.Rank(0, "finished")
+    complains = lab72.Rank(1, "raised", lost, 14)
+    killed = lab72.Rank(2, "SIGKILL")
+    left = lab72.Rank(2, "ended with status 70")
+    breaks = lab72.Rank(2, "raised", "OSError: No space left on device", 9)
+    expect.equal(first_cause([through, complains, breaks]), (2, 9), "Rank 2's disk is full: (rank, line)")
+    expect.equal(first_cause([through, complains, killed]), (2, 0), "SIGKILL ends rank 2: (rank, line)")
+    expect.equal(first_cause([through, complains, left]), (2, 0), "Rank 2 ends with status 70: (rank, line)")
+    other = [complains._replace(rank=0, error=cut), complains, breaks]
+    expect.equal(first_cause(other), (2, 9), "The connection of rank 0 is reset, rank 2's disk is full")
+    in_turn = [breaks._replace(rank=0), complains, through._replace(rank=2)]
+    expect.equal(first_cause(in_turn), (0, 9), "Rank 0's disk is full, rank 2 finished: (rank, line)")
+    expect.equal(first_cause([through] * 3), None, "All finished")
+    for name in ("memory", "worker", "disk"):
+        number = culprits[name]
+        ranks = failures[name]
+        endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
+        expect.equal(first_cause(ranks), (number, ranks[number].line), f"{endings}: (rank, line)")
 
 
 # %% [markdown]
@@ -631,9 +833,12 @@ def diagnose(ranks):
 
 
 # %%
-# Asked: Where to look in each of the six jobs, and what to do first; then as if they had failed on
+# What is asked: where to look in each of the six jobs, and what to do first; then as if they had failed on
 # other ranks, cores and ports.
-check("72.6", diagnose)
+with check("72.6"):
+    for name in lab72.shuffled("desk", night, list(failures)):
+        for ranks, hit in lab72.twice(failures[name], culprits.get(name)):
+            lab72.expect_diagnosis(diagnose(ranks), name, ranks, hit)
 
 # %% [markdown]
 # ## 6. What to switch on before (for those who have time: to look things up in)

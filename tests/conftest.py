@@ -28,6 +28,7 @@ LEFT = pytest.StashKey[list[str]]()
 TABLETOP = (
     "test_tabletop.py",
     "test_endurance.py",
+    "test_hub_servers.py",
     "test_jobs.py",
     "test_site_doctor.py",
     "test_hub.py",

@@ -6,6 +6,7 @@ The rules are kept for imports anywhere in a file, also for those inside functio
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
@@ -248,6 +249,13 @@ def kit() -> dict[str, str]:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_kit_keeps_the_rules(kit, rule):
     assert RULES[rule](kit) == []
+
+
+def test_labkits_page_names_its_parts(kit):
+    page = ast.get_docstring(ast.parse(kit["labkit"]))
+    rows = re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE)
+    parts = {module.split(".")[1] for module in kit if module.startswith("labkit.")}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == parts - {"__main__"}
 
 
 def test_tests_take_no_private_names(kit):

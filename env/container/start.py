@@ -130,8 +130,10 @@ def jupyter(copy: Path, env: dict) -> list[str]:
     shared = "APPTAINER_CONTAINER" in env or "SINGULARITY_CONTAINER" in env
     address = env.get("LABS_ADDRESS") or ("127.0.0.1" if shared else "0.0.0.0")
     port = env.get("LABS_PORT") or "8888"
+    # Where the network is the machine's, other users can connect to a kernel's port.
+    encrypted = "--KernelManager.transport_encryption=required"
     folder = [f"--ServerApp.root_dir={copy}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
-    return ["jupyter", "lab", "--no-browser", f"--ip={address}", f"--port={port}", *folder]
+    return ["jupyter", "lab", "--no-browser", f"--ip={address}", f"--port={port}", encrypted, *folder]
 
 
 if __name__ == "__main__":

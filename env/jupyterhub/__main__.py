@@ -38,6 +38,10 @@ def install() -> None:
     step.run([sys.executable, "-m", "venv", "--clear", HUB])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps"]
     step.run([*pip, "--require-hashes", "-r", HERE / "requirements.txt"], progress=pip_progress)
+    # A learner's session needs nbgitpuller's library alone. By its server extension any link that a
+    # learner follows could clone anything to anywhere in their account.
+    for switch in HUB.glob("etc/jupyter/*/nbgitpuller.json"):
+        switch.unlink()
     step.done()
     step = Step(2, 2, "Its proxy", logs / "hub-2-proxy.log")
     for name in LOCKS[1:]:

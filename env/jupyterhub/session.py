@@ -4,6 +4,7 @@ The hub runs this as the learner, in a Slurm job or as a process, with the share
 $LABS_HUB_ROOT is the checkout with that environment, $LABS_HUB_COURSE the course as a git bundle.
 """
 
+import functools
 import os
 import socket
 import subprocess
@@ -16,7 +17,18 @@ def bring_packages(root: Path) -> None:
     """The hub's packages, behind those of the shared environment: what both have is the latter's."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(root / ".venv" / "hub" / "lib" / version / "site-packages"))
-    os.environ["JUPYTER_CONFIG_PATH"] = str(root / ".venv" / "hub" / "etc" / "jupyter")
+
+
+def keep_token() -> None:
+    """Hand the hub's token, which opens the learner's notebook server, to JupyterHub's code alone.
+
+    It leaves the environment, which git, kernels and terminals inherit, and all that they start.
+    """
+    from jupyterhub.services.auth import HubAuth
+
+    token = os.environ.pop("JUPYTERHUB_API_TOKEN")
+    os.environ.pop("JPY_API_TOKEN", None)  # its older name
+    HubAuth.__init__ = functools.partialmethod(HubAuth.__init__, api_token=token)
 
 
 def bring_course(course: str, copy: Path) -> None:
@@ -64,6 +76,7 @@ def main() -> None:
     root = Path(os.environ["LABS_HUB_ROOT"])
     copy = Path.home() / "labs"
     bring_packages(root)
+    keep_token()
     bring_course(os.environ["LABS_HUB_COURSE"], copy)
     settle(root, copy)
     os.chdir(copy)

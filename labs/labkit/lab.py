@@ -20,6 +20,7 @@ def start(stem: str) -> None:
         os.environ["LABKIT_SOLVED"] = "1"
     noise.silence()
     launch.print_lab_errors_plainly()
+    launch.refuse_without_mpi()
     if world.launcher():
         _write_whole_lines()
         launch.leave_stack()

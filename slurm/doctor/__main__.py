@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from labkit import doctor, paths
+from labkit import doctor, paths, world
 from labkit.cluster import sites, slurm
 from labkit.errors import LabError, exit_status
 
@@ -38,7 +38,9 @@ def examine(site: str, nodes: int | None, patience: float) -> int:
     begin = time.monotonic()
     if nodes is not None and nodes < 1:
         raise LabError(f"The doctor's job needs 1 node or more; NODES={nodes} makes no sense.")
-    env = sites.environment(site, os.environ)
+    # The trial job gets this, so without the secrets; sbatch itself may need SLURM_JWT.
+    kept = (name for name in os.environ if name == "SLURM_JWT" or not world.is_secret(name))
+    env = sites.environment(site, {name: os.environ[name] for name in kept})
     print(f"{site}, by slurm/sites/{site}.sh")
     try:
         client = slurm.at(site, env)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from labkit import copies, labfile, launch, paths
+from labkit import copies, labfile, launch, paths, world
 from labkit.errors import LabError
 
 from slurm.job import header, launcher, outcome, variables
@@ -46,7 +46,7 @@ def run(lab: str) -> int:
     began = time.monotonic()
     stem = labfile.find(lab)
     os.environ.update(variables.chosen(os.environ))  # here as well: what is asked here is what ranks have
-    env = dict(os.environ)
+    env = world.without_secrets(os.environ)
     shape = job_shape.read(env)
     solved = env.get("SOLVED", "0") not in ("", "0")
     if solved:

@@ -234,6 +234,7 @@ def test_jupyterlab_listens_where_it_may():
         "the machine's network"
     )
     assert "--ip=127.0.0.1" in start.jupyter(COPY, {"LABS_ADDRESS": "127.0.0.1"})
+    assert "--KernelManager.transport_encryption=required" in start.jupyter(COPY, {})
     assert not [word for word in start.jupyter(COPY, {}) if "token" in word], (
         "Jupyter makes one at each start"
     )

@@ -488,6 +488,40 @@ def listening(process: psutil.Process) -> set[str]:
     return addresses
 
 
+WAIT = """
+import os, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+(folder / os.environ["HOROVOD_RANK"]).touch()
+while not (folder / "go").exists():
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can be another user")
+def test_another_user_reads_no_secrets_on_command_lines(horovods, tmp_path):
+    """horovodrun writes its environment on them: /proc shows it to all users."""
+    secrets = {"JUPYTERHUB_API_TOKEN": "of-the-hub", "JPY_API_TOKEN": "of-jupyter", "DB_PASSWORD": "of-a-db"}
+    script = tmp_path / "wait.py"
+    script.write_text(WAIT, encoding="utf-8")
+    env = environment(horovods["ours"], A_VARIABLE="for-all-to-see", **secrets)
+    command = horovodrun("--gloo", "-np", "2", "--network-interfaces", "lo", sys.executable)
+    command += [str(script), str(tmp_path)]
+    job = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        wait_for(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), job)
+        looked = subprocess.run(
+            ["sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null"],
+            user=61234, group=61234, extra_groups=[], capture_output=True, timeout=LIMIT,
+        )  # fmt: skip
+        (tmp_path / "go").touch()
+        assert job.wait(LIMIT) == 0
+    finally:
+        job.kill()
+        job.communicate()
+    assert looked.stdout.count(b"A_VARIABLE=for-all-to-see") >= 2
+    assert [value for value in secrets.values() if value.encode() in looked.stdout] == []
+
+
 def test_a_stranger_at_an_elastic_job(horovods, tmp_path):
     """Two ranks, one of which is killed; a stranger knocks before and after; it ends well."""
     script = tmp_path / "hosts.sh"

@@ -8,6 +8,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from env.install.steps import Step
 from env.jupyterhub import __main__ as setup
 from slurm.hub import settings
@@ -53,16 +55,31 @@ def test_what_both_environments_have_has_one_version():
     assert {name: hub[name] for name in common if not hub[name] & shared[name]} == {}
 
 
-def test_the_proxy_needs_no_node_of_the_machines(tmp_path, monkeypatch):
-    """The set-up and the settings name the wheel's Node by its path: PATH may hold none, or an old one."""
-    commands = []
+@pytest.fixture
+def commands(tmp_path, monkeypatch) -> list[list[str]]:
+    """The commands of an installation into that folder, which are not run."""
+    given = []
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup, "HUB", tmp_path / "hub")
     monkeypatch.setattr(setup, "STAMP", tmp_path / "hub" / "installed.txt")
     monkeypatch.setattr(
-        Step, "run", lambda step, command, **more: commands.append([str(word) for word in command])
+        Step, "run", lambda step, command, **more: given.append([str(word) for word in command])
     )
     (tmp_path / "hub" / "bin").mkdir(parents=True)
+    return given
+
+
+def test_nbgitpullers_server_extension_is_switched_off(tmp_path, commands):
+    for folder in ("jupyter_server_config.d", "jupyter_notebook_config.d"):
+        switch = tmp_path / "hub" / "etc" / "jupyter" / folder / "nbgitpuller.json"
+        switch.parent.mkdir(parents=True)
+        switch.touch()
+    setup.install()
+    assert not list(tmp_path.rglob("nbgitpuller.json"))
+
+
+def test_the_proxy_needs_no_node_of_the_machines(tmp_path, commands):
+    """Set-up and settings name the wheel's Node by its path: PATH may hold none, or an old one."""
     setup.install()
     node, npm, *words = commands[-1]
     assert words[0] == "ci"

@@ -129,9 +129,16 @@ def test_the_linker_finds_the_chosen_mpi_first(prefix):
     assert back["PATH"] == f"{prefix}/bin:/usr/bin"
 
 
-@pytest.mark.parametrize(("flavour", "wanted"), lab42.VARIABLES.items())
-def test_an_mpi_is_told_what_lab_42_teaches(flavour, wanted):
-    assert builds.switches(flavour, {}) == wanted
+@pytest.mark.parametrize(
+    ("flavour", "wanted"),
+    [
+        ("mvapich-plus", {"MVP_ENABLE_GPU": "1"}),
+        ("mvapich2", {"MV2_ENABLE_AFFINITY": "0"}),
+        ("mvapich2-gdr", {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}),
+    ],
+)
+def test_what_an_mpi_is_told(flavour, wanted):
+    assert builds.switches(flavour, {}) == lab42.VARIABLES[flavour] == wanted
     library = "/opt/gdrcopy/lib64/libgdrapi.so"
     more = {"MV2_GPUDIRECT_GDRCOPY_LIB": library} if flavour == "mvapich2-gdr" else {}
     assert builds.switches(flavour, {"LABKIT_GDRCOPY": library}) == wanted | more

@@ -147,6 +147,30 @@ def test_clean_env_forgets_launchers_and_keeps_the_rest(env):
     assert os.environ["PMI_RANK"] == "3"  # a copy
 
 
+SECRETS = (
+    *("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "CONFIGPROXY_AUTH_TOKEN", "JUPYTERHUB_API_URL", "HF_TOKEN"),
+    *("AWS_SECRET_ACCESS_KEY", "_HOROVOD_SECRET_KEY", "PGPASSWORD", "WANDB_API_KEY", "my_token", "SLURM_JWT"),
+)
+NO_SECRETS = (
+    *("JUPYTERHUB_USER", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "HOROVOD_RANK", "NCCL_DEBUG"),
+    *("SLURM_CONF", "LABKIT_HOME"),
+)
+
+
+@pytest.mark.parametrize("name", SECRETS + NO_SECRETS)
+def test_what_is_a_secret_to_the_kit_and_to_its_horovod(name):
+    from horovod.runner.common.util import env as horovods
+
+    assert launchers.is_secret(name) == (name in SECRETS)
+    assert horovods.is_exportable(name) == (name not in SECRETS)
+
+
+def test_a_new_job_is_given_no_secrets(env):
+    env(dict.fromkeys(SECRETS + NO_SECRETS, "x"))
+    assert not world_place.clean_env().keys() & set(SECRETS)
+    assert launchers.without_secrets(os.environ).keys() >= set(NO_SECRETS)
+
+
 def test_describe(env):
     cores = f"{world_place.cores()} core"
     assert world_place.describe().startswith("alone on ")

@@ -37,7 +37,7 @@ def rank_3_ends():
     if how == "raise":
         raise ValueError("rank three has had enough")
     if how == "exit":
-        os._exit(7)
+        os._exit(7 if "A_TOKEN" not in os.environ else 8)
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     print("rank 3 sleeps", file=sys.stderr, flush=True)

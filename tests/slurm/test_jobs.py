@@ -99,7 +99,8 @@ def bad_jobs(cluster, checkout) -> dict[str, str]:
     """Jobs that end badly, all at once: they wait more than they work. The way they end -> number."""
     jobs = {"hang": cluster.submit(SCRIPT, "--time=1", cwd=checkout, SOLVED="1", SET="how=hang")}
     for how in ("raise", "exit", "kill", "inside"):
-        jobs[how] = cluster.submit(SCRIPT, cwd=checkout, SOLVED="1", SET=f"how={how}")
+        # A secret of whoever submits: rank 3 of "exit" looks for it.
+        jobs[how] = cluster.submit(SCRIPT, cwd=checkout, SOLVED="1", SET=f"how={how}", A_TOKEN="x")
     return jobs
 
 

@@ -14,6 +14,7 @@ WORKER = "horovod/runner/elastic/worker.py"
 GLOO_RUN = "horovod/runner/gloo_run.py"
 MPI_RUN = "horovod/runner/mpi_run.py"
 LAUNCH = "horovod/runner/launch.py"
+EXPORTED = "horovod/runner/common/util/env.py"
 DRIVER = "horovod/runner/driver/driver_service.py"
 TASK = "horovod/runner/task_fn.py"
 SERVICES = "horovod/runner/common/util/network.py"
@@ -227,6 +228,11 @@ KVSTORE_NEW = """class KVStoreServer:
         self._key = key or proof.job_key() or proof.new_key()
         self.httpd = None
 """
+
+# As labkit.world.secrets has them. TOKENIZERS_PARALLELISM and MAX_TOKENS are none.
+IGNORED_OLD = "'.*CUDA_VISIBLE_DEVICES', secret.HOROVOD_SECRET_KEY}"
+IGNORED_NEW = """'.*CUDA_VISIBLE_DEVICES', secret.HOROVOD_SECRET_KEY,
+                  '(?i)JUPYTERHUB_(?!USER$)|SLURM_JWT$|.*(TOKEN(?!IZ|S)|SECRET|PASSW|API_?KEY)'}"""
 
 PROVEN = "What strangers must not do begins with a proof; without one a request ends here."
 KEY = "The server holds the job's secret."
@@ -638,5 +644,13 @@ SECRET = (
         "What `secret-gloo-store-url` takes.",
         "PerformHTTP(request, HTTP_DELETE_METHOD);",
         "PerformHTTP(request, url, HTTP_DELETE_METHOD);",
+    ),
+    Edit(
+        "secret-exported",
+        EXPORTED,
+        "`horovodrun` writes its whole environment on the ranks' command lines; now without tokens, "
+        "passwords and a hub's variables.",
+        IGNORED_OLD,
+        IGNORED_NEW,
     ),
 )

@@ -9,7 +9,6 @@ cost            node-minutes of a lab's batch job
 figures         the one figure to show
 lesson          what a lab's own text tells
 mistakes        what learners do wrong, and what the check says
-pace            how long learners really took
 page, slides    the guide, and slides of a lab
 results         the kit's own results, by machine
 reveal          reveal.js, out of a pinned package
@@ -22,7 +21,6 @@ from authoring.guide import (
     figures,
     lesson,
     mistakes,
-    pace,
     page,
     results,
     reveal,
@@ -38,7 +36,6 @@ __all__ = [
     "lesson",
     "main",
     "mistakes",
-    "pace",
     "page",
     "results",
     "reveal",

@@ -16,7 +16,6 @@ from authoring.guide import (
     cost,
     lesson,
     mistakes,
-    pace,
     page,
     preparation,
     results,
@@ -36,7 +35,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=None, help="its folder (default: guide)")
     parser.add_argument("--learners", type=int, default=LEARNERS, help="of the class, for node-minutes")
     parser.add_argument("--report", type=Path, default=None, help="a tour's folder, for figures")
-    parser.add_argument("--homes", type=Path, default=None, help="learners' .labkit folders, for minutes")
     parser.add_argument("--no-slides", action="store_true", help="the page alone")
     parser.add_argument("--reveal", type=Path, default=None, help="the package with reveal.js, where it lies")
     options = parser.parse_args(arguments)
@@ -53,7 +51,7 @@ def _guide(options: argparse.Namespace) -> int:
         raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
     out = fresh_folder(options.out or root / "guide")
     content = timetable.read()
-    sheets = read_sheets(root, content["figures"], report, options.homes)
+    sheets = read_sheets(root, content["figures"], report)
     by_number = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
     tables = timetable.plan(content, by_number)
     toured = _tour(report)
@@ -76,11 +74,8 @@ def _guide(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_sheets(
-    root: Path, chosen: dict[str, str], report: Path | None, homes: Path | None = None
-) -> list[Sheet]:
+def read_sheets(root: Path, chosen: dict[str, str], report: Path | None) -> list[Sheet]:
     """What the kit knows of each lab. chosen: a lab's number -> the figure to show."""
-    paces = pace.read(homes)
     seconds = {} if _tour(report).get("small") else _seconds(report)
     sheets = []
     for stem in labfile.stems(root):
@@ -91,7 +86,6 @@ def read_sheets(
                 mistakes=mistakes.read(root, stem),
                 expected=results.read(root, stem),
                 cost=cost.read(root, stem),
-                pace=paces.get(stem[:2]),
                 picture=page.picture_of(told, report),
                 solved_seconds=seconds.get(stem),
             )

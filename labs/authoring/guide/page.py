@@ -12,7 +12,6 @@ from authoring.guide import figures
 from authoring.guide.cost import Cost
 from authoring.guide.lesson import Lesson, first_sentences
 from authoring.guide.mistakes import Mistake
-from authoring.guide.pace import Pace
 from authoring.guide.preparation import Step
 from authoring.guide.results import Expected
 from authoring.guide.timetable import Timetable
@@ -28,7 +27,6 @@ class Sheet:
     mistakes: Sequence[Mistake]
     expected: Sequence[Expected]
     cost: Cost | None
-    pace: Pace | None
     picture: str | None
     solved_seconds: float | None
 

@@ -1,4 +1,4 @@
-"""`make board`: the class board in the terminal, as a page in a file, or served on this machine."""
+"""`make board`: the class board in the terminal, as a page in a file, or as a hub's service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.board import page, server
 from labkit.board.terminal import as_text
-from labkit.board.view import look
+from labkit.board.view import Classroom, look
 from labkit.errors import LabError, exit_status
 
 REFRESH = 10  # seconds
@@ -31,35 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="labkit.board", description="Where those who agreed are.")
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        help="a class folder, or the folder that holds the learners' homes (default: $LABKIT_CLASS, else the "
-        "homes of this machine's users)",
-    )
+    parser.add_argument("folder", nargs="?", type=Path, help="the class's (default: $LABKIT_CLASS)")
     parser.add_argument("--new", action="store_true", help="make this class folder")
     parser.add_argument("--hide-names", action="store_true", help="pseudonyms in place of all names")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page that loads nothing")
-    parser.add_argument("--watch", action="store_true", help=f"in the terminal, anew every {REFRESH} s")
-    parser.add_argument(
-        "--serve",
-        nargs="?",
-        type=_port,
-        const=0,
-        metavar="PORT",
-        help="on 127.0.0.1 alone, with a secret in the address (also LABKIT_BOARD_TOKEN); as a JupyterHub's "
-        "service for whom the hub lets in",
-    )
-    parser.add_argument("--base-url", default="/", metavar="PATH", help="where it lies behind a proxy")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page that reloads itself")
+    parser.add_argument("--watch", action="store_true", help=f"again every {REFRESH} s")
     parser.add_argument("--refresh", type=_seconds, default=REFRESH, metavar="S", help="between two looks")
     return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError("give a port, 1 to 65535, or 0 for any free one")
-    return int(text)
 
 
 def _seconds(text: str) -> int:
@@ -72,36 +50,32 @@ def _show(options: argparse.Namespace) -> int:
     if options.new:
         _make(options.folder)
         return 0
-    if options.serve is not None or server.in_hub():
-        _serve(options)
-        return 0
-    if options.html:
-        page.write(look(options.folder, options.hide_names), options.html)
-        print(f"The class board: {options.html}, readable by you alone.")
-        return 0
-    colour = sys.stdout.isatty()
-    while True:
-        text = as_text(look(options.folder, options.hide_names), colour=colour)
-        if options.watch and colour:
-            text = f"\033[2J\033[H{text}"  # clear, and begin at the top
-        print(text, end="", flush=True)
-        if not options.watch:
-            return 0
-        time.sleep(options.refresh)
-
-
-def _serve(options: argparse.Namespace) -> None:
-    def board() -> str:
-        return page.as_page(look(options.folder, options.hide_names), refresh=options.refresh)
-
     if server.in_hub():
-        server.hub_service(board)
+        server.hub_service(lambda: page.as_page(_look(options), options.refresh))
+        return 0
+    _show_once(options)
+    if options.html:
+        print(f"The class board: {options.html}, readable by you alone.", flush=True)
+    while options.watch:
+        time.sleep(options.refresh)
+        _show_once(options)
+    return 0
+
+
+def _look(options: argparse.Namespace) -> Classroom:
+    return look(options.folder, options.hide_names)
+
+
+def _show_once(options: argparse.Namespace) -> None:
+    classroom = _look(options)
+    if options.html:
+        page.write(classroom, options.html.expanduser(), options.refresh)
         return
-    look(options.folder, options.hide_names)  # a folder that is not there: said here, not in a browser
-    token = os.environ.get("LABKIT_BOARD_TOKEN")
-    if token is not None and len(token) < 16:
-        raise LabError("LABKIT_BOARD_TOKEN is to have 16 characters at least, or not to be set.")
-    server.serve(board, options.serve, options.base_url, token)
+    colour = sys.stdout.isatty()
+    text = as_text(classroom, colour=colour)
+    if options.watch and colour:
+        text = f"\033[2J\033[H{text}"  # clear, and begin at the top
+    print(text, end="", flush=True)
 
 
 def _make(folder: Path | None) -> None:

@@ -70,8 +70,6 @@ def follow(name: str, events: tuple[Event, ...], labs: dict[str, Lab], now: floa
     for event in events:
         if event.exercise:
             _count(works.setdefault(event.exercise, Work()), event)
-        if event.kind == "before":
-            continue
         there = _place(event, place, labs, works)
         worked += _at_work(event.at - last)
         last = max(last, event.at)

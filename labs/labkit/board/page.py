@@ -15,8 +15,8 @@ from labkit.errors import LabError
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def as_page(classroom: Classroom, refresh: int | None = None) -> str:
-    """The page. refresh: seconds after which a browser asks for it anew; None for a file."""
+def as_page(classroom: Classroom, refresh: int = 10) -> str:
+    """The page. refresh: seconds after which a browser loads it again."""
     import jinja2
 
     text = Path(__file__).with_name("board.html.j2").read_text(encoding="utf-8")
@@ -31,13 +31,17 @@ def as_page(classroom: Classroom, refresh: int | None = None) -> str:
     )
 
 
-def write(classroom: Classroom, file: Path) -> None:
-    """Write the page, readable by this user alone. Raises LabError where that is not possible."""
-    file = file.expanduser()
+def write(classroom: Classroom, file: Path, refresh: int = 10) -> None:
+    """Write the page in one step, readable by this user alone. Raises LabError where it cannot."""
+    text = as_page(classroom, refresh)
     try:
         handle, made = tempfile.mkstemp(dir=file.parent, prefix=".board-")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(as_page(classroom))
-        os.replace(made, file)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(made, file)
+        except OSError:
+            os.unlink(made)
+            raise
     except OSError as error:
         raise LabError(f"The page {file} cannot be written ({error.strerror}).") from None

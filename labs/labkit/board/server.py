@@ -1,8 +1,7 @@
-"""The page over HTTP, on the loopback address alone: for who brings the secret, or whom the hub lets in."""
+"""The page as a JupyterHub's service, on the loopback address alone, for whom the hub lets in."""
 
 from __future__ import annotations
 
-import hmac
 import logging
 import os
 import secrets
@@ -15,43 +14,6 @@ from labkit.board.page import POLICY
 from labkit.errors import LabError, NotHere
 
 LOOPBACK = "127.0.0.1"
-_COOKIE = "labkit-board"
-
-
-def serve(page: Callable[[], str], port: int = 0, base_url: str = "/", token: str | None = None) -> None:
-    """Serve page() until Ctrl-C, to whoever knows the token; print the address that holds it.
-
-    page: makes the HTML, at each request. port: 0 for any free one. base_url: where it lies behind a proxy.
-    token: None for a new one, drawn at random. Raises LabError where the port is taken.
-    """
-    import tornado.web
-
-    secret = token or secrets.token_urlsafe(32)
-    base = _slashed(base_url)
-
-    class Guarded(tornado.web.RequestHandler):
-        """The page for whoever brings the token: once in the address, then in a cookie."""
-
-        def get(self) -> None:
-            given = self.get_query_argument("token", "")
-            if _same(given, secret):
-                self.set_cookie(name, secret, path=base, httponly=True, samesite="Strict")
-                self.redirect(base)  # the token leaves the address bar, which a projector shows
-            elif _same(self.get_cookie(name, ""), secret):
-                _answer(self, page)
-            else:
-                raise tornado.web.HTTPError(403)
-
-        def write_error(self, status_code: int, **_) -> None:
-            _refuse(self, status_code)
-
-    listening = _listen(port)
-    number = listening.getsockname()[1]
-    name = f"{_COOKIE}-{number}"  # cookies are shared by all ports of a host
-    print(f"The class board: http://{LOOPBACK}:{number}{base}?token={secret}")
-    print("until Ctrl-C. Whoever has this address reads the board. Not the machine before you? There:")
-    print(f"  ssh -L {number}:{LOOPBACK}:{number} {socket.gethostname()}", flush=True)
-    _run(tornado.web.Application([(base, Guarded)]), listening)
 
 
 def hub_service(page: Callable[[], str]) -> None:
@@ -60,7 +22,7 @@ def hub_service(page: Callable[[], str]) -> None:
     The hub says where (JUPYTERHUB_SERVICE_URL and _PREFIX) and lets in whom its roles give the scope
     access:services!service=NAME. Raises NotHere outside of a hub, LabError for another address than loopback.
 
-    In jupyterhub_config.py (CLASS: a class folder, or the folder of the learners' homes; root reads those):
+    In jupyterhub_config.py (CLASS: the class folder):
 
         c.JupyterHub.services = [{
             "name": "board", "url": "http://127.0.0.1:8899", "oauth_no_confirm": True,
@@ -102,7 +64,7 @@ def in_hub() -> bool:
 
 def _said_by_the_hub() -> tuple[int, str]:
     if not in_hub():
-        raise NotHere("No JupyterHub started this. `make board SERVE=8899` serves the board without a hub.")
+        raise NotHere("No JupyterHub started this. Without one: `make board HTML=board.html WATCH=1`.")
     url = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", ""))
     if url.hostname not in (LOOPBACK, "localhost") or url.port is None:
         raise LabError(
@@ -114,10 +76,6 @@ def _said_by_the_hub() -> tuple[int, str]:
 
 def _slashed(base_url: str) -> str:
     return f"/{base_url.strip('/')}/".replace("//", "/")
-
-
-def _same(given: str | None, secret: str) -> bool:
-    return hmac.compare_digest((given or "").encode(), secret.encode())
 
 
 def _answer(handler, page: Callable[[], str]) -> None:
@@ -136,10 +94,7 @@ def _answer(handler, page: Callable[[], str]) -> None:
 def _refuse(handler, status: int) -> None:
     _head(handler)
     handler.set_header("Content-Type", "text/plain; charset=utf-8")
-    if status == 403:
-        handler.finish("This board is its instructor's: open the whole address that it printed.\n")
-    else:
-        handler.finish(f"{status}\n")
+    handler.finish(f"{status}\n")
 
 
 def _head(handler) -> None:
@@ -164,7 +119,7 @@ def _run(application, listening: socket.socket) -> None:
 
     import tornado.httpserver
 
-    # Addresses hold the token once: they are in no log.
+    # The hub's answers bring codes in addresses: they are in no log.
     logging.getLogger("tornado.access").disabled = True
 
     async def forever() -> None:

@@ -1,229 +1,189 @@
-"""Where a class's shared files lie, and their bytes: read with care, as anybody may have written them.
+"""The shared files of a class folder, read with care, because learners can put anything there.
 
-No link is followed, nothing is opened that is no plain file, and a file counts only for the user who owns it.
+A file counts only for the user who owns it, whatever its name. No link is followed, only plain files
+are read, and each user has a budget, so that nobody can hide other learners or slow the board down.
+
+A folder into which only its owner may write is that of a hub that runs all its users as one. There, and
+only there, the names of the owner's files say whose they are.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import pwd
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from labkit import journal, paths
+from labkit import journal
+from labkit.board import reader
+from labkit.board.curriculum import Lab
 from labkit.errors import LabError
 
-HUGE = 8_000_000  # bytes; journal.share keeps a file below half of that
-MOST = 1000  # entries of a folder that are looked at
-LEARNERS = range(1000, 60000)  # user numbers of people, by the convention of Linux distributions
-SUFFIX = Path(journal.FILE).suffix
-# Where a learner's own folder lies below their home: see paths.home().
-_OWN_FOLDERS = ((), (".labkit",), (".local", "state", "labkit"))
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+HUGE = 1_000_000  # bytes of a file; journal.share keeps it below half of that
+ENTRIES = 3  # of one learner that are looked at
+LEARNERS = 1000  # whose files are looked at
+BUDGET = 64_000_000  # bytes that one look reads
+SUFFIX = ".jsonl"
+_NO_FILE = "has something in the class folder that is no plain file"
+_AFRESH = "`make share` writes it afresh"
 
 
 class Shared(NamedTuple):
-    """A learner's shared file. name: their login."""
+    """What a learner shares. name: their login."""
 
     name: str
-    content: bytes
+    shared: reader.Shared
 
 
 class Problem(NamedTuple):
-    """Something that could not be read. name: of whom it is; sentence: what is the matter, and what to do."""
+    """Something that could not be read. name: of whom it is; sentence: what to do about what."""
 
     name: str
     sentence: str
 
 
-class Found(NamedTuple):
-    """All that was found. silent: homes of people who share nothing, as a number: nobody says who."""
-
-    shared: list[Shared]
-    problems: list[Problem]
-    silent: int
-
-
 class _Unreadable(Exception):
-    """The sentence about a file or folder."""
+    """The sentence about a file."""
 
 
-def read(folder: Path | None) -> Found:
-    """The shared files in a class folder or below a folder of homes; None: what this machine's users share.
+class _File(NamedTuple):
+    """An entry of the folder. rank: of a learner's entries that with the smallest is read first."""
 
-    Raises LabError where the folder itself cannot be read.
+    rank: tuple[bool, float]
+    name: str
+    size: int
+
+
+@dataclass
+class _Learner:
+    """Whose entries these are. usual: the name of their shared file; files: those looked at."""
+
+    name: str
+    owner: int
+    usual: str
+    count: int = 0
+    files: list[_File] = field(default_factory=list)
+
+    def add(self, name: str, seen: os.stat_result) -> None:
+        """One more entry; the usual name is first, so that others' hard links do not push it out."""
+        self.count += 1
+        unusual = name != self.usual
+        self.files.append(_File((unusual, -seen.st_mtime), name, seen.st_size))
+        self.files = sorted(self.files)[:ENTRIES]
+
+
+def read(folder: Path | None, labs: dict[str, Lab], now: float) -> Iterator[Shared | Problem]:
+    """What the learners of a class folder share; None: of the folder that LABKIT_CLASS names.
+
+    labs: by their stems. now: seconds since 1970. Raises LabError where no folder can be read.
     """
-    if folder is None and os.environ.get("LABKIT_CLASS"):
-        folder = Path(os.environ["LABKIT_CLASS"])
-    if folder is None:
-        return _of_users()
-    folder = folder.expanduser()
+    chosen = folder or os.environ.get("LABKIT_CLASS")
+    if not chosen:
+        raise LabError(
+            "Which class? Name its folder: `make board DIR=/srv/class`, or set LABKIT_CLASS. "
+            "`make board DIR=/srv/class NEW=1` makes one."
+        )
     try:
-        with ExitStack() as opened:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            opened.callback(os.close, handle)
-            return _collect(_entries(handle, os.fstat(handle).st_uid))
+        handle = os.open(Path(chosen).expanduser(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise LabError(
-            f"{folder} cannot be read ({error.strerror}). DIR= names the class's folder, which "
-            "`make board DIR=folder NEW=1` makes, or the folder that holds your learners' homes."
+            f"{chosen} cannot be read ({error.strerror}). DIR= names the class's folder, which "
+            "`make board DIR=folder NEW=1` makes."
         ) from None
-
-
-def _collect(readings: Iterable[Shared | Problem | None]) -> Found:
-    shared, problems, silent = [], [], 0
-    for reading in readings:
-        if isinstance(reading, Shared):
-            shared.append(reading)
-        elif isinstance(reading, Problem):
-            problems.append(reading)
-        else:
-            silent += 1
-    return Found(shared, problems, silent)
-
-
-def _of_users() -> Found:
-    """From the homes of this machine's people, and from the folder of whoever asks."""
-    homes = {user.pw_dir: user.pw_name for user in pwd.getpwall() if user.pw_uid in LEARNERS}
-    readings = []
-    own = paths.home()
-    if not any(own.is_relative_to(home) for home in homes):
-        homes[str(own)] = _login(os.geteuid())
-    for home, name in sorted(homes.items(), key=lambda entry: entry[1]):
-        if os.path.isdir(home):
-            readings.append(_in_home(name, None, home))
-    return _collect(readings)
-
-
-def _entries(folder: int, owner: int) -> Iterator[Shared | Problem | None]:
-    """What the entries of an open folder are; owner: of the folder, who may keep files for others there."""
-    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    taken: dict[int, str] = {}
-    for name in names[:MOST]:
-        kind = None
-        with contextlib.suppress(OSError):  # gone in this moment
-            kind = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if kind is None:
-            continue
-        if stat.S_ISLNK(kind.st_mode):
-            yield Problem(unquote(name.removesuffix(SUFFIX)), "is a link, and links are not followed")
-        elif stat.S_ISDIR(kind.st_mode):
-            if name != "lost+found":
-                yield _in_home(name, folder, name)
-        elif not name.endswith(SUFFIX):
-            yield Problem(name, "is no learner's file: those end in .jsonl, and `make share` writes them")
-        else:
-            yield _in_class_folder(folder, name, owner, taken)
-    if len(names) > MOST:
-        yield Problem("The folder", f"has {len(names)} entries; the first {MOST} were read")
-
-
-def _in_class_folder(folder: int, name: str, owner: int, taken: dict[int, str]) -> Shared | Problem:
-    """A file of a class folder. taken: owner of a file -> its name, of those seen already."""
-    login = unquote(name.removesuffix(SUFFIX))
     try:
-        content, writer = _content(name, folder)
-        if writer != owner:  # the system says whose it is, not the file
-            if writer in taken:
-                raise _Unreadable(f"belongs to {_login(writer)}, whose file {taken[writer]} was read already")
-            taken[writer] = name
-            login = _login(writer)
-        return Shared(login, content)
-    except _Unreadable as error:
-        return Problem(login, str(error))
+        yield from _class(handle, labs, now)
+    finally:
+        os.close(handle)
 
 
-def _in_home(login: str, above: int | None, home: str) -> Shared | Problem | None:
-    """What the learner of that home shares: the newest of their files; None where there is none."""
-    newest: tuple[float, bytes] | None = None
-    try:
-        with ExitStack() as opened:
-            # A home that the system names may be a link: only root writes there. Not so below DIR.
-            folder = _open(home, above, _FOLDER if above is not None else _FOLDER & ~os.O_NOFOLLOW)
-            opened.callback(os.close, folder)
-            owner = os.fstat(folder).st_uid
-            for parts in (*_OWN_FOLDERS, *_checkouts(folder)):
-                reading = _shared_below(folder, parts, owner)
-                if reading and (newest is None or reading[0] > newest[0]):
-                    newest = reading
-    except _Unreadable as error:
-        return Problem(login, str(error))
-    return Shared(login, newest[1]) if newest else None
-
-
-def _checkouts(home: int) -> Iterator[tuple[str, str]]:
-    """The folders of a home that may be a checkout: with a .labkit in them."""
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(home))[:MOST]:
-            if not name.startswith("."):
-                yield (name, ".labkit")
-
-
-def _shared_below(home: int, parts: tuple[str, ...], owner: int) -> tuple[float, bytes] | None:
-    """(when it changed, content) of the shared file in a folder below a home; None where there is none."""
-    with ExitStack() as opened:
-        folder = home
-        for part in parts:
+def _class(folder: int, labs: dict[str, Lab], now: float) -> Iterator[Shared | Problem]:
+    learners = sorted(_learners(folder), key=lambda learner: sum(file.size for file in learner.files))
+    if len(learners) > LEARNERS:
+        count = len(learners)
+        yield Problem("The folder", f"has files of {count} learners; those of {LEARNERS} were read")
+    room = BUDGET
+    for learner in learners[:LEARNERS]:
+        problem = ""
+        if learner.count > ENTRIES:
+            problem = f"has {learner.count} entries in the class folder; {ENTRIES} were looked at"
+        for file in learner.files:
             try:
-                folder = os.open(part, _FOLDER, dir_fd=folder)
-            except OSError as error:
-                if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                    return None
-                raise _Unreadable(_why(error)) from None
-            opened.callback(os.close, folder)
-        try:
-            seen = os.stat(journal.FILE, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _Unreadable(_why(error)) from None
-        content, writer = _content(journal.FILE, folder)
-        if writer != owner:
-            raise _Unreadable(
-                f"has a {journal.FILE} that belongs to {_login(writer)}: a file counts only for its owner"
-            )
-        return seen.st_mtime, content
+                content = _content(folder, file.name, learner.owner, room)
+                room -= len(content)
+                shared = reader.parse(content, labs, now)
+                if shared is None:
+                    raise _Unreadable(f"has a file that is not what `make share` writes; {_AFRESH}")
+            except _Unreadable as error:
+                problem = problem or str(error)
+                continue
+            if shared.until >= date.fromtimestamp(now):
+                yield Shared(learner.name, shared)
+            break
+        if problem:
+            yield Problem(learner.name, problem)
 
 
-def _content(name: str, folder: int) -> tuple[bytes, int]:
-    """(bytes, owner's number) of a plain file; raises _Unreadable with what it is instead."""
-    handle = _open(name, folder, _PLAIN_FILE)
-    with os.fdopen(handle, "rb") as stream:
-        seen = os.fstat(handle)
-        if not stat.S_ISREG(seen.st_mode):
-            raise _Unreadable("is no plain file")
-        if seen.st_size > HUGE:
-            raise _Unreadable(f"is huge, {seen.st_size / 1e6:.0f} MB; `make share` writes it afresh")
-        try:
-            return stream.read(HUGE + 1), seen.st_uid
-        except OSError as error:
-            raise _Unreadable(_why(error)) from None
+def _learners(folder: int) -> list[_Learner]:
+    """Who has entries in an open folder."""
+    whole = os.fstat(folder)
+    of_one_user = not whole.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    learners: dict[tuple[int, str], _Learner] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            try:
+                seen = entry.stat(follow_symlinks=False)
+            except OSError:  # gone in this moment
+                continue
+            named = of_one_user and seen.st_uid == whole.st_uid
+            key = (seen.st_uid, unquote(entry.name.removesuffix(SUFFIX)) if named else "")
+            if key not in learners:
+                login = key[1] or _login(seen.st_uid)
+                usual = journal.file_name(login or str(seen.st_uid))
+                learners[key] = _Learner(login or f"user {seen.st_uid}", seen.st_uid, usual)
+            learners[key].add(entry.name, seen)
+    return list(learners.values())
 
 
-def _open(name: str, folder: int | None, flags: int) -> int:
+def _content(folder: int, name: str, owner: int, room: int) -> bytes:
+    """A plain file of this owner's, of at most `room` bytes. Raises _Unreadable for all else."""
     try:
-        return os.open(name, flags, dir_fd=folder)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(name, flags, dir_fd=folder)
+        try:
+            seen = os.fstat(handle)
+            if not stat.S_ISREG(seen.st_mode) or seen.st_uid != owner:
+                raise _Unreadable(_NO_FILE)
+            if seen.st_size > HUGE:
+                raise _Unreadable(f"has a huge file, {seen.st_size / 1e6:.0f} MB; {_AFRESH}")
+            if seen.st_size > room:
+                limit = f"{BUDGET / 1e6:.0f} MB"
+                raise _Unreadable(f"was not read: the files of the class exceed {limit}")
+            return os.pread(handle, HUGE, 0)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise _Unreadable(_why(error)) from None
 
 
 def _why(error: OSError) -> str:
-    if error.errno == errno.ELOOP:
-        return "is a link, and links are not followed"
+    if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+        return _NO_FILE
     if error.errno in (errno.EACCES, errno.EPERM):
-        return "is closed to you. A class folder (`make board DIR=folder NEW=1`) or root reads it"
-    return f"cannot be read ({error.strerror})"
+        return "has a file that is closed to you; whoever owns the class folder can read it"
+    return f"has a file that cannot be read ({error.strerror})"
 
 
 def _login(user: int) -> str:
+    """ "" where the system knows none."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
-        return f"user {user}"
+        return ""

@@ -17,6 +17,7 @@ from labkit.board.learner import AWAY_STATE, FINISHED, STUCK, Learner, Work
 
 _ORDER = (STUCK, learner.WORKING, FINISHED, AWAY_STATE)
 _NUMBER = re.compile(r"-?\d[\d.,e+\-]*")
+_LONGEST_NAME = 60  # characters
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class Classroom:
     labs: list[LabRow]
     titles: dict[str, str]
     notes: list[str]
-    silent: int
     hidden: bool
     when: str
 
@@ -68,32 +68,36 @@ class Classroom:
 
 
 def look(folder: Path | None = None, hide_names: bool = False, now: float | None = None) -> Classroom:
-    """The class of a folder: a class folder, or one with learners' homes; None: this machine's people.
+    """The class of a class folder; None: of the one that LABKIT_CLASS names.
 
     hide_names: show the pseudonym of everybody, also of those who gave their name. now: seconds since 1970.
     Raises LabError where the folder cannot be read.
     """
     moment = time.time() if now is None else now
     labs = curriculum.read(paths.root())
-    found = sources.read(folder)
-    notes = [_sentence(problem.name, problem.sentence, hide_names) for problem in found.problems]
+    notes: dict[str, str] = {}  # whose entries -> one sentence about them
     learners = []
-    for file in found.shared:
-        shared = reader.parse(file.content, labs, moment)
-        if shared is None:
-            what = "has a file that is not what `make share` writes; `make share` writes it afresh"
-            notes.append(_sentence(file.name, what, hide_names))
+    for found in sources.read(folder, labs, moment):
+        if isinstance(found, sources.Problem):
+            name = "One learner" if hide_names else reader.printable(found.name, _LONGEST_NAME)
+            notes.setdefault(found.name, f"{name} {found.sentence}.")
             continue
-        name = _printable(file.name) if shared.named and not hide_names else shared.pseudonym
+        shared = found.shared
+        login = reader.printable(found.name, _LONGEST_NAME)
+        name = login if shared.named and not hide_names else shared.pseudonym
         if shared.skipped:
-            notes.append(f"{name}: {_lines(shared.skipped)} of the shared file could not be read.")
+            lines = _lines(shared.skipped)
+            notes[found.name] = f"{name}: {lines} of the shared file could not be read."
         someone = learner.follow(name, shared.events, labs, moment)
         if someone is None:
-            notes.append(f"{name} agreed, and has not begun a lab since.")
+            notes[found.name] = f"{name} agreed, and has not begun a lab since."
             continue
         if name == shared.pseudonym:
-            _without_login(someone, file.name)
+            _without_login(someone, found.name)
         learners.append(someone)
+    for name, times in Counter(someone.name for someone in learners).items():
+        if times > 1:
+            notes[name] = f"{times} learners call themselves {name}: somebody may have copied it."
     learners.sort(key=lambda someone: (_ORDER.index(someone.state), -someone.here.failures, someone.name))
     places = _places(learners, labs)
     return Classroom(
@@ -102,19 +106,10 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
         learners=learners,
         labs=_lab_rows(learners, labs),
         titles={number: title for lab in labs.values() for number, title in lab.exercises.items()},
-        notes=notes,
-        silent=found.silent,
+        notes=list(notes.values()),
         hidden=hide_names,
         when=datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
     )
-
-
-def _sentence(name: str, what: str, hide_names: bool) -> str:
-    return f"{'One learner' if hide_names else _printable(name)} {what}."
-
-
-def _printable(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:60]
 
 
 def _lines(count: int) -> str:

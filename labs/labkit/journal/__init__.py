@@ -2,19 +2,20 @@
 
 For learners, in a notebook or (`make share`, `make unshare`) in a terminal:
 
-    share       let the class board show where you are; share(named=False): without your name
+    share       let the class board show where you are, by your name or by a pseudonym
     unshare     take that back: what was shared is deleted
     status      what is shared, in a sentence
 
 For the kit's other parts:
 
     note        one more line: a lab begun, a check passed or failed, a hint read
-    FILE        the name of a learner's shared file in their own folder
     PSEUDONYM   what a pseudonym looks like
+    file_name   the name of a user's file in the class folder
+    Unanswered  raised by share, where nobody said whether the name is to be shown
 """
 
 from labkit.journal.events import note
 from labkit.journal.names import PSEUDONYM
-from labkit.journal.sharing import FILE, share, status, unshare
+from labkit.journal.sharing import Unanswered, file_name, share, status, unshare
 
-__all__ = ["FILE", "PSEUDONYM", "note", "share", "status", "unshare"]
+__all__ = ["PSEUDONYM", "Unanswered", "file_name", "note", "share", "status", "unshare"]

@@ -7,8 +7,9 @@ most, however long somebody works.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import re
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from labkit import jsonl, paths
 from labkit.errors import LabError
 
 LIMIT = 1_000_000  # bytes; an event is about 200
+LONGEST = 200  # characters of a sentence
+# What a check adds about the learner's own line: `  (line 3 in shard: return data[…])`.
+_OWN_LINE = re.compile(r"\s{2}\(line \d+ (?:in|of) .*\)\s*$")
 
 
 def path() -> Path:
@@ -43,6 +47,22 @@ def alone() -> Iterator[None]:
         os.close(handle)
 
 
+def event(kind: str, said: str = "", **fields) -> dict:
+    """The line of an event of this moment, as it is kept and shared; see `journal.note`."""
+    line = {"at": int(time.time()), "event": kind, **fields}
+    return line | {"said": _plain(said)} if said else line
+
+
+def _plain(sentence: str) -> str:
+    """The first line of a sentence, at most LONGEST characters, as it may leave the learner's own folder."""
+    text = _OWN_LINE.sub("", sentence.strip().split("\n")[0])
+    for folder, shown in ((paths.home(), "…"), (paths.root(), "…"), (Path.home(), "~")):
+        if len(folder.parts) > 1:
+            text = text.replace(str(folder), shown)
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
 def append(event: dict) -> None:
     """One more line. Raises LabError where it cannot be written."""
     file = path()
@@ -63,13 +83,4 @@ def _earlier() -> Path:
 
 
 def _is_event(entry: dict) -> bool:
-    return "event" in entry and "at" in entry
-
-
-def so_far() -> dict[str, dict]:
-    """Exercise -> what the learner's progress says of it; {} where there is none that can be read."""
-    try:
-        stored = json.loads((paths.home() / "progress.json").read_text(encoding="utf-8"))["exercises"]
-        return {number: entry for number, entry in stored.items() if isinstance(entry, dict)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+    return "event" in entry and isinstance(entry.get("at"), (int, float))

@@ -1,10 +1,8 @@
-"""A learner agrees that the class board shows what they did, by name or by a pseudonym; or takes it back.
+"""A learner agrees that the class board shows what they do, or takes that back.
 
-Without the agreement there is no file that the board reads. With it there is one, and nobody but the learner
-and whoever runs the board can read it:
-
-* where LABKIT_CLASS names a class folder, LOGIN.jsonl in it. The folder's owner runs the board;
-* else shared.jsonl in the learner's own folder, which a board run by root, or by the same user, reads.
+Without the agreement there is no file that the board reads. With it there is one, LOGIN.jsonl in the
+class folder that LABKIT_CLASS names, which only the learner and whoever runs the board can read. It holds
+what the learner did since the day of the agreement, and it is deleted when the agreement is over.
 """
 
 from __future__ import annotations
@@ -12,9 +10,12 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import secrets
 import stat
+import sys
 import tempfile
-from datetime import datetime
+import time
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,30 +23,46 @@ from labkit import jsonl, paths
 from labkit.errors import LabError
 from labkit.journal import files, names
 
-FILE = "shared.jsonl"
-VERSION = 1
-LIMIT = 3 * files.LIMIT  # bytes of the shared file; it is then written afresh, from progress and journal
+VERSION = 2
+LIMIT = 500_000  # bytes of the shared file; then the newest half of them stays
+DAYS = 14  # that sharing lasts, unless the learner says otherwise
 
 
-def share(named: bool = True) -> None:
-    """Let your instructor's class board show where you are; say how, and how to take it back.
+class Unanswered(LabError):
+    """Nobody said whether the board may show the learner's name."""
 
-    It shows lab and exercise, how often you tried, how many hints you read, what a failed check said, and
-    when; from now on, and what you did before. named=False: under a pseudonym in place of your name.
-    Raises LabError where nothing can be written.
+
+def share(named: bool | None = None, until: str = "") -> None:
+    """Let your instructor's class board show where you are; print the very lines that are shared.
+
+    They say lab and exercise, how often you tried, how many hints you read, what a failed check
+    said, and when, beginning with today. named: True is by your name, False by a pseudonym; None
+    asks, in a terminal. until: the last day, such as "2026-12-01"; "" is 14 days from now. Raises
+    Unanswered where there is no terminal to ask in, and LabError where nothing can be written.
     """
-    kept = _agreement()
+    old = _agreement()
+    new = {
+        "pseudonym": old.get("pseudonym") or names.draw(),
+        "named": bool(named),
+        "since": str(_today()) if not old.get("file") or _is_over(old) else old["since"],
+        "until": _last_day(until),
+        "file": str(_file(old)),
+    }
+    _show(new)
+    if named is None:
+        answer = _ask(new["pseudonym"])
+        if answer not in ("n", "p"):
+            print(status())
+            return
+        new["named"] = answer == "n"
     with files.alone():
-        file = _file()
-        if kept.get("file") and kept["file"] != str(file):
-            _delete(Path(kept["file"]))
-        kept |= {"named": bool(named), "since": _now(), "file": str(file)}
-        kept.setdefault("pseudonym", names.draw())
-        _keep(kept)
+        if old.get("file", new["file"]) != new["file"]:
+            _delete(Path(old["file"]))
+        _keep(new)
         try:
-            _publish(kept)
+            _publish(new)
         except LabError:
-            _keep({"pseudonym": kept["pseudonym"]})
+            _keep({"pseudonym": new["pseudonym"]})
             raise
     print(status())
 
@@ -54,9 +71,9 @@ def unshare() -> None:
     """Take the agreement back: what was shared is deleted, and nothing more is written to it."""
     kept = _agreement()
     with files.alone():
-        # Also where the agreement is lost: nothing that a board reads may be left.
-        for file in {Path(kept.get("file", paths.home() / FILE)), paths.home() / FILE, *_own_in_class()}:
-            _delete(file)
+        for file in [kept.get("file"), _usual_file()]:  # also where the agreement is lost
+            if file:
+                _delete(Path(file))
         if kept:
             _keep({"pseudonym": kept["pseudonym"]})
     print(status())
@@ -67,20 +84,29 @@ def status() -> str:
     kept = _agreement()
     if not kept.get("file"):
         return "You share nothing: the class board cannot read what you do. `make share` changes that."
-    if not Path(kept["file"]).exists():
+    if _is_over(kept):
+        return f"You share nothing any more: that ended on {kept['until']}. `make share` begins anew."
+    if not _exists(Path(kept["file"])):
         return f"You share nothing any more: {kept['file']} was removed. `make share` writes it again."
     name = "by your name" if kept["named"] else f'as "{kept["pseudonym"]}", without your name'
     return (
-        f"The class board shows you {name}: your lab and exercise, how often you tried, how many hints you "
-        f"read, and what failed checks said, since {kept['since']}; and what you did before. "
-        "`make unshare` takes it back."
+        f"The class board shows you {name} until {kept['until']}: your lab and exercise, how often "
+        f"you tried, how many hints you read, what failed checks said, and when, since "
+        f"{kept['since']}. `make unshare` takes it back."
     )
 
 
 def forward(line: dict) -> None:
-    """Append an event to the shared file, where there is one. Call it `files.alone`."""
+    """Append an event to the shared file, if there is one; delete it if the agreement is over.
+
+    Call it `files.alone`.
+    """
     kept = _agreement()
     if not kept.get("file"):
+        return
+    if _is_over(kept):
+        _delete(Path(kept["file"]))
+        _keep({"pseudonym": kept["pseudonym"]})
         return
     handle = _open(Path(kept["file"]))
     if handle is None:
@@ -95,67 +121,148 @@ def forward(line: dict) -> None:
         _publish(kept)
 
 
+def _show(kept: dict) -> None:
+    """Print what will be shared: the lines that there are, or else an example of each kind."""
+    head, *lines = _lines(kept)
+    print(
+        f"Until {kept['until']}, your instructor's class board gets a line for each lab that you "
+        "begin, each check that you run, and each hint that you read, after a first line about you:"
+    )
+    print(f"  {head.decode().rstrip()}")
+    if lines:
+        print(f"These are the lines since {kept['since']}:")
+    else:
+        print(f"There are no such lines since {kept['since']}. What you do gives lines like these:")
+        lines = [_line(event) for event in _examples()]
+    for line in lines:
+        print(f"  {line.decode().rstrip()}")
+
+
+def _examples() -> list[dict]:
+    number = {"exercise": "23.1"}
+    return [
+        files.event("start", lab="23_ring_allreduce"),
+        files.event("failed", "Chunk 2 of rank 1: expected 3, got 2.", **number, tries=1),
+        files.event("hint", **number, hints=1),
+        files.event("passed", **number, tries=2),
+    ]
+
+
+def _ask(pseudonym: str) -> str:
+    """ "n" for the learner's name, "p" for the pseudonym; anything else is no."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Unanswered(
+            "Say how the board shows you: `make share NAMED=1` is by your name, `make share HIDDEN=1` by "
+            "a pseudonym; in a notebook, share(named=True) or share(named=False). Nothing has changed."
+        )
+    print(
+        f'With your name, the first line says "named": true. As "{pseudonym}" you have no name on the '
+        "board, although whoever runs it can look up whose file it is."
+    )
+    try:
+        answer = input("Type n for your name, p for the pseudonym; Enter shares nothing: ")
+    except EOFError:
+        return ""
+    return answer.strip().lower()
+
+
+def _last_day(until: str) -> str:
+    """A checked day, as 2026-12-01."""
+    today = _today()
+    try:
+        day = date.fromisoformat(str(until)) if until else today + timedelta(days=DAYS)
+    except ValueError:
+        raise LabError(
+            f"{until} is no day. Write the last day of sharing as `make share UNTIL=2026-12-01`."
+        ) from None
+    if not today <= day <= today + timedelta(days=366):
+        raise LabError(f"Sharing ends today or within a year, not on {day}. Choose another UNTIL=.")
+    return str(day)
+
+
+def _today() -> date:
+    return datetime.fromtimestamp(time.time()).date()
+
+
+def _is_over(kept: dict) -> bool:
+    return _today() > date.fromisoformat(kept["until"])
+
+
 def _open(file: Path) -> int | None:
     """The learner's own shared file, to append to; None where it is gone: it is never made here."""
     try:
         handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    seen = os.fstat(handle)
-    if stat.S_ISREG(seen.st_mode) and seen.st_uid == os.geteuid():
+    if _is_own(os.fstat(handle)):
         return handle
     os.close(handle)
     return None
 
 
-def _file() -> Path:
-    """Where this learner shares. Raises LabError when the class folder is not there."""
-    chosen = os.environ.get("LABKIT_CLASS")
-    if not chosen:
-        return paths.home() / FILE
-    folder = Path(chosen).expanduser()
-    if not folder.is_dir():
-        raise LabError(
-            f"LABKIT_CLASS names {folder}, which is no folder. Ask your instructor which one it is."
-        )
-    return folder.resolve() / f"{_login()}.jsonl"
+def _is_own(seen: os.stat_result) -> bool:
+    """Is it a plain file of this user's? Others may put something there under the same name."""
+    return stat.S_ISREG(seen.st_mode) and seen.st_uid == os.geteuid()
 
 
-def _own_in_class() -> list[Path]:
-    """This learner's file in the class folder, if there is one; another user's is none of theirs."""
+def _exists(file: Path) -> bool:
+    """Is this learner's own file there?"""
     try:
-        file = _file()
-        mine = file.lstat().st_uid == os.geteuid()
-    except (OSError, LabError):
-        return []
-    return [file] if mine else []
+        return _is_own(file.lstat())
+    except OSError:
+        return False
 
 
-def _login() -> str:
-    """Of this user; in a hub that runs all its users as one, of the hub's user. Safe as a file's name."""
+def _file(old: dict) -> Path:
+    """Where this learner shares: where they did before, or under a name that nobody has taken.
+
+    Raises LabError where there is no class folder.
+    """
+    usual = _usual_file()
+    if usual is None:
+        raise LabError(
+            "There is no class to share with, because LABKIT_CLASS names no folder. Ask your instructor "
+            "for it, set it, for example by `export LABKIT_CLASS=/srv/class`, and share again."
+        )
+    if not usual.parent.is_dir():
+        raise LabError(f"LABKIT_CLASS names {usual.parent}, which is no folder. Ask your instructor for it.")
+    before = Path(old.get("file", usual))
+    if before.parent == usual.parent and _exists(before):
+        return before
+    if _exists(usual) or not os.path.lexists(usual):
+        return usual
+    return usual.with_stem(f"{usual.stem}-{secrets.token_hex(4)}")
+
+
+def _usual_file() -> Path | None:
+    """LOGIN.jsonl in the class folder; None where LABKIT_CLASS names none.
+
+    LOGIN is that of this user; in a hub that runs all its users as one, that of the hub's user.
+    """
+    folder = os.environ.get("LABKIT_CLASS")
+    if not folder:
+        return None
     try:
         own = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         own = str(os.geteuid())
-    name = quote(os.environ.get("JUPYTERHUB_USER") or own, safe="@+")
-    return f"_{name[1:]}" if name.startswith(".") else name
+    return Path(folder).expanduser().resolve() / file_name(os.environ.get("JUPYTERHUB_USER") or own)
+
+
+def file_name(login: str) -> str:
+    """The name of that user's file in a class folder, unless somebody else took it; never a path."""
+    name = quote(login, safe="@+")
+    return f"_{name[1:]}.jsonl" if name.startswith(".") else f"{name}.jsonl"
 
 
 def _publish(kept: dict) -> None:
-    """Write the shared file afresh: who this is, what progress says, and what the journal holds."""
-    head = {"labkit": "shared", "version": VERSION}
-    head |= {name: kept[name] for name in ("named", "pseudonym", "since")}
-    lines = [head]
-    for number, entry in sorted(files.so_far().items()):
-        line = {"event": "before", "exercise": number, "passed": bool(entry.get("passed"))}
-        lines.append(line | {name: entry.get(name, 0) for name in ("tries", "hints")})
-    lines += files.read()
+    """Write the shared file afresh."""
     file = Path(kept["file"])
     try:
         handle, made = tempfile.mkstemp(dir=file.parent, prefix=".sharing-")
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.writelines(_line(line) for line in lines)
+                stream.writelines(_lines(kept))
                 _let_the_board_read(stream.fileno())
             os.replace(made, file)
         except BaseException:
@@ -165,6 +272,21 @@ def _publish(kept: dict) -> None:
         raise LabError(
             f"{file} cannot be written ({error.strerror}), so nothing is shared. Tell your instructor."
         ) from None
+
+
+def _lines(kept: dict) -> list[bytes]:
+    """Who this is, and what the journal holds since the day of the agreement: the newest of it."""
+    head = {"labkit": "shared", "version": VERSION}
+    head |= {name: kept[name] for name in ("named", "pseudonym", "until")}
+    begin = datetime.fromisoformat(kept["since"]).timestamp()
+    lines, size = [], 0
+    for event in reversed(files.read()):
+        line = _line(event)
+        size += len(line)
+        if event["at"] < begin or size > LIMIT / 2:
+            break
+        lines.append(line)
+    return [_line(head), *reversed(lines)]
 
 
 def _let_the_board_read(handle: int) -> None:
@@ -178,18 +300,16 @@ def _let_the_board_read(handle: int) -> None:
 
 
 def _delete(file: Path) -> None:
+    """Delete this learner's own file; what others have put there is none of theirs."""
     try:
-        file.unlink(missing_ok=True)
+        if _exists(file):
+            file.unlink(missing_ok=True)
     except OSError as error:
         raise LabError(f"{file} cannot be deleted ({error.strerror}). Tell your instructor.") from None
 
 
 def _line(entry: dict) -> bytes:
     return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def _now() -> str:
-    return datetime.now().isoformat(sep=" ", timespec="minutes")
 
 
 def _kept_at() -> Path:
@@ -202,12 +322,18 @@ def _agreement() -> dict:
         kept = json.loads(_kept_at().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    known = {"pseudonym": str, "named": bool, "since": str, "file": str}
     if not isinstance(kept, dict) or not isinstance(kept.get("pseudonym"), str):
         return {}
-    if all(isinstance(kept.get(name), kind) for name, kind in known.items()):
-        return kept
-    return {"pseudonym": kept["pseudonym"]}
+    return kept if _is_whole(kept) else {"pseudonym": kept["pseudonym"]}
+
+
+def _is_whole(kept: dict) -> bool:
+    try:
+        for day in ("since", "until"):
+            date.fromisoformat(kept[day])
+        return isinstance(kept["named"], bool) and isinstance(kept["file"], str)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _keep(kept: dict) -> None:

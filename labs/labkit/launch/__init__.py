@@ -27,6 +27,7 @@ For the kit's other parts:
     in_check, of_check, because_of_none     is a line one of a check; what is said of an exception there
     stack, ranks_text   where a thread is; `ranks 0, 3`
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
+    refuse_without_mpi  a lab that torchrun or horovodrun started ends with a sentence
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
     die_with_parent     end this process when its parent does
 
@@ -64,6 +65,7 @@ _MODULE_OF = {
     "raised": "labkit.launch.diagnosis",
     "ranks_here": "labkit.launch.runs",
     "ranks_text": "labkit.launch.diagnosis",
+    "refuse_without_mpi": "labkit.launch.meeting",
     "rendezvous": "labkit.launch.plans",
     "reserve_port": "labkit.launch.plans",
     "run": "labkit.launch.runs",
@@ -97,6 +99,7 @@ __all__ = [
     "raised",
     "ranks_here",
     "ranks_text",
+    "refuse_without_mpi",
     "rendezvous",
     "reserve_port",
     "run",

@@ -10,7 +10,7 @@ import time
 
 from labkit import world
 from labkit.errors import CheckFailed, LabError
-from labkit.launch import notes
+from labkit.launch import meeting, notes
 
 
 def print_lab_errors_plainly() -> None:
@@ -27,7 +27,8 @@ def print_lab_errors_plainly() -> None:
         under = world.launcher() not in (None, "labkit")
         if under:
             notes.leave_error(error)
-        together = under and _all_fail()
+        # Where every rank comes here within a second, rank 0 speaks for all, and each ends with status 1.
+        together = under and meeting.all_end(1.0)
         if under and not world.is_root():
             if together:
                 return
@@ -72,12 +73,6 @@ def _missing_answer(error: BaseException, trace) -> CheckFailed | None:
         if is_check and node.lineno <= trace.tb_lineno <= node.end_lineno:
             return CheckFailed(f"There is no `{error.name}` yet: run the cells above this one first.")
     return None
-
-
-def _all_fail() -> bool:
-    """Does every rank come here within a second? Then rank 0 speaks for all, and each ends with status 1."""
-    meeting = sys.modules.get("labkit.launch.meeting")  # there once launch.run ran in place
-    return meeting is not None and meeting.all_end(1.0)
 
 
 def _end_the_job() -> None:

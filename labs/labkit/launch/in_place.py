@@ -1,4 +1,4 @@
-"""`launch.run` in a file that already runs on several ranks: the function runs on those, in place."""
+"""`launch.run` in a file that runs on several ranks of MPI already: the function runs on those."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 
 from labkit import builds, world
-from labkit.errors import LabError
 from labkit.launch import cases, diagnosis, excepthook, meeting, notes, plans, process
 from labkit.launch.task import Task
 
@@ -27,16 +26,12 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
 
     Parameters as in `launch.run`; wishes: its horovod and mpi.
     """
-    comm = task.wants_comm
-    if comm and world.launcher() in ("torchrun", "horovodrun"):
-        raise LabError(
-            f"{task.name} needs an MPI communicator, which {world.launcher()} does not give. "
-            f"Start this file with mpiexec -n {world.size()} instead."
-        )
-    job = meeting.join(controller)
+    meeting.refuse_without_mpi()
+    job = meeting.join()
     excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
     builds.check()
     builds.refuse_another(**wishes)
+    comm = task.wants_comm
     taking_part = min(ranks, job.size) if comm else job.size
     if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:
         _warned_of.add(ranks)
@@ -53,7 +48,7 @@ def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env
         else:
             payload = pickle.dumps(None)
             failure = None
-    results = _results(job, payload, failure, timeout)[:taking_part]
+        results = _results(job, payload, failure, timeout)[:taking_part]
     if own is not None:
         _free(own)
     return results
@@ -140,7 +135,7 @@ def _torch_settings(job, address: tuple[str, str] | None) -> dict[str, str]:
     """What init_process_group reads, when rank 0 offers an address."""
     if address is None:
         return {}
-    settings = {"MASTER_ADDR": address[0], "MASTER_PORT": address[1], "TORCHELASTIC_USE_AGENT_STORE": "False"}
+    settings = {"MASTER_ADDR": address[0], "MASTER_PORT": address[1]}
     settings |= {"RANK": str(job.rank), "WORLD_SIZE": str(job.size)}
     return settings | {"LOCAL_RANK": str(world.local_rank()), "LOCAL_WORLD_SIZE": str(world.local_size())}
 

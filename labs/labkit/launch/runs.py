@@ -1,7 +1,7 @@
 """`launch.run(fn, ranks=4)`: one function on several processes, from a notebook, a script or a job.
 
-Alone, ranks are started on this host and end with the run, whatever happens to it. Under mpiexec, srun,
-mpirun_rsh, horovodrun or torchrun the processes are there already, and `fn` runs on them.
+Alone, ranks are started on this host and end with the run, whatever happens to it. Under mpiexec, srun
+or mpirun_rsh the processes are there already, and `fn` runs on them.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ For the kit's other parts:
 
     describe                   one line that says all of this
     in_kernel                  is this process a Jupyter kernel?
-    clean_env, clean           an environment without what a launcher left in it
+    clean_env, clean           an environment without secrets and without what a launcher left in it
+    without_secrets, is_secret an environment without tokens and passwords, and is a variable one by its name
     launched, tasks_per_node   what a launcher's or Slurm's variables say
 """
 
-from labkit.world.launchers import clean, launched, tasks_per_node
+from labkit.world.launchers import clean, is_secret, launched, tasks_per_node, without_secrets
 from labkit.world.place import (
     clean_env,
     cores,
@@ -39,6 +40,7 @@ __all__ = [
     "device",
     "in_kernel",
     "is_root",
+    "is_secret",
     "launched",
     "launcher",
     "local_rank",
@@ -46,4 +48,5 @@ __all__ = [
     "rank",
     "size",
     "tasks_per_node",
+    "without_secrets",
 ]

@@ -65,6 +65,12 @@ _LAUNCHER_PATTERN = re.compile(
     "|".join(name.replace("*", ".*") for group in _LAUNCHER_VARIABLES for name in group)
 )
 
+# Names of variables whose values are for nobody but the process that was given them. JUPYTERHUB_USER is
+# only a name, which `_interactive_step` reads; TOKENIZERS_PARALLELISM and MAX_TOKENS are no secrets.
+_SECRET = re.compile(
+    r"JUPYTERHUB_(?!USER$)|SLURM_JWT$|.*(TOKEN(?!IZ|S)|SECRET|PASSW|API_?KEY)", re.IGNORECASE
+)
+
 
 def tasks_per_node(text: str) -> list[int]:
     """Slurm's short form written out: "4(x2),3" is [4, 4, 3]."""
@@ -150,6 +156,17 @@ def launched(env: Mapping[str, str]) -> Place:
     return ALONE
 
 
+def is_secret(name: str) -> bool:
+    """Does a variable of that name hold a token, a password, or what a hub tells its server alone?"""
+    return _SECRET.match(name) is not None
+
+
+def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """A copy of `env` for ranks and jobs: others on their nodes may come to read what they get."""
+    return {name: value for name, value in env.items() if not is_secret(name)}
+
+
 def clean(env: Mapping[str, str]) -> dict[str, str]:
-    """A copy of `env` without what launchers leave in it."""
-    return {name: value for name, value in env.items() if not _LAUNCHER_PATTERN.fullmatch(name)}
+    """A copy of `env` without secrets and without what launchers leave in it."""
+    kept = without_secrets(env).items()
+    return {name: value for name, value in kept if not _LAUNCHER_PATTERN.fullmatch(name)}

@@ -92,5 +92,5 @@ def describe() -> str:
 
 
 def clean_env() -> dict[str, str]:
-    """A copy of the environment without what a launcher left in it: a new job can be started with it."""
+    """The environment for a new job: a copy without secrets and without what a launcher left in it."""
     return launchers.clean(os.environ)

@@ -1,4 +1,4 @@
-"""What lab 15's checks look at: how prefetch reads, and what its thread does when something goes wrong.
+"""What lab 17's checks look at: how prefetch reads, and what its thread does when all is not well.
 
 Everything happens on threads of its own and is given up after some seconds: a prefetch that never comes back
 does not hold up the learner.

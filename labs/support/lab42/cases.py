@@ -5,8 +5,9 @@ Each table holds (what is given, what comes of it); the sources are named at eac
 
 from __future__ import annotations
 
+from labkit import builds
+
 from support.lab42.commands import Job
-from support.lab42.ranks import UNBOUND
 
 _MV2 = "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02 22:00:00 EST 2022\n"
 
@@ -48,12 +49,9 @@ THREAD_LEVELS = (
     (_HYBRID | {"MV2_CPU_BINDING_LEVEL": "core"}, "SINGLE"),
 )
 
-# What Horovod needs, by flavour: MVAPICH2-GDR 2.3.7's user guide, 7.3, and its list of variables; MVAPICH's
-# list of variables (MVP_ENABLE_GPU); the rule behind THREAD_LEVELS.
+# What Horovod needs, by flavour.
 VARIABLES = {
-    "mvapich-plus": {"MVP_ENABLE_GPU": "1"},
-    "mvapich2": UNBOUND,
-    "mvapich2-gdr": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1", **UNBOUND},
+    flavour: builds.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
 }
 
 # Jobs whose lines are checked, by launcher. Without Slurm mpiexec starts ranks on one machine.

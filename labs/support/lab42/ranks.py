@@ -9,9 +9,9 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from labkit import doctor, world
+from labkit import builds, doctor, world
 
-UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
+UNBOUND = builds.switches("mvapich2", {})  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
 SINGLE = {"HOROVOD_MPI_THREADS_DISABLE": "1"}  # Horovod then asks for MPI_THREAD_SINGLE
 LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")  # MPI's order; 0 to 3 in MPICH's kin and Open MPI
 

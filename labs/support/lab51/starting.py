@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from labkit import launch
+from labkit.horovod import meet_by_gloo
 
 horovod_began: str | None = None  # Horovod's controller in this process, which it cannot change any more
 
@@ -99,7 +99,7 @@ def _horovod(comm, carrier: str) -> Iterator[Callable]:
     import horovod.torch as hvd
 
     horovod_began = controller_of(carrier)
-    begin_with = _by_gloo if horovod_began == "gloo" else _by_mpi
+    begin_with = meet_by_gloo if horovod_began == "gloo" else _by_mpi
     with begin_with(comm):
         hvd.init()
         try:
@@ -115,46 +115,3 @@ def _by_mpi(comm) -> Iterator[None]:
     """What `horovodrun --mpi` would set."""
     with launch.environment({"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}):
         yield
-
-
-@contextmanager
-def _by_gloo(comm) -> Iterator[None]:
-    """What `horovodrun --gloo` would set, and its server on rank 0, where Gloo's ranks find each other."""
-    with ExitStack() as stack:
-        host, _ = comm.bcast(stack.enter_context(address(comm)))
-        where = port = key = None
-        if comm.rank == 0:
-            key = os.urandom(32).hex()  # it answers only to who knows this: the ranks of this job
-            where, port = stack.enter_context(launch.rendezvous(key, host))
-        where, port, key = comm.bcast((where, port, key))
-        values = {
-            "CONTROLLER": "gloo",
-            "CPU_OPERATIONS": "gloo",
-            "GLOO_RENDEZVOUS_ADDR": where,
-            "GLOO_RENDEZVOUS_PORT": port,
-            **_seats(comm),
-        }
-        if where == "127.0.0.1":
-            values["GLOO_IFACE"] = "lo"
-        variables = {f"HOROVOD_{name}": str(value) for name, value in values.items()}
-        variables["_HOROVOD_SECRET_KEY"] = key
-        stack.enter_context(launch.environment(variables))
-        yield
-
-
-def _seats(comm) -> dict[str, object]:
-    """This rank's numbers as Horovod counts: in the job, on its host, among hosts that have such a rank."""
-    hosts = comm.allgather(socket.gethostname())
-    own = hosts[comm.rank]
-    local = [rank for rank, host in enumerate(hosts) if host == own]
-    place = local.index(comm.rank)
-    across = [host for host in dict.fromkeys(hosts) if hosts.count(host) > place]
-    return {
-        "HOSTNAME": own,
-        "RANK": comm.rank,
-        "SIZE": comm.size,
-        "LOCAL_RANK": place,
-        "LOCAL_SIZE": len(local),
-        "CROSS_RANK": across.index(own),
-        "CROSS_SIZE": len(across),
-    }

@@ -81,7 +81,8 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
         from labkit.horovod import meet_by_gloo
 
         with meet_by_gloo(comm):
-            yield {name: value for name, value in os.environ.items() if name.startswith("HOROVOD_")}
+            ours = ("HOROVOD_", "_HOROVOD_SECRET_KEY")
+            yield {name: value for name, value in os.environ.items() if name.startswith(ours)}
     elif meet == "torch":
         with ports.agree(comm, 1) as port:
             yield _of_torch(comm.rank, comm.size, hosts[0], port, together)

@@ -72,7 +72,8 @@ class _Play:
             "GLOO_SOCKET_IFNAME": "eth0",
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
-        client = cluster.slurm.Client(self.client.folder, {**os.environ, **values})  # it exports all of it
+        env = world.without_secrets(os.environ) | values  # all of it is exported
+        client = cluster.slurm.Client(self.client.folder, env)
         output = str(self.folder / f"job{len(self.jobs)}.txt")
         self.jobs.append(
             client.submit(

@@ -84,7 +84,6 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
         "Sums add.",
     ):
         assert part in text, part
-    assert "minutes measured" not in text, "no learner's time is known"
     assert "<script" not in text
     assert LOADS.findall(text) == []
     deck = (guided.root / f"guide/slides/{STEM}.slides.html").read_text()
@@ -172,6 +171,9 @@ def test_what_is_missing_is_a_sentence(guided, capsys, tmp_path):
     assert "something else than an earlier guide" in capsys.readouterr().err
     with pytest.raises(LabError):
         conduct.fresh_folder(guided.root / "mine")
+    with pytest.raises(SystemExit):
+        write_guide(["--homes", "/home"])
+    assert "unrecognized arguments" in capsys.readouterr().err, "learners' homes are not read"
 
 
 def test_the_pinned_package_is_fetched_once(tmp_path, package):

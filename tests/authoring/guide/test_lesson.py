@@ -1,4 +1,4 @@
-"""What the guide reads of one lab: its text, its figure, mistakes, records, cost, and learners' times."""
+"""What the guide reads of one lab: its text, its figure, mistakes, records, and cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 from authoring import generate
-from authoring.guide import cost, figures, lesson, mistakes, pace, results
+from authoring.guide import cost, figures, lesson, mistakes, results
 from labkit.errors import LabError
 
 from tests.authoring.guide import guide_lab
@@ -117,20 +117,3 @@ def test_cost_of_a_class(guided):
     assert job == (2, 4, 15)
     assert job.node_minutes(40) == 1200
     assert cost.read(guided.root, "92_none") is None
-
-
-def test_learners_minutes(tmp_path):
-    def learner(name: str, *passed: str) -> None:
-        entries = {f"91.{number}": {"passed": time} for number, time in enumerate(passed, 1)}
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "progress.json").write_text(json.dumps({"exercises": entries}))
-
-    learner("ann", "2026-01-02T10:00:00", "2026-01-02T10:20:00", "2026-01-02T12:00:00")
-    learner("bob", "2026-01-02T10:00:00", "2026-01-02T10:10:00", "2026-01-02T10:30:00")
-    learner("cy", "2026-01-02T10:00:00")
-    (tmp_path / "dan").mkdir()
-    (tmp_path / "dan/progress.json").write_text("damaged")
-    assert pace.read(tmp_path) == {"91": (25.0, 2)}, "ann was away for 100 minutes; cy tells no time"
-    assert pace.read(None) == {}
-    with pytest.raises(LabError, match="is no folder"):
-        pace.read(tmp_path / "nobody")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -15,7 +16,6 @@ from unittest import mock
 from labkit import journal, lab
 from labkit.checks import hint
 from labkit.errors import CheckFailed
-from labkit.journal import events
 
 from tests.labs.wrong_answers import Wrong
 from tests.labs.wrong_answers.runner import Runner
@@ -38,7 +38,7 @@ class School:
     def __init__(self, folder: Path, start: float):
         self.homes = folder / "homes"
         self.shared = folder / "class"
-        self.shared.mkdir(parents=True)
+        self.shared.mkdir(parents=True, mode=0o700)
         self.now = start
 
     def variables(self, name: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ class School:
     @contextlib.contextmanager
     def learner(self, name: str) -> Iterator[None]:
         """As long as this is open, this process is that learner's, at the time `now`."""
-        clock = mock.patch.object(events.time, "time", return_value=self.now)
+        clock = mock.patch.object(time, "time", return_value=self.now)
         with mock.patch.dict(os.environ, self.variables(name)), clock, contextlib.redirect_stdout(None):
             lab.reset_for_tests()
             yield

@@ -21,7 +21,6 @@ from labkit.errors import CheckFailed
 from tests import browser
 from tests.labkit.board import school
 from tests.labkit.board.school import STEM, Desk, School
-from tests.labkit.board.test_server import served
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -62,12 +61,13 @@ def test_forty_at_lab_23_and_where_half_of_them_are_stuck(forty):
 
 def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
     asked = []
-    with served(forty.shared, "0", "--refresh", "2") as (port, address, _), browser.started() as chromium:
+    file = tmp_path / "board.html"
+    assert board.main([str(forty.shared), "--html", str(file), "--refresh", "1"]) == 0
+    with browser.started() as chromium:
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(120_000)  # on a busy machine
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"http://127.0.0.1:{port}{address}")
-        assert page.url == f"http://127.0.0.1:{port}/"
+        page.goto(file.as_uri())
         assert "are stuck: " in page.locator("h1").inner_text()
         box = page.locator(".half .said").first.bounding_box()
         assert box["y"] + box["height"] < 900, "what is said most stands on the first screen"
@@ -75,12 +75,13 @@ def test_in_a_browser_the_page_asks_for_nothing_else(forty, tmp_path):
         page.screenshot(path=tmp_path / "board.png")
         forty.now += 1
         with forty.learner("mona"):
-            journal.share()
+            journal.share(named=True)
             journal.note("start", lab=STEM)
+        board.main([str(forty.shared), "--html", str(file)])
         page.locator(".name", has_text="mona").wait_for()
     with forty.learner("mona"):
         journal.unshare()
-    assert {url.split("?")[0] for url in asked} == {f"http://127.0.0.1:{port}/"}
+    assert set(asked) == {file.as_uri()}
 
 
 def notebook(folder: Path, solved: bool) -> Path:
@@ -187,7 +188,7 @@ def test_what_a_wrong_answer_is_told_is_what_the_board_shows(forty):
     wrong = desk.mistakes("23.1")[1]
     told = desk.attempt("nils", "23.1", wrong, 1)
     with forty.learner("nils"):
-        journal.share()
+        journal.share(named=True)
     nils = next(
         someone for someone in board.look(forty.shared, now=forty.now).learners if someone.name == "nils"
     )

@@ -134,11 +134,11 @@ def visit(chromium, address: str, name: str):
 
 
 def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path, monkeypatch):
-    (tmp_path / "class").mkdir()
+    (tmp_path / "class").mkdir(mode=0o700)
     monkeypatch.setenv("LABKIT_CLASS", str(tmp_path / "class"))
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
     journal.note("start", lab="23_ring_allreduce")
-    journal.share()
+    journal.share(named=True)
     with hub(tmp_path) as address, browser.started() as chromium:
         page = visit(chromium, address, "teacher")
         assert page.locator("h1").inner_text().startswith("Nobody of 1 is stuck.")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
+import subprocess
+import sys
+import time
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,9 +18,10 @@ from labkit.board import learner, page, view
 from labkit.board.curriculum import Lab
 from labkit.board.learner import Work
 from labkit.board.reader import Event
-from labkit.errors import LabError
+from labkit.errors import LabError, NotHere
 
 NOW = 1_800_000_000.0
+UNTIL = str(date.fromtimestamp(NOW))
 LABS = {
     "23_ring": Lab("23_ring", {"23.1": "Scatter", "23.2": "Gather", "23.3": "Cost"}, 60),
     "30_average": Lab("30_average", {"30.1": "Shard"}, 20),
@@ -58,7 +63,6 @@ def test_where_a_learner_is(events, place):
 
 def test_who_said_nothing_about_a_lab_is_nowhere():
     assert follow() is None
-    assert follow(Event("before", 0.0, "23_ring", "23.1", tries=3, passed=True)) is None
 
 
 def test_three_failed_tries_are_stuck_and_cells_not_written_are_none():
@@ -87,10 +91,10 @@ def test_away_after_half_an_hour_and_finished_at_the_end():
     assert follow(at(5, "passed", "30.1", stem="30_average")).state == learner.FINISHED
 
 
-def test_counts_come_from_progress_and_from_events_whichever_is_more():
-    before = Event("before", 0.0, "23_ring", "23.1", tries=7, hints=2)
-    work = follow(before, at(5, "failed", "23.1", tries=3, said="No."), at(4, "hint", "23.1", hints=3)).here
-    assert (work.tries, work.hints) == (7, 3)
+def test_counts_go_on_from_what_was_not_shared():
+    someone = follow(at(5, "failed", "23.2", tries=7, said="No."), at(4, "hint", "23.2", hints=3))
+    assert (someone.here.tries, someone.here.hints, someone.here.failures) == (7, 3, 1)
+    assert someone.solved == 0, "whether 23.1 was solved before is not known"
 
 
 def told(*sentences: str) -> Work:
@@ -115,7 +119,7 @@ def test_the_commonest_sentence_is_of_most_learners_and_numbers_do_not_matter():
 
 def write(folder: Path, name: str, *events: dict, **head) -> None:
     number = 10 + len(list(folder.iterdir()))
-    first = {"labkit": "shared", "version": 1, "named": True, "pseudonym": f"Calm Fox {number}", **head}
+    first = {"labkit": "shared", "named": True, "pseudonym": f"Calm Fox {number}", "until": UNTIL, **head}
     lines = [first, *({"at": NOW - 60, "exercise": "23.1", **event} for event in events)]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -151,7 +155,7 @@ EVIL = "</td><script>alert(1)</script><img src=https://evil.example/x onerror=al
 def test_what_learners_wrote_is_text_on_the_page(tmp_path):
     write(tmp_path, "ada", {**FAIL, "said": EVIL})
     write(tmp_path, "<b>bob", {"event": "start", "lab": "23_ring_allreduce"})
-    made = board.as_page(board.look(tmp_path, now=NOW), refresh=5)
+    made = board.as_page(board.look(tmp_path, now=NOW))
     assert "<script" not in made
     assert "<img" not in made
     assert "<b>bob" not in made
@@ -164,10 +168,7 @@ def test_the_page_loads_nothing_and_may_not(tmp_path):
     made = board.as_page(board.look(tmp_path, now=NOW))
     assert not re.search(r"\b(src|href|srcset|action)\s*=|@import|url\(|<script", made)
     assert page.POLICY in html.unescape(made)
-    assert 'http-equiv="refresh"' not in made
-    assert '<meta http-equiv="refresh" content="10">' in board.as_page(
-        board.look(tmp_path, now=NOW), refresh=10
-    )
+    assert '<meta http-equiv="refresh" content="10">' in made, "it loads itself again"
 
 
 def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
@@ -181,14 +182,40 @@ def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_a_page_that_is_watched_is_written_again(tmp_path):
+    folder, file = tmp_path / "class", tmp_path / "board.html"
+    folder.mkdir(mode=0o700)
+    command = [sys.executable, "-m", "labkit.board", str(folder), "--html", str(file)]
+    watch = ["--watch", "--refresh", "1"]
+    process = subprocess.Popen([*command, *watch], stdout=subprocess.PIPE, text=True)
+    try:
+        assert "readable by you alone" in process.stdout.readline()
+        assert "Nobody shares" in file.read_text()
+        write(folder, "ada", {"event": "start", "lab": "23_ring_allreduce", "at": 1})
+        limit = time.monotonic() + 60
+        while "ada" not in (text := file.read_text()):
+            assert time.monotonic() < limit, text
+            time.sleep(0.1)
+        assert text.endswith("</html>"), "it is there as a whole at any moment"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
 def test_the_command_line_says_what_is_wrong(tmp_path, capsys):
     assert board.main([str(tmp_path / "none")]) == 1
     assert "DIR= names the class's folder" in capsys.readouterr().err
     assert board.main(["--new"]) == 1
     assert "Say where" in capsys.readouterr().err
+    assert board.main([]) == 1
+    assert "Which class? Name its folder: `make board DIR=/srv/class`" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         board.main([str(tmp_path), "--refresh", "never"])
     assert "give 1 to 3600 seconds" in capsys.readouterr().err
+    for gone in ("--serve", "--base-url=/board"):
+        with pytest.raises(SystemExit):
+            board.main([str(tmp_path), gone])
 
 
 def test_a_class_folder_takes_files_and_shows_none(tmp_path, capsys):
@@ -214,3 +241,18 @@ def test_pseudonyms_say_nothing_about_names(tmp_path):
     assert shown == again
     with pytest.raises(LabError):
         board.look(tmp_path / "none")
+
+
+def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
+    monkeypatch.delenv("JUPYTERHUB_SERVICE_PREFIX", raising=False)
+    with pytest.raises(NotHere, match="No JupyterHub started this"):
+        board.hub_service(str)
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/board/")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://0.0.0.0:8899")
+    with pytest.raises(LabError, match=r"http://0\.0\.0\.0:8899\. It is to be on the loopback"):
+        board.hub_service(str)
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8899")
+    monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)  # the learners' Python has none
+    with pytest.raises(NotHere, match="This Python has no jupyterhub"):
+        board.hub_service(str)

@@ -1,14 +1,16 @@
-"""`labkit trace`: what is no trace gets a sentence; what is one is served to this machine alone."""
+"""`labkit trace`: what is no trace gets a sentence; what is one is served to its user alone."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 import psutil
@@ -77,7 +79,7 @@ def test_a_port_in_use_is_said(tmp_path, capsys):
     assert "in use" in capsys.readouterr().err
 
 
-def test_the_viewer_serves_the_trace_to_this_machine_alone(tmp_path):
+def test_the_viewer_serves_the_trace_to_this_machine_and_to_who_has_the_key(tmp_path):
     file = tmp_path / "trace.json"
     file.write_text(json.dumps({"traceEvents": [EVENT]}))
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -85,12 +87,17 @@ def test_the_viewer_serves_the_trace_to_this_machine_alone(tmp_path):
     command = [sys.executable, "-m", "labkit", "trace", str(file), "--port", str(port), "--no-browser"]
     viewer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert f"http://127.0.0.1:{port}" in viewer.stdout.readline()
+        address = re.search(rf"http://127.0.0.1:{port}/\?key=\S+", viewer.stdout.readline())[0]
         here = [c.laddr for c in psutil.Process(viewer.pid).net_connections() if c.status == "LISTEN"]
         assert [(place.ip, place.port) for place in here] == [("127.0.0.1", port)]
-        for path, expected in (("localtrace", json.dumps({"traceEvents": [EVENT]})), ("", "Perfetto")):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=20) as answer:
-                assert expected in answer.read().decode()
+        for path in ("localtrace", "file_info", "", "?key=", "?key=x", "x/localtrace"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=20)
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(address, timeout=20) as answer:
+            assert "Perfetto" in answer.read().decode()
+        with browser.open(f"http://127.0.0.1:{port}/localtrace", timeout=20) as answer:
+            assert json.load(answer) == {"traceEvents": [EVENT]}
         os.kill(viewer.pid, signal.SIGINT)
         assert viewer.wait(20) == 130
         assert viewer.stderr.read() == ""

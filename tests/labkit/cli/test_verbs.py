@@ -94,6 +94,18 @@ def test_run_on_several_ranks(built):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ranks", ["1", "2"])
+def test_the_ranks_of_a_run_get_no_secrets(built, monkeypatch, ranks):
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")
+    monkeypatch.setenv("A_VARIABLE", "x")
+    names = "('A_VARIABLE', 'JUPYTERHUB_API_TOKEN')"
+    source = built.root / "labs/90_tiny.py"
+    source.write_text(f"import os\nprint(*(name for name in {names} if name in os.environ))\n")
+    ended = built.python("-m", "labkit", "run", "90", "--np", ranks)
+    assert ended.stdout.split() == ["A_VARIABLE"] * int(ranks), ended.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_leaves_nothing(built, number):
     source = built.root / "labs/90_tiny.py"

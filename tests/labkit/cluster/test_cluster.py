@@ -171,7 +171,7 @@ def test_a_jobs_environment(checkout, monkeypatch):
         "PATH": os.environ["PATH"], "SITE": "alpha", "SBATCH_CONSTRAINT": "gpu", "SBATCH_QOS": "mine",
         "SBATCH_ACCOUNT": "", "SBATCH_EXPORT": "NONE", "SLURM_CONF": "/etc/x", "SLURM_JOB_ID": "3",
         "PMI_RANK": "0", "MPLBACKEND": "module://matplotlib_inline.backend_inline", "SET": "old=1",
-        "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this",
+        "JPY_SESSION_NAME": "notebooks/91_job.ipynb", "KEEP": "this", "JUPYTERHUB_API_TOKEN": "x",
     }  # fmt: skip
     solved = request.Choices({}, True, {"A": "two words", "B": "2"}, horovod="nccl")
     env = request.environment(own, sites.load("beta", own), "beta", "pause=1", solved)
@@ -216,6 +216,7 @@ def test_whose_build_wins(checkout, line):
         ({"LABKIT_MPI_BUILD": "x"}, "MPI=… chooses the build of MPI"),
         ({"LABKIT_HOME": "x"}, "LABKIT_HOME is not for ENV: the kit itself sets it"),
         ({"SBATCH_QOS": "x"}, "set it in your shell"),
+        ({"HF_TOKEN": "x"}, "HF_TOKEN looks like a secret"),
         ({"SLURM_NTASKS": "8"}, "Slurm itself sets it"),
     ],
 )

@@ -1,11 +1,10 @@
-"""A small lab script that the tests start under a launcher: `inplace_job.py SCENE`."""
+"""A small lab script that the tests start under a launcher: `in_place_job.py SCENE`."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
-import time
 
 from labkit import errors, lab, world
 from labkit.launch import runs, shm
@@ -64,12 +63,6 @@ def one_fails(comm):
     comm.recv(source=1)
 
 
-def one_fails_without_mpi():
-    if world.rank() == 1:
-        raise ValueError("the true reason")
-    time.sleep(60)
-
-
 def unsolved():
     raise NotImplementedError("exercise 20.1: Pass a token")
 
@@ -109,8 +102,6 @@ elif scene == "horovod":
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
 elif scene == "big":
     show([len(text) for text in runs.run(lambda: "x" * 5_000_000)])
-elif scene == "needs comm":
-    runs.run(who, 10)
 elif scene == "nested":
     runs.run(lambda: runs.run(alone, 1))
 elif scene == "all fail, caught":
@@ -123,13 +114,7 @@ elif scene == "outside":
     if world.rank() == 1:
         raise errors.CheckFailed("only this rank found it")
     runs.run(alone, 2)
-elif scene == "one stays away":
-    runs.run(alone, 1)
-    if world.rank() == 0:
-        time.sleep(60)
-    runs.run(alone, 2, timeout=60)
 else:
-    task = {"one fails": one_fails, "one fails without MPI": one_fails_without_mpi, "unsolved": unsolved}
-    task |= {"stuck": stuck, "spin": spin}
+    task = {"one fails": one_fails, "unsolved": unsolved, "stuck": stuck, "spin": spin}
     runs.run(task[scene], ranks=world.size(), timeout=1.5)
 print("the end")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import signal
 import sys
 import threading
 import time
 
 import pytest
-from labkit import errors
-from labkit.launch import runs
+from labkit import errors, paths
+from labkit.launch import diagnosis, runs
 
 from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
@@ -233,3 +235,36 @@ def test_misunderstandings_are_explained():
         runs.run(exchange, controller="torch")
     with pytest.raises(errors.RankFailed, match="already runs on ranks"):
         runs.run(lambda: runs.run(len, "x"), ranks=1)
+
+
+def test_a_learners_helper_is_not_taken_for_a_line_of_the_check(tmp_path):
+    """Whatever its name: which cell it stands in counts, in a script as in a notebook."""
+    learners = 'def try_again():\n    raise ValueError("of mine")\n'
+    checks = "# Tries your answer; need not be read.\n" + learners
+    lab = tmp_path / "lab.py"
+    lab.write_text(f"# %%\n{learners}\n\n# %%\n{checks}", encoding="utf-8")
+    cells = {"<cell 1>": learners, "<cell 2>": checks}
+    for name, text in cells.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    for file, number, of_check in (
+        (str(lab), 3, False),
+        (str(lab), 9, True),
+        ("<cell 1>", 2, False),
+        ("<cell 2>", 3, True),
+    ):
+        failure = diagnosis.Failure("ValueError", "of mine", False, [(file, number, "try_again")], "run", 0.0)
+        line = f'  (line {number} in try_again: raise ValueError("of mine"))'
+        said = "the check cannot use what your code gave back: ValueError: of mine"
+        expected = said if of_check else f"ValueError: of mine{line}"
+        assert str(diagnosis.raised(1, failure)) == f"rank 1 failed: {expected}"
+
+
+def test_the_labs_checks_are_known_by_their_cells():
+    places = [
+        (str(path), number, match[1])
+        for path in sorted((paths.root() / "solutions").glob("[0-9]*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := re.match(r"\s*def ((?:try|expect)_\w+)", line))
+    ]
+    assert len(places) > 50
+    assert [place for place in places if not diagnosis.Frame(*place).checks] == []

@@ -142,6 +142,26 @@ def test_threads_env_and_lab_reach_the_ranks(monkeypatch):
     assert first == str(world.cores())
 
 
+def test_neither_ranks_nor_their_launcher_are_given_secrets(monkeypatch):
+    """Hydra hands its environment to whoever comes to its control port first."""
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")
+    monkeypatch.setenv("A_VARIABLE", "x")
+
+    def given() -> set[str]:
+        import psutil
+
+        names: set[str] = set()
+        for process in (psutil.Process(), *psutil.Process().parents()):
+            if any(word.endswith("supervisor.py") for word in process.cmdline()):
+                return names
+            names |= process.environ().keys()
+        raise LookupError("the supervisor is not among the processes above")
+
+    for names in launch.run(given, ranks=2):
+        assert "A_VARIABLE" in names
+        assert "JUPYTERHUB_API_TOKEN" not in names
+
+
 def test_two_runs_at_once_do_not_meet():
     code = "import sys; from labkit import launch\n"
     code += "def who(comm, name): return comm.allgather(name)\n"

@@ -1,7 +1,8 @@
-"""What stands where mpiexec started a rank: `python -I -S warm_client.py SERVER FOLDER`.
+"""What stands where mpiexec started a rank: `python -I -S client.py SERVER FOLDER`.
 
-It hands its files, its variables and PMI's socket to the server (warm_server.py), whose fork is the rank,
-and ends as the rank ends. When it is killed, the server ends the rank. It imports little: up in milliseconds.
+It hands its files, its variables and PMI's socket to the server (server.py), whose fork is the
+rank, and ends as the rank ends. When it is killed, the server ends the rank. It imports little: up in
+milliseconds.
 """
 
 import json

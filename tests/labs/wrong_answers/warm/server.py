@@ -1,4 +1,4 @@
-"""The process that warm ranks are forks of: `python warm_server.py SOCKET MODULE...` (see warm.py).
+"""The process that warm ranks are forks of: `python server.py SOCKET MODULE...` (see __init__.py).
 
 It imports the modules, says so on its standard output, and forks once for each client. It ends when its
 standard input closes, and its ranks with it.

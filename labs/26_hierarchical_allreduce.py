@@ -139,8 +139,8 @@ def two_level(inside, across, vector):
 
 
 # %%
-# Asked: The sum on 1 to 4 nodes of 1 to 4 ranks, where only leaders send from node to node, by a
-# ring; and on real ranks.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and only leaders send
+# from node to node, by a ring.
 check("26.2", two_level)
 
 
@@ -167,8 +167,8 @@ def two_dimensional(inside, across, vector):
 
 
 # %%
-# Asked: The sum on 1 to 4 nodes of 1 to 4 ranks, where each rank sends its chunk alone from node
-# to node, by a ring; and on real ranks.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and each rank sends
+# only its chunk from node to node, by a ring.
 check("26.3", two_dimensional)
 
 

@@ -135,7 +135,8 @@ def my_share(rows, rank, size):
 
 
 # %%
-# Asked: Equal parts of the batch's own rows, each row on exactly one rank.
+# Asked: The parts are equal, they are of the batch's own rows, and each row is on exactly one
+# rank.
 check("30.1", my_share)
 
 

@@ -14,8 +14,8 @@ LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks
 
 @check.exercise("21.1")
 def broadcast_by_a_tree(broadcast, patience):
-    """The right values in the caller's own array, on 1 to 5 ranks and from any root, in as few rounds as
-    a tree needs, with as many vectors sent as needed.
+    """The right values lie in the caller's own array, on 1 to 5 ranks and from any root, after as
+    few rounds as a tree needs, with as many vectors sent as needed.
     """
     right_and_cheap(broadcast, roots_everywhere, patience)
     # The function again, on 16 ranks that are not there.
@@ -25,7 +25,9 @@ def broadcast_by_a_tree(broadcast, patience):
 
 @check.exercise("21.2")
 def reduce_and_allreduce(reduce, allreduce_tree, patience):
-    """The sum in the root's own array, then in every rank's; in a tree's rounds, and in twice as many."""
+    """The sum lies in the root's own array, then in every rank's, after a tree's rounds and after
+    twice as many.
+    """
     right_and_cheap(reduce, sum_on_root, patience)
     right_and_cheap(allreduce_tree, sum_on_all, patience, times=2)
 
@@ -38,7 +40,7 @@ def chunks_in_turns(reduce_scatter, patience):
 
 @check.exercise("21.4")
 def mean_by_allreduce(average, patience):
-    """The mean, on 1 to 5 ranks, by one Allreduce of the array."""
+    """Each of 1 to 5 ranks gets the mean, by one Allreduce of the array."""
     ranks = launch.ranks_here(5)
     per_rank = launch.run(on_every_size, partial(expect_mean, average), ranks=ranks, timeout=patience)
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")

@@ -33,7 +33,9 @@ FASTEST = [  # bytes, ranks, and the fastest way by TABLE
 
 @check.exercise("24.1")
 def doubling_in_seats(doubling):
-    """The sum on 1 to 16 ranks, in lg p rounds, with lg p vectors sent; and by seats, not by ranks."""
+    """The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors sent by each, and
+    partners are found by seats, not by ranks.
+    """
     in_order = seated(doubling, lambda comm: range(comm.size))
     expect_in_place(in_order)
     runs = virtual.trials(in_order, sum, ranks=(1, 2, 4, 8, 16), machine=STRICT, what="the sum")
@@ -49,8 +51,8 @@ def doubling_in_seats(doubling):
 
 @check.exercise("24.2")
 def halving_and_back(halving, for_any, patience):
-    """The sum on any number of ranks, in 2 lg p rounds, with 2 (p - 1)/p vectors sent by each (for other p
-    two rounds and a vector more), and with no more added than kept.
+    """The sum is right on any number of ranks, after 2 lg p rounds with 2 (p - 1)/p vectors sent by
+    each (for other p two rounds and a vector more), and no rank adds more than it keeps.
     """
     allreduce = partial(for_any, among=halving)
     numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
@@ -71,8 +73,8 @@ def halving_and_back(halving, for_any, patience):
 
 @check.exercise("24.3")
 def choice_by_a_table(choose, allreduce_tuned, WAYS):
-    """The fastest way of each case; `pick` gets bytes and ranks; and the way that it names is the one that
-    runs.
+    """`choose` names the fastest way of each case, `pick` gets bytes and ranks, and the way that it
+    names is the one that runs.
     """
     for nbytes, p, way in FASTEST:
         with check.case(f"`choose` for {nbytes} bytes on {p} ranks"):
@@ -95,7 +97,9 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
 
 @check.exercise("24.4")
 def where_the_lead_changes(crossover, seconds):
-    """With 2% fewer bytes than you say doubling leads on virtual ranks, with 2% more Rabenseifner."""
+    """With 2% fewer bytes than you say, doubling leads on virtual ranks, and with 2% more
+    Rabenseifner.
+    """
     for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
         case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}"
         with check.case(f"for {case}"):

@@ -19,7 +19,9 @@ NUMBERS = (1, 2, 3, 4, 5, 8, 16)  # of ranks
 
 @check.exercise("25.1")
 def scatter_then_allgather(scatter_allgather):
-    """The vector for any root, number of ranks and length, with at most 2(p - 1)/p vectors sent by a rank."""
+    """The vector arrives for any root, number of ranks and length, with at most 2(p - 1)/p vectors
+    sent by a rank.
+    """
     for p in NUMBERS:
         both = 2 * (p - 1)  # of a scatter and an allgather
         for run in expect_broadcast(scatter_allgather, p, vectors=both / p, messages=both, rounds=both):
@@ -32,8 +34,8 @@ def scatter_then_allgather(scatter_allgather):
 
 @check.exercise("25.2")
 def pipelined_chain(chain, scatter_allgather):
-    """The vector for any root, with one vector sent by a rank, in no more rounds than p - 2 + count; and on
-    real ranks.
+    """The vector arrives for any root, with one vector sent by a rank, in no more rounds than p - 2
+    + count, and on real ranks, too.
     """
     for count in (1, 4, 23):
         for p in NUMBERS:
@@ -47,7 +49,7 @@ def pipelined_chain(chain, scatter_allgather):
 
 @check.exercise("25.3")
 def best_number_of_chunks(best_chunks, layers):
-    """A whole number, at most one off the best of 1 to 5,000 by the formula."""
+    """The answer is a whole number, at most one off the best of 1 to 5,000 by the formula."""
     middle = float(sorted(layers)[len(layers) // 2])
     cases = [(middle, 64, ALPHA, BETA), (4e8, 99, 5e-6, BETA), (1e5, 3, 1e-6, 1e-9)]
     cases += [(8, 1, 1, BETA), (8, 2, 1, BETA), (8, 9, 1, BETA)]
@@ -64,7 +66,9 @@ def best_number_of_chunks(best_chunks, layers):
 
 @check.exercise("25.4")
 def way_by_size(pick, sizes, best):
-    """At a size of the table its way, between two the way of the nearer by ratio, beyond an end the end's."""
+    """At a size of the table you pick its way, between two sizes the way of the nearer one by
+    ratio, and beyond an end the end's.
+    """
     ends = {sizes[0] / 8: best[sizes[0]], sizes[-1] * 8: best[sizes[-1]]}
     for small, large in zip(sizes, sizes[1:], strict=False):
         middle = sqrt(small * large)

@@ -20,8 +20,8 @@ def rows_and_columns(groups):
 
 @check.exercise("26.2")
 def leaders_alone(two_level, groups, patience):
-    """The sum on 1 to 4 nodes of 1 to 4 ranks, where only leaders send from node to node, by a ring; and on
-    real ranks.
+    """The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and only leaders send
+    from node to node, by a ring.
     """
     expect_allreduce(
         partial(by_node, two_level, groups),
@@ -33,8 +33,8 @@ def leaders_alone(two_level, groups, patience):
 
 @check.exercise("26.3")
 def chunks_across(two_dimensional, groups, patience):
-    """The sum on 1 to 4 nodes of 1 to 4 ranks, where each rank sends its chunk alone from node to node, by a
-    ring; and on real ranks.
+    """The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and each rank sends only
+    its chunk from node to node, by a ring.
     """
     expect_allreduce(
         partial(by_node, two_dimensional, groups),

@@ -18,8 +18,8 @@ WITHIN = 4  # two measurements of a roof may differ by this factor, as the lab s
 
 @check.exercise("12.1")
 def flops_and_bytes(linear_cost, conv_cost):
-    """PyTorch's own count of flops, and the bytes of its tensors, for layers of odd shapes, with strides and
-    padding, in float32 and float16.
+    """You count the flops that PyTorch counts, and the bytes of its tensors, for layers of odd
+    shapes, with strides and padding, in float32 and float16.
     """
     for trial in trial_layers():
         cost = {"linear": linear_cost, "conv": conv_cost}[trial.kind](*trial.arguments, trial.size)
@@ -37,9 +37,9 @@ def flops_and_bytes(linear_cost, conv_cost):
 
 @check.exercise("12.2")
 def two_roofs(matrix_peak, memory_bandwidth, device, rows, megabytes):
-    """One product of two n x n float32 matrices is timed, and 2 n³ over the median is returned; a copy of a
-    dense, filled array is timed, and the bytes moved over the median come out; arrays lie on `device`; and
-    for real, about what labkit's own functions measure.
+    """One product of two n x n float32 matrices is timed, and 2 n³ over the median is returned; a
+    copy of a dense, filled array is timed, and the bytes moved over the median come out; arrays lie
+    on `device`; and both speeds are about what labkit's own functions measure.
     """
     expect_product(matrix_peak, device)
     expect_copy(memory_bandwidth, device)
@@ -56,7 +56,7 @@ def two_roofs(matrix_peak, memory_bandwidth, device, rows, megabytes):
 
 @check.exercise("12.3")
 def roofline(attainable, least_seconds):
-    """The lower of the two roofs, and the longer of the two times, on two machines."""
+    """You return the lower of the two roofs, and the longer of the two times, on two machines."""
     for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
         expect_roofs(attainable, least_seconds, work, moved, top=1000, speed=100)
         expect_roofs(attainable, least_seconds, work, moved, top=300, speed=50)
@@ -64,8 +64,8 @@ def roofline(attainable, least_seconds):
 
 @check.exercise("12.4")
 def mended_step(prepare, quick_step, slow_step):
-    """The same training; as many operators for a batch of 4 as of 12; the net runs once a step; as many
-    bytes a step where 40 images are stored as where 400 are.
+    """The training stays the same, a batch of 4 takes as many operators as one of 12, the net runs
+    once a step, and a step moves as many bytes where 40 images are stored as where 400 are.
     """
     of_4 = train_both(slow_step, prepare, quick_step, images=40, batch=4)
     of_12 = train_both(slow_step, prepare, quick_step, images=40, batch=12)

@@ -13,7 +13,7 @@ from labkit.counting import CallLog, on_every_size
 
 @check.exercise("30.1")
 def equal_shares(my_share, batch, to_vector, new_net):
-    """Equal parts of the batch's own rows, each row on exactly one rank."""
+    """The parts are equal, they are of the batch's own rows, and each row is on exactly one rank."""
     rows = data.batches(1536, batch, epoch=0)[1]
     for size in (1, 2, 4, 8):
         shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]

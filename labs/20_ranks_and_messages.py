@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 from labkit import check, errors, expect, hint, lab, launch, plots, predict, record, timing, world
-from labkit.counting import CallLog, on_every_size
 from sklearn.datasets import load_sample_image
 
 lab.start("20_ranks_and_messages")
@@ -104,52 +103,8 @@ def pass_token(comm):
 
 
 # %%
-# Trying; need not be read. What is asked: the right number on 1 to 5 ranks, by one message from each.
-class Raised(CallLog):
-    """Whatever rank 0 sends through it arrives 1000 higher."""
-
-    def __getattr__(self, name):
-        call = super().__getattr__(name)
-        if "send" not in name.lower():
-            return call
-        return lambda obj, *rest, **options: call(obj + 1000, *rest, **options)
-
-
-def expect_passed_on(comm):
-    """Rank 0's message arrives 1000 higher, and all that comes from it must be so, too."""
-    arrived = pass_token(Raised(comm) if comm.rank == 0 else comm)
-    computed = sum(range((comm.rank - 1) % comm.size + 1))
-    want = computed + 1000 if comm.size > 1 else 0
-    subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
-    slips = {"this is no sum of what was sent. Add your rank to what arrives, pass that on": computed}
-    expect.equal(arrived, want, subject, slips=slips if comm.size > 1 else None)
-
-
-# %%
-# Trying; need not be read.
-def expect_token(comm):
-    """Returns (what arrived at this rank, messages that it sent)."""
-    log = CallLog(comm)  # passes every call on, and notes its name
-    arrived = pass_token(log)
-    want = sum(range((comm.rank - 1) % comm.size + 1))
-    subject = f"With {comm.size} ranks, sent to the right:"
-    slips = {"that is what it passes on": want + comm.rank} if comm.rank else {}
-    expect.equal(arrived, want, f"{subject} what arrived at rank {comm.rank}", slips=slips)
-    sent = sum("send" in name.lower() for name in log.calls)
-    expect.equal(sent, int(comm.size > 1), f"{subject} messages that rank {comm.rank} sends")
-    left_alone = f"{subject} requests of rank {comm.rank} that were never waited for"
-    expect.equal(log.under_way(), 0, left_alone)
-    expect_passed_on(comm.Dup())
-    return arrived, sent
-
-
-with check("20.1"):
-    per_rank = launch.run(on_every_size, expect_token, ranks=launch.ranks_here(5), timeout=patience)
-    four = min(4, len(per_rank))  # ranks, or as many as there are
-    arrived = per_rank[0][four][0]
-    messages = sum(results[four][1] for results in per_rank[:four])
-    expect.equal(messages, four if four > 1 else 0, f"Messages round {four} ranks")
-    predict.compare("20.1", arrives_at_rank_0=arrived, messages=messages)
+# Asked: The right number on 1 to 5 ranks, by one message from each.
+check("20.1", pass_token)
 
 
 # %% [markdown]
@@ -227,38 +182,8 @@ def shift_right(comm, own):
 
 
 # %%
-# Trying; need not be read. What is asked: the left neighbour's vector, short or long, with 1 to 5 ranks.
-SMALL = {"send", "recv", "sendrecv", "isend", "irecv"}  # calls that pack objects
-
-
-def vector_of(rank, length):
-    """Another one for each rank: values that nobody guesses."""
-    return np.random.default_rng(rank).integers(1_000_000, size=length)
-
-
-def expect_shift(comm):
-    for length in (few, many):
-        own = vector_of(comm.rank, length)
-        with check.case(f"{length} values"):
-            log = CallLog(comm)
-            theirs = shift_right(log, own)
-        subject = f"{comm.size} ranks, {length} values, rank {comm.rank}"
-        before = vector_of(comm.rank, length)
-        expect.unchanged(before, own, f"{subject}: `own`", because="Receive into another array")
-        left = vector_of((comm.rank - 1) % comm.size, length)
-        expect.equal(theirs, left, f"{subject}: what came from the left")
-        small = ", ".join(SMALL & set(log.calls))
-        expect(not small, f"{subject}: right, but {small} packs objects. Arrays travel by capital letters.")
-        sent = sum("send" in name.lower() for name in log.calls)
-        one_each = sent == 1 or comm.size == 1
-        names = ", ".join(sorted(set(log.calls)))
-        expect(one_each, f"{subject}: right, but by {names}. One Send or Sendrecv to the right is enough.")
-        expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
-
-
-with check("20.2"):
-    per_rank = launch.run(on_every_size, expect_shift, ranks=launch.ranks_here(5), timeout=patience)
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+# Asked: The left neighbour's vector, short or long, with 1 to 5 ranks.
+check("20.2", shift_right)
 
 
 # %% [markdown]
@@ -337,52 +262,13 @@ def blur(comm, strip):
 
 
 # %%
-# Trying; need not be read. What is asked: the blur of the whole photo, also where half of the ranks are late.
+# What your function blurs, whole and in strips.
 photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
 
-
-def expect_rows(subject, strip, new, want):
-    """Each part of the strip by itself: inside, first row, last row."""
-    own_above = (2 * strip[0] + strip[1]) / 3
-    own_below = (strip[-2] + 2 * strip[-1]) / 3
-    unread = "the halo still holds this strip's own row: it is used before its Wait, or nothing was received"
-    expect.close(new[1:-1], want[1:-1], f"{subject}: the inside rows, `new[1:-1]`")
-    expect.close(new[0], want[0], f"{subject}: `new[0]`, which needs `above`", slips={unread: own_above})
-    expect.close(new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips={unread: own_below})
-
-
 # %%
-# Trying; need not be read. Asked as well: calls that do not block, each waited for; and all of the inside
-# computed while all four are under way.
-def expect_blur(comm):
-    around = np.pad(photo, ((1, 1), (0, 0)), mode="edge")
-    blurred = (around[:-2] + photo + around[2:]) / 3
-    before = np.array_split(photo, comm.size)[comm.rank]
-    want = np.array_split(blurred, comm.size)[comm.rank]
-    subject = f"{comm.size} ranks, rank {comm.rank}"
-    for late in (0, 1):
-        if comm.rank % 2 == late:
-            time.sleep(0.2)
-        log = CallLog(comm)
-        strip = log.watch(before.copy())  # an array that notes when it is computed with
-        new = blur(log, strip)
-        expect.unchanged(before, strip, f"{subject}: `strip`", because="While it is sent, write to `new`")
-        expect_rows(subject, before, np.asarray(new), want)
-        blocking = {"Send", "Recv", "Sendrecv"} & set(log.calls) or SMALL & set(log.calls)
-        names = ", ".join(sorted(blocking))
-        expect(not blocking, f"{subject}: right, but by {names}. Start messages by Isend and Irecv.")
-        expect.equal(log.under_way(), 0, f"{subject}: right, this time. Requests that were never waited for")
-        meanwhile = sum(part.values for part in log.computed if part.under_way == len(log.requests))
-        sentence = "right, but the inside is not computed while all messages are under way: wait after it"
-        expect(meanwhile >= want[1:-1].size, f"{subject}: {sentence}.")
-        alone = sum(part.values for part in log.computed) - meanwhile  # the two edge rows are there, too
-        sentence = "right, but only a part of the inside is computed while all messages are under way"
-        expect(alone < want[1:-1].size, f"{subject}: {sentence}. Compute all of it there.")
-
-
-with check("20.3"):
-    per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+# Asked: The blur of the whole photo, also where half of the ranks are late; calls that do not
+# block, each waited for; and all of the inside computed while all four are under way.
+check("20.3", blur)
 
 # %% [markdown]
 # ### Measure: what does overlap gain?
@@ -572,19 +458,8 @@ def largest(holds, low, high):
 
 
 # %%
-# Trying; need not be read. What is asked: the limit, by about 23 questions for 8 million sizes.
-with check("20.4"):
-    for limit in (1, 80, 4095, 8192, 7_999_999):
-        asked = []
-
-        def is_short(n, limit=limit, asked=asked):
-            asked.append(n)
-            sentence = f"30 questions were asked, the last ones for {asked[-3:]}. Is the distance halved?"
-            expect(len(asked) <= 30, sentence)
-            return n <= limit
-
-        answer = largest(is_short, 1, 8_000_000)
-        expect.equal(answer, limit, f"From 1 to 8,000,000, where it holds up to {limit}: your limit")
+# Asked: The limit, by about 23 questions for 8 million sizes.
+check("20.4", largest)
 
 
 # %%

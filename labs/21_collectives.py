@@ -12,16 +12,13 @@
 
 # %%
 from functools import partial
-from inspect import signature
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
-from labkit.counting import CallLog, count, on_every_size
+from labkit import check, hint, lab, launch, plots, predict, record, timing, virtual, world
 
 lab.start("21_collectives")
 
 # %% tags=["parameters"]
-lengths = (8, 7, 3)  # values per vector in the checks: even, odd, and fewer than ranks
 patience = 30  # seconds after which a check calls a program stuck
 computed_ranks = (4, 64)  # numbers of ranks in the computed curves
 computed_sizes = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)  # bytes
@@ -102,58 +99,9 @@ def broadcast(comm, vector, root):
 
 
 # %%
-# Trying; need not be read. What is asked: the right values in the caller's own array, on 1 to 5 ranks, …
-def expect_results(comm, function, want, chunk=False):
-    """want(vectors, root)[rank] must lie in `vector`, or in this rank's chunk of it. Returns {root: cost}."""
-    rooted = "root" in signature(function).parameters
-    costs = {}
-    for root in range(comm.size if rooted else 1):
-        for length in lengths if root == 0 else lengths[:1]:
-            vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
-            vector = vectors[comm.rank].copy()
-            case = f"root {root}, {length} values" if rooted else f"{length} values"
-            with check.case(case):
-                cost = count(comm, function, vector, *([root] if rooted else []))
-            costs.setdefault(root, cost)  # of the first length
-            right = want(vectors, root)[comm.rank]
-            if right is None:
-                continue
-            own = np.array_split(vector, comm.size)[comm.rank] if chunk else vector
-            before = np.array_split(vectors[comm.rank], comm.size)[comm.rank] if chunk else vectors[comm.rank]
-            part = f"chunk {comm.rank} of `vector`" if chunk else "`vector`"
-            subject = f"{function.__name__}, {comm.size} ranks, {case}: on rank {comm.rank}, {part}"
-            place = "it is as it was before the call: the result must lie in this array, not in a new one"
-            expect.close(own, right, subject, slips={place: before})
-    return costs
-
-
-# %%
-# Trying; need not be read. … in as few rounds as a tree needs, with as many vectors sent as needed.
-def tree_rounds(size):
-    return len(doublings(size))
-
-
-def try_out(function, want, rounds=tree_rounds, times=1, chunk=False):
-    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks together."""
-    test = partial(expect_results, function=function, want=want, chunk=chunk)
-    by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
-    for size, costs in by_size.items():
-        for root, cost in costs.items():
-            subject = f"{function.__name__} is right. But with {size} ranks and root {root}, the number of"
-            expect.equal(cost.values / lengths[0], times * (size - 1), f"{subject} vectors sent")
-            expect.equal(cost.rounds, times * rounds(size), f"{subject} rounds")
-    return by_size
-
-
-def roots_everywhere(vectors, root):
-    return [vectors[root]] * len(vectors)
-
-
-with check("21.1"):
-    try_out(broadcast, roots_everywhere)
-    # Your function again, on 16 ranks that are not there.
-    sixteen = virtual.Cluster(16).run(broadcast, np.ones(4), 0)
-    predict.compare("21.1", rounds=max(sixteen.steps), messages=sum(sixteen.sent))
+# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and from any root, after
+# as few rounds as a tree needs, with as many vectors sent as needed.
+check("21.1", broadcast)
 
 
 # %% [markdown]
@@ -201,18 +149,9 @@ def allreduce_tree(comm, vector, root=0):
 
 
 # %%
-# Trying; need not be read. What is asked: the sum in the root's own array, then in every rank's.
-def sum_on_root(vectors, root):
-    return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
-
-
-def sum_on_all(vectors, root):
-    return [sum(vectors)] * len(vectors)
-
-
-with check("21.2"):
-    try_out(reduce, sum_on_root)
-    by_tree = try_out(allreduce_tree, sum_on_all, times=2)
+# Asked: The sum lies in the root's own array, then in every rank's, after a tree's rounds and
+# after twice as many.
+check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]
 # ### Chunks
@@ -268,17 +207,8 @@ def reduce_scatter(comm, vector):
 
 
 # %%
-# Trying; need not be read. What is asked: chunk r of the sum in rank r's own array, in p - 1 rounds.
-def chunks_of_sum(vectors, root):
-    return np.array_split(sum(vectors), len(vectors))
-
-
-def other_ranks(size):
-    return size - 1
-
-
-with check("21.3"):
-    try_out(reduce_scatter, chunks_of_sum, other_ranks, chunk=True)
+# Asked: Chunk r of the sum lies in rank r's own array, after p - 1 rounds.
+check("21.3", reduce_scatter)
 
 
 # %% [markdown]
@@ -317,13 +247,13 @@ def allreduce_chunks(comm, vector):
 
 
 # %%
-# Counting; need not be read. Both allreduces leave the sum on all ranks; what does the busiest one send?
-by_chunks = try_out(allreduce_chunks, sum_on_all, other_ranks, times=2)
-four = min(4, len(by_tree))  # ranks, or as many as there are
-tree_sent = by_tree[four][0].busiest / lengths[0]
-chunks_sent = by_chunks[four][0].busiest / lengths[0]
-predict.compare("21.3", sent_by_tree=tree_sent, sent_by_chunks=chunks_sent)
-print(f"Rounds on {four} ranks: tree {by_tree[four][0].rounds}, chunks {by_chunks[four][0].rounds}.")
+# Both allreduces leave the sum on all ranks. What does the busiest of four virtual ranks send?
+vector = np.ones(8)
+tree = virtual.Cluster(4).run(allreduce_tree, vector)
+chunks = virtual.Cluster(4).run(allreduce_chunks, vector)
+sent = {"tree": max(tree.sent_bytes) / vector.nbytes, "chunks": max(chunks.sent_bytes) / vector.nbytes}
+predict.compare("21.3", sent_by_tree=sent["tree"], sent_by_chunks=sent["chunks"])
+print(f"Rounds on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.")
 
 # %% [markdown]
 # **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors. With chunks each sends 1.5:
@@ -430,30 +360,8 @@ def average(comm, gradient):
 
 
 # %%
-# Trying; need not be read. What is asked: the mean, on 1 to 5 ranks, by one Allreduce of the array.
-def expect_average(comm):
-    gradients = np.random.default_rng(comm.size).random((comm.size, 7)).astype(np.float32)
-    before = gradients[comm.rank]
-    gradient = before.copy()
-    log = CallLog(comm)
-    mean = average(log, gradient)
-    want = gradients.mean(axis=0)
-    subject = f"{comm.size} ranks: on rank {comm.rank}"
-    slips = {
-        "this is the sum over the ranks, not the mean": comm.size * want,
-        "this is the rank's own gradient: the others' are not in it": before,
-        "this is one number for all places: each place has a mean of its own": np.full(7, want.mean()),
-    }
-    because = "Do all ranks call Allreduce, and is the result returned?"
-    expect.close(mean, want, f"{subject}, the mean", slips=slips, because=because)
-    expect.unchanged(before, gradient, f"{subject}, `gradient`")
-    expect.equal(log.calls, ["Allreduce"], f"{subject}: the right mean, but by the calls")
-    expect.equal(mean.dtype.name, "float32", f"{subject}: the mean's dtype")
-
-
-with check("21.4"):
-    per_rank = launch.run(on_every_size, expect_average, ranks=launch.ranks_here(5), timeout=patience)
-    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+# Asked: Each of 1 to 5 ranks gets the mean, by one Allreduce of the array.
+check("21.4", average)
 
 
 # %% [markdown]

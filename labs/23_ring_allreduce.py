@@ -13,9 +13,10 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, counting, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import tree_allreduce
 from labkit.scaling import costs
+from support import lab23
 
 lab.start("23_ring_allreduce")
 
@@ -111,37 +112,9 @@ def reduce_scatter(comm, vector):
 
 
 # %%
-# For the checks (need not be read).
-def expect_ring(function, want, rounds, what):
-    """function(comm, vector) on 1 to 16 ranks: answer, neighbours, and `rounds` times round the ring."""
-    strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
-    for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
-        strays = [f"{source} to {dest}" for source, dest in run.links if dest != (source + 1) % p]
-        expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
-        run.expect_sent(at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring")
-        run.expect_steps(exactly=rounds * (p - 1), named="a ring")
-
-
-def own_chunk(comm, vector):
-    reduce_scatter(comm, vector)
-    return np.array_split(vector, comm.size)[(comm.rank + 1) % comm.size]
-
-
-def finished_chunks(vectors):
-    """By rank: chunk rank + 1 (mod p) of the sum."""
-    chunks = np.array_split(sum(vectors), len(vectors))
-    return chunks[1:] + chunks[:1]
-
-
-# %%
-# What is asked: the table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
+# Asked: The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
 # many.
-with check("23.1"):
-    digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
-    chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
-    subject = "The table's vectors: in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
-    expect.equal([int(chunk[0]) for chunk in chunks], [2222, 3333, 4444, 1111], subject)
-    expect_ring(own_chunk, finished_chunks, 1, "the chunk")
+check("23.1", reduce_scatter)
 
 
 # %% [markdown]
@@ -170,12 +143,8 @@ def ring_allreduce(comm, vector):
 
 
 # %%
-# What is asked: the sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks.
-with check("23.2"):
-    expect_ring(ring_allreduce, sum, 2, "the sum")
-    launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
-    eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))  # 8 values of 8 bytes
-    predict.right("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
+# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks.
+check("23.2", ring_allreduce)
 
 # %% [markdown]
 # ### Measure: who does what when?
@@ -223,23 +192,8 @@ def ring_cost(p, n, alpha, beta):
 
 
 # %%
-# What is asked: your three numbers are those of a run of your ring on the virtual cluster.
-def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):
-    """Run function on p virtual ranks, one a node, with vectors that stand for n bytes."""
-    cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(alpha=alpha, bandwidth=1 / beta))
-    return cluster.run(function, virtual.vector(np.ones(p), stands_for=n))
-
-
-with check("23.3"):
-    for p, n, alpha, beta in [(1, 8e3, 1e-6, 1e-9), (5, 1e8, 1e-6, 2e-9), (32, 1e6, 1e-5, 1e-10)]:
-        run = run_ideal(ring_allreduce, p, n, alpha, beta)
-        cost = ring_cost(p, n, alpha, beta)
-        expect.equal(np.size(cost), 3, "How many numbers `ring_cost` returns (steps, bytes, seconds)")
-        steps, nbytes, seconds = cost
-        subject = f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte:"
-        expect.equal(steps, run.steps[0], f"{subject} steps")
-        expect.close(nbytes, run.sent_bytes[0], f"{subject} bytes sent by a rank", rtol=1e-3)
-        expect.close(seconds, run.time, f"{subject} seconds", rtol=1e-3)
+# Asked: Your three numbers are those of a run of your ring on the virtual cluster.
+check("23.3", ring_cost)
 
 # %% [markdown]
 # Where only ranks add, no allreduce lets the busiest rank send less: 2n(p - 1)/p is a lower bound (Patarasuk
@@ -260,7 +214,7 @@ with check("23.3"):
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
 seconds = {
-    "ring, run": {p: run_ideal(ring_allreduce, p, gradient).time for p in ranks if p <= many},
+    "ring, run": {p: lab23.run_ideal(ring_allreduce, p, gradient).time for p in ranks if p <= many},
     "ring, your formula": {p: ring_cost(p, gradient, 1e-6, 1e-9)[2] for p in ranks},
     "one server, formula": {p: costs.parameter_server_time(gradient, p, 1e-6, 1e-9) for p in ranks},
 }
@@ -306,33 +260,9 @@ def ring_wins_from(p, alpha, beta):
 
 
 # %%
-# What is asked: with 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
+# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
 # ring.
-ways = {"ring": ring_allreduce, "tree": tree_allreduce}
-
-
-def crossing(p, alpha, beta):
-    """Bytes at which runs of both ways take as long: the interval is halved until it is narrow."""
-    low, high = 1.0, 1e9
-    while high > 1.001 * low:
-        middle = (low * high) ** 0.5
-        ring, tree = (run_ideal(way, p, middle, alpha, beta).time for way in ways.values())
-        low, high = (middle, high) if tree < ring else (low, middle)
-    return low
-
-
-with check("23.4"):
-    for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
-        n = ring_wins_from(p, alpha, beta)
-        subject = f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"
-        expect.between(n, 1, 1e12, f"{subject}: bytes (not kB) from which the ring wins")
-        for part, tree_leads, fault in ((0.98, True, "many"), (1.02, False, "few")):
-            ring = run_ideal(ring_allreduce, p, part * n, alpha, beta).time
-            tree = run_ideal(tree_allreduce, p, part * n, alpha, beta).time
-            took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
-            sentence = f"{subject}: {n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
-            expect((tree < ring) == tree_leads, sentence)
-    predict.right("23.4", ring_wins_from_kB=crossing(64, 5e-6, 1e-10) / 1e3)
+check("23.4", ring_wins_from)
 
 # %% [markdown]
 # ### Measure: a machine with K80 GPUs
@@ -344,6 +274,7 @@ with check("23.4"):
 # two latencies more. As a control, both ways also run where no message waits.
 
 # %%
+ways = {"ring": ring_allreduce, "tree": tree_allreduce}
 machine = virtual.machine("k80_edr")
 lengths = np.geomspace(1e2, 1e8, 13)
 modelled = {}

@@ -13,9 +13,9 @@
 from functools import lru_cache, partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
+from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
-from labkit.counting import expect_sum
+from support import lab24
 
 lab.start("24_trees_and_halving")
 
@@ -81,48 +81,9 @@ def doubling(comm, vector, seats, me):
 
 
 # %%
-# Trying; need not be read.
-def expect_price(runs, rounds, sent, named):
-    """The price of the closed forms. rounds, sent (vectors): of a power of two of ranks."""
-    for (p, length), run in runs.items():
-        power = 2 ** (p.bit_length() - 1)  # so many values more may be sent where parts are uneven
-        extra = int(p > power)  # who works for two sends a vector more; there are two rounds more
-        run.expect_sent(at_most=sent(power) + extra, unit=8 * length, named=named, rounding=8 * power)
-        run.expect_messages(at_most=rounds(power) + extra, named=named)
-        run.expect_steps(exactly=rounds(power) + 2 * extra, named=named)
-
-
-def doubling_alone(comm, vector):
-    doubling(comm, vector, range(comm.size), comm.rank)
-
-
-def doubling_shifted(comm, vector):
-    seats = [*range(1, comm.size), 0]
-    doubling(comm, vector, seats, seats.index(comm.rank))
-
-
-def doubling_in_groups(comm, vector):
-    seats = [0, 1, 6, 7] if comm.rank in (0, 1, 6, 7) else [2, 3, 4, 5]
-    doubling(comm, vector, seats, seats.index(comm.rank))
-
-
-def sums_of_groups(vectors):
-    """By rank: the sum of ranks 0, 1, 6 and 7, or that of the others."""
-    outer = vectors[0] + vectors[1] + vectors[6] + vectors[7]
-    inner = vectors[2] + vectors[3] + vectors[4] + vectors[5]
-    return [outer, outer, inner, inner, inner, inner, outer, outer]
-
-
-# %%
-# What is asked: the sum on 1 to 16 ranks, in lg p rounds, with lg p vectors sent; and by seats, not by ranks.
-strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
-with check("24.1"):
-    runs = virtual.trials(doubling_alone, sum, ranks=(1, 2, 4, 8, 16), machine=strict, what="the sum")
-    expect_price(runs, np.log2, np.log2, "recursive doubling")
-    what = "with seats 1, 2, … and rank 0 in the last, the sum"
-    virtual.trials(doubling_shifted, sum, ranks=(2, 4, 8), what=what)
-    what = "where ranks 0, 1, 6 and 7 have the seats of one group, and the others of another, the group's sum"
-    virtual.trials(doubling_in_groups, sums_of_groups, ranks=[8], what=what)
+# Asked: The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors sent by each, and
+# partners are found by seats, not by ranks.
+check("24.1", doubling)
 
 
 # %% [markdown]
@@ -238,55 +199,17 @@ def halving(comm, vector, seats, me):
 
 
 # %%
-# Trying; need not be read. What is asked: the sum on any number of ranks, in 2 lg p rounds, with 2 (p - 1)/p
-# vectors sent by each (for other p two rounds and a vector more), …
-def expect_allreduce(function, named, rounds, sent):
-    numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
-    runs = virtual.trials(function, sum, ranks=numbers, machine=strict, what="the sum")
-    expect_price(runs, rounds, sent, named)
-    launch.run(expect_sum, function, ranks=launch.ranks_here(5), timeout=patience)
-
-
-def halving_rounds(p):
-    return 2 * np.log2(p)
-
-
-def halving_sent(p):
-    return 2 * (p - 1) / p
-
-
-def vectors_added(function, p):
-    """Vectors that the busiest rank adds up, by a machine on which nothing else takes time."""
-    vector = virtual.vector(np.ones(16 * p))
-    machine = virtual.ideal(1e-15, 1e21, 1e9)
-    return virtual.Cluster(p, machine=machine).run(function, vector).time * 1e9 / vector.nbytes
-
-
-def between_nodes(seats):
-    """Vectors that cross between 4 nodes of 2 ranks each, if the ranks sit so."""
-    nodes = virtual.Cluster(nodes=4, ranks_per_node=2)
-    vector = np.ones(64)
-    run = nodes.run(lambda comm, vector: halving(comm, vector, seats, seats.index(comm.rank)), vector)
-    return sum(nbytes for _, nbytes in run.node_links.values()) / vector.nbytes
-
+# Asked: The sum is right on any number of ranks, after 2 lg p rounds with 2 (p - 1)/p vectors sent
+# by each (for other p two rounds and a vector more), and no rank adds more than it keeps.
+check("24.2", halving)
 
 # %%
-# … with no more added than kept.
 WAYS["Rabenseifner"] = partial(for_any, among=halving)
-with check("24.2"):
-    expect_allreduce(WAYS["Rabenseifner"], "Rabenseifner", halving_rounds, halving_sent)
-    added = vectors_added(WAYS["Rabenseifner"], 8)
-    expect(added < 0.88, f"The sum is right, but each of 8 ranks adds {added:.3g} vectors; 0.875 are enough.")
-sixteen = virtual.Cluster(16).run(WAYS["Rabenseifner"], np.ones(64))
-seventeen = virtual.Cluster(17).run(WAYS["Rabenseifner"], np.ones(64))
-sent = {"vectors_sent": sixteen.sent_bytes[0] / 512, "sent_for_two": max(seventeen.sent_bytes) / 512}
-predict.right("24.2", rounds=max(sixteen.steps), **sent)
-
-# %%
 near = [0, 1, 2, 3, 4, 5, 6, 7]  # 8 ranks, 2 a node: seats 0 and 1 on one node
 far = [0, 4, 2, 6, 1, 5, 3, 7]  # seats 0 and 1 on two nodes
-print(f"Neighbours on one node: {between_nodes(near):g} vectors cross between the nodes.")
-print(f"Neighbours on two nodes: {between_nodes(far):g} vectors.")
+for where, seats in (("one node", near), ("two nodes", far)):
+    crossed = lab24.vectors_between_nodes(halving, seats)
+    print(f"Neighbours on {where}: {crossed:g} vectors cross between the nodes.")
 
 # %% [markdown]
 # **Explain.** Does it matter who sits in neighbouring seats? In both cases each rank sends 1.75 vectors, in
@@ -396,42 +319,9 @@ def allreduce_tuned(comm, vector, pick):
 
 
 # %%
-# Trying; need not be read.
-made_up = {  # seconds: ranks -> bytes -> way
-    4: {2048: {"tree": 8, "doubling": 7}, 400: {"ring": 2, "tree": 1}, 1 << 20: {"tree": 9, "ring": 8}},
-    16: {400: {"tree": 3, "doubling": 2}, 1 << 20: {"tree": 6, "Rabenseifner": 5}},
-}
-made_up[4][16384] = {"doubling": 8, "ring": 7}  # only the table of 4 ranks has this size
-cases = [(0, 4, "tree"), (1000, 4, "doubling"), (8_000_000, 4, "ring"), (400, 9, "doubling")]
-cases += [(600_000, 9, "Rabenseifner"), (600_000, 3, "ring")]  # bytes, ranks, and the fastest way
-cases += [(16384, 9, "doubling")]  # first the nearest ranks, 16; there 400 bytes are nearest
-asked = set()  # what `pick` was given
-
-
-def bytes_sent(function, p, length):
-    return virtual.trials(function, sum, ranks=[p], lengths=[length])[p, length].sent_bytes
-
-
-def note_and_pick_tree(nbytes, ranks):
-    asked.add((nbytes, ranks))
-    return "tree"
-
-
-# %%
-# What is asked: the fastest way of each case; `pick` gets bytes and ranks; and that way is the one that runs.
-with check("24.3"):
-    for nbytes, p, way in cases:
-        with check.case(f"`choose` for {nbytes} bytes on {p} ranks"):
-            name = choose(made_up, nbytes, p)
-        expect.equal(name, way, f"By `made_up`, for {nbytes} bytes on {p} ranks")
-    virtual.Cluster(3).run(allreduce_tuned, np.ones(5, np.float32), note_and_pick_tree)
-    expect.equal(asked, {(20, 3)}, "3 ranks, 5 values of 4 bytes: (bytes, ranks) that `pick` was given")
-    for nbytes, p, way in cases:
-        tuned = partial(allreduce_tuned, pick=partial(choose, made_up))
-        got = bytes_sent(tuned, p, nbytes // 8)
-        want = bytes_sent(WAYS[way], p, nbytes // 8)
-        subject = f"{nbytes} bytes on {p} ranks, where {way} is fastest"
-        expect.equal(got, want, f"{subject}: bytes that [rank] sent")
+# Asked: `choose` names the fastest way of each case, `pick` gets bytes and ranks, and the way that
+# it names is the one that runs.
+check("24.3", choose, allreduce_tuned)
 
 
 # %% [markdown]
@@ -511,18 +401,9 @@ def crossover(p, alpha, beta, gamma):
 
 
 # %%
-# Need not be read. What is asked: 2% below your size doubling leads on virtual ranks, not 2% above.
-with check("24.4"):
-    for p, alpha, rate, adding in ((4, 1e-6, 1e9, 4e9), (8, 5e-5, 1e9, 1e12), (16, 2e-6, 1e10, 2e10)):
-        case = f"p = {p}, α = {alpha:g} s, {rate:g} bytes/s, adding {adding:g}"
-        with check.case(f"for {case}"):
-            n = crossover(p, alpha, 1 / rate, 1 / adding)
-        ideal = virtual.ideal(alpha, rate, adding)
-        expect.between(n, 1, 1e9, f"Your bytes for {case}")
-        for part, faster, fault in ((0.98, "doubling", "many"), (1.02, "Rabenseifner", "few")):
-            took = {way: seconds(way, p, part * n, ideal) for way in ("doubling", "Rabenseifner")}
-            sentence = f"{case}: you say {n:.4g} bytes, too {fault}. At {part:.0%} of it, the faster"
-            expect.equal(min(took, key=took.get), faster, sentence)
+# Asked: With 2% fewer bytes than you say, doubling leads on virtual ranks, and with 2% more
+# Rabenseifner.
+check("24.4", crossover)
 
 # %%
 # The formula beside the map: α without the handshake, and with it (need not be read).

@@ -15,9 +15,10 @@ from math import ceil, inf, log, sqrt
 from operator import itemgetter
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
+from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
 from labkit.collectives import tree_broadcast
 from labkit.scaling import costs
+from support import lab25
 
 lab.start("25_broadcast_for_deep_learning")
 
@@ -79,39 +80,9 @@ def scatter_allgather(comm, vector, root):
 
 
 # %%
-# For the checks (need not be read).
-alpha, beta = 2e-6, 1e-10  # seconds per message, and per byte (10 GB/s)
-strict = virtual.ideal(alpha, 1 / beta).but(eager=0)  # every Send waits for its Recv, as long messages do
-numbers = (1, 2, 3, 4, 5, 8, 16)  # of ranks
-
-
-def expect_broadcast(way, p, *options, vectors, messages, rounds):
-    """way(comm, vector, root, *options) on p ranks: right, for at most so much a rank. Returns Runs."""
-    runs = []
-    for root in sorted({0, 1 % p, p - 1}):
-        case = {"args": (root, *options), "what": f"the vector of root {root}"}
-        trials = virtual.trials(way, itemgetter(root), ranks=[p], machine=strict, **case)
-        for (_, length), run in trials.items():
-            run.expect_sent(at_most=vectors, unit=8 * length, rounding=8 * p, named=way.__name__)
-            run.expect_messages(at_most=messages, named=way.__name__)
-            run.expect_steps(at_most=rounds, named=way.__name__)
-            runs.append(run)
-    return runs
-
-
-# %%
-# What is asked: right for any root, number of ranks and length, with at most 2(p - 1)/p vectors sent by a
-# rank.
-with check("25.1"):
-    for p in numbers:
-        both = 2 * (p - 1)  # of a scatter and an allgather
-        for run in expect_broadcast(scatter_allgather, p, vectors=both / p, messages=both, rounds=both):
-            fan = max(sum(source == rank for source, _ in run.links) for rank in range(p))
-            told = f"The vector is right {run.where}, but no rank scatters: the most ranks that one sends to"
-            expect.equal(fan, p - 1, told)
-    eight = virtual.Cluster(8, machine=strict)
-    took = eight.run(scatter_allgather, virtual.vector(np.zeros(64), stands_for=1e9), 0).time / (1e9 * beta)
-    expect.between(took, 1, 1.8, "To 8 ranks, which takes 1.75 nβ: nβ that yours took")
+# Asked: The vector arrives for any root, number of ranks and length, with at most 2(p - 1)/p
+# vectors sent by a rank.
+check("25.1", scatter_allgather)
 
 # %% [markdown]
 # ### Predict
@@ -153,33 +124,9 @@ def chain(comm, vector, root, count):
 
 
 # %%
-# For the check (need not be read).
-ranks = launch.ranks_here(4)
-four_chunks = partial(chain, count=4)
-
-
-def expect_on_ranks(comm, ways):
-    for way in ways:
-        for root in range(comm.size):
-            vector = np.arange(1003) + 10000 * comm.rank
-            way(comm, vector, root)
-            subject = f"On real ranks, the vector of root {root} on rank {comm.rank} of {comm.size}"
-            expect.equal(vector, np.arange(1003) + 10000 * root, subject)
-
-
-# %%
-# What is asked: right for any root, one vector sent by a rank, and no more rounds than p - 2 + count.
-with check("25.2"):
-    for count in (1, 4, 23):
-        for p in numbers:
-            expect_broadcast(chain, p, count, vectors=1, messages=count, rounds=p - 2 + count)
-    cluster = virtual.Cluster(64, machine=strict)
-    vector = virtual.vector(np.zeros(6400), stands_for=1e9)
-    by_chain = cluster.run(chain, vector, 0, 64).time / (1e9 * beta)
-    by_tree = cluster.run(tree_broadcast, vector, 0).time / (1e9 * beta)
-    expect.between(by_chain, 1, 2, "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took")
-    launch.run(expect_on_ranks, [scatter_allgather, four_chunks], ranks=ranks, timeout=10)
-    predict.right("25.2", chain=by_chain, tree=by_tree)
+# Asked: The vector arrives for any root, with one vector sent by a rank, in no more rounds than p
+# - 2 + count, and on real ranks, too.
+check("25.2", chain)
 
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
@@ -187,12 +134,12 @@ with check("25.2"):
 # has rank 7 all chunks? Below it, the time of 1 GB to 64 ranks, as a multiple of nβ.
 
 # %%
-run = virtual.Cluster(8, machine=strict).run(chain, np.zeros(10**6), 0, 8, trace=True)
+run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
 plots.timeline(run, title="8 chunks to 8 ranks: a staircase")
-by_scatter = cluster.run(scatter_allgather, vector, 0).time / (1e9 * beta)
-print(f"To 64 ranks: tree {by_tree:.2f} nβ, scatter-allgather {by_scatter:.2f} nβ")
+for name, way in (("tree", tree_broadcast), ("scatter-allgather", scatter_allgather)):
+    print(f"To 64 ranks: {name} {lab25.times_n_beta(way, 64):.2f} nβ")
 for count in (1, 64, 640):
-    print(f"chain of {count} chunks: {cluster.run(chain, vector, 0, count).time / (1e9 * beta):.2f} nβ")
+    print(f"chain of {count} chunks: {lab25.times_n_beta(chain, 64, count):.2f} nβ")
 
 
 # %% [markdown]
@@ -221,28 +168,17 @@ def best_chunks(nbytes, ranks, alpha, beta):
 
 
 # %%
-# What is asked: a whole number, at most one off the best of 1 to 5,000 by the formula.
-layer = (float(sorted(layers)[len(layers) // 2]), 64, alpha, beta)
-cases = [layer, (4e8, 99, 5e-6, beta), (1e5, 3, 1e-6, 1e-9)]
-cases += [(8, 1, 1, beta), (8, 2, 1, beta), (8, 9, 1, beta)]
-with check("25.3"):
-    for nbytes, p, a, b in cases:
-        best = 1
-        if p > 2:
-            tried = np.arange(1, 5000)
-            best = int(tried[np.argmin(costs.chain_broadcast_time(nbytes, p, a, b, tried))])
-        count = best_chunks(nbytes, p, a, b)
-        right = isinstance(count, int | np.integer) and count in range(max(1, best - 1), best + 2)
-        subject = f"{nbytes:g} bytes, {p} ranks, α = {a:g} s, β = {b:g} s"
-        expect(right, f"{subject}: the best number of chunks is {best}, a whole number. Got {count!r}.")
+# Asked: The answer is a whole number, at most one off the best of 1 to 5,000 by the formula.
+check("25.3", best_chunks)
 
 # %% [markdown]
 # ### Measure: how much does the best k matter?
 # A layer of VGG-16, 9.4 MB, to 64 ranks: your chain and T(k), with the best k, half of it, twice as many.
 
 # %%
-# Drawing; need not be read.
+layer = (float(sorted(layers)[len(layers) // 2]), 64, lab25.ALPHA, lab25.BETA)
 tried = sorted({max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)})
+cluster = virtual.Cluster(64, machine=lab25.STRICT)
 vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
 formula = {count: 1e3 * costs.chain_broadcast_time(*layer, count) for count in tried}
 measured = {count: 1e3 * cluster.run(chain, vector, 0, count).time for count in tried}
@@ -276,6 +212,7 @@ def two_level(comm, vector, root, per_node, inside):
     inside(node, vector, root % per_node)
 
 
+four_chunks = partial(chain, count=4)
 case = {"ranks_per_node": 4, "args": (6, 4, four_chunks), "what": "the vector of root 6"}
 virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # an error, if it were wrong
 
@@ -377,15 +314,9 @@ def pick(nbytes):
 
 
 # %%
-# What is asked: at a size of the table, its way; between two, that of the nearer by ratio; beyond the ends,
-# the end's.
-with check("25.4"):
-    ends = {sizes[0] / 8: best[sizes[0]], sizes[-1] * 8: best[sizes[-1]]}
-    for small, large in zip(sizes, sizes[1:], strict=False):
-        middle = sqrt(small * large)
-        ends |= {small: best[small], 0.9 * middle: best[small], 1.1 * middle: best[large]}
-    for nbytes, way in ends.items():
-        expect.equal(pick(nbytes), way, f"The way for {nbytes:,.0f} bytes, by `best`")
+# Asked: At a size of the table you pick its way, between two sizes the way of the nearer one by
+# ratio, and beyond an end the end's.
+check("25.4", pick)
 
 # %% [markdown]
 # ### Measure: a step of VGG-16
@@ -539,6 +470,7 @@ def compare(comm):
     return rows
 
 
+ranks = launch.ranks_here(4)
 real = launch.run(compare, ranks=ranks)[0]
 curves = {way: {n: row[way] for n, row in real.items()} for way in real[sizes_here[0]]}
 plots.bandwidth(curves, title=f"{ranks} real ranks on {world.cores()} cores: does cutting pay here?")

@@ -113,12 +113,8 @@ def allreduce_time(nbytes, p, alpha, beta):
 
 
 # %%
-# What is asked: the time of the virtual cluster's own Allreduce, on links that have α and β alone.
-with check("28.1"):
-    for alpha, rate in ((2e-6, 1e9), (3e-5, 5e10)):
-        for p in (8, 16, 2, 1):
-            for nbytes in (4, 2048, 2056, 65536, 100_000_000):
-                lab28.expect_time(allreduce_time, nbytes, p, alpha, rate)
+# Asked: The time of the virtual cluster's own Allreduce, on links that have α and β alone.
+check("28.1", allreduce_time)
 
 
 # %% [markdown]
@@ -244,10 +240,8 @@ def balance(p, alpha, beta):
 
 
 # %%
-# What is asked: the bytes for which both parts are equal, on 2 to 64 ranks.
-with check("28.2"):
-    for p, alpha, rate in ((8, 4e-6, 1e10), (64, 3e-5, 5e10), (2, 1e-5, 1e9)):
-        lab28.expect_balance(balance, p, alpha, rate)
+# Asked: The bytes for which both parts are equal, on 2 to 64 ranks.
+check("28.2", balance)
 
 # %% [markdown]
 # ### Predict
@@ -374,12 +368,8 @@ def waiting(compute, exchange, hidden):
 
 
 # %%
-# What is asked: the share with nothing hidden, with a part, and with all of it.
-with check("28.3"):
-    for hidden in (0.0, 0.2, 0.65):
-        lab28.expect_waiting(waiting, 0.1, 0.06, hidden)
-    lab28.expect_waiting(waiting, 0.02, 0.9, 2 / 3)
-    lab28.expect_waiting(waiting, 0.3, 0.0, 0.5)
+# Asked: The share with nothing hidden, with a part, and with all of it.
+check("28.3", waiting)
 
 # %% [markdown]
 # ### Predict
@@ -503,10 +493,8 @@ def attainable(intensity, peak, bandwidth):
 
 
 # %%
-# What is asked: the ridge, and the lower roof left of it, on it and right of it.
-with check("28.4"):
-    for peak, bandwidth in ((1e12, 1e11), (3e13, 4e11), (5e12, 2e13)):
-        lab28.expect_roofs(ridge, attainable, peak, bandwidth)
+# Asked: The ridge, and the lower roof left of it, on it and right of it.
+check("28.4", ridge, attainable)
 
 # %% [markdown]
 # ### Predict

@@ -14,8 +14,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, plots, predict, virtual
-from labkit.counting import on_every_size
+from labkit import check, expect, hint, lab, plots, predict, virtual
 from support import lab32
 
 lab.start("32_buckets_and_overlap")
@@ -92,32 +91,8 @@ def watch(module, ready):
 
 
 # %%
-# Need not be read. What is asked of every way: parameters as of one process, on virtual ranks, then on real
-# ones in PyTorch.
-def expect_one_process(way):
-    for p in (1, 2, 3, 4, 8):
-        run = virtual.Cluster(p).run(lab32.train, way, lab32.SIZES, 3)
-        alone = lab32.trained_alone(p, lab32.SIZES, 3)
-        summed = lab32.trained_alone(p, lab32.SIZES, 3, rate=p * 0.5)  # the rate is 0.5, on p times the mean
-        for rank, seen in enumerate(run.results):
-            what = f"{p} ranks, 3 steps: rank {rank}'s parameters against one process, tensor"
-            slips = {"this is with the sum of the gradients, not their mean": summed}
-            expect.close(seen.parameters, alone, what, atol=1e-4, slips=slips)
-    train = partial(lab32.train_digits, way=way, watch=watch, steps=4, batch=batch)
-    alone = lab32.train_digits_alone(4, batch)
-    ranks = launch.ranks_here(workers)
-    for rank, sizes in enumerate(launch.run(on_every_size, train, ranks=ranks, timeout=patience)):
-        for p, parameters in sizes.items():
-            what = f"{p} real ranks, 4 steps: rank {rank}'s parameters against one process, tensor"
-            expect.close(parameters, alone, what, atol=1e-5)
-
-
-# %%
-# What is asked: hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward.
-with check("32.1"):
-    lab32.expect_hooks(watch)
-    lab32.expect_begun(at_the_end, "Allreduce", buckets=lab32.ALL_TOGETHER, late=True)
-    expect_one_process(at_the_end)
+# Asked: Hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward.
+check("32.1", at_the_end, watch)
 
 # %% [markdown]
 # ## A machine with 160 GPUs
@@ -192,10 +167,8 @@ def one_by_one(comm, net):
 
 
 # %%
-# What is asked: one Iallreduce for each gradient, begun when it is there; waited for after backward.
-with check("32.2"):
-    lab32.expect_begun(one_by_one, "Iallreduce")
-    expect_one_process(one_by_one)
+# Asked: One Iallreduce for each gradient, begun when it is there; waited for after backward.
+check("32.2", one_by_one)
 
 # %% [markdown]
 # **All ranks must begin their sums in one order.** MPI adds the first sum of one rank to the first sum of
@@ -270,14 +243,8 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
-# What is asked: buckets that close at `size` bytes or `most` tensors, each begun as soon as it is full.
-with check("32.3"):
-    for size, most in [(12_000, 1000), (15_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
-        way = partial(in_buckets, size=size, most=most)
-        buckets = lab32.planned(size, most)
-        at = f"size={size:,} bytes, most={most}: "
-        lab32.expect_begun(way, "Iallreduce", buckets=buckets, at=at, late=size > 1, steps=2)
-    expect_one_process(partial(in_buckets, size=12_000))
+# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as soon as it is full.
+check("32.3", in_buckets)
 
 # %% [markdown]
 # ### Measure: how large a bucket?
@@ -434,11 +401,9 @@ def two_sides(comm, net):
 
 
 # %%
-# What is asked: one Ireduce for each gradient, begun when it is there; one Ibcast for each tensor and step;
-# a forward pass whose layers wait for their own parameters alone.
-with check("32.4"):
-    lab32.expect_two_sides(two_sides)
-    expect_one_process(two_sides)
+# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for each tensor and
+# step; a forward pass whose layers wait for their own parameters alone.
+check("32.4", two_sides)
 
 # %% [markdown]
 # ### Predict

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from labkit import check, data, expect, hint, home, lab, launch, nets, plots, predict, record, timing, world
 from labkit.horovod import as_it_is
-from support import lab40
 
 lab.start("40_horovod_pytorch")
 ranks = launch.ranks_here(4)
@@ -106,8 +105,6 @@ print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {a
 # In lab 30 a function got a communicator, `comm`. Horovod has one communicator, with all ranks in it. So
 # your functions take none.
 #
-# Cells that begin with *Tries your answer* need not be read. The cell after them says what is asked.
-#
 # ### Exercise 40.1 · Begin: your GPU, your images
 # **`begin(gpus)`** is what each rank does first. `gpus` is the number of GPUs of its node.
 #
@@ -152,53 +149,8 @@ def my_rows(rows):
 
 
 # %%
-# Tries your answer; need not be read. Nodes: (what is said of them, ranks on each, GPUs on each).
-NODES = [("of two ranks and four GPUs", 2, 4), ("of three ranks and two GPUs", 3, 2), ("without GPUs", 2, 0)]
-
-
-def try_begin():
-    """For each of NODES: was Horovod started, the device, the GPUs made current; and this rank's rows."""
-    tried = []
-    for _, on_node, gpus in NODES:
-        with lab40.nodes_of(on_node) as asked:  # notes set_device: this machine may lack those GPUs
-            device = begin(gpus)
-            tried.append((asked.started, device, asked.current))
-            rows = my_rows(np.arange(100, 100 + 12 * hvd.size()))
-    with lab40.in_all(2 * hvd.size()):
-        of_many = my_rows(np.arange(24 * ranks))
-    return tried, rows, len(of_many)
-
-
-def expect_node(kind, on_node, gpus, tried):
-    """On nodes of that kind, each rank has the right device, and has made it current. tried: by rank."""
-    started = [began for began, _, _ in tried]
-    devices = [device for _, device, _ in tried]
-    current = [made_current for _, _, made_current in tried]
-    expect(all(started), f"Nodes {kind}: Horovod was not started: hvd.init() comes before all else of hvd.")
-    want = []
-    for rank in range(ranks):
-        local_rank = rank % on_node
-        want.append(f"cuda:{local_rank % gpus}" if gpus else "cpu")
-    made_current = [[device] if gpus else [] for device in want]
-    expect.equal(devices, want, f"devices by rank, on nodes {kind}")
-    why = "torch.cuda.set_device makes a rank's GPU the current one, where there are GPUs"
-    expect.equal(current, made_current, f"GPUs made current by rank, on nodes {kind}", because=why)
-
-
-# %%
-# What is asked: on nodes of several kinds hvd.init(), the device and the current GPU; other rows by rank.
-with check("40.1"):
-    results = launch.run(try_begin, ranks=ranks, timeout=patience)
-    for place, (kind, on_node, gpus) in enumerate(NODES):
-        expect_node(kind, on_node, gpus, [tried[place] for tried, _, _ in results])
-    parts = [rows for _, rows, _ in results]
-    seen = np.concatenate(parts)
-    expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
-    expect.equal([len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch")
-    expect.equal(np.sort(seen), np.arange(100, 100 + len(seen)), "The rows of all ranks together")
-    with_many = [count for _, _, count in results]
-    subject = f"images by rank, of {24 * ranks} in the batch, with twice as many ranks"
-    expect.equal(with_many, [12] * ranks, subject, because="hvd.size() tells how many ranks there are")
+# Asked: On nodes of several kinds hvd.init(), the device and the current GPU; other rows by rank.
+check("40.1", begin, my_rows)
 
 
 # %% [markdown]
@@ -238,48 +190,8 @@ def begin_equal(net, optimizer):
 
 
 # %%
-# Tries your answer; need not be read. Every rank has another net, learning rate and running mean; rank 0
-# has momentum, as if it had read a checkpoint.
-def sums(net, optimizer):
-    """What a rank has, each as one number."""
-    return {
-        "weights": sum(weights.sum().item() for weights in net.parameters()),
-        "running mean of the batch normalisation": net[0].running_mean.sum().item(),
-        "momentum": sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values()),
-        "learning rate": optimizer.param_groups[0]["lr"],
-    }
-
-
-def try_begin_equal():
-    """What this rank had before, and what it has then."""
-    begin(0)
-    net = torch.nn.Sequential(torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank())))
-    rate = 0.1 * (1 + hvd.rank())
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, weight_decay=0.1)
-    pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
-    net(pictures)[:, hvd.rank()].sum().backward()
-    if hvd.rank() == 0:
-        optimizer.step()
-    before = sums(net, optimizer)
-    begin_equal(net, optimizer)
-    return before, sums(net, optimizer)
-
-
-# %%
-# What is asked: on all ranks the net's tensors, the momentum and the learning rate that rank 0 had.
-with check("40.2"):
-    results = launch.run(try_begin_equal, ranks=ranks, timeout=patience)
-    before, _ = results[0]
-    for name, of_rank_0 in before.items():
-        by_rank = [after[name] for _, after in results]
-        own = [before[name] for before, _ in results]
-        slips = {
-            "nothing was sent: each rank kept its own": own,
-            "these are another rank's": [own[-1]] * ranks,
-        }
-        because = "" if name != "weights" else "broadcast_optimizer_state may move weights: it comes first"
-        subject = f"The {name} by rank (what rank 0 had)"
-        expect.close(by_rank, [of_rank_0] * ranks, subject, slips=slips, because=because)
+# Asked: On all ranks the net's tensors, the momentum and the learning rate that rank 0 had.
+check("40.2", begin_equal)
 
 
 # %% [markdown]
@@ -315,43 +227,8 @@ def make_optimizer(net):
 
 
 # %%
-# Tries your answer; need not be read. One weight, whose gradient is rank + 1: how far does it move?
-def try_step():
-    """The learning rate, by how much the weight falls in two steps, and the rate of twice as many ranks."""
-    begin(0)
-    weight = torch.nn.Linear(1, 1, bias=False)
-    with lab40.nodes_of(1):
-        optimizer = make_optimizer(weight)
-    with lab40.in_all(2 * hvd.size()):
-        of_many = make_optimizer(torch.nn.Linear(1, 1, bias=False)).param_groups[0]["lr"]
-    places = [weight.weight.item()]
-    for _ in range(2):
-        optimizer.zero_grad()
-        (weight(torch.ones(1, 1)) * (hvd.rank() + 1)).sum().backward()
-        optimizer.step()
-        places.append(weight.weight.item())
-    first, second = -np.diff(places)
-    return optimizer.param_groups[0]["lr"], first, second, of_many
-
-
-# %%
-# What is asked: a rate that grows with the ranks, the mean gradient, and no momentum in the second step.
-with check("40.3"):
-    results = launch.run(try_step, ranks=ranks, timeout=patience)
-    rates, moves, second, of_many = np.transpose(results)
-    expect.close(rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)")
-    subject = "learning rate by rank, with twice as many ranks"
-    expect.close(of_many, [rate_per_rank * 2 * ranks] * ranks, subject)
-    used = moves / rates
-    own = np.arange(1, ranks + 1)  # a rank's own gradient is rank + 1
-    slips = {
-        "Each rank used its own gradient: nothing is averaged": own,
-        "The gradients were summed, not averaged": [own.sum()] * ranks,
-    }
-    subject = f"gradient used, by rank: the mean of 1 to {ranks}"
-    expect.close(used, [own.mean()] * ranks, subject, rtol=1e-3, slips=slips)
-    plain = "With the same gradient, plain SGD moves as far in the second step as in the first"
-    expect.close(second, moves, "second move, by rank", rtol=1e-3, because=plain)
+# Asked: A rate that grows with the ranks, the mean gradient, and no momentum in the second step.
+check("40.3", make_optimizer)
 
 
 # %% [markdown]
@@ -389,38 +266,8 @@ def save(net, optimizer, path):
 
 
 # %%
-# Tries your answer; need not be read. Every rank gives `save` another file name: that shows who wrote.
-def try_report():
-    """Means of a list, calls for them, what this rank's file holds if it wrote one, and what is right."""
-    begin(0)
-    net = nets.torch_digits()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    path = checkpoint.with_suffix(f".try{hvd.rank()}")
-    path.unlink(missing_ok=True)
-    with lab40.nodes_of(2):
-        save(net, optimizer, path)
-    want = lab40.summary({"net": net.state_dict(), "optimizer": optimizer.state_dict()})
-    with lab40.calls_of("allreduce") as allreduce:
-        means = mean_over_ranks([1.0 * hvd.rank(), 5.0])
-    return means, allreduce.calls, lab40.read_checkpoint(path), want
-
-
-# %%
-# What is asked: the mean over all ranks; one file of one rank, with both states in it.
-with check("40.4"):
-    results = launch.run(try_report, ranks=ranks, timeout=patience)
-    means, calls, files, right = zip(*results, strict=True)
-    want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
-    slips = {
-        "This is the sum over the ranks, not the mean": ranks * want,
-        "This was divided by the number of ranks twice": want / ranks,
-    }
-    expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
-    expect(max(calls) <= 1, "All values of the list go in one call of hvd.allreduce: each is a message.")
-    writers = [rank for rank in range(ranks) if files[rank]]
-    expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
-    subject = "What the checkpoint holds: of the net each sum of a tensor, and the optimizer's state"
-    expect.equal(files[0], right[0], subject)
+# Asked: The mean over all ranks; one file of one rank, with both states in it.
+check("40.4", mean_over_ranks, save)
 
 
 # %% [markdown]
@@ -456,56 +303,8 @@ def train(net, images, labels, path, part=my_rows, start=begin_equal, optimize=m
 
 
 # %%
-# Tries your answer; need not be read. The pieces are given to `train` as arguments that count their calls.
-def try_train():
-    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of many."""
-    begin(0)
-    path = checkpoint.with_suffix(".try")
-    if hvd.rank() == 0:
-        path.unlink(missing_ok=True)
-    part = lab40.Counted(my_rows)
-    of_many = lab40.Counted(my_rows)
-    start = lab40.Counted(begin_equal)
-    optimize = lab40.Counted(make_optimizer)
-    net = new_net(seed=hvd.rank())
-    images, labels = (torch.tensor(part) for part in data.load(dataset)[:2])
-    with lab40.calls_of("allreduce") as allreduce:
-        losses = train(net, images, labels, path, part=part, start=start, optimize=optimize)
-    calls = {"optimize": optimize.calls, "start": start.calls, "part": part.calls}
-    # Rank 0 wrote the file; another rank may come here while it still does.
-    saved = lab40.read_checkpoint(path).get("net") if hvd.rank() == 0 else None
-    trained = lab40.summary({"net": net.state_dict()})["net"]
-    count = 2 * images_per_rank * hvd.size()  # blank images: with twice as many ranks, one step an epoch
-    blank = torch.zeros(count, layers[0])
-    zeros = torch.zeros(count, dtype=torch.long)
-    with lab40.in_all(2 * hvd.size()):
-        train(new_net(), blank, zeros, checkpoint.with_suffix(".many"), part=of_many)
-    return losses, calls, allreduce.calls, saved, trained, of_many.calls
-
-
-# %%
-# What is asked: the pieces that were given, as many steps as one process makes, its losses, and a file.
-with check("40.5"):
-    by_rank = launch.run(try_train, ranks=ranks, timeout=4 * patience)
-    losses, calls, messages, saved, trained, of_many = by_rank[0]
-    expect(losses is not None, "train returned nothing: it returns the losses.")
-    of_one_rank = epochs * (len(samples.train_x) // images_per_rank)
-    slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
-    expect.equal(len(losses), len(alone), f"Losses of {epochs} epochs", slips=slips)
-    want = {"optimize": 1, "start": 1, "part": len(alone)}
-    because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
-    expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
-    expect(messages <= 1, "The losses of a whole run go in one call, after the last step: each is a message.")
-    subject = f"Steps of {epochs} epochs of one global batch, with twice as many ranks"
-    expect.equal(of_many, epochs, subject, because="hvd.size() tells how many ranks there are")
-    subject = "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
-    expect.close(losses[0], alone[0], subject, rtol=1e-4)
-    subject = "The losses, beside those of one process (the same batches in the same order? its own rows?)"
-    expect.close(losses, alone, subject, rtol=1e-3)
-    expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
-    subject = "Sums of the tensors in the file"
-    because = "save(net, optimizer, path) comes after the last step, when the net is trained"
-    expect.equal(saved, trained, subject, because=because)
+# Asked: The pieces that were given, as many steps as one process makes, its losses, and a file.
+check("40.5", train)
 
 
 # %% [markdown]

@@ -16,7 +16,7 @@ import re
 
 import horovod.torch as hvd
 import pandas as pd
-from labkit import builds, check, expect, hint, home, lab, launch, plots, predict, record, virtual, world
+from labkit import builds, check, hint, home, lab, launch, plots, predict, record, world
 from labkit.horovod import timeline, train
 from support import lab43
 
@@ -126,18 +126,8 @@ def connections(lines):
 
 
 # %%
-# What is asked: line for line what NCCL means, all pairs of a log, and all ways of a pair.
-with check("43.1"):
-    for name, lines in logs.items():
-        for line in lines:
-            if "NCCL INFO" in line:
-                want = lab43.parse(line).transports(short=True)
-                got = connections([line])
-                expect(got == want, f"In the log {name} “{line[-95:]}” means {want}; you read {got}.")
-        want = lab43.read(lab43.example(name)).transports(short=True)
-        expect.equal(connections(lines), want, f"all connections in the log {name}")
-    pair = ["Channel 00 : 6[6] -> 7[7] via P2P/IPC", "Channel 01 : 6[6] -> 7[7] via SHM/direct"]
-    expect.equal(connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
+# Asked: Line for line what NCCL means, all pairs of a log, and all ways of a pair.
+check("43.1", connections)
 
 # %%
 table = {}
@@ -249,20 +239,8 @@ few_ranks = [  # (by rank: host, GPU, GPUs visible), trouble
 ]
 
 # %%
-# What is asked: in each of these jobs the GPU of every rank, and what is wrong with the job.
-with check("43.2"):
-    for name, (hosts, visible, gpus, wrong) in jobs.items():
-        job = []
-        for rank, (host, gpu) in enumerate(zip(hosts, gpus, strict=True)):
-            local = hosts[:rank].count(host)
-            subject = f"{name}: GPU of {host}'s local rank {local}"
-            expect.equal(my_gpu(local, list(visible[local])), gpu, subject)
-            job.append((host, gpu, visible[local]))
-        answer = trouble(job)
-        expect(answer == wrong, f"{name}: trouble says {answer!r}, not {wrong!r}, of {job}.")
-    for job, wrong in few_ranks:
-        answer = trouble(job)
-        expect(answer == wrong, f"trouble says {answer!r}, not {wrong!r}, of {job}.")
+# Asked: In each of these jobs the GPU of every rank, and what is wrong with the job.
+check("43.2", my_gpu, trouble)
 
 # %% [markdown]
 # ## Who moves GPU tensors?
@@ -340,20 +318,8 @@ cases = {
 }
 
 # %%
-# What is asked: what Horovod's CMake makes of these switches.
-with check("43.3"):
-    libraries = {"N": "NCCL", "M": "MPI", "-": None}
-    for text, says in cases.items():
-        want = says
-        if not says.islower():
-            want = {name: libraries[letter] for name, letter in zip(OPERATIONS, says, strict=True)}
-        try:
-            got = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
-        except ValueError as error:
-            got = str(error)
-        expect(
-            got == want, f"Switches “{text}”: CMake says {says} (N NCCL, M MPI, - None): {want}; you: {got}."
-        )
+# Asked: What Horovod's CMake makes of these switches.
+check("43.3", build)
 
 # %% [markdown]
 # ### Measure
@@ -468,12 +434,8 @@ def leaves_node(m, g):
 
 
 # %%
-# What is asked: what was counted on the virtual cluster, on one node to sixteen.
-with check("43.4"):
-    for m, g in [(1, 4), (2, 1), (2, 3), (3, 2), (4, 4), (5, 1), (8, 2), (16, 1)]:
-        got = leaves_node(m, g)
-        subject = f"{m} node(s) of {g}: you say (vectors, messages, latencies) = {got}"
-        expect.close(got, lab43.leaving("tree", m, g), subject)
+# Asked: What was counted on the virtual cluster, on one node to sixteen.
+check("43.4", leaves_node)
 
 # %% [markdown]
 # Now counted on the virtual cluster: the vectors that leave the busiest node. There is a control: a

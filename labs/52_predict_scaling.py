@@ -13,7 +13,7 @@
 import math
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, nets, predict, record, scaling
+from labkit import check, hint, lab, launch, nets, predict, record, scaling
 from support import lab52
 
 lab.start("52_predict_scaling")
@@ -79,26 +79,8 @@ def buckets(layers, limit):
 
 
 # %%
-# What is asked: bytes and shares of all buckets of the small net, for several limits, and of a real one.
-with check("52.1"):
-    for limit, sizes, shares in lab52.BUCKETS:
-        got = buckets(lab52.SMALL, limit)
-        what = f"The net of three layers, limit {limit}"
-        expect(got is not None, f"{what}: buckets returns None. Does it return its list?")
-        slips = {
-            "these begin with the first layer; backward begins with the last": lab52.forwards(limit),
-            "what is left at the end is a bucket, too": sizes[:-1],
-            "these are parameters; each has 4 bytes": [size // 4 for size in sizes],
-        }
-        expect.equal([nbytes for _, nbytes in got], sizes, f"{what}: bytes of the buckets", slips=slips)
-        slips = {
-            "the way forward is missing: a third of the step": [share - 1 / 3 for share in shares],
-            "backward is two thirds of the step": [(3 * share - 1) / 2 + 1 / 3 for share in shares],
-        }
-        expect.close([share for share, _ in got], shares, f"{what}: shares", rtol=1e-6, slips=slips)
-    real = nets.layer_table("resnet50")
-    held = sum(nbytes for _, nbytes in buckets(real, 2**24))
-    expect.equal(held, 4 * int(real.parameters.sum()), "ResNet-50, limit 16 MiB: bytes of all buckets")
+# Asked: Bytes and shares of all buckets of the small net, for several limits, and of a real one.
+check("52.1", buckets)
 
 # %%
 NETS = ("alexnet", "googlenet", "inception_v3", "resnet50", "resnet101", "resnet152", "vgg16")
@@ -186,19 +168,9 @@ def exchange(nbytes, row, learned):
 
 
 # %%
-# What is asked: the seconds of 64 MB by each algorithm, in one node and in several, on slow and fast links.
-with check("52.2"):
-    trial = lab52.Exchange(exchange, 64e6)  # line 0.3 ns, TCP adds 0.2; inside 0.1, and 0.05; round 20 µs
-    trial.expect_ring(gpus=16, per_node=4)
-    trial.expect_ring(gpus=16, per_node=4, inside=8e-10)  # the slowest link is one inside a node
-    for algorithm in ("ring", "tree", "halving", "server"):
-        trial.expect_one_node(algorithm, gpus=4)
-    trial.expect_tree(gpus=16)
-    trial.expect_tree(gpus=1024)
-    trial.expect_halving(gpus=16, per_node=4)
-    trial.expect_halving(gpus=16, per_node=1)
-    trial.expect_server(senders=16, servers=4)
-    trial.expect_server(senders=16, servers=100)  # the largest tensor decides
+# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast
+# links.
+check("52.2", exchange)
 
 # %%
 predict.right("52.2", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
@@ -248,17 +220,8 @@ def step(row, learned):
 
 
 # %%
-# What is asked: steps of several nets and algorithms, with stragglers, with slow input, in one node.
-with check("52.3"):
-    trial = lab52.Step(step, exchange, READY)
-    for net in ("vgg16", "resnet101", "inception_v3"):
-        trial.expect(net=net)
-        trial.expect(net=net, algorithm="halving", network="host", alone=0.1)
-        trial.expect(net=net, algorithm="server", network="gRPC", senders=16, servers=4)
-        trial.expect(net=net, algorithm="server", network="none", gpus=4)
-    trial.expect(alone=2.0, gpus=512)
-    trial.expect(input=1.5)
-    trial.expect(input=1.5, algorithm="server", network="gRPC", senders=16, servers=4)
+# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in one node.
+check("52.3", step)
 
 # %% [markdown]
 # ### Measure
@@ -351,18 +314,8 @@ def errors(rows, learned):
 
 
 # %%
-# What is asked: whole systems on one side or the other, all rows; errors of images per second, with sign.
-with check("52.4"):
-    rows = lab52.published()
-    for seen in (lab52.SEEN, ("Piz Daint",), ("Horovod 25 Gb/s RoCE", "Piz Daint", "Facebook P100")):
-        parts = split(rows, seen)
-        expect(parts is not None and len(parts) == 2, f"split returns two lists, not {parts!r}.")
-        on_both = {row.system for row in parts[0]} & {row.system for row in parts[1]}
-        expect(not on_both, f"seen = {seen}: these systems are on both sides: {', '.join(sorted(on_both))}.")
-        expect.equal({row.system for row in parts[0]}, set(seen), f"seen = {seen}: systems that are seen")
-        expect.equal(len(parts[0]) + len(parts[1]), len(rows), f"seen = {seen}: rows on both sides")
-    for factor in (1.25, 0.5, 2.0):
-        lab52.expect_errors(errors, step, factor)  # a published step so many times as long as the predicted
+# Asked: Whole systems on one side or the other, all rows; errors of images per second, with sign.
+check("52.4", split, errors)
 
 # %% [markdown]
 # ### Predict

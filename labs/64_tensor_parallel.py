@@ -14,7 +14,7 @@
 import numpy as np
 import pandas
 import torch
-from labkit import check, expect, hint, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record
 from support import lab64
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
@@ -80,21 +80,8 @@ def row(tensor, rank, ranks):
 
 
 # %%
-# What is asked: the right part for every rank, of weights and of a bias, on 1 to 4 ranks.
-with check("64.1"):
-    up, bias, down = torch.randn(48, 12), torch.randn(48), torch.randn(12, 48)
-    for size in (1, 2, 3, 4):
-        for rank in range(size):
-            where = f"rank {rank} of {size}"
-            wants = {"weight (48, 12)": up.view(size, -1, 12)[rank], "bias (48)": bias.view(size, -1)[rank]}
-            for what, whole in (("weight (48, 12)", up), ("bias (48)", bias)):
-                other = {"this is the other cut": whole.chunk(size, dim=-1)[rank]}
-                slips = other if size > 1 and whole is up else {}
-                got = column(whole, rank, size)
-                expect.close(got, wants[what], f"{where}: column of a {what}", slips=slips)
-            want = down.view(12, size, -1)[:, rank]
-            other = {"this is the other cut": down.chunk(size)[rank]} if size > 1 else {}
-            expect.close(row(down, rank, size), want, f"{where}: row of a weight (12, 48)", slips=other)
+# Asked: The right part for every rank, of weights and of a bias, on 1 to 4 ranks.
+check("64.1", column, row)
 
 
 # %% [markdown]
@@ -188,21 +175,8 @@ f = Copy.apply
 g = Add.apply
 
 # %%
-# What is asked: sums where the table has them, own values elsewhere, for every size of a group of ranks.
-with check("64.2"):
-    ranks = launch.ranks_here(most)
-    tried = launch.run(lab64.try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
-    adding = (("f", "back"), ("g", "forward"))
-    for size in range(ranks, 0, -1):
-        for case in lab64.cases(tried, size):
-            where = f"{case.name}, {size} ranks, rank {case.rank}, on the way {case.way}"
-            adds = (case.name, case.way) in adding
-            want, slip = (case.total, case.own) if adds else (case.own, case.total)
-            reason = "this was not added up" if adds else "this was added up"
-            slips = {f"{reason}, see the table": slip} if size > 1 else {}
-            expect(not case.changed, f"{where}: what it was given was changed. Others use it, too.")
-            expect.close(case.got, want, f"{where}: what comes out", slips=slips)
-            expect.equal(case.calls, ["Allreduce"] if adds else [], f"{where}: its calls")
+# Asked: Sums where the table has them, own values elsewhere, for every size of a group of ranks.
+check("64.2", f, g)
 
 
 # %% [markdown]
@@ -249,21 +223,8 @@ def own_heads(tensor, rank, ranks):
 
 
 # %%
-# What is asked: own queries, then keys, then values, for a matrix and for its bias.
-with check("64.3"):
-    bias = torch.arange(36.0)  # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35
-    matrix = 100 * bias.reshape(36, 1) + torch.arange(4)
-    for size in (2, 3, 4, 6, 1):
-        for rank in range(size):
-            where = f"rank {rank} of {size}, 12 heads of one row"
-            own = bias.reshape(3, size, -1)[:, rank].flatten()
-            slips = {"this cuts q0 to v11 in one go, and tears heads apart": bias.chunk(size)[rank]}
-            mixed = bias.reshape(3, size, -1)[:, rank].T.flatten()
-            slips["these are the right rows in another order"] = mixed
-            slips = slips if size in (2, 3, 4) else {}
-            expect.close(own_heads(bias, rank, size), own, f"{where}: the bias's rows", slips=slips)
-            rows = 100 * own.reshape(-1, 1) + torch.arange(4)
-            expect.close(own_heads(matrix, rank, size), rows, f"{where}: the matrix's rows")
+# Asked: Own queries, then keys, then values, for a matrix and for its bias.
+check("64.3", own_heads)
 
 
 # %% [markdown]
@@ -491,30 +452,8 @@ def step_seconds(net, layout, gpus):
 
 
 # %%
-# What is asked: the five lines above, for layouts of all kinds.
-with check("64.4"):
-    nets = lab64.published()
-    gpus = lab64.GPUs(share=0.5)
-    for net, shape in (
-        (nets[0], (1, 1, 32, 1)),
-        (nets[0], (1, 8, 4, 1)),
-        (nets[3], (8, 1, 32, 1)),
-        (nets[3], (2, 4, 32, 4)),
-        (nets[6], (8, 8, 24, 2)),
-    ):
-        layout = lab64.Layout(*shape)
-        count = net.batch / (layout.data * layout.micro)
-        more = layout.pipeline - 1
-        cost = lab64.parts_of_step(net, layout, gpus)
-        where = f"{net.name} billion parameters, (tensor, pipeline, data, micro) {shape}"
-        slips = {
-            "the bubble is missing": cost.total - cost.bubble,
-            "the gradients' sum is missing": cost.total - cost.gradients,
-            "the sums of the tensor ranks are missing": cost.total - cost.sums * (1 + more / count),
-            "the gradients are added up once a step": cost.total + (count + more - 1) * cost.gradients,
-        }
-        slips = {words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6}
-        expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
+# Asked: The seconds of the five parts above, for layouts of all kinds.
+check("64.4", step_seconds)
 
 # %% [markdown]
 # ### Predict
@@ -534,6 +473,7 @@ predict("64.4", tensor=...)
 # five of the paper's ten nets best, and foretell the other five. That says how far the model may be trusted.
 
 # %%
+nets = lab64.published()
 gpus = lab64.fit(step_seconds, nets[::2])
 off = {net.name: 100 * lab64.error(step_seconds, net, gpus) for net in nets}
 unseen = [abs(off[net.name]) for net in nets[1::2]]

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, expect, hint, lab, plots, predict, profiling, record, timing, world
+from labkit import check, hint, lab, plots, predict, profiling, record, timing, world
 from support import lab12
 
 lab.start("12_find_the_bottleneck")
@@ -100,21 +100,7 @@ def conv_cost(batch, channels, height, width, filters, kernel, stride, padding, 
 
 
 # %%
-# What is asked: PyTorch's own count of flops, and the bytes of its tensors, for layers of odd shapes, with
-# strides and padding, in float32 and float16.
-with check("12.1"):
-    for trial in lab12.trial_layers():
-        cost = {"linear": linear_cost, "conv": conv_cost}[trial.kind](*trial.arguments, trial.size)
-        expect(np.shape(cost) == (2,), "Return two numbers: flops, bytes.")
-        flops, moved = cost
-        wrong_flops = {
-            "the other way round: flops first, then bytes": trial.nbytes,
-            "a multiply-add is two operations": trial.flops / 2,
-            "each multiply-add twice?": trial.flops * 2,
-        }
-        expect.equal(flops, trial.flops, f"flops of {trial}", slips=wrong_flops)
-        sizes = f"bytes of {trial}, {trial.size} a number"
-        expect.equal(moved, trial.nbytes, sizes, slips=trial.wrong_bytes())
+check("12.1", linear_cost, conv_cost)
 
 # %%
 intensities = {}
@@ -192,65 +178,13 @@ def memory_bandwidth(nbytes, device):
 
 
 # %%
-# Trial, need not be read. `lab12.watch` calls your function with another clock. It counts what the timed
-# call does, insists on device=device, a warm-up and at least five runs, and tells known times, whose median
-# is 2 s.
-
-
-def expect_product():
-    """The timed call is one product of two n x n float32 matrices, and 2 n³ over the median is returned."""
-    timed = lab12.watch(matrix_peak, 97, device)
-    others = timed.others("mm", "matmul", "bmm")
-    expect(timed.flops, "The call that you time does no product of two matrices in PyTorch.")
-    expect(not others, f"The call that you time does more than a product: {others}.")
-    because = "are both n x n, whatever n is?"
-    expect.equal(timed.flops, 2 * 97**3, "For n=97, the operations of a product", because=because)
-    expect.equal(timed.types, ["float32"], "Types of the numbers (the layers will use torch.float32)")
-    expect(isinstance(timed.result, float), f"Return one number, flops per second. This is {timed.result!r}.")
-    what = "flops per second (in this check the median run takes 2 s)"
-    wrong = lab12.wrong_rates(timed.flops, "flops", half="a multiply-add is two operations")
-    expect.close(timed.result, timed.flops / 2, what, slips=wrong)
-
+check("12.2", matrix_peak, memory_bandwidth)
 
 # %%
-# Trial, need not be read.
-def expect_copy():
-    """The timed call copies a dense, filled array of 120,004 bytes; bytes moved over the median come out."""
-    timed = lab12.watch(memory_bandwidth, 120_004, device)
-    expect(timed.moved, "The call that you time moves no numbers: a view is not a copy.")
-    fresh = "Each call makes a new tensor, and finding memory takes time. Write to an old one."
-    expect(not timed.fresh, fresh)
-    expect(not timed.onto_itself, "Source and target are one array: PyTorch sees that and copies nothing.")
-    gaps = "The array that is read has gaps, or one number many times: take one without slices and expand."
-    expect(timed.dense, gaps)
-    size = f"The array that is read has {timed.read} bytes, not 120004"
-    expect(timed.read > 0.99 * 120_004, f"{size}: too near a cache.")
-    expect(timed.read < 1.01 * 120_004, f"{size}: a float32 has 4 bytes.")
-    zeros = "The array that is read was not written, or with zeros: the system may have one page for it all"
-    expect(timed.filled, f"{zeros}. Fill it, with torch.ones for example.")
-    expect(isinstance(timed.result, float), f"Return one number, bytes per second. This is {timed.result!r}.")
-    what = "bytes per second (in this check the median run takes 2 s)"
-    wrong = lab12.wrong_rates(timed.moved, "bytes", half="what is read and what is written, both are moved")
-    expect.close(timed.result, timed.moved / 2, what, slips=wrong)
-
-
-# %%
-# What is asked: the two above; arrays on `device`; and for real, about what labkit's own functions measure.
 n = rows if device == "cpu" else 4 * rows
 nbytes = megabytes * 10**6
-with check("12.2"):
-    expect_product()
-    expect_copy()
-    for function in (matrix_peak, memory_bandwidth):
-        # "meta": a device that is everywhere, and computes nothing
-        left_out = f"{function.__name__} leaves `device` out: make its arrays with device=device."
-        expect(lab12.watch(function, 100, "meta").devices == {"meta"}, left_out)
-    peak, own = lab12.measure_both("peak", matrix_peak, n, device)
-    expect.between(peak, own / 4, own * 4, f"flop/s, beside labkit's own measurement, {own:.3g}")
-    bandwidth, own = lab12.measure_both("bandwidth", memory_bandwidth, nbytes, device)
-    expect.between(bandwidth, own / 4, own * 4, f"bytes/s, beside labkit's own measurement, {own:.3g}")
-
-# %%
+peak = matrix_peak(n, device)
+bandwidth = memory_bandwidth(nbytes, device)
 predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 where = {"device": device, "threads": torch.get_num_threads(), "peak": peak, "bandwidth": bandwidth}
 record.add("roofs", rows=n, nbytes=nbytes, **where)
@@ -305,32 +239,7 @@ def least_seconds(flops, nbytes, peak, bandwidth):
 
 
 # %%
-# Trial, need not be read.
-def expect_roofs(work, moved, top, speed):
-    """Both functions for so many flops and bytes, on a machine with these roofs, in flop/s and bytes/s."""
-    intensity = work / moved
-    machine = f"of a peak of {top}, with {speed} bytes/s"
-    slanted = speed * intensity  # flop/s
-    higher = {"this is the higher of the two roofs": max(top, slanted)}
-    what = f"flop/s at {intensity:g} flops per byte, {machine}"
-    expect.close(attainable(intensity, top, speed), min(top, slanted), what, slips=higher)
-    arithmetic = work / top  # seconds
-    memory = moved / speed
-    wrong_seconds = {
-        "arithmetic and memory go on at once: the longer one counts, not the sum": arithmetic + memory,
-        "this is the shorter one. It waits for the other": min(arithmetic, memory),
-    }
-    what = f"seconds for {work} flops and {moved} bytes, {machine}"
-    seconds_needed = least_seconds(work, moved, top, speed)
-    expect.close(seconds_needed, max(arithmetic, memory), what, slips=wrong_seconds)
-
-
-# %%
-# What is asked: the lower of the two roofs, and the longer of the two times, on two machines.
-with check("12.3"):
-    for work, moved in ((50, 100), (4000, 100), (1000, 100), (70, 7)):  # flops, bytes
-        expect_roofs(work, moved, top=1000, speed=100)
-        expect_roofs(work, moved, top=300, speed=50)
+check("12.3", attainable, least_seconds)
 
 # %% [markdown]
 # ### Measure
@@ -451,42 +360,7 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 
 # %%
-# Trial, need not be read.
-def expect_same_training(training):
-    """Three steps with the losses and weights of the slow step, in float32, and not more arithmetic."""
-    for step in training.steps:
-        number = f"Return the loss as a plain number, loss.item(). This is {step.loss!r}."
-        expect(isinstance(step.loss, float), number)
-        what = f"the loss in step {step.number} (mean and spread of all pixels? labels of `rows`?)"
-        summed = {"this is the sum of the images' losses, not their mean": training.batch * step.wanted}
-        expect.close(step.loss, step.wanted, what, rtol=3e-5, slips=summed)
-        still = "The weights do not move: zero_grad, then loss.backward(), then optimizer.step()."
-        expect(step.moved, still)
-        off = f"the weights after it are off by {step.difference:.2g}: {step.cure()}"
-        expect(step.difference < 1e-4, f"The loss of step {step.number} is right, {off}")
-    double = "float64: twice the bytes and less than half the speed for digits unused."
-    expect(not training.double, double)
-    again = f"{training.flops / training.flops_of_slow:.3g} times the flops of the slow step"
-    twice = f"Right, but {again}: does the net see more than the batch, or see it twice?"
-    expect(training.flops <= training.flops_of_slow, twice)
-
-
-# %%
-# What is asked: the same training; as many operators for a batch of 4 as of 12; the net runs once a step; as
-# many bytes a step where 40 images are stored as where 400 are.
-with check("12.4"):
-    of_4 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=4)
-    of_12 = lab12.train_both(slow_step, prepare, quick_step, images=40, batch=12)
-    of_400 = lab12.train_both(slow_step, prepare, quick_step, images=400, batch=12)
-    for training in (of_4, of_12, of_400):
-        expect_same_training(training)
-    calls = f"{of_4.operators} operators for 4 images, {of_12.operators} for 12"
-    expect(of_4.operators == of_12.operators, f"Right, but {calls}: still something for each image.")
-    runs = f"the net ran {of_12.runs} times for one batch. Give it all images of the batch at once."
-    expect(of_12.runs == 1, f"Right, but {runs}")
-    grew = f"{of_12.moved:,} bytes a step with 40 images to choose from, {of_400.moved:,} with 400"
-    whole = f"Right, but it moves {grew}: still something for the whole data set."
-    expect(of_12.moved == of_400.moved, whole)
+check("12.4", prepare, quick_step)
 
 # %%
 mended = partial(quick_step, net, optimizer, prepare(pixels), labels, chosen)

@@ -12,13 +12,11 @@
 # %%
 import itertools
 import tarfile
-from collections import Counter
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, plots, predict, record
+from labkit import check, hint, lab, plots, predict
 from support import lab15
-from torch.utils.data import DistributedSampler
 
 lab.start("15_input_pipeline")
 
@@ -81,78 +79,7 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 
 
 # %%
-# Trying; need not be read.
-def expect_dealt_out(n, ranks, workers):
-    """Every rank reads n // ranks samples, its workers about equally many, and no sample is read twice."""
-    case = f"{n} samples, {ranks} ranks of {workers} workers"
-    by_rank = []
-    for rank in range(ranks):
-        parts = [my_samples(n, 0, rank, ranks, worker, workers) for worker in range(workers)]
-        for part in parts:
-            expect(np.ndim(part) == 1, f"Give the numbers of the samples, an array; this is {part!r:.60}.")
-        sizes = [len(part) for part in parts]
-        even = max(sizes) - min(sizes) <= 1
-        expect(even, f"{case}: the workers of rank {rank} read {sizes}: differ by one at most.")
-        by_rank.append([int(number) for part in parts for number in part])
-    times = Counter(itertools.chain(*by_rank))
-    twice = [number for number in times if times[number] > 1]
-    again = f"{case}: samples {twice[:3]} are read more than once in an epoch"
-    expect(not twice, f"{again}. (The same order on all ranks? Each worker a part of its rank's?)")
-    counts = [len(own) for own in by_rank]
-    expect(len(set(counts)) == 1, f"{case}: the ranks read {counts} samples; all need as many.")
-    expect.equal(counts[0], n // ranks, f"{case}: samples of a rank (drop what does not divide)")
-    strange = [number for number in times if not 0 <= number < n]
-    expect(not strange, f"{case}: there are no samples {strange[:3]}.")
-
-
-# %%
-# Trying; need not be read.
-def samples_of(epoch, seed=0):
-    """By rank, what 4 ranks read of 103 samples."""
-    return [[int(number) for number in my_samples(103, epoch, rank, 4, seed=seed)] for rank in range(4)]
-
-
-def expect_shuffled():
-    """The order depends on seed and epoch alone, and each epoch has another order and another deal."""
-    epochs = [samples_of(epoch) for epoch in range(6)]
-    same = "Asked twice, a rank gets another order. Only seed and epoch may matter."
-    expect(samples_of(0) == epochs[0], same)
-    for first, second in itertools.combinations(range(6), 2):
-        expect(epochs[first] != epochs[second], f"Epochs {first} and {second} have the same order.")
-    order = [int(number) for number in my_samples(103, 0, 0, 4, seed=1)]
-    for epoch in range(2000):
-        again = order == [int(number) for number in my_samples(103, epoch, 0, 4)]
-        case = f"Seed 1 in epoch 0 has the order of seed 0 in epoch {epoch}"
-        expect(not again, f"{case}: use the tuple (seed, epoch), no sum of the two.")
-    stored_order = "Rank 0 reads its samples in the stored order: shuffle."
-    expect(epochs[0][0] != sorted(epochs[0][0]), stored_order)
-    follow = [set(itertools.pairwise(my_samples(103, epoch, 0, 1))) for epoch in (0, 1)]
-    moved = "Epoch 1 has the order of epoch 0, moved on: who follows whom stays. Shuffle anew each epoch."
-    expect(len(follow[0] & follow[1]) < 25, moved)
-    together = max(len({*own} & {*other}) for own, other in itertools.product(*epochs[:2]))  # 6 by chance
-    stay = (
-        f"{together} of {len(epochs[0][0])} samples that one rank read in epoch 0 stay together on one rank"
-    )
-    expect(together < 20, f"{stay} in epoch 1. Shuffle all of the samples anew, then deal them out.")
-    read = {number for epoch in range(30) for own in samples_of(epoch) for number in own}
-    lost = sorted(set(range(103)) - read)
-    never = f"103 samples, 4 ranks: in 30 epochs nobody reads samples {lost}. Shuffle first, then drop."
-    expect(not lost, never)
-
-
-# %%
-# What is asked: the two above; and as many samples for each rank as PyTorch's DistributedSampler gives it.
-with check("15.1"):
-    for n, ranks, workers in itertools.product((96, 100, 7, 3), (1, 2, 3, 4, 8), (1, 2, 3)):
-        expect_dealt_out(n, ranks, workers)
-    expect_shuffled()
-    for n, ranks in itertools.product((96, 103, 7, 3), (1, 2, 4, 5)):
-        theirs = [
-            len(list(DistributedSampler(range(n), ranks, rank, drop_last=True))) for rank in range(ranks)
-        ]
-        yours = [len(my_samples(n, 0, rank, ranks)) for rank in range(ranks)]
-        what = f"{n} samples: what {ranks} ranks read, beside DistributedSampler(drop_last=True)"
-        expect.equal(yours, theirs, what)
+check("15.1", my_samples)
 
 # %%
 own = [my_samples(10_000, 0, rank, 4, seed=rank) for rank in range(4)]  # a seed of its own: wrong
@@ -221,40 +148,7 @@ def read_shard(stream):
 
 
 # %%
-# Trying; need not be read.
-def expect_samples(shard):
-    """All samples in order, (bytes of the JPEG, label), the first before half of the shard has passed."""
-    samples = shard.samples(read_shard)
-    got = list(itertools.islice(samples, 1))
-    none = f"{shard.name}: no sample came out of a shard of {len(shard.wanted)}"
-    expect(got, f"{none}. (A name may have any length, and ends at its first dot.)")
-    late = f"The first sample came after {shard.taken:,} bytes, the whole shard. Yield each at once."
-    expect(shard.taken < shard.nbytes / 2, late)
-    got += samples
-    for number, pair in enumerate(got):
-        expect(len(pair) == 2, f"{shard.name}: sample {number} has {len(pair)} parts: give (image, label).")
-        if shard.incomplete:
-            own = shard.label_of.get(pair[0]) in (None, pair[1])
-            neighbours = "an image came with its neighbour's label. The files of a sample have one name"
-            neighbours = f"{neighbours} and stand side by side"
-            expect(own, f"{shard.name}: {neighbours}.")
-    what = f"{shard.name}: samples of a shard of {len(shard.wanted)}"
-    again = "A sample's files stand side by side; the same name further on is another sample's"
-    expect.equal(len(got), len(shard.wanted), what, because=again)
-    for number, ((image, label), (jpeg, right)) in enumerate(zip(got, shard.wanted, strict=True)):
-        case = f"{shard.name}: sample {number}:"
-        expect.equal(label, right, f"{case} label, a whole number")
-        whole = hasattr(label, "__index__")
-        expect(whole, f"{case} label {label!r:.30} is no whole number. int()?")
-        expect(isinstance(image, bytes), f"{case} the image is {type(image).__name__}, not bytes.")
-        expect(image == jpeg, f"{case} not the image's bytes ({len(image)}, it has {len(jpeg)}).")
-
-
-# %%
-# What is asked of 40 samples: image or label first, other files behind or between, image or label missing.
-with check("15.2"):
-    for shard in lab15.trial_shards():
-        expect_samples(shard)
+check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
@@ -386,65 +280,7 @@ def shuffled(items, size, seed):
 
 
 # %%
-# Trying; need not be read.
-def expect_complete(n, size):
-    """Each item comes out once, the same seed gives the same order, and no more than `size` are held."""
-    case = f"{n} items, buffer of {size}"
-    taken, got = [], []
-    for item in shuffled(lab15.counted(range(n), taken), size, 1):
-        got.append(item)
-        held = len(taken) - len(got)
-        expect(held <= size, f"{case}: {held} items are held when item {len(got)} comes out.")
-        filled = held >= size - 1 or len(taken) == n
-        expect(filled, f"{case}: only {held} are held when item {len(got)} comes out.")
-    lost = len(set(range(n)) - set(got))
-    expect(not lost, f"{case}: {lost} items never come out. What is in the buffer at the end?")
-    twice = len(got) - len(set(got))
-    expect(not twice, f"{case}: {twice} items come out twice.")
-    again = list(shuffled(range(n), size, 1))
-    anew = "items came out of a range (or list): a second `for` over it begins anew. iter() once?"
-    expect(len(again) == n, f"{case}: {len(again)} {anew}")
-    expect.equal(again, got, f"{case}: the same seed again")
-    if n == 60 and size >= 5:
-        seeds = "seeds 1 and 2 give the same order. (Is what is left at the end shuffled, too?)"
-        expect(list(shuffled(range(n), size, 2)) != got, f"{case}: {seeds}")
-
-
-# %%
-# Trying; need not be read.
-def expect_items_as_they_are():
-    """Two streams do not disturb each other, pairs stay pairs, and few come out as they were stored."""
-    streams = [shuffled(range(60), 5, 1) for _ in range(2)]
-    alike = all(first == second for first, second in zip(*streams, strict=False))
-    differ = "Two streams with the same seed, read in turns, differ. Each needs a generator of its own"
-    expect(alike, f"{differ}: np.random.default_rng(seed).")
-    got = list(shuffled(((b"JPEG", number) for number in range(200)), 20, 1))
-    changed = f"A pair (JPEG, label) went in, and {got[-1]!r:.60} came out. Give items out as they came."
-    expect(all(isinstance(item, tuple) for item in got), changed)
-    follow = sum(after == before + 1 for (_, before), (_, after) in itertools.pairwise(got))
-    case = f"200 items, buffer of 20: {follow} of 199 come out right behind the one stored before them"
-    expect(follow < 80, f"{case}. A new random place for each item, from one generator?")
-
-
-def expect_every_place(n):
-    """With a buffer of 5, each of the first 5 items is first about equally often, over 400 seeds."""
-    first = Counter(next(iter(shuffled(range(n), 5, seed))) for seed in range(400))
-    for item in range(5):
-        rare = f"item {item} is first {first[item]} times, 80 times would be fair"
-        expect(40 < first[item] < 160, f"{n} items, buffer of 5, 400 seeds: {rare}.")
-
-
-# %%
-# What is asked: the above, of streams shorter and longer than the buffer; and all orders of what is left.
-with check("15.3"):
-    for n, size in itertools.product((0, 1, 7, 60), (1, 2, 5, 60, 100)):
-        expect_complete(n, size)
-    expect_items_as_they_are()
-    expect_every_place(20)
-    expect_every_place(5)
-    orders = len({tuple(shuffled(range(4), 9, seed)) for seed in range(400)})
-    left = f"4 items, buffer of 9: only {orders} of 24 orders in 400 seeds. Shuffle the rest too."
-    expect(orders >= 20, left)
+check("15.3", shuffled)
 
 # %%
 # Drawing; need not be read.

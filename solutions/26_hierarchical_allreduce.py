@@ -13,7 +13,7 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, plots, predict, record, timing, virtual, world
+from labkit import check, hint, lab, launch, plots, predict, record, timing, virtual, world
 from labkit.collectives import (
     ring_allgather,
     ring_allreduce,
@@ -21,6 +21,7 @@ from labkit.collectives import (
     tree_broadcast,
     tree_reduce,
 )
+from support import lab26
 
 lab.start("26_hierarchical_allreduce")
 
@@ -106,30 +107,7 @@ def groups(comm, node):
 
 
 # %%
-# For the check (need not be read). Ranks may lie on the nodes in any order: node by node, or dealt like
-# cards.
-def members(comm, node):
-    return [group.allgather(comm.rank) for group in groups(comm, node)]
-
-
-def expect_groups(rows):
-    """rows: the ranks of each node. Every rank's groups are its row and its column."""
-    m, g = rows.shape
-    node_of = [int(np.argwhere(rows == rank)[0][0]) for rank in range(m * g)]
-    run = virtual.Cluster(nodes=m, ranks_per_node=g).run(members, virtual.by_rank(node_of))
-    for (node, local), rank in np.ndenumerate(rows):
-        wants = {"inside": rows[node].tolist(), "across": rows[:, local].tolist()}
-        for (name, want), got in zip(wants.items(), run.results[rank], strict=True):
-            subject = f"Ranks by node {rows.tolist()}: on rank {rank}, the ranks in `{name}`"
-            expect(got == want, f"{subject} should be {want}, not {got}.")
-
-
-with check("26.1"):
-    for m, g in [(1, 4), (4, 1), (2, 2), (3, 2), (2, 3), (4, 4)]:
-        node_by_node = np.arange(m * g).reshape(m, g)
-        dealt_like_cards = np.arange(m * g).reshape(g, m).T
-        for rows in (node_by_node, dealt_like_cards, node_by_node[::-1]):
-            expect_groups(rows)
+check("26.1", groups)
 
 # %% [markdown]
 # ### Predict
@@ -169,64 +147,7 @@ def two_level(inside, across, vector):
 
 
 # %%
-# For the checks (need not be read): what leaves a node, and in how many rounds.
-def by_node(function, comm, vector, g):
-    function(*groups(comm, comm.rank // g), vector)
-
-
-def leaving(run):
-    """Messages and bytes that leave the busiest node, and the bytes of these that its busiest rank sends."""
-    of_rank = np.zeros((run.ranks, 2))  # messages, bytes
-    for (source, dest), pair in run.links.items():
-        if run.nodes[source] != run.nodes[dest]:
-            of_rank[source] += pair
-    of_node = of_rank.reshape(max(run.nodes) + 1, -1, 2).sum(axis=1)
-    messages, nbytes = of_node.max(axis=0)
-    return messages, nbytes, of_rank[:, 1].max()
-
-
-# %%
-# For the checks (need not be read): so much may leave a node, and so many rounds may pass.
-def expect_traffic(run, length, m, g, rings, rounds):
-    """On m nodes of g, no more leaves a node than by so many rings, each with its part of the vector."""
-    messages, nbytes, busiest = leaving(run)
-    parts = np.array_split(range(length), rings)
-    sent = [2 * (len(part) - len(part) // m) / length for part in parts]  # vectors, in each ring
-    subject = f"The sum is right. But with {m} node(s) of {g} rank(s) and {length} values,"
-    for got, least, what in [
-        (nbytes / 8 / length, sum(sent), "vectors leave a node"),
-        (messages, 2 * (m - 1) * rings, "messages leave a node"),
-        (busiest / 8 / length, max(sent), "vectors leave a node from one rank"),
-        (max(run.steps), rounds, "rounds pass"),
-    ]:
-        expect(got <= least + 1e-9, f"{subject} {got:.3g} {what}; {least:.3g} are enough.")
-
-
-def expect_allreduce(function, rings, rounds):
-    """1 to 4 nodes of 1 to 4 ranks: the sum; what leaves a node in rings(g) rings; rounds(m, g)."""
-    for g in (1, 2, 3, 4):
-        case = {"ranks_per_node": g, "args": (g,), "what": f"(nodes of {g}) the sum"}
-        runs = virtual.trials(partial(by_node, function), sum, [g, 2 * g, 3 * g, 4 * g], **case)
-        for (p, length), run in runs.items():
-            m = p // g
-            expect_traffic(run, length, m, g, rings(g), rounds(m, g))
-
-
-# %%
-def expect_on_ranks(comm, function):
-    vector = np.arange(100_003, dtype=np.float32) % 1000 * (comm.rank + 1)
-    by_node(function, comm, vector, 1 if comm.size % 2 else 2)
-    want = np.arange(100_003) % 1000 * sum(range(1, comm.size + 1))
-    expect.close(vector, want, f"{comm.size} real ranks, 100,003 values: the sum on rank {comm.rank}")
-
-
-with check("26.2"):
-    expect_allreduce(
-        two_level,
-        rings=lambda g: 1,
-        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1).bit_length(),
-    )
-    launch.run(expect_on_ranks, two_level, ranks=launch.ranks_here(4), timeout=patience)
+check("26.2", two_level)
 
 # %% [markdown]
 # ### Exercise 26.3 · Two dimensions
@@ -257,6 +178,10 @@ def two_dimensional(inside, across, vector):
 
 
 # %%
+check("26.3", two_dimensional)
+
+
+# %%
 # The four ways of the prediction, by name.
 def flat(comm, vector, g):
     ring_allreduce(comm, vector)
@@ -270,8 +195,8 @@ def dealt_out(comm, vector, g):
 ways = {
     "flat": flat,
     "dealt_out": dealt_out,
-    "two_level": partial(by_node, two_level),
-    "two_dimensional": partial(by_node, two_dimensional),
+    "two_level": partial(lab26.by_node, two_level, groups),
+    "two_dimensional": partial(lab26.by_node, two_dimensional, groups),
 }
 
 
@@ -281,16 +206,8 @@ def run_on(machine, way, nodes, nbytes, **options):
     return cluster.run(ways[way], virtual.vector(np.ones(cluster.size), stands_for=nbytes), 4, **options)
 
 
-# %%
-with check("26.3"):
-    expect_allreduce(
-        two_dimensional,
-        rings=lambda g: g,
-        rounds=lambda m, g: 2 * (m - 1) + 2 * (g - 1),
-    )
-    launch.run(expect_on_ranks, two_dimensional, ranks=launch.ranks_here(4), timeout=patience)
-    card = {way: leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
-    predict.compare("26.3", **card)
+card = {way: lab26.leaving(run_on(None, way, 4, 1.0))[1] for way in ways}
+predict.compare("26.3", **card)
 plots.compare(predict.recall("26.3"), card, unit="vectors that leave a node", title="Through the card")
 
 # %% [markdown]

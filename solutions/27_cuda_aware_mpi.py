@@ -15,7 +15,7 @@ import itertools
 from math import sqrt
 
 import numpy as np
-from labkit import check, expect, hint, lab, launch, plots, predict, record, scaling, virtual
+from labkit import check, hint, lab, launch, plots, predict, record, scaling, virtual, world
 from support import lab27
 from support.lab27 import pipeline_time
 
@@ -88,50 +88,7 @@ here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there 
 
 
 # %%
-# You need not read this cell: it looks at what your functions did.
-def expect_received(received, chunk=None):
-    """What `into` holds, by rank, is what the rank on the left has sent."""
-    for rank, got in enumerate(received):
-        left = (rank - 1) % len(received)
-        case = f"{len(received)} rank(s), {lab27.message(len(got), chunk)}:"
-        filled = not (got == lab27.EMPTY).any()
-        expect(filled, f"{case} part of `into` on rank {rank} was not filled. All copies awaited?")
-        waited = not (got == lab27.UNUSED).any()
-        expect(waited, f"{case} rank {rank} got rubbish of a pinned buffer. Did you wait for it?")
-        want = lab27.sent_by(left, len(got))
-        expect.equal(got, want, f"{case} `into` on rank {rank}, beside `out` of rank {left}")
-
-
-def expect_no_waste(trial):
-    """One copy each way and one message for each chunk, and hardly more time than the slowest step needs."""
-    case = f"The answer is right. But of {lab27.message(trial.nbytes, trial.chunk)} on {trial.ranks} rank(s),"
-    for rank in range(trial.ranks):
-        for engine in ("to host", "to device"):
-            copies = trial.copies(rank, engine)
-            expect.equal(copies, trial.chunks, f"{case} the number of copies {engine}")
-        expect.equal(trial.run.sent[rank], trial.chunks, f"{case} the messages that rank {rank} sent")
-        expect.equal(trial.run.sent_bytes[rank], trial.nbytes, f"{case} the bytes that rank {rank} sent")
-    times = f"in turns {1e6 * trial.in_turns:.0f}, overlapped {1e6 * trial.overlapped:.0f}"
-    expect(trial.time < trial.longest, f"{case} it takes {1e6 * trial.time:.0f} µs; {times}.")
-
-
-def expect_outboxes(trial):
-    """What is sent is left alone: after the exchange each outbox still holds it."""
-    for rank, outbox in enumerate(trial.outboxes):
-        kept = np.array_equal(outbox, lab27.sent_by(rank, trial.nbytes))
-        forbidden = "MPI forbids to receive into the memory that the same call sends. Use `inbox`."
-        expect(kept, f"The answer is right. But `outbox` on rank {rank} was overwritten. {forbidden}")
-
-
-# %%
-# What is asked: the right bytes, without waste, round a ring of 1 to 5 virtual ranks; and on real ranks.
-with check("27.1"):
-    for p, nbytes in itertools.product((1, 2, 3, 4, 5), (1, 1000, 4099)):
-        trial = lab27.trial(staged, p, nbytes)
-        expect_received(trial.received)
-        expect_no_waste(trial)
-        expect_outboxes(trial)
-    expect_received(launch.run(lab27.exchange, staged, 100_003, None, **here, ranks=ranks, timeout=20))
+check("27.1", staged)
 
 # %% [markdown]
 # ### Predict
@@ -225,27 +182,7 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 
 
 # %%
-ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
-# (bytes, bytes of a chunk, a copy's seconds per byte); a message takes 1e-9 seconds per byte
-even = [(nbytes, 1000, 1e-9) for nbytes in (1, 999, 1000, 1001, 2000, 7003)]
-uneven = [(200_000, 20_000, beta) for beta in (2e-10, 1e-9, 5e-9)]
-
-# What is asked: as in 27.1, whichever step is the slowest; and on real ranks a gain over staging.
-with check("27.2"):
-    for (nbytes, chunk, beta), p in itertools.product(even + uneven, (1, 2, 3, 4, 5)):
-        trial = lab27.trial(pipelined, p, nbytes, chunk, copy=(1e-5, beta))
-        expect_received(trial.received, chunk)
-        expect_no_waste(trial)
-    for p in (3, 4):  # rank 1 begins 1 ms later than the others: what is sent to it has to wait
-        trial = lab27.trial(pipelined, p, 7003, 1000, late=1e-3)
-        expect_received(trial.received, 1000)
-    received = launch.run(lab27.exchange, pipelined, 100_003, 30_000, **here, ranks=ranks, timeout=20)
-    expect_received(received, 30_000)
-    races, name = launch.run(lab27.race, [1 << 22], ways, start=1e-3, rate=5e7, ranks=ranks)[0]
-    for times in races.values():
-        fastest = {way: min(times[way][1 << 22].samples) for way in ways}  # the machine may be busy
-        gain = fastest["staged"] / fastest["pipelined"]
-        expect(gain > 1.15 or "cuda" in name, f"4 chunks, real ranks: {gain:.2f} times as fast as staged.")
+check("27.2", pipelined)
 
 # %%
 # What is busy when: 1 MB on a virtual rank, staged in one piece and cut into 10; no step takes time to start.
@@ -323,37 +260,7 @@ def takes_device_memory(version, built, environment):
 
 
 # %%
-# You need not read this cell: versions, settings, and what is right.
-every = {  # (built, the variable's value) -> safe? The same for all in the list, but for (True, None)
-    (True, "1"): True,
-    (True, "0"): False,
-    (False, "1"): False,
-    (False, None): False,
-    (None, "1"): False,
-    (None, None): False,
-}
-mvapich2, mvapich = "MVAPICH2 Version      :\t2.3.7", "MVAPICH Version:   4.1\nconfigure: /opt/MVAPICH2"
-mpich = "MPICH Version: 5.0.2\nCC: /opt/MVAPICH2/cc"
-cases = {  # (version, variable) -> {(built, its value): safe?}
-    (mvapich2, "MV2_USE_CUDA"): every | {(True, None): False},
-    (mvapich2, "MVP_ENABLE_GPU"): {(True, "1"): False},
-    (mvapich, "MVP_ENABLE_GPU"): every | {(True, None): True},
-    ("CRAY MPICH version 8.1", "MPICH_GPU_SUPPORT_ENABLED"): every | {(True, None): False, (None, "1"): True},
-    (mpich, "MPIR_CVAR_ENABLE_GPU"): every | {(True, None): True},
-    ("Open MPI v4.1.6", "OMPI_MCA_opal_cuda_support"): every
-    | {(True, None): True, (True, "true"): True, (True, "false"): False},
-    ("Intel(R) MPI Library 2021.13", "MV2_USE_CUDA"): {(True, "1"): False},
-}
-
-# %%
-# What is asked: yes where both answers are yes, of every library of the list.
-with check("27.3"):
-    for (version, variable), answers in cases.items():
-        for (built, value), safe in answers.items():
-            environment = {variable: value} if value else {}
-            got = takes_device_memory(version, built, environment)
-            case = f"{version.splitlines()[0]!r}, built: {built}, {variable}={value}: you say {got}"
-            expect(got is safe, f"{case}; it {'takes device memory' if safe else 'would crash'}: {safe}.")
+check("27.3", takes_device_memory)
 
 # %%
 version, built, environment = launch.run(lab27.ask_mpi, ranks=ranks)[0]
@@ -368,7 +275,8 @@ print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device m
 
 # %%
 # You need not read this cell: it races the ways, and draws them.
-if safe and name.startswith("cuda"):
+ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
+if safe and world.device().startswith("cuda"):
     ways["device buffers"] = (lab27.direct, None)
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
 races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ranks)[0]
@@ -449,25 +357,7 @@ def choose(nbytes, steps, direct=None):
 
 
 # %%
-# What is asked: chunks for which T is least; and 0 where `direct` is faster than these, but only there.
-links = [  # a copy, a message: each (start, seconds per byte)
-    ((2e-5, 1e-10), (1e-5, 1.6e-10)),
-    ((1e-4, 1e-9), (2e-4, 2e-10)),
-    ((0, 1e-10), (0, 1e-10)),
-]
-with check("27.4"):
-    for (copy, message), n in itertools.product(links, (1000, 10**6, 10**9)):
-        case = f"{n:.0e} bytes, copies {copy}, message {message}:"
-        steps = [copy, message, copy]
-        chunk = choose(n, steps)
-        best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
-        whole = isinstance(chunk, int | np.integer) and chunk > 0
-        near = whole and abs(chunk - best) < 1 + best / 50
-        expect(near, f"{case} chunks of {chunk!r} bytes; {best:.0f}, a whole number, is best.")
-        for share in (0.97, 1.03):
-            half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
-            zero = choose(n, steps, direct=(half, half / n)) == 0
-            expect.equal(zero, share < 1, f"{case} direct takes {share} of the best staging. Is 0 right?")
+check("27.4", choose)
 
 # %%
 # T beside your pipeline, the longest message in chunks of several lengths; about 20 s. (Need not be read.)

@@ -147,40 +147,7 @@ def my_part(dataset):
 
 
 # %%
-# Tries your answer; need not be read. Nodes of 2 and 3 GPUs, then images on nodes of one rank each.
-def try_begin():
-    begin([])
-    expect(hvd.is_initialized(), "Horovod was not started: hvd.init() comes before anything else of hvd.")
-    begin(tf.config.list_physical_devices("GPU"))  # before the first tensor
-    for local_rank, count in ((1 - hvd.rank() % 2, 2), (2 + hvd.rank() % 2, 2), (2, 3)):
-        with lab41.on_a_node(local_rank, local_size=4):
-            devices = lab41.Devices(begin, count)
-        gpu = f"GPU {local_rank % count}"
-        subject = f"{count} GPUs, rank {hvd.rank()}, number {local_rank} on its node: the GPU made visible"
-        expect(devices.visible, "begin chose no GPU: TensorFlow on this rank will take all of them.")
-        because = "GPUs are counted on each node, as its ranks are"
-        expect.equal(devices.visible, [gpu], subject, because=because)
-        expect(gpu in devices.growing, f"The memory of {gpu} does not grow: its first rank takes all of it.")
-    with lab41.on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
-        part = my_part(tf.data.Dataset.range(2 * images_per_rank * hvd.size()))
-    expect(part is not None, "my_part returned nothing: return the dataset of this rank's batches.")
-    return [batch.numpy().tolist() for batch in part]
-
-
-# %%
-# What is asked: a GPU by local rank, which grows; and of each global batch, all elements once.
-with check("41.1"):
-    parts = launch.run(try_begin, ranks=few, timeout=patience)
-    first = sorted(image for part in parts for image in part[0])
-    taken = f"the ranks' first batches take {len(set(first))} of the elements up to {max(first)}"
-    expect(len(set(first)) == len(first), f"Some ranks take the same samples: {taken}.")
-    whole = f"{taken}, and not the first {len(first)}, as one process does"
-    expect(max(first) < len(first), f"Another global batch: {whole}. Every rank takes each n-th element.")
-    sizes = [[len(batch) for batch in part] for part in parts]
-    expect.equal(sizes, [[images_per_rank] * 2] * few, "images in each batch, by rank, of 2 global batches")
-    by_turns = [[rank + few * place for place in range(images_per_rank)] for rank in range(few)]
-    because = "Elements are dealt out first, as cards are, and then put into batches"
-    expect.equal([part[0] for part in parts], by_turns, "first batch, by rank", because=because)
+check("41.1", begin, my_part)
 
 # %% [markdown]
 # ### Exercise 41.2 · Start equal
@@ -217,39 +184,7 @@ def begin_equal(net, optimizer):
 
 
 # %%
-# Tries your answer; need not be read. Rank 0 has momentum; the others have another net and rate.
-def try_begin_equal():
-    begin(tf.config.list_physical_devices("GPU"))
-    digits_net = nets.keras_digits(nets.start_weights(seed=hvd.rank()))
-    net = keras.Sequential([*digits_net.layers, keras.layers.BatchNormalization()])
-    net.build((None, 64))
-    net.layers[-1].moving_mean.assign(tf.fill(10, float(hvd.rank())))  # a variable that is not trained
-    optimizer = keras.optimizers.SGD(1.0 + hvd.rank(), momentum=0.9)
-    if hvd.rank() == 0:
-        ones = [tf.ones(variable.shape) for variable in net.trainable_variables]
-        optimizer.apply(ones, net.trainable_variables)
-    plans = lab41.plans(begin_equal, net, optimizer)  # first only count who would send what
-    agree = all(plan == plans[0] for plan in plans)
-    expect(agree, f"Ranks would wait for ever. Variables in each broadcast: {lab41.as_text(plans)}.")
-    begin_equal(net, optimizer)
-    optimizer.build(net.trainable_variables)
-    moving = net.layers[-1].moving_mean.numpy().sum()
-    momentum = optimizer.variables[2].numpy().sum()  # of the first weights
-    return net.get_weights()[0].sum(), moving, momentum, float(optimizer.learning_rate)
-
-
-# %%
-# What is asked: weights, momentum and learning rate of rank 0 on all ranks, in as many broadcasts on each.
-with check("41.2"):
-    by_rank = launch.run(try_begin_equal, ranks=few, timeout=patience)
-    weights, moving, moments, rates = zip(*by_rank, strict=True)
-    before = float(nets.start_weights(seed=0)[0].sum() - nets.start_weights(seed=0)[0].size)
-    expect.close(weights, [before] * few, "Sum of the first weights by rank (what rank 0 had)", rtol=1e-4)
-    because = "Batch normalisation keeps means that no gradient trains: they are in net.variables"
-    expect.close(moving, [0.0] * few, "Sum of the moving means by rank (rank 0 had 0)", because=because)
-    size = nets.start_weights(seed=0)[0].size
-    expect.close(moments, [-float(size)] * few, "Sum of the momentum by rank, in the optimizer's variables")
-    expect.close(rates, [1.0] * few, "Learning rate by rank, in the optimizer's variables (rank 0's is 1)")
+check("41.2", begin_equal)
 
 # %% [markdown]
 # ### Exercise 41.3 · One step of all ranks
@@ -308,22 +243,7 @@ def by_tape(net, part):
 
 
 # %%
-# Tries your answer; need not be read. Two steps from unequal nets, beside one process with all images.
-def try_tape():
-    begin(tf.config.list_physical_devices("GPU"))
-
-    def train(net, part):
-        return by_tape(net, part.batch(images_per_rank))
-
-    with lab41.on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
-        return lab41.expect_as_one_process(train, images_per_rank, rate_per_rank, equal=False)
-
-
-# %%
-# What is asked: after two steps the net of one process that has all images, and its losses.
-with check("41.3"):
-    weights = launch.run(try_tape, ranks=few, timeout=patience)
-    expect.close(weights, weights[:1] * few, "Sum of the weights by rank, after two steps")
+check("41.3", by_tape)
 
 # %% [markdown]
 # ### Exercise 41.4 · The same in fit
@@ -373,40 +293,7 @@ def fit(net, *more, **settings):
 
 
 # %%
-# Tries your answer; need not be read. Nets that begin equal, and nets that do not.
-def try_equal_nets(net, part):
-    """Nets that begin equal: fit returns its history, calls further callbacks, and trains as one process."""
-    seen = lab41.steps_seen()
-    history = fit(net, seen, x=part.batch(images_per_rank), shuffle=False, verbose=0)
-    is_history = isinstance(history, dict) and "loss" in history
-    kind = type(history).__name__
-    expect(is_history, f"fit returned a {kind}, not the dict .history of what net.fit returns.")
-    expect(seen.steps, "fit got one more callback, which was never called: `more` belongs into the list.")
-    return history["loss"]
-
-
-# %%
-# Tries your answer; need not be read.
-def try_fit():
-    begin(tf.config.list_physical_devices("GPU"))
-    with lab41.on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
-        lab41.expect_as_one_process(try_equal_nets, images_per_rank, rate_per_rank)
-    images, labels = (part[hvd.rank() : 1540 : 20] for part in data.load(dataset)[:2])
-    net = new_net(seed=hvd.rank())  # once more, from unequal nets
-    seen = lab41.steps_seen()
-    fit(net, seen, x=images, y=labels, verbose=0)
-    return net.get_weights()[0], seen.unequal()[0]
-
-
-# %%
-# What is asked: two steps as of one process, with its loss; from unequal nets, all go on with rank 0's.
-with check("41.4"):
-    fitted, unequal = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
-    expect(np.ptp(fitted, axis=0).max() < 1e-6, "Unequal nets stay unequal: which callback sends rank 0's?")
-    away = [float(np.abs(fitted[0] - nets.start_weights(seed, layers)[0]).sum()) for seed in range(few)]
-    expect.equal(away.index(min(away)), 0, "the rank whose net all ranks go on with")
-    early = "The nets were equal before the first step. Leave that to BroadcastGlobalVariablesCallback here."
-    expect(unequal[0] == (few > 1), early)
+check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
@@ -584,27 +471,7 @@ def job_rate(took, images):
 
 
 # %%
-# Tries your answer; need not be read. Steps of half a second and of a quarter, on nodes of one rank each.
-def try_job_rate():
-    begin(tf.config.list_physical_devices("GPU"))
-    with lab41.on_a_node(local_rank=0, local_size=1):
-        half = job_rate(timing.Measurement(np.full(5, 0.5)), images=10)
-        quarter = job_rate(timing.Measurement(np.full(5, 0.25)), images=6)
-        return half, quarter
-
-
-# %%
-# What is asked: the images/s of all ranks together.
-with check("41.5"):
-    rates = launch.run(try_job_rate, ranks=few, timeout=patience)
-    for place, (each, seconds) in enumerate(((10, 0.5), (6, 0.25))):
-        of_one = each / seconds
-        slips = {
-            "that is what one rank trains, not the job": [of_one] * few,
-            "that is seconds for images, not images per second": [each * seconds * few] * few,
-        }
-        subject = f"Images/s, by rank, of {few} ranks with {each} pictures each in {seconds} s"
-        expect.close([both[place] for both in rates], [of_one * few] * few, subject, slips=slips)
+check("41.5", job_rate)
 
 # %% [markdown]
 # ### Predict

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 
 import pandas
-from labkit import builds, check, cluster, expect, hint, home, lab, launch, plots, predict, record, world
+from labkit import builds, check, cluster, hint, home, lab, launch, plots, predict, record, world
 from labkit.horovod import timeline, train_ways
 from support import lab42
 
@@ -120,13 +120,7 @@ def which_mpi(text, mpiname=""):
 
 
 # %%
-# What is asked: family and version of eight texts, and of the libraries here.
-with check("42.1"):
-    for text, tool, want in lab42.LIBRARIES:
-        expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
-    for mpi, rank in inside.items():
-        got = which_mpi(rank.text, rank.mpiname)
-        expect.equal(" ".join(map(str, got)), rank.library, f"The library of {mpi or 'this job'}")
+check("42.1", which_mpi)
 
 # %% [markdown]
 # ## Who may call MPI? (for those who have time)
@@ -186,11 +180,7 @@ def granted(env):
 
 
 # %%
-# What is asked: the level for thirteen settings.
-with check("42.2"):
-    for env, want in lab42.THREAD_LEVELS:
-        setting = ", ".join(f"{name}={value}" for name, value in env.items()) or "No variable"
-        expect.equal(granted(env), want, setting)
+check("42.2", granted)
 
 # %% [markdown]
 # ### Predict
@@ -338,17 +328,7 @@ def command(launcher, job, variables, program):
 
 
 # %%
-# What is asked: the variables of each flavour, and seven lines, read as their launchers read them. Further
-# harmless options, such as --cpu-bind=cores, are welcome.
-with check("42.3"):
-    for flavour, want in lab42.VARIABLES.items():
-        expect.equal(variables(flavour), want, f"Variables of {flavour}")
-    program = ["python", "train.py", "--name=a=b"]
-    for launcher, job in lab42.JOBS:
-        needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
-        line = command(launcher, job, needed, program)
-        wrong = lab42.shortcoming(line, launcher, job, needed, program)
-        expect(not wrong, f"{launcher}, {job}: {wrong}")
+check("42.3", variables, command)
 
 # %% [markdown]
 # ### Measure
@@ -444,13 +424,7 @@ def carried(events):
 
 
 # %%
-# What is asked: calls and tensors of three made up timelines, and calls of the one above.
-with check("42.4"):
-    for calls, want in lab42.TIMELINES:
-        expect.equal(carried(lab42.timeline_of(*calls)), want, f"The timeline of {calls}")
-    if short_run:
-        got = {name: calls for name, (calls, tensors) in carried(activities).items()}
-        expect.equal(got, timeline.backends(short_run), "Calls by name in the timeline of real ranks")
+check("42.4", carried)
 
 # %% [markdown]
 # ### Predict
@@ -576,17 +550,7 @@ def way_of(activities, device, build):
 
 
 # %%
-# What is asked: the way of eleven gradients, and of those that were trained above.
-with check("42.5"):
-    for journey in lab42.JOURNEYS:
-        row = f"{journey.told}, {journey.device}, build {journey.build!r}: {' '.join(journey.activities[2:])}"
-        got = way_of(journey.activities, journey.device, journey.build)
-        expect.equal(got, journey.verdict, row, because=journey.because)
-    for library in libraries.values():
-        training = results[library]["fused"]
-        rows = lab42.gradients(timeline.activities(training.events or []))
-        got = Counter(way_of(row, *lab42.device_and_build(training)) for row in rows.values())
-        expect.equal(len(got), 1 if rows else 0, f"Ways of the gradients over {library}, {got}")
+check("42.5", way_of)
 
 # %%
 for library in libraries.values():

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from labkit import check, cluster, expect, hint, home, lab, launch, predict, world
+from labkit import check, cluster, hint, home, lab, launch, predict, world
 from support import lab44
 
 lab.start("44_timeline_and_fusion")
@@ -151,14 +151,7 @@ def charge(lines):
 
 
 # %%
-# What is asked: the µs lost to each rank. print(*lab44.made_up("…"), sep="\n") shows a timeline.
-with check("44.1"):
-    for name, story in lab44.MADE_UP.items():
-        timeline = lab44.made_up(name)
-        expect.equal(charge(timeline), story.lost, f'charge(lab44.made_up("{name}"))', slips=story.slips)
-        expect.unchanged(lab44.made_up(name), timeline, "The timeline that `charge` got")
-    alone = charge(lab44.one_rank_alone())
-    expect(not any(alone.values()), f"One rank alone waits for nobody, but you charge {alone}.")
+check("44.1", charge)
 
 # %%
 lost = charge(lab44.lines(events["late"]))
@@ -265,16 +258,7 @@ def fuse(ready, limit):
 
 
 # %%
-# What is asked: who travels with whom, of tensors made up, and of the seven on real ranks. "a b|c": c alone.
-with check("44.2"):
-    for text, limit, want, why in lab44.FUSED:
-        ready = lab44.patient(text)  # tensors that stop a loop without end
-        messages = lab44.names(fuse(ready, limit))
-        expect.equal(messages, want, f"Messages of '{text}', limit {limit}", because=why)
-        expect.unchanged(lab44.tensors(text), ready, "The list of tensors that `fuse` got")
-    for threshold, want in lab44.travelled(events).items():
-        messages = lab44.names(fuse(lab44.SEVEN, lab44.limit(threshold, on_node)))
-        expect.equal(messages, want, f"Messages of the seven tensors, real ranks, threshold {threshold}")
+check("44.2", fuse)
 
 # %%
 none, *_, most = lab44.show_travelled(events)
@@ -360,15 +344,7 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
-# What is asked: when a step ends, and with how many messages; a case says its gradients, cycle and link.
-with check("44.3"):
-    for case in lab44.STEPS:
-        gradients = case.tensors()
-        got = step_time(gradients, case.limit, case.cycle, case.link())
-        expect.equal(np.size(got), 2, f"{case}: values that `step_time` returns (end, messages)")
-        expect.close(got[0], case.end, f"{case}: end of the step", rtol=1e-9, because=case.why)
-        expect.equal(got[1], case.messages, f"{case}: messages", because=case.why)
-        expect.unchanged(case.tensors(), gradients, "The list of gradients that `step_time` got")
+check("44.3", step_time)
 
 # %%
 # Your step_time draws these curves, for the net and the link of the prediction.
@@ -445,21 +421,10 @@ def asked(steps, cached=True):
 
 
 # %%
-# What is asked: for each step how many tensors are asked about, in steps made up, and on real ranks.
-with check("44.4"):
-    for texts, cached, want, why in lab44.ASKED:
-        steps = [lab44.tensors(text) for text in texts]
-        what = f"Steps {' | '.join(texts)}, {'with' if cached else 'without'} a cache"
-        expect.equal(asked(steps, cached), want, what, because=why)
-        unchanged = [lab44.tensors(text) for text in texts]
-        expect.unchanged(unchanged, steps, "The list of steps that `asked` got")
-    truth = lab44.asked_about(events)  # way -> counts, as real ranks asked
-    for name in ("always the same", "f changes", "a metric without a name", "no cache"):
-        places, steps = lab44.CACHED[name]
-        got = asked(steps, places > 0)
-        expect.equal(got, truth[name], f"Tensors asked about, by step, real ranks, '{name}'")
+check("44.4", asked)
 
 # %%
+truth = lab44.asked_about(events)
 for way, counts in truth.items():
     print(f"{way:>24}: {counts}, in all {sum(counts)}")
 names = {"asked": "always the same", "asked_with_metric": "a metric without a name"}

@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
-from labkit import check, expect, hint, lab, launch, plots, predict, virtual
+from labkit import check, hint, lab, launch, plots, predict
 from labkit.timing import human
 from support import lab51
 
@@ -113,35 +113,7 @@ def time_calls(link, call, calls, warmup, clock):
 
 
 # %%
-# You need not read this cell: it tries your function.
-def expect_calls(p):
-    """`calls` values by `clock`: of calls that all begin together, without the warm-up."""
-    case = f"{p} virtual ranks, calls=12, warmup=3:"
-    # A warm-up call takes 5 ms more; between calls rank r is busy for r ms.
-    tried = lab51.late_calls(time_calls, p)
-    got = [rank.seconds for rank in tried]
-    lists = all(np.ndim(seconds) == 1 for seconds in got)
-    expect(lists, f"{case} time_calls returns a {type(got[0]).__name__}, not a list of 12 values, seconds.")
-    timed = all(rank.timed for rank in tried)
-    expect(timed, f"{case} no rank's `clock` was called: read the clock that time_calls is given.")
-    expect.equal([len(seconds) for seconds in got], [12] * p, f"{case} the number of values by rank")
-    want = lab51.punctual_seconds(p)
-    longest = np.max(got)
-    warm = longest < want[-1] + 4.5e-3
-    expect(warm, f"{case} a warm-up call, 5 ms longer, is among your values.")
-    expect.equal([rank.calls for rank in tried], [15] * p, f"{case} calls made, by rank")
-    times = f"the longest call takes {human(want[-1])}; you say {human(longest)}"
-    cure = "In it a rank waits for one that is late: first the barrier, then the clock."
-    expect(longest < want[-1] + 5e-4, f"{case} {times}. {cure}")
-    every = np.tile(want, (p, 1))  # [rank, call]
-    expect.close(got, every, f"{case} seconds of each call, with no barrier after it", rtol=2e-3)
-
-
-# %%
-# What is asked: each call from the barrier to its end, without the warm-up.
-with check("51.1"):
-    for p in (2, 3, 4):
-        expect_calls(p)
+check("51.1", time_calls)
 
 # %%
 predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
@@ -225,23 +197,7 @@ def meeting(comm, host, port):
 
 
 # %%
-# What is asked: rank 0's address and each rank's own numbers, as text. PyTorch's ranks find each other by it.
-with check("51.2"):
-    for p in (1, 2, 3, 5):  # virtual ranks, two on each node, each with a host and a port of its own
-        hosts = [f"node{rank // 2}" for rank in range(p)]
-        ports = [40000 + rank for rank in range(p)]
-        run = virtual.Cluster(p).run(meeting, virtual.by_rank(hosts), virtual.by_rank(ports))
-        for rank, got in enumerate(run.results):
-            want = {"MASTER_ADDR": "node0", "MASTER_PORT": "40000"}
-            want |= {"RANK": str(rank), "WORLD_SIZE": str(p)}
-            place = f"rank {rank} at {hosts[rank]}:{ports[rank]}"
-            expect.equal(got, want, f"{p} ranks, two a node; {place}: variables")
-    # Then Gloo on 3 real ranks, or the launcher's.
-    met = lab51.met(meeting)
-    p = len(met)
-    for rank, (place, total) in enumerate(met):
-        expect.equal(place, (rank, p), f"rank {rank}: its rank in PyTorch's group, and the group's size")
-        expect.close(total, p * (p + 1) / 2, f"rank {rank}: the sum of 1 to {p}, a number of each rank")
+check("51.2", meeting)
 
 # %% [markdown]
 # ### Measure
@@ -373,27 +329,7 @@ def exchange(link, gradients, plan):
 
 
 # %%
-# You need not read this cell: it tries your function.
-def expect_exchange(p, plan):
-    """The sums are where the gradients were, by one ring for each bucket."""
-    run = lab51.exchanged(exchange, p, plan)
-    for rank, got in enumerate(run.results):
-        want = lab51.GRADIENTS * sum(range(1, p + 1))
-        slips = {
-            "gradients are as they were. Copy the sums back into them": lab51.GRADIENTS * (rank + 1),
-            "that is the mean": want / p,
-        }
-        expect.close(got, want, f"{p} ranks: on rank {rank} the sum, in the gradients' places", slips=slips)
-    run.expect_messages(exactly=2 * (p - 1) * len(plan), named=f"a ring for each of {len(plan)} buckets")
-
-
-# %%
-# What is asked: sums over all ranks in the gradients' own places, by one call of the link for each bucket.
-with check("51.3"):
-    expect_exchange(1, [["fc", "bn", "conv"]])
-    expect_exchange(2, [["fc"], ["bn", "conv"]])
-    expect_exchange(3, [["fc", "bn"], ["conv"]])
-
+check("51.3", exchange)
 
 # %% [markdown]
 # ### Measure
@@ -510,31 +446,7 @@ def best(row):
 
 
 # %%
-# What is asked: y, where it leads every other clearly; else "either".
-fast = (0.9, 1.0, 1.1)
-slow = (1.8, 2.0, 2.1)
-sharp = (0.98, 1.0, 1.01)
-leads = [
-    {"x": slow, "y": fast},
-    {"x": (1.12, 1.13, 1.2), "y": fast},
-    {"x": (1.105, 1.11, 1.12), "y": sharp},
-    {"x": (1.05, 1.2, 1.3), "y": sharp},  # x's median counts, not its q1
-    {"x": (2.0e-5, 2.1e-5, 2.2e-5), "y": (0.9e-5, 1.0e-5, 1.1e-5)},  # some µs
-    {"y": fast},
-]
-close = [
-    {"x": (1.05, 1.3, 1.6), "y": fast},  # not by the spread
-    {"x": (1.05, 1.05, 1.06), "y": sharp},  # not by the medians
-    {"x": (1.085, 1.09, 1.1), "y": sharp},  # not by the medians, either
-    {"x": (1.05, 1.08, 1.2), "y": sharp},  # x's median counts, not its q3
-    {"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)},  # not before z
-    {"x": fast, "y": fast},  # the same
-]
-with check("51.4"):
-    for row in leads:
-        expect.equal(best(row), "y", f"best({row})")
-    for row in close:
-        expect.equal(best(row), "either", f"best({row})")
+check("51.4", best)
 
 # %% [markdown]
 # ### Measure: which library here

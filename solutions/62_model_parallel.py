@@ -15,8 +15,7 @@ import itertools
 import numpy as np
 import pandas
 import torch
-from labkit import check, expect, hint, lab, launch, nets, predict, record, timing, world
-from labkit.counting import on_every_size
+from labkit import check, hint, lab, launch, nets, predict, record, timing, world
 from support import lab62
 from torch.nn import functional
 
@@ -82,26 +81,7 @@ def cut(costs, stages):
 
 
 # %%
-# What is asked: whole, rising edges from 0 to the end, and no cut with a cheaper dearest stage.
-with check("62.1"):
-    trials = (
-        ([1, 1, 1, 1], 2),
-        ([9, 1, 1, 1, 9], 3),
-        ([1, 2, 3, 4, 5, 6, 7], 3),
-        ([4, 1], 1),
-        ([7, 1, 1, 1], 3),
-        ([1, 5, 5, 1], 3),
-        ([2, 2, 5, 1], 2),
-    )
-    for costs, stages in trials:
-        edges = list(cut(costs, stages))
-        what = f"Blocks that cost {costs}, {stages} stages: edges {edges}"
-        expect(len(edges) == stages + 1, f"{what}. {stages} stages have {stages + 1} edges.")
-        expect(edges[0] == 0 and edges[-1] == len(costs), f"{what}. They begin at 0 and end at {len(costs)}.")
-        expect(edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise.")
-        dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
-        best = lab62.least_slowest(costs, stages)
-        expect(dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best:g}.")
+check("62.1", cut)
 
 # %% [markdown]
 # ## 2. Forwards, over the ranks
@@ -156,35 +136,7 @@ def forward(comm, stage, pictures):
 
 
 # %%
-# What is asked: on 1 to 4 ranks, the answer of one process, by Send and Recv, and open for the way back.
-def try_forward(comm):
-    return lab62.try_forward(comm, forward)
-
-
-with check("62.2"):
-    one = lab62.alone()
-    most = min(ranks, lab62.MOST)
-    by_rank = launch.run(on_every_size, try_forward, ranks=most, timeout=patience)
-    for size in range(1, most + 1):
-        tried = [of_sizes[size] for of_sizes in by_rank[:size]]
-        for rank, got in enumerate(tried):
-            where = f"{size} ranks, rank {rank}"
-            expect(
-                "send" not in got["calls"],
-                f"{where}: `send` packs any object. `Send` carries the array itself.",
-            )
-            sends, receives = got["calls"].count("Send"), got["calls"].count("Recv")
-            expect.equal(
-                [sends, receives], [int(rank < size - 1), int(rank > 0)], f"{where}: calls of Send, Recv"
-            )
-            expect(
-                got["joined"], f"{where}: what leaves has no past, so no gradient can come back through it."
-            )
-            if rank > 0:
-                expect(
-                    got["reachable"], f"{where}: what entered gets no gradient. Say `requires_grad_()` to it."
-                )
-        expect.close(tried[-1]["output"], one.output, f"{size} ranks: what leaves the last rank", rtol=1e-4)
+check("62.2", forward)
 
 # %% [markdown]
 # ## 3. And back
@@ -224,27 +176,7 @@ def backward(comm, entering, leaving, loss):
 
 
 # %%
-# What is asked: on 1 to 4 ranks, every gradient that one process computes.
-def try_backward(comm):
-    return lab62.try_backward(comm, forward, backward)
-
-
-with check("62.3"):
-    one = lab62.alone()
-    most = min(ranks, lab62.MOST)
-    by_rank = launch.run(on_every_size, try_backward, ranks=most, timeout=patience)
-    for size in range(1, most + 1):
-        tried = [of_sizes[size] for of_sizes in by_rank[:size]]
-        gradients = [block for got in tried for block in got["gradients"]]
-        for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
-            where = f"{size} ranks, block {block}"
-            expect(got is not None, f"{where}: its parameters have no gradient. Who calls backward there?")
-            for name, mine, theirs in zip(("weight", "bias"), got, want, strict=True):
-                expect.close(mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6)
-        for rank, got in enumerate(tried):
-            calls = f"{size} ranks, rank {rank}: calls of Send, Recv on the way back"
-            wanted = [int(rank > 0), int(rank < size - 1)]
-            expect.equal([got["calls"].count("Send"), got["calls"].count("Recv")], wanted, calls)
+check("62.3", backward)
 
 # %% [markdown]
 # ## 4. What is it good for?

@@ -23,7 +23,7 @@ from importlib import metadata
 import horovod.torch as hvd
 import torch
 import torch.distributed as dist
-from labkit import check, expect, hint, lab, predict
+from labkit import check, hint, lab, predict
 from support import lab72
 from torch.nn.parallel import DistributedDataParallel
 
@@ -156,26 +156,7 @@ def mend(files, log, table, nearby):
 
 
 # %%
-# What is asked: rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the same
-# faults, to its end.
-with check("72.1"):
-    for lines, want in (((7, 7, 7, 5, 7), (3, 5)), ((9, 7, 7), (0, 9))):
-        made_up = [[lab72.Frame("epoch", "cell", line)] for line in lines]
-        expect.equal(odd_one_out(made_up), want, f"Ranks in lines {lines}: (rank, line)")
-    for fault, ranks in zip(faults, hangs, strict=True):
-        stacks = [rank.stack for rank in ranks]
-        lines = [stack[0].line for stack in stacks]
-        what = f"Ranks in lines {', '.join(map(str, lines))} of epoch"
-        answer = odd_one_out(stacks)
-        innermost = {"this is where it is inside of a library": (fault.rank, stacks[fault.rank][-1].line)}
-        slips = innermost if len(stacks[fault.rank]) > 1 else {}
-        want = (fault.rank, lab72.line_of(epoch, fault.text))
-        expect.equal(answer, want, f"{what}: (rank, line)", slips=slips)
-    for fault in faults:
-        deal = lab72.Nearby(fault)
-        job = lab72.Job(epoch, deal, prepare=mend, tell=lab72.written, from_outside=False)
-        (ranks,) = lab72.play([job])
-        lab72.expect_epoch(ranks, deal)
+check("72.1", odd_one_out, mend)
 
 # %% [markdown]
 # With two ranks, each is in a line of its own. Then look at the lines: who waits in an exchange is healthy,
@@ -290,36 +271,7 @@ def agree(batch):
 
 
 # %%
-# What is asked: rank and line of the first call that does not fit, of made-up records and of the three runs;
-# then trainings on ranks with the same faults, to their end.
-with check("72.2"):
-    usual = [lab72.Record("all_reduce", 6, 7), lab72.Record("reduce", 1, 14), lab72.Record("barrier", 0, 15)]
-    longer = [usual[0], lab72.Record("reduce", 2, 14), usual[2], usual[0]]
-    got = first_difference([usual, usual, longer, usual])
-    expect.equal(got, (2, 14), "Rank 2 reduces 2 numbers, the others 1: (rank, line)")
-    twice = [usual[0], lab72.Record("broadcast", 6, 9), usual[1], usual[2]]
-    got = first_difference([usual, twice, usual])
-    expect.equal(got, (1, 9), "Rank 1 has a broadcast too many: (rank, line)")
-    moved = [lab72.Record("all_reduce", 6, 8), *usual[1:]]
-    got = first_difference([longer, moved, usual])
-    expect.equal(got, (0, 14), "Rank 1 has the same call in line 8, rank 0 reduces 2 numbers: (rank, line)")
-    got = first_difference([[twice[1]], usual, usual])
-    expect.equal(got, (0, 9), "Rank 0 has a broadcast of as many numbers: (rank, line)")
-    for fault, ranks in zip(disorders, mixed_up, strict=True):
-        want = (fault.rank, lab72.line_of(train, fault.text))
-        lengths = [len(rank.records) for rank in ranks]
-        what = f"Ranks that made {', '.join(map(str, lengths))} calls: (rank, line)"
-        expect.equal(first_difference([rank.records for rank in ranks]), want, what)
-
-    def by_agreement(batches):
-        return ([agree(batch) for batch in batches],)
-
-    how = {"prepare": by_agreement, "from_outside": False}
-    (agreed,) = lab72.play([lab72.Job(lab72.as_dealt, lab72.WISHES, **how)])
-    lab72.expect_agreed(agreed)
-    jobs = [lab72.Job(train, fault, recorded=True, **how) for fault in disorders]
-    for fault, ranks in zip(disorders, lab72.play(jobs), strict=True):
-        lab72.expect_in_step(ranks, fault)
+check("72.2", first_difference, agree)
 
 # %% [markdown]
 # ### Measure: in the wrong order, and no hang
@@ -409,25 +361,7 @@ def averages(gradients):
 
 
 # %%
-# What is asked: the averages on three ranks with even and uneven shards, one of them empty.
-with check("72.3"):
-    cases = ([2, 2, 2], [3, 1, 2], [1, 0, 3])
-    by_rank = lab72.try_on_ranks(averages, cases, patience)
-    for number, counts in enumerate(cases):
-        for rank, results in enumerate(by_rank):
-            who = f"Ranks with {', '.join(map(str, counts))} gradients, rank {rank}"
-            expect(results[number] is not None, f"{who}: `averages` returns nothing.")
-            expect.equal(len(results[number]), counts[rank], f"{who}: averages")
-            for step, got in enumerate(results[number]):
-                there = [other + 1 + 10 * step for other in range(3) if counts[other] > step]
-                want = sum(there) / len(there)
-                slips = {
-                    "zeros of ranks that have joined were counted": sum(there) / 3,
-                    "this is the sum": sum(there),
-                    "this is its own gradient": rank + 1 + 10 * step,
-                }
-                slips = {words: lab72.three(value) for words, value in slips.items() if value != want}
-                expect.close(got, lab72.three(want), f"{who}: the average of step {step}", slips=slips)
+check("72.3", averages)
 
 # %% [markdown]
 # The simplest mend is another: give all ranks equally many. PyTorch's `DistributedSampler` does: it repeats
@@ -529,28 +463,7 @@ def average(gradient):
 
 
 # %%
-# What is asked: the first of made-up notes and of three runs; and one decision on all ranks, in each step.
-with check("72.4"):
-    for notes, want in (([(2, 5), (1, 12), (1, 9)], (2, 9)), ([None, (0, 7), (1, 5)], (1, 7))):
-        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
-    for fault, ranks in zip(poisons, poisoned, strict=True):
-        notes = [rank.note for rank in ranks]
-        want = (fault.rank, lab72.line_of(learn, fault.text))
-        expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
-    nan = float("nan")
-    inf = float("inf")
-    steps = {  # by name: the gradients of ranks 0, 1, 2
-        "all finite": ([1.0, 2.0], [3.0, 4.0], [8.0, 6.0]),
-        "a nan on rank 1": ([1.0, 2.0], [3.0, nan], [8.0, 6.0]),
-        "inf on rank 0, -inf on rank 2": ([inf, 2.0], [3.0, 4.0], [-inf, 6.0]),
-        "inf on rank 2": ([1.0, 2.0], [3.0, 4.0], [inf, 6.0]),
-        "-inf on rank 1": ([1.0, 2.0], [3.0, -inf], [8.0, 6.0]),
-        "all finite again": ([1.0, 1.0], [1.0, 1.0], [4.0, 7.0]),
-    }
-    pairs = {f"{name}, of two ranks": gradients[:2] for name, gradients in steps.items()}
-    for some in (steps, pairs):
-        (tried,) = lab72.play([lab72.tries(average, list(some.values()))])
-        lab72.expect_together(tried, some)
+check("72.4", first_bad, average)
 
 # %% [markdown]
 # Why does the average look at the sum, and not at its own gradient before it?
@@ -791,28 +704,7 @@ def first_cause(ranks):
 
 
 # %%
-# What is asked: the rank that fails by itself, of made-up endings and of three of the gallery.
-with check("72.5"):
-    lost = "RuntimeError: Connection closed by peer [127.0.0.1]:4501."
-    cut = "RuntimeError: Read error [127.0.0.1]:4501: Connection reset by peer."
-    through = lab72.Rank(0, "finished")
-    complains = lab72.Rank(1, "raised", lost, 14)
-    killed = lab72.Rank(2, "SIGKILL")
-    left = lab72.Rank(2, "ended with status 70")
-    breaks = lab72.Rank(2, "raised", "OSError: No space left on device", 9)
-    expect.equal(first_cause([through, complains, breaks]), (2, 9), "Rank 2's disk is full: (rank, line)")
-    expect.equal(first_cause([through, complains, killed]), (2, 0), "SIGKILL ends rank 2: (rank, line)")
-    expect.equal(first_cause([through, complains, left]), (2, 0), "Rank 2 ends with status 70: (rank, line)")
-    other = [complains._replace(rank=0, error=cut), complains, breaks]
-    expect.equal(first_cause(other), (2, 9), "The connection of rank 0 is reset, rank 2's disk is full")
-    in_turn = [breaks._replace(rank=0), complains, through._replace(rank=2)]
-    expect.equal(first_cause(in_turn), (0, 9), "Rank 0's disk is full, rank 2 finished: (rank, line)")
-    expect.equal(first_cause([through] * 3), None, "All finished")
-    for name in ("memory", "worker", "disk"):
-        number = culprits[name]
-        ranks = failures[name]
-        endings = ", ".join(f"rank {rank.rank} {rank.state}" for rank in ranks)
-        expect.equal(first_cause(ranks), (number, ranks[number].line), f"{endings}: (rank, line)")
+check("72.5", first_cause)
 
 # %% [markdown]
 # ### Exercise 72.6 · Six jobs on your desk
@@ -879,12 +771,7 @@ def diagnose(ranks):
 
 
 # %%
-# What is asked: where to look in each of the six jobs, and what to do first; then as if they had failed on
-# other ranks, cores and ports.
-with check("72.6"):
-    for name in lab72.shuffled("desk", night, list(failures)):
-        for ranks, hit in lab72.twice(failures[name], culprits.get(name)):
-            lab72.expect_diagnosis(diagnose(ranks), name, ranks, hit)
+check("72.6", diagnose)
 
 # %% [markdown]
 # ## 6. What to switch on before (for those who have time: to look things up in)

@@ -20,8 +20,11 @@ class Checkout:
             (root / name).mkdir(parents=True)
         real = paths.root()
         bytecode = shutil.ignore_patterns("__pycache__")
+        modules = shutil.ignore_patterns("__pycache__", "lab[0-9][0-9]*")  # those of the real labs
         for name in ("labkit", "support", "authoring"):
-            shutil.copytree(real / "labs" / name, root / "labs" / name, ignore=bytecode)
+            shutil.copytree(
+                real / "labs" / name, root / "labs" / name, ignore=modules if name == "support" else bytecode
+            )
         shutil.copy(real / "tests/__init__.py", root / "tests")
         for file in (real / "tests/labs/wrong_answers").rglob("[!0-9]*.py"):
             target = root / file.relative_to(real)

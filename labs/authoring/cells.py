@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 from labkit.labfile import replaced
 
+from authoring import tries
 from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
@@ -16,12 +18,24 @@ def learner_cells(lab: Lab) -> list[Cell]:
     texts = [
         cell.source if cell.kind == "markdown" else stub(lab, place) for place, cell in enumerate(lab.cells)
     ]
-    return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]
+    return _written(lab, texts)
 
 
 def solved_cells(lab: Lab) -> list[Cell]:
     """The cells with their answers and without marks."""
-    return [Cell(cell.kind, solved(cell), cell.line, cell.tags) for cell in lab.cells]
+    return _written(lab, [solved(cell) for cell in lab.cells])
+
+
+def _written(lab: Lab, texts: list[str]) -> list[Cell]:
+    """Cells of these texts; above the line of a check stands what it asks."""
+    texts = list(texts)
+    for exercise in lab.exercises:
+        asked = tries.asked(lab, exercise.number)
+        if asked and exercise.check is not None:
+            comment = textwrap.wrap(f"Asked: {asked}", 97, break_long_words=False)
+            lines = [f"# {line}" for line in comment]
+            texts[exercise.check] = "\n".join([*lines, texts[exercise.check]])
+    return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]
 
 
 def stub(lab: Lab, position: int) -> str:

@@ -72,14 +72,11 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
 
 
 def _checks_in(tree: ast.Module) -> list[tuple[str, int]]:
-    """(exercise, line) of each `with check("40.1"):` in a cell."""
-    calls = [
-        item.context_expr for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items
-    ]
-    return [(str(call.args[0].value), call.lineno) for call in calls if _is_check(call)]
+    """(exercise, line) of each `check("40.1", …)` in a cell, and of each `with check("40.1"):`."""
+    return [(str(call.args[0].value), call.lineno) for call in ast.walk(tree) if _is_check(call)]
 
 
-def _is_check(call: ast.expr) -> bool:
+def _is_check(call: ast.AST) -> bool:
     named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
     return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
 
@@ -108,7 +105,7 @@ def _hold_to_rules(lab: Source, exercise: Exercise, expected: str) -> None:
     if not exercise.answers:
         raise lab.wrong(line, f"exercise {number} has no answer between `{BEGIN}` and `{END}`.")
     if exercise.check is None:
-        raise lab.wrong(line, f'exercise {number} has no check: add a cell `with check("{number}"):`.')
+        raise lab.wrong(line, f'exercise {number} has no check: add a cell `check("{number}", …)`.')
     if not 2 <= len(exercise.hints) <= 4:
         form = "`<details><summary>Hint 1: …</summary>`, an empty line, text, an empty line, `</details>`"
         count = len(exercise.hints)

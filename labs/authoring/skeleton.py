@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).with_name("template")  # lab 66, "My topic", whole and
 
 
 def new(stem: str, root: Path | None = None) -> list[str]:
-    """Write solutions/STEM.py, tests/labs/wrong_answers/STEM.py and the learner's files; return the paths.
+    """Write the lab, its checks, its wrong answers and the learner's files; return the paths.
 
     Raises LabError for a stem that is not NN_words, or a number that is taken.
     """
@@ -28,6 +28,7 @@ def new(stem: str, root: Path | None = None) -> list[str]:
         raise LabError(f"The number {stem[:2]} is taken by {taken[0]}; numbers are never given twice.")
     targets = {
         f"solutions/{stem}.py": "66_my_topic.py",
+        f"labs/support/lab{stem[:2]}.py": "lab66.py",
         f"tests/labs/wrong_answers/{stem}.py": "wrong_answers.py",
     }
     for name, template in targets.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-from authoring import rules
+from authoring import rules, tries
 from authoring.cell import Cell
 
 NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
@@ -50,6 +50,7 @@ class Lab:
         self.header = self._header()
         self.exercises = rules.collect(self)
         self._check_code()
+        tries.hold_to_lab(self, _bound)
 
     def wrong(self, line: int, sentence: str) -> LabError:
         """The error that says `sentence` of a line of this file."""

@@ -37,7 +37,7 @@ WRONG_SOURCES = [
         'with check("90.1"):\n    expect.equal(scale',
         "heading of exercise 90.2",
     ),
-    ('with check("90.2"):', "if True:", HEADING, 'has no check: add a cell `with check("90.2"):`'),
+    ('with check("90.2"):', "if True:", HEADING, 'has no check: add a cell `check("90.2", …)`'),
     (END + CHECK, END + '\n\nwith check("90.1")', 'with check("90.1")', "a cell of its own"),
     (
         HEADING,

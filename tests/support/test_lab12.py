@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from labkit import nets, timing
 from labkit.errors import CheckFailed, LabError
 from support import lab12
+from support.lab12 import cases, checks
 from support.lab12.counting import Count
 
 from tests.support.answers import run_check
@@ -84,14 +85,14 @@ def summed(nbytes, device):
 
 
 def test_another_way_to_measure_the_peak_is_told_rightly():
-    timed = lab12.watch(other_peak, 97, "cpu")
+    timed = checks.watch(other_peak, 97, "cpu")
     assert timed.result == timed.flops / 2 == 97**3
     assert (timed.others("mm"), timed.types, timed.devices) == ("", ["float32"], {"cpu"})
 
 
 @pytest.mark.parametrize("bandwidth", [other_bandwidth, in_place, summed])
 def test_other_ways_to_measure_the_bandwidth_are_told_rightly(bandwidth):
-    timed = lab12.watch(bandwidth, 120_004, "cpu")
+    timed = checks.watch(bandwidth, 120_004, "cpu")
     assert timed.result == timed.moved / 2
     assert timed.dense
     assert timed.filled
@@ -118,8 +119,8 @@ def with_gaps(nbytes, device):
 
 
 def test_a_copy_that_moves_less_than_it_counts_is_seen():
-    assert lab12.watch(same_memory, 120_004, "cpu").onto_itself
-    assert not lab12.watch(with_gaps, 120_004, "cpu").dense
+    assert checks.watch(same_memory, 120_004, "cpu").onto_itself
+    assert not checks.watch(with_gaps, 120_004, "cpu").dense
 
 
 def test_a_product_in_another_precision_is_seen():
@@ -127,7 +128,7 @@ def test_a_product_in_another_precision_is_seen():
         a = torch.rand(n, n, dtype=torch.bfloat16)
         return timing.measure(lambda: a @ a, device=device, repeat=5).rate(2 * n**3)
 
-    assert lab12.watch(peak, 9, "cpu").types == ["bfloat16"]
+    assert checks.watch(peak, 9, "cpu").types == ["bfloat16"]
 
 
 def test_a_mean_is_not_a_median():
@@ -135,8 +136,8 @@ def test_a_mean_is_not_a_median():
         a = torch.rand(n, n)
         return 2 * n**3 / timing.measure(lambda: a @ a, device=device).samples.mean()
 
-    timed = lab12.watch(mean, 97, "cpu")
-    slips = lab12.wrong_rates(timed.flops, "flops", half="")
+    timed = checks.watch(mean, 97, "cpu")
+    slips = checks.wrong_rates(timed.flops, "flops", half="")
     named = [sentence for sentence, rate in slips.items() if np.isclose(timed.result, rate)]
     assert named == ["this is the mean. Take the median of the runs"]
 
@@ -154,11 +155,11 @@ def test_the_clock_wants_enough_runs_a_warm_up_and_the_device(options, says):
         return timing.measure(lambda: None, **{"device": device, **options})
 
     with pytest.raises(CheckFailed, match=says):
-        lab12.watch(peak, 3, "cpu")
+        checks.watch(peak, 3, "cpu")
 
 
 def test_wrong_bytes_of_a_layer_are_told_apart():
-    for trial in lab12.trial_layers():
+    for trial in cases.trial_layers():
         right = [sentence for sentence, nbytes in trial.wrong_bytes().items() if nbytes == trial.nbytes]
         assert len(right) == 1  # its own size of a number; expect.equal never names what is right
 
@@ -210,7 +211,7 @@ def test_a_mean_of_all_pixels_in_each_step_moves_more_bytes():
     def step(net, optimizer, pixels, labels, rows):
         return quick(net, optimizer, (pixels, pixels.float().mean(), pixels.float().std()), labels, rows)
 
-    small, large = (lab12.train_both(slow, lambda pixels: pixels, step, images, 12) for images in (40, 400))
+    small, large = (checks.train_both(slow, lambda pixels: pixels, step, images, 12) for images in (40, 400))
     assert large.moved > small.moved
 
 
@@ -226,7 +227,7 @@ def test_float64_is_seen_in_a_training():
         optimizer.step()
         return loss.item()
 
-    assert lab12.train_both(slow, prepare, step, 40, 4).double
+    assert checks.train_both(slow, prepare, step, 40, 4).double
 
 
 def test_without_a_compiler_a_sentence(monkeypatch, capsys):

@@ -11,7 +11,7 @@ import torch
 from labkit import virtual
 from labkit.errors import LabError, NotHere
 from support import lab13
-from support.lab13 import affinity, cases, ranks
+from support.lab13 import affinity, cases, checks, ranks
 
 from tests.support.answers import run_check
 
@@ -145,7 +145,7 @@ class InPlace:
 @pytest.mark.slow
 def test_wrong_gradients_are_wrong():
     for p in (1, 2, 3, 4):
-        trial = lab13.ten_images(by_weights, p)
+        trial = checks.ten_images(by_weights, p)
         for rank in range(p):
             assert trial.gradients[rank] == pytest.approx(trial.right, rel=1e-3, abs=1e-5)
             same = [

@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from authoring import tries
 from authoring.guide import figures
 from authoring.guide.figures import Figure
 from authoring.source import Lab
@@ -238,7 +239,11 @@ class _Uses:
                 continue
             # The solved text: what an answer calls it needs, too.
             tree = ast.parse(lab.cells[position].source)
-            direct = {self.owner[name] for name in _read_names(tree) if name in self.owner}
+            names = _read_names(tree)
+            for exercise in lab.exercises:
+                if exercise.check == position:  # what the function that tries the answer takes by name
+                    names |= set(tries.parameters(lab).get(exercise.number, ()))
+            direct = {self.owner[name] for name in names if name in self.owner}
             self.needs[position] = direct.union(*(self.needs[other] for other in direct))
             self.owner |= dict.fromkeys(_bound_names(tree), position)
 

@@ -8,7 +8,7 @@
 # Needs: cpu · Ranks: 1 · Minutes: 10 · Before: -
 
 # %%
-from labkit import check, expect, hint, lab, predict, timing
+from labkit import check, hint, lab, predict, timing
 
 lab.start("66_my_topic")
 
@@ -53,10 +53,7 @@ def total(numbers):
 
 
 # %%
-with check("66.1"):
-    for count in (0, 1, 2, 5):
-        numbers = [3.5 * place + 1 for place in range(count)]
-        expect.close(total(numbers), sum(numbers), f"the total of {count} numbers")
+check("66.1", total)
 
 # %% [markdown]
 # ### Measure

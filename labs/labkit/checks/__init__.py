@@ -2,7 +2,7 @@
 
 For labs, offered by `labkit` itself too:
 
-    check       `with check("23.1"):` around expectations; check.case(words): what is being tried just now;
+    check       `check("23.1", answer)`; check.case(words): what is being tried just now;
                 check.progress(): what is stored
     expect      expect(condition, sentence), and .equal, .close, .unchanged, .between, .raises
     hint        the next hint of an exercise

@@ -1,27 +1,73 @@
-"""`with check("23.1"):` around expectations: what is stored when they hold, and said when they do not."""
+"""`check("23.1", reduce_scatter)`: what is stored when its expectations hold, and said when they do not.
+
+Old form, side by side: `with check("23.1"):` around expectations that stand in the lab itself.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import traceback
+from collections.abc import Callable
 
 from labkit import journal, launch, world
-from labkit.checks import expectations, hints, progress
+from labkit.checks import expectations, hints, modules, progress
 from labkit.errors import CheckFailed, LabError
 
 _STUB = re.compile(r"exercise (\d\d\.\d+): ")
 
 
-class check:
-    """`with check("23.1"):` around expectations. Prints ✓ and stores it, or raises CheckFailed with ✗.
+class Check:
+    """`check("23.1", reduce_scatter)` tries your answer: ✓ and it is stored, or ✗ and what was wrong.
 
-    Under a launcher every rank checks, rank 0 prints and stores. A check without a single expectation fails.
+    What it tries is a function in support/lab23.py; `check.show("23.1")` shows it.
     """
 
-    def __init__(self, exercise: str):
-        self.exercise = hints.exercise(exercise)
+    def __call__(self, exercise: str, *answers) -> _Block | None:
+        """Try `answers` with the exercise's function. Without answers: a block for expectations."""
+        if not answers:
+            return _Block(exercise)
+        function = modules.find(exercise)
+        with _Block(exercise, in_module=True):
+            function(*modules.arguments(function, answers, sys._getframe(1).f_globals))
+        return None
 
-    def __enter__(self) -> check:
+    @staticmethod
+    def exercise(number: str) -> Callable[[Callable], Callable]:
+        """`@check.exercise("23.1")` above the function that tries the answer of 23.1."""
+        return modules.of(number)
+
+    @staticmethod
+    def show(exercise: str) -> None:
+        """Print what the check of an exercise tries, and where that is written."""
+        print(modules.source(exercise))
+
+    @staticmethod
+    def case(words: str):
+        """`with check.case("with 4 ranks, root 1"):` what is wrong inside of the block begins with that."""
+        return launch.case(words)
+
+    @staticmethod
+    def progress() -> dict[str, dict]:
+        """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
+        return progress.read()
+
+
+check = Check()
+
+
+class _Block:
+    """Prints ✓ and stores it, or raises CheckFailed with ✗.
+
+    Under a launcher every rank checks, rank 0 prints and stores. A check without a single expectation fails.
+    in_module: the check is a function of the lab's module, where a case begins the sentence.
+    """
+
+    def __init__(self, exercise: str, in_module: bool = False):
+        self.exercise = hints.exercise(exercise)
+        self._in_module = in_module
+
+    def __enter__(self) -> _Block:
         self._before = expectations.looked_at()
         return self
 
@@ -36,23 +82,13 @@ class check:
             return
         if not isinstance(error, (Exception, SystemExit)):  # Ctrl-C is nobody's mistake
             return
-        said = sentence(number, error)
+        said = sentence(number, error, with_case=self._in_module)
         kept = progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
         if kept:
             journal.note("failed", exercise=number, tries=kept["tries"], said=said)
         help_line = hints.after_failure(number)
         text = f"✗ {number}  {said}"
         raise CheckFailed(f"{text}\n        {help_line}" if help_line else text) from None
-
-    @staticmethod
-    def case(words: str):
-        """`with check.case("with 4 ranks, root 1"):` an error or a hang inside of the block says that."""
-        return launch.case(words)
-
-    @staticmethod
-    def progress() -> dict[str, dict]:
-        """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
-        return progress.read()
 
 
 def _store_pass(number: str) -> None:
@@ -65,8 +101,8 @@ def _store_pass(number: str) -> None:
         journal.note("passed", exercise=number, tries=kept["tries"])
 
 
-def sentence(number: str, error: BaseException) -> str:
-    """What the learner reads of an error inside a check."""
+def sentence(number: str, error: BaseException, with_case: bool = False) -> str:
+    """What the learner reads of an error inside a check. with_case: expectations do not name the case."""
     kind = getattr(error, "kind", "") or type(error).__name__
     stub = _STUB.search(str(error)) if kind == "NotImplementedError" else None
     if stub and stub[1] == number:
@@ -76,12 +112,12 @@ def sentence(number: str, error: BaseException) -> str:
         )
     if stub:
         return f"not solved yet: this needs exercise {stub[1]}, which is not solved. Solve it first."
-    if isinstance(error, LabError):
-        return str(error)
-    if isinstance(error, SystemExit):
-        return "Your code called exit(). A function of a lab returns its result, or raises an error."
     case = launch.case_of(error)
     subject = f"{_capital(case)}: " if case else ""
+    if isinstance(error, LabError):
+        return f"{subject}{error}" if with_case else str(error)
+    if isinstance(error, SystemExit):
+        return "Your code called exit(). A function of a lab returns its result, or raises an error."
     frames = _frames(error)
     if launch.in_check(frames):
         return f"{subject}{_capital(launch.of_check(kind, str(error)))}"
@@ -89,7 +125,8 @@ def sentence(number: str, error: BaseException) -> str:
 
 
 def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+    """The text as a sentence begins; `p = 5` stays what it is."""
+    return text if re.match(r"\w+ = ", text) else text[0].upper() + text[1:]
 
 
 def _frames(error: BaseException) -> list[launch.Frame]:

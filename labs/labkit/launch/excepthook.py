@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import sys
 import time
 
 from labkit import world
-from labkit.errors import LabError
+from labkit.errors import CheckFailed, LabError
 from labkit.launch import meeting, notes
 
 
@@ -15,9 +17,13 @@ def print_lab_errors_plainly() -> None:
     """Let a script that fails with a LabError print its message alone and end with status 1.
 
     Under a launcher the whole job ends with it: ranks that did not fail would wait for this one for ever.
+    In a script and in a notebook, a check of what no cell has defined yet says so.
     """
+    _explain_in_notebook()
 
     def hook(kind, error, trace):
+        error = _missing_answer(error, trace) or error
+        kind = type(error)
         under = world.launcher() not in (None, "labkit")
         if under:
             notes.leave_error(error)
@@ -36,6 +42,37 @@ def print_lab_errors_plainly() -> None:
             _end_the_job()
 
     sys.excepthook = hook
+
+
+def _explain_in_notebook() -> None:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+
+    def handler(shell, kind, error, trace, tb_offset=None):
+        error = _missing_answer(error, trace) or error
+        shell.showtraceback((type(error), error, trace), tb_offset=tb_offset)
+
+    if shell is not None:
+        shell.set_custom_exc((NameError,), handler)
+
+
+def _missing_answer(error: BaseException, trace) -> CheckFailed | None:
+    """The sentence for `check("40.1", begin)` where `begin` is not defined yet; None for any other error."""
+    if not isinstance(error, NameError) or trace is None:
+        return None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    text = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
+    try:
+        statements = ast.parse(text).body
+    except SyntaxError:  # not a plain file of Python, so no lab
+        return None
+    for node in statements:
+        call = getattr(node, "value", None)
+        is_check = isinstance(call, ast.Call) and ast.unparse(call.func) == "check"
+        if is_check and node.lineno <= trace.tb_lineno <= node.end_lineno:
+            return CheckFailed(f"There is no `{error.name}` yet: run the cells above this one first.")
+    return None
 
 
 def _end_the_job() -> None:

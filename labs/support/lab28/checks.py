@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from labkit import virtual
+from labkit import check, virtual
 from labkit.checks import expect
 
 
@@ -108,3 +108,35 @@ def expect_roofs(ridge, attainable, peak: float, bandwidth: float) -> None:
         what = f"{machine}: operations/s at {intensity:.3g} for a byte"
         got = attainable(intensity, peak, bandwidth)
         expect.close(got, most, what, slips=_different(slips, most))
+
+
+@check.exercise("28.1")
+def check_allreduce_time(allreduce_time):
+    """The time of the virtual cluster's own Allreduce, on links that have α and β alone."""
+    for alpha, rate in ((2e-6, 1e9), (3e-5, 5e10)):
+        for p in (8, 16, 2, 1):
+            for nbytes in (4, 2048, 2056, 65536, 100_000_000):
+                expect_time(allreduce_time, nbytes, p, alpha, rate)
+
+
+@check.exercise("28.2")
+def check_balance(balance):
+    """The bytes for which both parts are equal, on 2 to 64 ranks."""
+    for p, alpha, rate in ((8, 4e-6, 1e10), (64, 3e-5, 5e10), (2, 1e-5, 1e9)):
+        expect_balance(balance, p, alpha, rate)
+
+
+@check.exercise("28.3")
+def check_waiting(waiting):
+    """The share with nothing hidden, with a part, and with all of it."""
+    for hidden in (0.0, 0.2, 0.65):
+        expect_waiting(waiting, 0.1, 0.06, hidden)
+    expect_waiting(waiting, 0.02, 0.9, 2 / 3)
+    expect_waiting(waiting, 0.3, 0.0, 0.5)
+
+
+@check.exercise("28.4")
+def check_ridge(ridge, attainable):
+    """The ridge, and the lower roof left of it, on it and right of it."""
+    for peak, bandwidth in ((1e12, 1e11), (3e13, 4e11), (5e12, 2e13)):
+        expect_roofs(ridge, attainable, peak, bandwidth)

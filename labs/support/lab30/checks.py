@@ -1,14 +1,99 @@
-"""What the checks of lab 30 see of the learner's functions on a rank."""
+"""The checks of lab 30, and what they see of the learner's functions on a rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from labkit import nets, world
-from labkit.checks import expect
-from labkit.counting import CallLog
+from labkit import check, data, expect, launch, nets, predict, world
+from labkit.counting import CallLog, on_every_size
+
+
+@check.exercise("30.1")
+def equal_shares(my_share, batch, to_vector, new_net):
+    """The parts are equal, they are of the batch's own rows, and each row is on exactly one rank."""
+    rows = data.batches(1536, batch, epoch=0)[1]
+    for size in (1, 2, 4, 8):
+        shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
+        lengths = [len(share) for share in shares]
+        expect.equal(lengths, [batch // size] * size, f"Images on each of {_ranks(size)}")
+        together = np.concatenate(shares)
+        expect(np.isin(together, rows).all(), f"With {_ranks(size)}, some rows are not of this batch at all.")
+        twice = len(together) - len(set(together))
+        expect(not twice, f"With {_ranks(size)}, {twice} images are seen twice, and as many by nobody.")
+    net_values = to_vector(new_net(seed=0).parameters())
+    predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
+
+
+@check.exercise("30.2")
+def equal_start(start_equal, ranks, patience):
+    """Nets that differ from rank to rank are, afterwards, what rank 0's was."""
+    for rank, seen in enumerate(launch.run(started, start_equal, ranks=ranks, timeout=patience)):
+        for name, weights in seen.after.items():
+            slips = {"unchanged: it is what this rank drew itself": seen.own[name]}
+            because = "it should be what rank 0 began with"
+            expect.equal(weights, seen.of_rank_0[name], f"Rank {rank}: {name}", slips=slips, because=because)
+
+
+@check.exercise("30.3")
+def mean_by_one_call(average_gradients, ranks, patience):
+    """On every number of ranks all gradients are their mean, after one call of MPI."""
+    try_average = partial(expect_average, average=average_gradients)
+    calls = launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0]
+    for size, names in calls.items():
+        many = f"the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
+        expect(len(names) <= 1, f"{_ranks(size)}: {many}")
+        pickled = f"comm.{names[0]} pickles; the call for arrays is written with a capital." if names else ""
+        expect(not names or names[0][0].isupper(), pickled)
+
+
+@check.exercise("30.4")
+def trains_as_one_process(train, average_gradients, alone, batch, ranks, patience):
+    """Every loss is that of one process, on every rank and on any number of ranks; and all ranks' weights
+    stay equal.
+    """
+    expect(batch % ranks == 0, f"{batch} images do not make {ranks} equal parts: use 2 or 4 ranks.")
+    trained = launch.run(watched, train, average_gradients, ranks=ranks, timeout=patience)
+    for seen in trained:
+        expect_step(seen, len(alone), batch // ranks)
+    losses = trained[0].losses
+    same = ranks > 1 and np.array_equal(trained[0].gradient, trained[1].gradient)
+    expect(not same, "All ranks find the same gradient: each works on the whole batch, not on its part.")
+    by_rank = "The losses of the ranks: [rank][step]"
+    one = "all ranks note the loss of the global batch; the loss on a rank is that of its own part"
+    expect.equal([seen.losses for seen in trained], [losses] * ranks, by_rank, because=one)
+    first = "The loss of the first step, before any update, against one process"
+    summed = {"this is the sum of the ranks' losses, not their mean": alone[0] * ranks}
+    expect.close(losses[0], alone[0], first, slips=summed)
+    after = "The loss after one update, against one process"
+    suspects = "look at two things: is the average before the update, and is the rate as it was?"
+    expect.close(losses[1], alone[1], after, because=suspects)
+    cleared = "are the gradients of the step before cleared?"
+    expect.close(losses[2], alone[2], "The loss after two updates, against one process", because=cleared)
+    expect.close(losses, alone, "The loss of every step against one process", rtol=1e-3)
+    for rank in range(ranks):
+        what = f"At the end, rank {rank}'s weights against rank 0's"
+        expect.equal(trained[rank].weights, trained[0].weights, what)
+    in_groups_of_one = launch.run(watched_alone, train, average_gradients, ranks=ranks, timeout=patience)
+    fewer = "Where comm is a group of 1 rank, the loss of the first step"
+    size = "is something divided by a number of ranks other than comm.size?"
+    expect.close(in_groups_of_one[0].losses[0], alone[0], fewer, because=size)
+
+
+def expect_step(seen: Seen, steps: int, part: int) -> None:
+    """Each part of a step is there, in its place. part: images of a rank in a step."""
+    times = f"`average(comm, net)` was called {seen.averages} times in {steps} steps, not once in each."
+    expect(seen.averages == steps, times)
+    later = "Either `backward()` comes later, or `zero_grad()` clears them after it."
+    expect(not seen.missing, f"When `average` is called there are no gradients. {later}")
+    twice = f"{seen.images[0]} images go through each rank's net in a step, not its part of {part}."
+    expect(all(images == part for images in seen.images), twice)
+    expect(seen.moved, "The weights never move: `optimizer.step()` is missing.")
+    expect.equal(len(seen.losses), steps, "Losses, one for each step")
+    tensors = any(hasattr(loss, "detach") for loss in seen.losses)
+    expect(not tensors, "`losses` holds tensors: `loss.item()` is the number.")
 
 
 class Started(NamedTuple):
@@ -51,9 +136,9 @@ def expect_average(comm, average: Callable) -> list[str]:
             "this is the sum, not the mean": total,
             f"the gradient of {name} is still this rank's own": own[name],
         }
-        what = f"{comm.size} ranks, rank {comm.rank}, gradient of {name}"
+        what = f"{_ranks(comm.size)}, rank {comm.rank}, gradient of {name}"
         expect.close(_flat(weight.grad), total / comm.size, what, slips=slips)
-        expect.unchanged(before[name], _flat(weight), f"{comm.size} ranks: the weight {name} itself")
+        expect.unchanged(before[name], _flat(weight), f"{_ranks(comm.size)}: the weight {name} itself")
     return log.calls
 
 
@@ -112,6 +197,15 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
     moved = len(weights_seen) < 2 or not np.array_equal(*weights_seen)
     gradient = gradients[0] if gradients else np.zeros(0, np.float32)
     return Seen(losses, weights, len(apart), missing[0], images, moved, gradient, np.array(apart))
+
+
+def watched_alone(comm, train: Callable, average: Callable) -> Seen:
+    """The same, where every rank is a group of its own."""
+    return watched(comm.Split(comm.rank), train, average)
+
+
+def _ranks(size: int) -> str:
+    return f"{size} rank" if size == 1 else f"{size} ranks"
 
 
 def _by_name(net) -> dict[str, np.ndarray]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from labkit import nets, virtual
-from labkit.checks import expect
+from labkit import check, expect, launch, nets, virtual
+from labkit.counting import on_every_size
 
-from support.lab32.training import Steps, train
+from support.lab32.ranks import train_digits, train_digits_alone
+from support.lab32.training import Steps, train, trained_alone
 
 SIZES = (3000, 10, 5000, 700, 1, 2500)  # values of the tensors of a toy net
 SECONDS = 1e-3  # of each of its layers, forward and backward
@@ -151,3 +153,57 @@ def expect_two_sides(way: Callable) -> None:
     late = "Layer 0 began its next forward pass when all broadcasts were over, for no other had to wait."
     needs = "It needs its own parameters only, and those should be sent first."
     expect(last - first > SECONDS * (len(SIZES) - 1) + 1e-9, f"{late} {needs}")
+
+
+def expect_one_process(watch, batch, patience, workers, way):
+    """Parameters as of one process, on virtual ranks, then on real ones in PyTorch."""
+    for p in (1, 2, 3, 4, 8):
+        run = virtual.Cluster(p).run(train, way, SIZES, 3)
+        alone = trained_alone(p, SIZES, 3)
+        summed = trained_alone(p, SIZES, 3, rate=p * 0.5)  # the rate is 0.5, on p times the mean
+        for rank, seen in enumerate(run.results):
+            what = f"{p} ranks, 3 steps: rank {rank}'s parameters against one process, tensor"
+            slips = {"this is with the sum of the gradients, not their mean": summed}
+            expect.close(seen.parameters, alone, what, atol=1e-4, slips=slips)
+    training = partial(train_digits, way=way, watch=watch, steps=4, batch=batch)
+    alone = train_digits_alone(4, batch)
+    ranks = launch.ranks_here(workers)
+    for rank, sizes in enumerate(launch.run(on_every_size, training, ranks=ranks, timeout=patience)):
+        for p, parameters in sizes.items():
+            what = f"{p} real ranks, 4 steps: rank {rank}'s parameters against one process, tensor"
+            expect.close(parameters, alone, what, atol=1e-5)
+
+
+@check.exercise("32.1")
+def check_at_the_end(at_the_end, watch, batch, patience, workers):
+    """Hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward."""
+    expect_hooks(watch)
+    expect_begun(at_the_end, "Allreduce", buckets=ALL_TOGETHER, late=True)
+    expect_one_process(watch, batch, patience, workers, at_the_end)
+
+
+@check.exercise("32.2")
+def check_one_by_one(one_by_one, batch, patience, watch, workers):
+    """One Iallreduce for each gradient, begun when it is there; waited for after backward."""
+    expect_begun(one_by_one, "Iallreduce")
+    expect_one_process(watch, batch, patience, workers, one_by_one)
+
+
+@check.exercise("32.3")
+def check_in_buckets(in_buckets, batch, patience, watch, workers):
+    """Buckets that close at `size` bytes or `most` tensors, each begun as soon as it is full."""
+    for size, most in [(12_000, 1000), (15_000, 1000), (1, 1000), (10**9, 1000), (10**9, 4), (20_000, 2)]:
+        way = partial(in_buckets, size=size, most=most)
+        buckets = planned(size, most)
+        at = f"size={size:,} bytes, most={most}: "
+        expect_begun(way, "Iallreduce", buckets=buckets, at=at, late=size > 1, steps=2)
+    expect_one_process(watch, batch, patience, workers, partial(in_buckets, size=12_000))
+
+
+@check.exercise("32.4")
+def check_two_sides(two_sides, batch, patience, watch, workers):
+    """One Ireduce for each gradient, begun when it is there; one Ibcast for each tensor and step; a
+    forward pass whose layers wait for their own parameters alone.
+    """
+    expect_two_sides(two_sides)
+    expect_one_process(watch, batch, patience, workers, two_sides)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from labkit import nets
-from labkit.checks import expect
-from labkit.counting import CallLog
+from labkit import check, expect, launch, nets, virtual
+from labkit.counting import CallLog, on_every_size
 
+from support.lab34.cases import distances, lamb_steps, lars_steps
+from support.lab34.schedule import SCHEDULES
 from support.lab34.training import digits, fresh_state, start_weights
 
 RATE = 0.1
@@ -148,3 +149,72 @@ def _batches(p: int) -> list[tuple[np.ndarray, np.ndarray]]:
     size = p * max(1, BATCH // p)
     parts = [slice(step * size, (step + 1) * size) for step in range(STEPS)]
     return [(images[part], labels[part]) for part in parts]
+
+
+@check.exercise("34.1")
+def check_learning_rate(learning_rate):
+    """The rates of seven trainings, at steps in the warm-up, at its end, later, and at the last."""
+    for training in SCHEDULES:  # batch, base, power, warm_up, epochs, images, base_batch
+        for step in training.steps():
+            expect.close(
+                learning_rate(step, *training),
+                training.rate(step),
+                f"{training}: the rate of step {step} of {training.total}",
+                rtol=1e-9,
+                slips=training.slips(step),
+            )
+
+
+@check.exercise("34.2")
+def check_lars(lars):
+    """The gradient's size has no say in matrices; the weights after each step, norms of 0 included."""
+    moved, more = (distances(lars, factor) for factor in (1, 1000))
+    expect(all(moved), "After a step a matrix is what it was: change the caller's arrays in place, `w -= …`.")
+    what = "How far matrices move, with gradients 1,000 times as large"
+    expect.close(more, moved, what, because="With LARS the gradient's size has no say, in matrices")
+    for case in lars_steps():
+        for step, weights in enumerate(case.walk(lars)):
+            expect.close(
+                weights,
+                case.want[step],
+                f"{case.what}, step {step + 1}: weights",
+                rtol=1e-6,
+                atol=1e-12,
+                slips=case.slips(step),
+                because=case.because,
+            )
+
+
+@check.exercise("34.3")
+def check_lamb(lamb):
+    """The weights after each of four steps, with and without decay, and where norms are 0."""
+    for case in lamb_steps():
+        for step, weights in enumerate(case.walk(lamb)):
+            expect.close(
+                weights,
+                case.want[step],
+                f"{case.what}, step {step + 1}: weights",
+                rtol=1e-6,
+                atol=1e-12,
+                slips=case.slips(step),
+                because=case.because,
+            )
+
+
+@check.exercise("34.4")
+def check_parallel_step(parallel_step, patience, updates, workers):
+    """Three steps on 1 to 4 virtual ranks, then on real ones, are those of one process, and one
+    Allreduce is all that a step calls.
+    """
+
+    def try_parallel(comm):
+        for name, update in updates.items():
+            seen = comm.gather(three_steps(comm, parallel_step, update))
+            if comm.rank == 0:
+                expect_one_process(seen, update, f"{name} on {comm.size} real ranks")
+
+    for p in (1, 2, 3, 4):
+        for name, update in updates.items():
+            run = virtual.Cluster(nodes=p).run(three_steps, parallel_step, update)
+            expect_one_process(run.results, update, f"{name} on {p} virtual ranks")
+    launch.run(on_every_size, try_parallel, ranks=launch.ranks_here(workers), timeout=patience)

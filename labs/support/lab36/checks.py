@@ -8,10 +8,9 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from labkit import virtual
-from labkit.checks import expect
+from labkit import check, expect, launch, virtual
 
-from support.lab36.calls import CallsOnly, machine
+from support.lab36.calls import ROUND_MS, CallsOnly, machine, timed
 
 
 def expect_carried(carry: Callable) -> None:
@@ -97,3 +96,39 @@ def looks(comm, look_until: Callable, every: float, calls: int = 5, patience: fl
     if errors:
         raise errors[0]
     return Looks(seen, seconds, not thread.is_alive())
+
+
+@check.exercise("36.1")
+def check_carry(carry):
+    """Every sum is tested once in every call, and nothing is waited for."""
+    expect_carried(carry)
+
+
+@check.exercise("36.2")
+def check_step_ms(step_ms, carry):
+    """The times that the virtual machine takes, on 2 to 5 ranks; and some that you can follow by hand."""
+    expect.equal(step_ms(0, 0, 6, 10), 60, "No layers, 6 rounds of 10 ms")
+    expect.equal(step_ms(3, 50, 2, 10), 150, "3 layers of 50 ms, 2 rounds of 10 ms, which hide behind them")
+    expect.equal(step_ms(3, 20, 6, 10), 90, "3 layers of 20 ms, 6 rounds of 10 ms")
+    expect.equal(step_ms(6, 10, 6, 10), 60, "6 layers, 6 rounds of 10 ms: a Test just when one is over")
+    expect.equal(step_ms(3, 20, 6, 5), 75, "3 layers of 20 ms, 6 rounds of 5 ms")
+    for ranks in (2, 3, 4, 5):
+        rounds = 2 * (ranks - 1)
+        for layers, layer_ms in [(15, 4), (20, 3), (3, 22), (1, 62), (9, 7), (30, 8), (2, 3)]:
+            case = f"{layers} layers of {layer_ms} ms, {rounds} rounds of {ROUND_MS} ms"
+            took = timed(carry, layers, layer_ms, ranks)
+            expect.close(step_ms(layers, layer_ms, rounds, ROUND_MS), took, case, rtol=0.02)
+
+
+@check.exercise("36.3")
+def check_look_until(look_until, patience):
+    """On real ranks, calls of MPI with a pause before each, and an end when it is time."""
+    ranks = launch.ranks_here(2)
+    for pause in (0.02, 0.04):  # seconds
+        for seen in launch.run(looks, look_until, pause, ranks=ranks, timeout=patience):
+            expect(seen.calls > 0, "The thread never calls comm.Iprobe().")
+            most = seen.seconds / pause + 1
+            often = f"{seen.calls} calls of MPI in {1e3 * seen.seconds:.0f} ms, where {most:.0f} were due"
+            expect(seen.calls <= most, f"{often}: sleep {1e3 * pause:.0f} ms before each.")
+            expect(seen.ended, "`over` was raised, and the thread has not ended.")
+            expect(seen.calls >= 5, f"{often}: look again and again, until `over` is raised.")

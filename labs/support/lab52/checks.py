@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from labkit import expect
+from labkit import check, expect, nets
 
-from support.lab52.cases import LEARNED, run_of
+from support.lab52.cases import BUCKETS, LEARNED, SMALL, forwards, run_of
 from support.lab52.fits import Learned
-from support.lab52.rows import Row
+from support.lab52.rows import SEEN, Row, published
 
 ROUND = 1e3 * LEARNED["round"]  # ms
 
@@ -175,3 +175,71 @@ def expect_errors(errors: Callable, step: Callable[[Row, Learned], float], facto
     what = f"A published step {factor} times as long as the predicted one: errors of two such rows"
     slips = {sentence: [slip, slip] for sentence, slip in slips.items()}
     expect.close(got, [factor - 1, factor - 1], what, rtol=1e-6, slips=slips)
+
+
+@check.exercise("52.1")
+def check_buckets(buckets):
+    """Bytes and shares of all buckets of the small net, for several limits, and of a real one."""
+    for limit, sizes, shares in BUCKETS:
+        got = buckets(SMALL, limit)
+        what = f"The net of three layers, limit {limit}"
+        expect(got is not None, f"{what}: buckets returns None. Does it return its list?")
+        slips = {
+            "these begin with the first layer; backward begins with the last": forwards(limit),
+            "what is left at the end is a bucket, too": sizes[:-1],
+            "these are parameters; each has 4 bytes": [size // 4 for size in sizes],
+        }
+        expect.equal([nbytes for _, nbytes in got], sizes, f"{what}: bytes of the buckets", slips=slips)
+        slips = {
+            "the way forward is missing: a third of the step": [share - 1 / 3 for share in shares],
+            "backward is two thirds of the step": [(3 * share - 1) / 2 + 1 / 3 for share in shares],
+        }
+        expect.close([share for share, _ in got], shares, f"{what}: shares", rtol=1e-6, slips=slips)
+    real = nets.layer_table("resnet50")
+    held = sum(nbytes for _, nbytes in buckets(real, 2**24))
+    expect.equal(held, 4 * int(real.parameters.sum()), "ResNet-50, limit 16 MiB: bytes of all buckets")
+
+
+@check.exercise("52.2")
+def check_exchange(exchange):
+    """The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast links."""
+    trial = Exchange(exchange, 64e6)  # line 0.3 ns, TCP adds 0.2; inside 0.1, and 0.05; round 20 µs
+    trial.expect_ring(gpus=16, per_node=4)
+    trial.expect_ring(gpus=16, per_node=4, inside=8e-10)  # the slowest link is one inside a node
+    for algorithm in ("ring", "tree", "halving", "server"):
+        trial.expect_one_node(algorithm, gpus=4)
+    trial.expect_tree(gpus=16)
+    trial.expect_tree(gpus=1024)
+    trial.expect_halving(gpus=16, per_node=4)
+    trial.expect_halving(gpus=16, per_node=1)
+    trial.expect_server(senders=16, servers=4)
+    trial.expect_server(senders=16, servers=100)  # the largest tensor decides
+
+
+@check.exercise("52.3")
+def check_step(step, READY, exchange):
+    """Steps of several nets and algorithms, with stragglers, with slow input, in one node."""
+    trial = Step(step, exchange, READY)
+    for net in ("vgg16", "resnet101", "inception_v3"):
+        trial.expect(net=net)
+        trial.expect(net=net, algorithm="halving", network="host", alone=0.1)
+        trial.expect(net=net, algorithm="server", network="gRPC", senders=16, servers=4)
+        trial.expect(net=net, algorithm="server", network="none", gpus=4)
+    trial.expect(alone=2.0, gpus=512)
+    trial.expect(input=1.5)
+    trial.expect(input=1.5, algorithm="server", network="gRPC", senders=16, servers=4)
+
+
+@check.exercise("52.4")
+def check_split(split, errors, step):
+    """Whole systems on one side or the other, all rows; errors of images per second, with sign."""
+    rows = published()
+    for seen in (SEEN, ("Piz Daint",), ("Horovod 25 Gb/s RoCE", "Piz Daint", "Facebook P100")):
+        parts = split(rows, seen)
+        expect(parts is not None and len(parts) == 2, f"split returns two lists, not {parts!r}.")
+        on_both = {row.system for row in parts[0]} & {row.system for row in parts[1]}
+        expect(not on_both, f"seen = {seen}: these systems are on both sides: {', '.join(sorted(on_both))}.")
+        expect.equal({row.system for row in parts[0]}, set(seen), f"seen = {seen}: systems that are seen")
+        expect.equal(len(parts[0]) + len(parts[1]), len(rows), f"seen = {seen}: rows on both sides")
+    for factor in (1.25, 0.5, 2.0):
+        expect_errors(errors, step, factor)  # a published step so many times as long as the predicted

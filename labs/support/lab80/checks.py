@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from labkit import expect, reporting, scaling
+from labkit import check, expect, reporting, scaling
+
+from support.lab80.text import assemble
 
 
 def expect_foretell(
@@ -137,3 +139,53 @@ def _told(found: list[str]) -> str:
     lines = "\n".join(f"        - {sentence}" for sentence in found[:8])
     more = f"\n        … and {len(found) - 8} more." if len(found) > 8 else ""
     return f"The report is refused:\n{lines}{more}" if found else ""
+
+
+@check.exercise("80.1")
+def check_foretell(foretell):
+    """Both kinds, one rank and many, even shares and others."""
+    for ranks, batch in ((1, 32), (4, 32), (4, 10), (32, 100), (7, 256), (128, 257)):
+        for kind in ("strong", "weak"):
+            expect_foretell(foretell, kind, ranks, batch, per_image=2e-3, nbytes=1e8)
+
+
+@check.exercise("80.2")
+def check_plan(plan, notes):
+    """Each configuration once a round, each round with another one first, the given list untouched."""
+    expect_plan(plan, [("strong", 1), ("strong", 2), ("weak", 1)], rounds=3)
+    expect_plan(plan, [("strong", 1), ("strong", 2), ("strong", 4), ("weak", 1)], rounds=2)
+    expect_plan(plan, [("strong", 1), ("weak", 1)], rounds=5)
+    expect_plan(plan, notes.configurations(), rounds=1)
+
+
+@check.exercise("80.3")
+def check_losses(losses, node_hours):
+    """The example; weak scaling; computing that got faster; nodes that are full, or not quite."""
+    for kind, ranks, alone in (
+        ("strong", 4, 40.0),
+        ("weak", 4, 10.0),
+        ("strong", 2, 30.0),
+        ("weak", 1, 11.0),
+    ):
+        parts = {"compute": 11.0, "wait": 2.0, "communicate": 3.0}
+        expect_losses(losses, kind, ranks, alone, parts)
+    expect_losses(losses, "strong", 8, 0.8, {"compute": 0.1, "wait": 0.0, "communicate": 0.3})
+    for ranks, per_node, seconds in (
+        (32, 8, 1.8),
+        (6, 4, 0.3),
+        (5, 4, 2.0),
+        (4, 4, 1.0),
+        (1, 4, 4.0),
+        (3, 1, 0.9),
+        (129, 128, 1.0),
+    ):
+        expect_node_hours(node_hours, seconds, ranks, per_node, steps=int(500 * seconds))
+
+
+@check.exercise("80.4")
+def check_own_words(own_words, given, study):
+    """All ten sections, every number by its name, nothing that no record supports."""
+    words = own_words()
+    expect(isinstance(words, dict), f"own_words returns a dict of texts; it returned {words!r}.")
+    sections = given | words
+    expect_report(assemble("A scaling study", sections, study), study)

@@ -219,7 +219,8 @@ def real(tmp_path_factory) -> tuple[dict[str, File], list, Path]:
     """The learners' files of the last commit, its labs, and the files unpacked."""
     files = archive.committed(REAL)
     sources = tmp_path_factory.mktemp("sources")
-    archive.unpack(sources, {name: file for name, file in files.items() if name.startswith("solutions/")})
+    of_labs = ("solutions/", "labs/support/")
+    archive.unpack(sources, {name: file for name, file in files.items() if name.startswith(of_labs)})
     labs = [generate.load(path.stem, sources) for path in sorted(sources.glob("solutions/*.py"))]
     chosen = contents.of_learners(files, "1", "abc", keep_answers=False)
     root = tmp_path_factory.mktemp("learners")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import types
 
 import nbformat
 import numpy as np
@@ -294,3 +295,65 @@ def test_a_failure_on_any_rank_ends_the_whole_job(tiny):
     assert ended.returncode != 0
     assert "[1] ✗ 90.1  Rank 1 has it wrong." in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+# --- a check in the lab's module
+
+
+@pytest.fixture
+def module(tiny, monkeypatch):
+    """The module of lab 90, with the check of 90.1."""
+    module = types.ModuleType("support.lab90")
+    module.__file__ = str(tiny.root / "labs" / "support" / "lab90.py")
+
+    @check.exercise("90.1")
+    def adds_up(total, scale):
+        """The total of two numbers."""
+        with check.case(f"scale {scale}"):
+            expect.equal(total([1, 2]), 3 * scale, "the total of 1 and 2")
+
+    module.adds_up = adds_up
+    monkeypatch.setitem(sys.modules, "support.lab90", module)
+    return module
+
+
+def lab_calls(line: str, **names) -> None:
+    """Run a lab's line where the lab has these names."""
+    exec(line, {"check": check, **names})
+
+
+def test_a_line_tries_the_answer_with_the_lab_s_other_names(module, capsys):
+    lab_calls('check("90.1", total)', total=lambda numbers: 2 * sum(numbers), scale=2)
+    assert capsys.readouterr().out == '✓ 90.1  Add "them" up\n'
+    with pytest.raises(CheckFailed, match=r"✗ 90.1  Scale 3: the total of 1 and 2: expected 9, got 3\."):
+        lab_calls('check("90.1", total)', total=sum, scale=3)
+    assert progress.entry("90.1")["tries"] == 2
+
+
+def test_what_a_check_misses_is_a_sentence(module):
+    with pytest.raises(CheckFailed, match="There is no `scale` yet: run the cells above this one first"):
+        lab_calls('check("90.1", total)', total=sum)
+    with pytest.raises(LabError, match=r"lab90.py has no function for exercise 90\.2"):
+        lab_calls('check("90.2", total)', total=sum)
+
+
+def test_a_check_shows_what_it_tries(module, capsys):
+    check.show("90.1")
+    assert '"""The total of two numbers."""' in capsys.readouterr().out
+    assert module.adds_up.__name__ == "adds_up", "it stays a plain function"
+
+
+def test_a_cell_that_was_not_run_is_a_sentence(tiny):
+    """In a notebook; and in a script, where nothing else is printed."""
+    lines = f'from labkit import check, lab\nlab.start("{tiny_lab.STEM}")\n'
+    for text, says in (
+        ('check(\n    "90.1",\n    total)\n', "There is no `total` yet: run the cells above this one first."),
+        ("print(total)\n", "NameError: name 'total' is not defined"),
+    ):
+        script = tiny.root / "script.py"
+        script.write_text(lines + text)
+        ended = tiny.python(str(script))
+        assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, says)
+        shell = tiny.python("-m", "IPython", "--colors=NoColor", "-c", lines + text)
+        assert says in shell.stdout
+        assert ("Traceback" in shell.stdout) == ("NameError" in says)

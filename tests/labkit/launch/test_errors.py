@@ -266,5 +266,4 @@ def test_the_labs_checks_are_known_by_their_cells():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if (match := re.match(r"\s*def ((?:try|expect)_\w+)", line))
     ]
-    assert len(places) > 50
     assert [place for place in places if not diagnosis.Frame(*place).checks] == []

@@ -96,6 +96,8 @@ WRONG = [
           "The loss after one update"),
     Wrong("30.4", "each rank reports its own loss", LOSS, "loss.item()",
           "The losses of the ranks: [rank][step]"),
+    Wrong("30.4", "divided by the lab's number of ranks, not by that of comm",
+          LOSS, "comm.allreduce(loss.item()) / ranks", "divided by a number of ranks other than comm.size"),
     Wrong("30.4", "the loss of rank 0's part for all",
           LOSS, "comm.bcast(loss.item())", "The loss of the first step, before any update"),
     Wrong("30.4", "every rank works on the whole batch: the right curve, and no time won",

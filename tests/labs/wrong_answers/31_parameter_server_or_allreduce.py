@@ -53,7 +53,12 @@ WRONG = [
         comm.Send(gradient, dest=0)
         comm.Recv(np.empty_like(parameters), source=0)
         parameters -= rate * gradient
-""", "3 ranks, 48 values: the parameters on rank 1"),
+""", "2 ranks, 32 values: the parameters on rank 1"),
+    Wrong("31.1", "the mean goes out, and each worker makes the step itself",
+          ["comm.Send(parameters, dest=worker)", "        comm.Recv(parameters, source=0)"],
+          ["comm.Send(total / workers, dest=worker)",
+           "        mean = np.empty_like(parameters)\n        comm.Recv(mean, source=0)\n"
+           "        parameters -= rate * mean"], "a worker takes the server's, and makes no step"),
     Wrong("31.1", "the new parameters go into the gradient",
           "comm.Recv(parameters, source=0)", "comm.Recv(gradient, source=0)",
           "Rank 1 still has the old parameters"),
@@ -87,6 +92,13 @@ WRONG = [
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
     Wrong("31.3", "a mean over all ranks", "sum(boxes) / workers", "sum(boxes) / comm.size",
           "a mean over 2 ranks, but 1 bring a gradient"),
+    Wrong("31.3", "the mean goes out, and each worker makes the step itself",
+          ["comm.Isend(own, dest=worker)", "        requests = [comm.Irecv(parameters[piece], source=s)",
+           WAIT],
+          ["comm.Isend(sum(boxes) / workers, dest=worker)",
+           "        mean = np.empty_like(parameters)\n        requests = [comm.Irecv(mean[piece], source=s)",
+           WAIT + "\n    if comm.rank >= servers:\n        parameters -= rate * mean"],
+          "a worker takes the server's, and makes no step"),
     Wrong("31.3", "the whole gradient to every server",
           ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes)"],
           ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "sum(boxes)[pieces[comm.rank]]"],

@@ -1,0 +1,76 @@
+"""The functions that try a lab's answers (labkit.checks.modules), read as text: what they need of the lab."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Protocol
+
+from labkit.errors import LabError
+
+from authoring.cell import Cell
+
+
+class Source(Protocol):
+    """What this needs to know of a lab: authoring.source.Lab has it."""
+
+    path: Path
+    stem: str
+    cells: list[Cell]
+
+    def wrong(self, line: int, sentence: str) -> LabError: ...
+
+    def tree(self, cell: Cell) -> ast.Module: ...
+
+
+def functions(lab: Source) -> dict[str, ast.FunctionDef]:
+    """Exercise -> the function that tries it; {} where the checks are cells."""
+    folder = lab.path.parents[1] / "labs" / "support"
+    for file in (folder / f"lab{lab.stem[:2]}.py", folder / f"lab{lab.stem[:2]}" / "checks.py"):
+        if file.exists():
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            return {
+                decorator.args[0].value: node
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef)
+                for decorator in node.decorator_list
+                if ast.unparse(decorator).startswith("check.exercise(")
+            }
+    return {}
+
+
+def parameters(lab: Source) -> dict[str, list[str]]:
+    """Exercise -> names of the parameters of the function that tries it."""
+    return {
+        number: [argument.arg for argument in function.args.args]
+        for number, function in functions(lab).items()
+    }
+
+
+def asked(lab: Source, number: str) -> str:
+    """What the check of an exercise tries, in the words of its docstring; "" where the check is a cell."""
+    function = functions(lab).get(number)
+    return " ".join((ast.get_docstring(function) or "").split()) if function else ""
+
+
+def hold_to_lab(lab: Source, bound) -> None:
+    """Each `check("40.1", …)` has its function, and what that calls by name is bound in a cell above."""
+    wanted = parameters(lab)
+    above: set[str] = set()
+    for cell in (cell for cell in lab.cells if cell.kind == "code"):
+        tree = lab.tree(cell)
+        for node in tree.body:
+            call = getattr(node, "value", None)
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "check":
+                line = cell.line + node.lineno - 1
+                number = ast.literal_eval(call.args[0])
+                if number not in wanted:
+                    raise lab.wrong(line, f'no function in labs/support has `@check.exercise("{number}")`.')
+                if not asked(lab, number):
+                    raise lab.wrong(line, f"the check of {number} has no docstring that says what it tries.")
+                for name in wanted.pop(number)[len(call.args) - 1 :]:
+                    if name not in above:
+                        raise lab.wrong(line, f"the check of {number} needs `{name}`: no cell above has it.")
+        above |= {name for name, _ in bound(tree)}
+    if wanted:
+        raise lab.wrong(1, f"labs/support tries {', '.join(wanted)}, and no cell here calls it.")

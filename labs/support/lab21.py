@@ -1,0 +1,134 @@
+"""The checks of lab 21."""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import signature
+
+import numpy as np
+from labkit import check, expect, launch, predict, virtual
+from labkit.counting import CallLog, count, on_every_size
+
+LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks
+
+
+@check.exercise("21.1")
+def broadcast_by_a_tree(broadcast, patience):
+    """The right values lie in the caller's own array, on 1 to 5 ranks and from any root, after as
+    few rounds as a tree needs, with as many vectors sent as needed.
+    """
+    right_and_cheap(broadcast, roots_everywhere, patience)
+    # The function again, on 16 ranks that are not there.
+    sixteen = virtual.Cluster(16).run(broadcast, np.ones(4), 0)
+    predict.compare("21.1", rounds=max(sixteen.steps), messages=sum(sixteen.sent))
+
+
+@check.exercise("21.2")
+def reduce_and_allreduce(reduce, allreduce_tree, patience):
+    """The sum lies in the root's own array, then in every rank's, after a tree's rounds and after
+    twice as many.
+    """
+    right_and_cheap(reduce, sum_on_root, patience)
+    right_and_cheap(allreduce_tree, sum_on_all, patience, times=2)
+
+
+@check.exercise("21.3")
+def chunks_in_turns(reduce_scatter, patience):
+    """Chunk r of the sum lies in rank r's own array, after p - 1 rounds."""
+    right_and_cheap(reduce_scatter, chunks_of_sum, patience, rounds=other_ranks, chunk=True)
+
+
+@check.exercise("21.4")
+def mean_by_allreduce(average, patience):
+    """Each of 1 to 5 ranks gets the mean, by one Allreduce of the array."""
+    ranks = launch.ranks_here(5)
+    per_rank = launch.run(on_every_size, partial(expect_mean, average), ranks=ranks, timeout=patience)
+    expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")
+
+
+def right_and_cheap(function, want, patience, rounds=None, times=1, chunk=False):
+    """The right values, in times * rounds(p), with times * (p - 1) vectors sent by all p ranks together."""
+    rounds = rounds or tree_rounds
+    test = partial(expect_results, function=function, want=want, chunk=chunk)
+    by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
+    for size, costs in by_size.items():
+        for root, cost in costs.items():
+            subject = (
+                f"{function.__name__} is right. But with {ranks_text(size)} and root {root}, the number of"
+            )
+            expect.equal(cost.values / LENGTHS[0], times * (size - 1), f"{subject} vectors sent")
+            expect.equal(cost.rounds, times * rounds(size), f"{subject} rounds")
+
+
+def expect_results(comm, function, want, chunk):
+    """want(vectors, root)[rank] must lie in `vector`, or in this rank's chunk of it. Returns {root: Cost}."""
+    rooted = "root" in signature(function).parameters
+    costs = {}
+    for root in range(comm.size if rooted else 1):
+        for length in LENGTHS if root == 0 else LENGTHS[:1]:
+            vectors = np.random.default_rng(root).integers(1, 100, (comm.size, length)).astype(np.float32)
+            vector = vectors[comm.rank].copy()
+            case = f"root {root}, {length} values" if rooted else f"{length} values"
+            with check.case(case):
+                cost = count(comm, function, vector, *([root] if rooted else []))
+            costs.setdefault(root, cost)  # of the first length
+            right = want(vectors, root)[comm.rank]
+            if right is None:
+                continue
+            own = np.array_split(vector, comm.size)[comm.rank] if chunk else vector
+            before = np.array_split(vectors[comm.rank], comm.size)[comm.rank] if chunk else vectors[comm.rank]
+            part = f"chunk {comm.rank} of `vector`" if chunk else "`vector`"
+            subject = f"{function.__name__}, {ranks_text(comm.size)}, {case}: on rank {comm.rank}, {part}"
+            place = "it is as it was before the call: the result must lie in this array, not in a new one"
+            expect.close(own, right, subject, slips={place: before})
+    return costs
+
+
+def expect_mean(average, comm):
+    gradients = np.random.default_rng(comm.size).random((comm.size, 7)).astype(np.float32)
+    before = gradients[comm.rank]
+    gradient = before.copy()
+    log = CallLog(comm)
+    mean = average(log, gradient)
+    want = gradients.mean(axis=0)
+    subject = f"{ranks_text(comm.size)}: on rank {comm.rank}"
+    slips = {
+        "this is the sum over the ranks, not the mean": comm.size * want,
+        "this is the rank's own gradient: the others' are not in it": before,
+        "this is one number for all places: each place has a mean of its own": np.full(7, want.mean()),
+    }
+    because = "Do all ranks call Allreduce, and is the result returned?"
+    expect.close(mean, want, f"{subject}, the mean", slips=slips, because=because)
+    expect.unchanged(before, gradient, f"{subject}, `gradient`")
+    calls = ", ".join(log.calls) or "none"
+    by_calls = f"{subject}: the right mean, but by the calls: {calls}. One Allreduce is asked for"
+    expect(log.calls == ["Allreduce"], f"{by_calls}, also on one rank.")
+    expect.equal(mean.dtype.name, "float32", f"{subject}: the mean's dtype")
+
+
+def roots_everywhere(vectors, root):
+    return [vectors[root]] * len(vectors)
+
+
+def sum_on_root(vectors, root):
+    return [sum(vectors) if rank == root else None for rank in range(len(vectors))]
+
+
+def sum_on_all(vectors, root):
+    return [sum(vectors)] * len(vectors)
+
+
+def chunks_of_sum(vectors, root):
+    return np.array_split(sum(vectors), len(vectors))
+
+
+def tree_rounds(size):
+    return (size - 1).bit_length()
+
+
+def other_ranks(size):
+    return size - 1
+
+
+def ranks_text(size):
+    return f"{size} rank" if size == 1 else f"{size} ranks"

@@ -1,0 +1,92 @@
+"""The checks of lab 23, and the runs on the virtual cluster that its measurements make too."""
+
+from __future__ import annotations
+
+import numpy as np
+from labkit import check, counting, expect, launch, predict, virtual
+from labkit.collectives import tree_allreduce
+
+
+@check.exercise("23.1")
+def ring_reduce_scatter(reduce_scatter):
+    """The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too many."""
+
+    def own_chunk(comm, vector):
+        reduce_scatter(comm, vector)
+        return np.array_split(vector, comm.size)[(comm.rank + 1) % comm.size]
+
+    def finished_chunks(vectors):
+        chunks = np.array_split(sum(vectors), len(vectors))
+        return chunks[1:] + chunks[:1]  # rank 0 has chunk 1, …, the last rank has chunk 0
+
+    with check.case("the table's vectors"):
+        digits = virtual.by_rank([10.0**rank * np.arange(1, 5) for rank in range(4)])
+        chunks = virtual.Cluster(nodes=4).run(own_chunk, digits).results
+        subject = "in `vector`, chunk rank + 1 is wrong (each digit shows who took part)"
+        expect.equal([int(chunk[0]) for chunk in chunks], [2222, 3333, 4444, 1111], subject)
+    travels_as_a_ring(own_chunk, finished_chunks, "the chunk", rounds=1)
+
+
+@check.exercise("23.2")
+def whole_ring(ring_allreduce, patience):
+    """The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks."""
+    travels_as_a_ring(ring_allreduce, sum, "the sum", rounds=2)
+    launch.run(counting.expect_sum, ring_allreduce, ranks=launch.ranks_here(4), timeout=patience)
+    eight = virtual.Cluster(nodes=8).run(ring_allreduce, np.ones(8))  # 8 values of 8 bytes
+    predict.right("23.2", vectors_sent=eight.sent_bytes[0] / 64, steps=eight.steps[0])
+
+
+def travels_as_a_ring(function, want, what, rounds):
+    """function(comm, vector) on 1 to 16 ranks: the answer, the neighbours, so many times round the ring."""
+    strict = virtual.ideal().but(eager=64)  # messages above 64 bytes wait for their receiver, as long ones do
+    for (p, length), run in virtual.trials(function, want, machine=strict, what=what).items():
+        strays = [f"{source} to {dest}" for source, dest in run.links if dest != (source + 1) % p]
+        expect(not strays, f"With {p} ranks, messages go to others than right neighbours: {strays[:3]}.")
+        run.expect_sent(at_most=rounds * (length - length // p) / length, unit=8 * length, named="a ring")
+        run.expect_steps(exactly=rounds * (p - 1), named="a ring")
+
+
+@check.exercise("23.3")
+def cost_on_paper(ring_cost, ring_allreduce):
+    """Your three numbers are those of a run of your ring on the virtual cluster."""
+    for p, n, alpha, beta in [(1, 8e3, 1e-6, 1e-9), (5, 1e8, 1e-6, 2e-9), (32, 1e6, 1e-5, 1e-10)]:
+        with check.case(f"p = {p}, n = {n:g} bytes, α = {alpha:g} s, β = {beta:g} s/byte"):
+            run = run_ideal(ring_allreduce, p, n, alpha, beta)
+            cost = ring_cost(p, n, alpha, beta)
+            expect.equal(np.size(cost), 3, "how many numbers `ring_cost` returns (steps, bytes, seconds)")
+            steps, nbytes, seconds = cost
+            expect.equal(steps, run.steps[0], "steps")
+            expect.close(nbytes, run.sent_bytes[0], "bytes sent by a rank", rtol=1e-3)
+            expect.close(seconds, run.time, "seconds", rtol=1e-3)
+
+
+@check.exercise("23.4")
+def where_the_ring_wins(ring_wins_from, ring_allreduce):
+    """With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the ring."""
+    for p, alpha, beta in [(4, 1e-6, 1e-9), (16, 3e-5, 8e-10), (64, 5e-6, 1e-10)]:
+        with check.case(f"p = {p}, α = {alpha:g} s, β = {beta:g} s/byte"):
+            n = ring_wins_from(p, alpha, beta)
+            expect.between(n, 1, 1e12, "bytes (not kB) from which the ring wins")
+            for part, tree_leads, fault in ((0.98, True, "many"), (1.02, False, "few")):
+                ring = run_ideal(ring_allreduce, p, part * n, alpha, beta).time
+                tree = run_ideal(tree_allreduce, p, part * n, alpha, beta).time
+                took = f"the ring takes {1e6 * ring:.2f} µs, the tree {1e6 * tree:.2f} µs"
+                sentence = f"{n:.0f} bytes are too {fault}. With {part:.0%} of that {took}."
+                expect((tree < ring) == tree_leads, sentence)
+    predict.right("23.4", ring_wins_from_kB=crossing(ring_allreduce, 64, 5e-6, 1e-10) / 1e3)
+
+
+def crossing(ring_allreduce, p, alpha, beta):
+    """Bytes at which runs of ring and tree take as long: the interval is halved until it is narrow."""
+    low, high = 1.0, 1e9
+    while high > 1.001 * low:
+        middle = (low * high) ** 0.5
+        ring, tree = (run_ideal(way, p, middle, alpha, beta).time for way in (ring_allreduce, tree_allreduce))
+        low, high = (middle, high) if tree < ring else (low, middle)
+    return low
+
+
+def run_ideal(function, p, n, alpha=1e-6, beta=1e-9):
+    """Run function on p virtual ranks, one a node, with vectors that stand for n bytes."""
+    cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(alpha=alpha, bandwidth=1 / beta))
+    return cluster.run(function, virtual.vector(np.ones(p), stands_for=n))

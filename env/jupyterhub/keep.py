@@ -1,9 +1,9 @@
 """The process that holds a hub, `python keep.py SOCKET`: it starts, shields and ends it.
 
 SOCKET is the number of an inherited file: the socket for browsers, at the loopback address. It is
-held for as long as the hub runs, so that nobody else can take the port. What connects there is handed
-on to the proxy, which listens at a Unix socket in the hub's private folder. The class board's port is
-held in the same way.
+held for as long as the hub runs, so that nobody else can take the port. What connects there is
+handed on to the proxy, which listens at a Unix socket in the hub's private folder. The class
+board's port is held in the same way.
 
 $LABS_HUB_SETTINGS names settings.json. By this variable slurm/hub/process.py knows this process and
 those below it from any others.

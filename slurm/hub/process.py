@@ -121,8 +121,8 @@ def stop(state: Path) -> bool:
         there = found(state)
         if not there:
             raise LabError(
-                "The hub of this folder is another user's, or runs on another machine: end it there, "
-                "as that user."
+                "The hub of this folder is another user's, or runs on another machine: end it "
+                "there, as that user."
             )
         holders = [process for process in there if _command(process)[1:2] == [_keeper()]]
         _signal(holders, psutil.Process.terminate)

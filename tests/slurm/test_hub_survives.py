@@ -303,7 +303,7 @@ def test_a_hub_under_which_something_breaks(hub, breaks):
 
 
 def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
-    """PLAIN=1: another user waits for the port; a process has an earlier proxy's or server's number."""
+    """PLAIN=1: somebody waits for the port; a process has a former proxy's or server's number."""
     other = Class(machine)
     port = other.address.rpartition(":")[2]
     home = machine.folder / "other"

@@ -128,17 +128,18 @@ if settings["class_folder"]:  # the class board, a page for the instructor alone
                 "LABKIT_HOME": str(board),
                 "LABS_HUB_SETTINGS": os.environ["LABS_HUB_SETTINGS"],
             },
-            "user": settings["board_user"],  # reads what anybody may have written, and so is not root
+            "user": settings["board_user"],  # it reads what anybody may have written
             "oauth_no_confirm": True,
         }
     ]
     scopes = ["access:services!service=board"]
     c.JupyterHub.load_roles = [{"name": "instructors", "users": [settings["instructor"]], "scopes": scopes}]
 
-# What squeue says of a job in vain, or of one that neither runs nor waits and has not ended (SUSPENDED).
+# What squeue says in vain, or of a job that neither runs nor waits and has not ended (SUSPENDED).
 NOT_KNOWN_TO_HAVE_ENDED = (
     r"(?s)^(?!.*Invalid job id)"
-    r"(?!BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT)."
+    r"(?!BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY)"
+    r"(?!PREEMPTED|REVOKED|TIMEOUT)."
 )
 
 if settings["slurm"]:

@@ -1,11 +1,12 @@
-"""The process that holds a hub: `python keep.py SOCKET`. It starts the hub, is its door, and ends it.
+"""The process that holds a hub, `python keep.py SOCKET`: it starts, shields and ends it.
 
-SOCKET is the number of an inherited file: the socket for browsers, at the machine's loopback address. It is
-held for as long as the hub runs, so that nobody else can take the port. What connects there is handed on to
-the proxy, which listens at a file of the hub's private folder. The class board has such a door, too.
+SOCKET is the number of an inherited file: the socket for browsers, at the loopback address. It is
+held for as long as the hub runs, so that nobody else can take the port. What connects there is
+handed on to the proxy, which listens at a Unix socket in the hub's private folder. The class
+board's port is held in the same way.
 
-$LABS_HUB_SETTINGS names settings.json. By this variable slurm/hub/process.py knows this process, and those
-below it, from any others.
+$LABS_HUB_SETTINGS names settings.json. By this variable slurm/hub/process.py knows this process and
+those below it from any others.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ HERE = Path(__file__).resolve().parent
 PATIENCE = 90  # seconds for the hub to stop all servers
 LEFT_PATIENCE = 10  # seconds for what the hub leaves, to end when it is told to
 LOOK = 0.2  # seconds between two looks at the hub
-# In the private folder, which is this process's own and the hub's: a Unix socket's path may have 107
-# characters at most, and below a site's home the whole path can be longer.
+# Relative to the private folder, in which this process and the hub run: a Unix socket's path may
+# have 107 characters at most, and below a site's home the whole path can be longer.
 PROXY, PROXY_API, BOARD = "proxy.sock", "proxy-api.sock", "../board/board.sock"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
 
 
 def adopt_orphans() -> None:
-    """Processes below this one whose parent dies become its children, in whatever session they are."""
+    """Processes below this one whose parent dies become its children, whatever their session."""
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -67,7 +68,7 @@ def door(path: str):
 
 
 async def run(settings: dict, listening: int, lock: int) -> int:
-    """Start the hub, serve the doors, and wait until either is told to end. The hub's exit status."""
+    """Start the hub, serve the doors, and wait until one is told to end. The hub's exit status."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,7 +83,7 @@ async def run(settings: dict, listening: int, lock: int) -> int:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[lock],  # where this process is killed, the lock is the hub's until it has ended
+            pass_fds=[lock],  # should this process be killed, the hub has the lock until its end
             preexec_fn=end_with_parent,
         )
     while hub.poll() is None and not told.is_set():
@@ -108,7 +109,7 @@ async def end(hub: subprocess.Popen) -> None:
 async def end_children() -> None:
     """End all that is below this process: told to at first, killed when its time is up.
 
-    What loses its parent becomes this one's child, and a child's number is nobody else's before it is reaped.
+    What loses its parent becomes this one's child; until it is reaped its number is nobody else's.
     """
     told = set()
     deadline = time.monotonic() + LEFT_PATIENCE
@@ -124,14 +125,14 @@ async def end_children() -> None:
 
 
 def children() -> list[int]:
-    """The numbers of this process's children, those that have ended and are not reaped among them."""
+    """The numbers of this process's children, also of those that have ended and are not reaped."""
     found = []
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
             if name.isdigit():
+                text = Path("/proc", name, "stat").read_text(errors="replace")
                 # The command stands in parentheses and may hold blanks and parentheses itself.
-                fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
-                if int(fields[1]) == os.getpid():
+                if int(text.rpartition(")")[2].split()[1]) == os.getpid():
                     found.append(int(name))
     return found
 
@@ -161,7 +162,7 @@ def main(listening: int) -> int:
         except BlockingIOError:
             print("Another hub runs here already.", file=sys.stderr)
             return 1
-        # After an unclean end: JupyterHub would kill whatever process has the number in that file by now.
+        # After an unclean end: JupyterHub would kill whatever has the number in that file by now.
         for name in ("jupyterhub-proxy.pid", PROXY, PROXY_API):
             Path(name).unlink(missing_ok=True)
         adopt_orphans()

@@ -221,16 +221,17 @@ def _status(options: argparse.Namespace) -> int:
     lines, well = _there(state)
     if shutil.disk_usage(state).free < FULL or shutil.disk_usage(state / "private").free < FULL:
         lines.append(
-            f"The disk of {paths.shown(state)} is full: who logs in now may fail. Make room, then make "
-            "hub-stop and make hub; saved work stays."
+            f"The disk of {paths.shown(state)} is full, and log-ins may fail. Make room, then: "
+            "make hub-stop, and make hub. Saved work stays."
         )
     if process.running(state):
-        word = "answers" if process.answers(process.read_settings(state)["port"]) else "does not answer"
+        port = process.read_settings(state)["port"]
+        word = "answers" if process.answers(port) else "does not answer"
         log = paths.shown(state / "private" / "hub.log")
         lines.insert(0, f"The hub at {_address(state)} {word}. Its log: {log}")
     elif lines:
-        lines.insert(0, "No hub runs here, but one that did not end in order has left what follows.")
-        lines.append("To start one that goes on with the jobs: make hub. To end all of it: make hub-stop")
+        lines.insert(0, "No hub runs here, but one that did not end in order has left this:")
+        lines.append("To start one that goes on with the jobs: make hub. To end all: make hub-stop")
     else:
         lines.append("No hub runs here. To start one: make hub")
     print("\n".join(lines))
@@ -238,7 +239,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _there(state: Path) -> tuple[list[str], bool]:
-    """What there is of a hub, in lines: processes and jobs. And whether Slurm has said what it knows."""
+    """What there is of a hub, in lines: processes and jobs. And whether Slurm has answered."""
     processes = process.found(state)
     lines = [f"  {process.said(each)}" for each in processes[:MOST_LINES]]
     if len(processes) > MOST_LINES:
@@ -276,7 +277,8 @@ def _forget(options: argparse.Namespace) -> int:
         raise LabError("A hub runs here, and its users may be at work. First: make hub-stop")
     if not settings.is_root():
         raise LabError("A hub of a normal user has made nobody: there is nobody to remove.")
-    with contextlib.suppress(LabError):  # a learner's process can look as if it were the hub's: it ends below
+    # A learner's process can look as if it were the hub's, and come back; it ends with its user.
+    with contextlib.suppress(LabError):
         process.stop(state)
     _cancel_jobs(state)
     gone = learners.remove()

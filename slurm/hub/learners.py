@@ -202,15 +202,15 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
 
 
 def add_system_user(name: str) -> pwd.struct_passwd:
-    """A system user of the hub's own, without home or password. LabError where the name is taken."""
+    """A system user of the hub's own, without a home or password. LabError: the name is taken."""
     if not known(name):
         _run("useradd", "--system", "--user-group", "--home-dir", "/nonexistent",
              "--shell", "/usr/sbin/nologin", "--comment", SYSTEM_MARK, name)  # fmt: skip
     user = pwd.getpwnam(name)
     if user.pw_gecos != SYSTEM_MARK:
         raise LabError(
-            f"This machine has a user {name}, whom the hub has not made: rename that user, or take another "
-            "machine."
+            f"This machine has a user {name}, whom the hub has not made: rename that user, or take "
+            "another machine."
         )
     return user
 

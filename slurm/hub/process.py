@@ -1,7 +1,7 @@
 """The hub as processes and jobs: started, found, asked, ended.
 
-A lock tells whether a hub runs. Its processes are known by a variable in their environment, which names this
-hub's settings.json: also those that a hub which did not end in order has left behind.
+A lock tells whether a hub runs. Its processes are known by a variable in their environment, which
+names this hub's settings.json: also those that a hub which did not end in order has left behind.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_settings(state: Path) -> dict:
 
 
 def found(state: Path) -> list[psutil.Process]:
-    """All processes of this hub, by their mark. psutil tells each from a later one of its number."""
+    """This hub's processes, by their mark. psutil knows each from a later one of its number."""
     mark = str(state / "private" / "settings.json")
     own = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
     marked = []
@@ -84,7 +84,8 @@ def start(settings: Path, listening: socket.socket, commands: Path | None) -> No
     if commands is not None:
         command.insert(0, str(commands / "tabletop-enter"))
         path.insert(0, str(commands))
-    env = {"PATH": ":".join(path), "LC_ALL": "C.UTF-8", "HOME": os.path.expanduser("~"), MARK: str(settings)}
+    env = {"PATH": ":".join(path), "LC_ALL": "C.UTF-8", "HOME": os.path.expanduser("~")}
+    env[MARK] = str(settings)
     env |= {name: os.environ[name] for name in ("LABKIT_TEST_RUN",) if name in os.environ}
     log = settings.parent / "start.log"
     with log.open("wb") as out:
@@ -112,16 +113,16 @@ def answers(port: int) -> bool:
 
 
 def stop(state: Path) -> bool:
-    """End the hub and whatever processes it has left; wait until they are gone. False where there were none.
+    """End the hub and all that it has left; wait until it is gone. False where there was nothing.
 
-    In order where a hub runs: it stops its servers and their jobs. LabError where a process does not end.
+    A hub that runs stops its servers and their jobs. LabError for a process that does not end.
     """
     if running(state):
         there = found(state)
         if not there:
             raise LabError(
-                "The hub of this folder is another user's, or runs on another machine: end it there, as that "
-                "user."
+                "The hub of this folder is another user's, or runs on another machine: end it "
+                "there, as that user."
             )
         holders = [process for process in there if _command(process)[1:2] == [_keeper()]]
         _signal(holders, psutil.Process.terminate)
@@ -153,7 +154,7 @@ def _wait(over: Callable[[], bool], seconds: float) -> bool:
 
 
 def said(process: psutil.Process) -> str:
-    """Its number, user and command line, without what a screen would obey: anybody may have written that."""
+    """Its number, user and command line, printable, for anybody may have written that."""
     user = ""
     with contextlib.suppress(psutil.Error):
         user = process.username()
@@ -178,9 +179,9 @@ def table(known: dict) -> tabletop.Tabletop | None:
 
 
 def jobs(known: dict) -> list[str]:
-    """The numbers of the learners' servers that are jobs, or wait to be. LabError where Slurm does not say.
+    """The numbers of the learners' servers that are jobs, or wait to be.
 
-    known: the hub's settings, as read_settings has them.
+    known: the hub's settings, as read_settings has them. LabError where Slurm does not say.
     """
     if not known.get("slurm") or known["commands"] and table(known) is None:
         return []  # a tabletop's jobs end with it
@@ -188,24 +189,26 @@ def jobs(known: dict) -> list[str]:
 
 
 def cancel(known: dict) -> list[str]:
-    """Cancel these jobs and wait until they have ended; their numbers. LabError where one has not."""
+    """Cancel these jobs and wait for their end; their numbers. LabError where one does not end."""
     there = jobs(known)
     if there:
-        with contextlib.suppress(LabError):  # of a job that ends by itself meanwhile; the queue tells
+        with contextlib.suppress(LabError):  # a job may end by itself meanwhile; the queue tells
             _slurm(known, "scancel")
         if not _wait(lambda: not jobs(known), JOBS_SECONDS):
-            raise LabError(f"These jobs were cancelled, and have not ended yet: {' '.join(jobs(known))}")
+            left = " ".join(jobs(known))
+            raise LabError(f"These jobs were cancelled, and have not ended yet: {left}")
     return there
 
 
-def _slurm(known: dict, program: str, *options: str) -> str:
+def _slurm(known: dict, program: str, *words: str) -> str:
     """What a command says of the jobs with a learner's server, of this hub's people."""
     folder = f"{known['commands']}/" if known["commands"] else ""
-    command = [f"{folder}{program}", f"--name={JOB}", *options]
+    command = [f"{folder}{program}", f"--name={JOB}", *words]
     if not known["commands"]:  # a site's cluster, where others may have such a hub
         command.append(f"--user={','.join(known['people'] or [getpass.getuser()])}")
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=JOBS_SECONDS, check=False)
+        options = {"capture_output": True, "text": True, "timeout": JOBS_SECONDS}
+        done = subprocess.run(command, check=False, **options)
         why = done.returncode and (done.stderr.strip() or f"status {done.returncode}")
     except (OSError, subprocess.TimeoutExpired) as error:
         why = str(error)

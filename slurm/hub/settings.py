@@ -104,8 +104,9 @@ def at_site(name: str, environ: Mapping[str, str] | None = None) -> Place:
     pam = known.get("LABKIT_HUB_PAM", "")
     if is_root() and not pam:
         raise LabError(
-            f"slurm/sites/{name}.sh does not say which service of PAM checks passwords. Use the service that "
-            'your log-in nodes use, usually sshd, for others may ask for less: export LABKIT_HUB_PAM="sshd".'
+            f"slurm/sites/{name}.sh does not say which service of PAM checks passwords. Use the "
+            "service that your log-in nodes use, usually sshd, for others may ask for less: "
+            'export LABKIT_HUB_PAM="sshd".'
         )
     return Place(name, address, 8081, site_job(name, known), pam)
 
@@ -187,7 +188,7 @@ def write(
         environment |= {"LABS_HUB_SLURM": "1", "SITE": place.site}
     path = state / "private" / "settings.json"
     if not place.site:
-        environment["LABS_HUB_SETTINGS"] = str(path)  # the mark of the hub's processes: see process.py
+        environment["LABS_HUB_SETTINGS"] = str(path)  # the mark that process.py looks for
     values = {
         **asdict(place),
         "people": list(people),

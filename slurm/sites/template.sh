@@ -85,8 +85,8 @@ export LABKIT_MPI="mvapich2"
 # --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; env/jupyterhub/README.md
 # The address of that machine as the compute nodes reach it; without this line there is no hub at the site.
 # export LABKIT_HUB_ADDRESS=10.0.0.1
-# Learners log in with the site's passwords: the service of PAM that your log-in nodes use, a file in /etc/pam.d.
-# Another one may ask for less, such as no second factor. Without this line root starts no hub here.
+# Learners log in with the site's passwords. Name the service of PAM that your log-in nodes use, a file
+# in /etc/pam.d: another one may ask for less, such as no second factor. Root starts no hub without it.
 # export LABKIT_HUB_PAM="sshd"
 # A learner's notebook server is a job. How long may it take, hours:minutes:seconds, before Slurm ends it?
 # export LABKIT_HUB_TIME="04:00:00"

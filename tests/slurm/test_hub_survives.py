@@ -1,4 +1,4 @@
-"""What breaks under a hub: it can be found, ended and started again, and nobody's saved notebook is lost.
+"""What breaks under a hub: it is found, ended and started again, and no saved notebook is lost.
 
 REPEAT=10 repeats each case ten times.
 """
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
 ]
 
-LEFT = "No hub runs here, but one that did not end in order has left what follows."
+LEFT = "No hub runs here, but one that did not end in order has left this:"
 NOTHING = "No hub runs here. To start one"
 STRANGER = "61234"  # the number of a user who is nobody here
 # Takes the port as soon as its holder lets go of it, and answers as a hub does.
@@ -131,7 +131,8 @@ def machine() -> Iterator[OwnMachine]:
 def hub(machine) -> Iterator[Class]:
     made = Class(machine)
     made.private.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=700", "small", made.private], check=True)
+    small = ["mount", "-t", "tmpfs", "-o", "size=64m,mode=700", "small"]
+    subprocess.run([*small, made.private], check=True)
     try:
         made.up()
         yield made
@@ -229,7 +230,8 @@ def squeue_fails(hub: Class, ada: Learner) -> None:
             assert ada.get("api/contents").status_code == 200
             said = hub.machine.hub("status")
             assert said.returncode == 1
-            assert f"Slurm does not say which servers run: squeue: {words or 'status 1'}" in said.stdout
+            unknown = f"Slurm does not say which servers run: squeue: {words or 'status 1'}"
+            assert unknown in said.stdout
         finally:
             squeue.unlink()
             squeue.symlink_to("tabletop-enter")
@@ -301,7 +303,7 @@ def test_a_hub_under_which_something_breaks(hub, breaks):
 
 
 def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
-    """PLAIN=1: another user waits for the port; a process has the number of an earlier proxy, or server."""
+    """PLAIN=1: somebody waits for the port; a process has a former proxy's or server's number."""
     other = Class(machine)
     port = other.address.rpartition(":")[2]
     home = machine.folder / "other"
@@ -329,16 +331,17 @@ def test_nobody_takes_the_port_or_is_killed_for_a_number(machine):
             assert bystander.poll() is None, "a process was killed for the number of the proxy"
             thief.kill()
 
-            password = dict(map(str.split, (state / "passwords.txt").read_text().splitlines()))["grace"]
-            grace = Learner(other.address, "grace", password)
+            words = dict(map(str.split, (state / "passwords.txt").read_text().splitlines()))
+            grace = Learner(other.address, "grace", words["grace"])
             assert grace.log_in()
             grace.start()
             for each in process.found(state.parent):
                 each.kill()
-            with contextlib.closing(sqlite3.connect(state / "jupyterhub.sqlite")) as database, database:
+            change = "UPDATE spawners SET state = ? WHERE server_id NOT NULL"
+            database = sqlite3.connect(state / "jupyterhub.sqlite")
+            with contextlib.closing(database), database:
                 pid = json.dumps({"pid": bystander.pid})
-                changed = database.execute("UPDATE spawners SET state = ? WHERE server_id NOT NULL", (pid,))
-                assert changed.rowcount == 1
+                assert database.execute(change, (pid,)).rowcount == 1
             done = machine.run(*up, LABKIT_HOME=str(home))
             assert done.returncode == 0, done.stderr
         finally:

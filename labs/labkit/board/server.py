@@ -55,7 +55,7 @@ def hub_service(page: Callable[[], str]) -> None:
 
     callback = url_path_join(base, "oauth_callback")
     routes = [(base, Guarded), (base.rstrip("/"), Guarded), (callback, HubOAuthCallbackHandler)]
-    own = os.environ.get("LABKIT_BOARD_SOCKET")  # where the hub holds the address itself: a file to listen at
+    own = os.environ.get("LABKIT_BOARD_SOCKET")  # a Unix socket: the hub holds the address itself
     listening = tornado.netutil.bind_unix_socket(own) if own else _listen(address)
     _run(tornado.web.Application(routes, cookie_secret=secrets.token_bytes(32)), listening)
 

@@ -77,8 +77,8 @@ def expect_step(step, size, length, pieces=()):
             f"Rank {rank} still has the old parameters": starts[rank][part],
             f"Rank {rank} still has the old parameters, the server's": of_servers[part],
         }
-        because = "All ranks began with different parameters: a worker takes the server's, and makes no step"
-        because = because if rank >= servers else ""
+        rule = "ranks begin with different parameters here: a worker takes the server's new ones, unchanged"
+        because = rule if rank >= servers else ""
         subject = f"{size} ranks, {length} values: the parameters on rank {rank}"
         expect.close(got[part], after[workers], subject, atol=1e-3, slips=slips, because=because)
     sent = [workers]  # vectors, by rank

@@ -58,7 +58,7 @@ WRONG = [
           ["comm.Send(parameters, dest=worker)", "        comm.Recv(parameters, source=0)"],
           ["comm.Send(total / workers, dest=worker)",
            "        mean = np.empty_like(parameters)\n        comm.Recv(mean, source=0)\n"
-           "        parameters -= rate * mean"], "a worker takes the server's, and makes no step"),
+           "        parameters -= rate * mean"], "a worker takes the server's new ones, unchanged"),
     Wrong("31.1", "the new parameters go into the gradient",
           "comm.Recv(parameters, source=0)", "comm.Recv(gradient, source=0)",
           "Rank 1 still has the old parameters"),
@@ -98,7 +98,7 @@ WRONG = [
           ["comm.Isend(sum(boxes) / workers, dest=worker)",
            "        mean = np.empty_like(parameters)\n        requests = [comm.Irecv(mean[piece], source=s)",
            WAIT + "\n    if comm.rank >= servers:\n        parameters -= rate * mean"],
-          "a worker takes the server's, and makes no step"),
+          "a worker takes the server's new ones, unchanged"),
     Wrong("31.3", "the whole gradient to every server",
           ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes)"],
           ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "sum(boxes)[pieces[comm.rank]]"],

@@ -93,7 +93,7 @@ def _address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
 def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     """Cells to run first, the cell with the exercise's stub, the cell with its check."""
     cells = learner_cells(lab)
-    check = next(i for i, cell in enumerate(cells) if f'with check("{EXERCISE}")' in cell.source)
+    check = next(i for i, cell in enumerate(cells) if f'check("{EXERCISE}"' in cell.source)
     stub = max(i for i in range(check) if "raise NotImplementedError" in cells[i].source)
     return [i for i in range(check) if cells[i].kind == "code"], stub, check
 

@@ -75,8 +75,8 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks' order, of 1 to
-# 8 cores that are numbered from 0, from 8, by twos, or on two sockets.
+# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks'
+# order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on two sockets.
 check("13.1", cores_of)
 
 # %%
@@ -128,8 +128,8 @@ def speedup(serial, parallel, threads):
 
 
 # %%
-# Asked: You find the parts of steps with and without a time for one thread, by least squares where
-# times are noisy, and the speed-up for seconds, not for shares.
+# Asked: You find the parts of steps with and without a time for one thread, by least
+# squares where times are noisy, and the speed-up for seconds, not for shares.
 check("13.2", amdahl, speedup)
 
 # %%
@@ -187,8 +187,8 @@ def step(comm, net, images, labels, batch):
 
 
 # %%
-# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks (threads that
-# stand for ranks).
+# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks
+# (threads that stand for ranks).
 check("13.3", step)
 
 # %% [markdown]
@@ -345,8 +345,9 @@ def bind(cores):
 
 
 # %%
-# Asked: All threads of this process move, those of torch's pool too (undone at the end); and on
-# real ranks all threads stay on their rank's cores, which no other rank has.
+# Asked: All threads of this process move, those of torch's pool too (undone at the
+# end); and on real ranks all threads stay on their rank's cores, which no other rank
+# has.
 check("13.4", bind)
 
 # %%

@@ -76,8 +76,8 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 
 
 # %%
-# Asked: Every rank reads as many samples, none twice, in another order in each epoch; and as many
-# as PyTorch's DistributedSampler gives it.
+# Asked: Every rank reads as many samples, none twice, in another order in each epoch;
+# and as many as PyTorch's DistributedSampler gives it.
 check("15.1", my_samples)
 
 # %%
@@ -136,8 +136,8 @@ def read_shard(stream):
 
 
 # %%
-# Asked: What is asked of 40 samples: image or label first, other files behind or between, image or
-# label missing.
+# Asked: What is asked of 40 samples: image or label first, other files behind or
+# between, image or label missing.
 check("15.2", read_shard)
 
 # %% [markdown]
@@ -259,8 +259,8 @@ def shuffled(items, size, seed):
 
 
 # %%
-# Asked: Each item once, of streams shorter and longer than the buffer, in any place; and all
-# orders of what is left at the end.
+# Asked: Each item once, of streams shorter and longer than the buffer, in any place;
+# and all orders of what is left at the end.
 check("15.3", shuffled)
 
 # %%

@@ -112,8 +112,8 @@ def reduce_scatter(comm, vector):
 
 
 # %%
-# Asked: The table's chunks; then 1 to 16 ranks and any length, only right neighbours, no byte too
-# many.
+# Asked: The table's chunks; then 1 to 16 ranks and any length, only right neighbours,
+# no byte too many.
 check("23.1", reduce_scatter)
 
 
@@ -143,7 +143,8 @@ def ring_allreduce(comm, vector):
 
 
 # %%
-# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real ranks.
+# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real
+# ranks.
 check("23.2", ring_allreduce)
 
 # %% [markdown]
@@ -260,8 +261,8 @@ def ring_wins_from(p, alpha, beta):
 
 
 # %%
-# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2 % more, one of the
-# ring.
+# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2 %
+# more, one of the ring.
 check("23.4", ring_wins_from)
 
 # %% [markdown]

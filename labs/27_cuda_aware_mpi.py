@@ -82,8 +82,8 @@ ranks = launch.ranks_here(2)
 here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there is no GPU
 
 # %%
-# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual ranks and on real
-# ranks.
+# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual ranks
+# and on real ranks.
 check("27.1", staged)
 
 # %% [markdown]
@@ -161,8 +161,8 @@ def pipelined(comm, device, out, into, outbox, inbox, dest, source):
 
 
 # %%
-# Asked: The right bytes arrive in chunks, without waste, whichever step is the slowest, and on
-# real ranks faster than staged.
+# Asked: The right bytes arrive in chunks, without waste, whichever step is the
+# slowest, and on real ranks faster than staged.
 check("27.2", pipelined)
 
 # %%
@@ -326,8 +326,8 @@ def choose(nbytes, steps, direct=None):
 
 
 # %%
-# Asked: T is least for your chunks, and you return 0 where `direct` is faster than these, but only
-# there.
+# Asked: T is least for your chunks, and you return 0 where `direct` is faster than
+# these, but only there.
 check("27.4", choose)
 
 # %%

@@ -104,8 +104,8 @@ def half_average(comm, gradient, scale=1.0):
 ranks = launch.ranks_here(4)
 
 # %%
-# Asked: Means of usual gradients, large, tiny, zeros; inf where one overflows; no more than two
-# bytes a value on the wire, there and back; and the same on real ranks.
+# Asked: Means of usual gradients, large, tiny, zeros; inf where one overflows; no
+# more than two bytes a value on the wire, there and back; and the same on real ranks.
 check("35.1", half_average)
 
 
@@ -151,7 +151,8 @@ def from_one_bit(message, n):
 
 
 # %%
-# Asked: Two means (float32) and a bit for each value, 0 where it is below 0; and back.
+# Asked: Two means (float32) and a bit for each value, 0 where it is below 0; and
+# back.
 check("35.2", one_bit, from_one_bit)
 
 
@@ -365,7 +366,8 @@ def break_even(full, small, seconds):
 
 
 # %%
-# Asked: That both ways take as long over a virtual link of `break_even`; 0 where nothing is saved.
+# Asked: That both ways take as long over a virtual link of `break_even`; 0 where
+# nothing is saved.
 check("35.4", break_even)
 
 # %% [markdown]

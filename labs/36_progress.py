@@ -153,8 +153,8 @@ def step_ms(layers, layer_ms, rounds, round_ms):
 
 
 # %%
-# Asked: The times that the virtual machine takes, on 2 to 5 ranks; and some that you can follow by
-# hand.
+# Asked: The times that the virtual machine takes, on 2 to 5 ranks; and some that you
+# can follow by hand.
 check("36.2", step_ms)
 
 
@@ -190,7 +190,8 @@ def look_until(comm, over, every):
 
 
 # %%
-# Asked: On real ranks, calls of MPI with a pause before each, and an end when it is time.
+# Asked: On real ranks, calls of MPI with a pause before each, and an end when it is
+# time.
 check("36.3", look_until)
 
 # %% [markdown]

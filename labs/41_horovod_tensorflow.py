@@ -136,7 +136,8 @@ def my_part(dataset):
 
 
 # %%
-# Asked: A GPU by local rank, which grows; and of each global batch, all elements once.
+# Asked: A GPU by local rank, which grows; and of each global batch, all elements
+# once.
 check("41.1", begin, my_part)
 
 
@@ -169,7 +170,8 @@ def begin_equal(net, optimizer):
 
 
 # %%
-# Asked: Weights, momentum and learning rate of rank 0 on all ranks, in as many broadcasts on each.
+# Asked: Weights, momentum and learning rate of rank 0 on all ranks, in as many
+# broadcasts on each.
 check("41.2", begin_equal)
 
 
@@ -267,7 +269,8 @@ def fit(net, *more, **settings):
 
 
 # %%
-# Asked: Two steps as of one process, with its loss; from unequal nets, all go on with rank 0's.
+# Asked: Two steps as of one process, with its loss; from unequal nets, all go on with
+# rank 0's.
 check("41.4", fit)
 
 # %% [markdown]

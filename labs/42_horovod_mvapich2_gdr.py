@@ -305,8 +305,8 @@ def command(launcher, job, variables, program):
 
 
 # %%
-# Asked: The variables of each flavour, and seven lines, read as their launchers read them. Further
-# harmless options, such as --cpu-bind=cores, are welcome.
+# Asked: The variables of each flavour, and seven lines, read as their launchers read
+# them. Further harmless options, such as --cpu-bind=cores, are welcome.
 check("42.3", variables, command)
 
 # %% [markdown]

@@ -145,7 +145,8 @@ def charge(lines):
 
 
 # %%
-# Asked: The µs lost to each rank. print(*lab44.made_up("…"), sep=" ") shows a timeline.
+# Asked: The µs lost to each rank. print(*lab44.made_up("…"), sep=" ") shows a
+# timeline.
 check("44.1", charge)
 
 # %%
@@ -243,8 +244,8 @@ def fuse(ready, limit):
 
 
 # %%
-# Asked: Who travels with whom, of tensors made up, and of the seven on real ranks. "a b|c": c
-# alone.
+# Asked: Who travels with whom, of tensors made up, and of the seven on real ranks. "a
+# b|c": c alone.
 check("44.2", fuse)
 
 # %%
@@ -324,7 +325,8 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
-# Asked: When a step ends, and with how many messages; a case says its gradients, cycle and link.
+# Asked: When a step ends, and with how many messages; a case says its gradients,
+# cycle and link.
 check("44.3", step_time)
 
 # %%
@@ -395,7 +397,8 @@ def asked(steps, cached=True):
 
 
 # %%
-# Asked: For each step how many tensors are asked about, in steps made up, and on real ranks.
+# Asked: For each step how many tensors are asked about, in steps made up, and on real
+# ranks.
 check("44.4", asked)
 
 # %%

@@ -428,7 +428,8 @@ def share(step, alone):
 
 
 # %%
-# Asked: Images of all ranks, by the median; any fewest ranks; the median of the pairs' shares.
+# Asked: Images of all ranks, by the median; any fewest ranks; the median of the
+# pairs' shares.
 check("46.2", images_per_second, efficiency, share)
 
 

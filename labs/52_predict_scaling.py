@@ -79,7 +79,8 @@ def buckets(layers, limit):
 
 
 # %%
-# Asked: Bytes and shares of all buckets of the small net, for several limits, and of a real one.
+# Asked: Bytes and shares of all buckets of the small net, for several limits, and of
+# a real one.
 check("52.1", buckets)
 
 # %%
@@ -168,8 +169,8 @@ def exchange(nbytes, row, learned):
 
 
 # %%
-# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast
-# links.
+# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow
+# and fast links.
 check("52.2", exchange)
 
 # %%
@@ -220,7 +221,8 @@ def step(row, learned):
 
 
 # %%
-# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in one node.
+# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in
+# one node.
 check("52.3", step)
 
 # %% [markdown]
@@ -314,7 +316,8 @@ def errors(rows, learned):
 
 
 # %%
-# Asked: Whole systems on one side or the other, all rows; errors of images per second, with sign.
+# Asked: Whole systems on one side or the other, all rows; errors of images per
+# second, with sign.
 check("52.4", split, errors)
 
 # %% [markdown]

@@ -189,7 +189,8 @@ def parts(spans, ranks):
 
 
 # %%
-# Asked: The seconds of each part, by rank, of a step made up and of some that were played.
+# Asked: The seconds of each part, by rank, of a step made up and of some that were
+# played.
 check("53.2", parts)
 
 # %%
@@ -260,7 +261,8 @@ def hunt(steps, images):
 
 
 # %%
-# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank that reads for long.
+# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank that
+# reads for long.
 check("53.3", find, hunt)
 
 # %% [markdown]
@@ -393,8 +395,8 @@ def local_rounds(times, every):
 
 
 # %%
-# Asked: Seconds of steps and of rounds, and whose gradients count; of a table, and of random
-# times.
+# Asked: Seconds of steps and of rounds, and whose gradients count; of a table, and of
+# random times.
 check("53.4", with_backups, local_rounds)
 
 # %% [markdown]

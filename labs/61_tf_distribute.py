@@ -246,7 +246,8 @@ def ring_sends(sizes, workers):
 
 
 # %%
-# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p - 1) / p.
+# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p - 1) /
+# p.
 check("61.3", servers_send, ring_sends)
 
 # %% [markdown]

@@ -175,7 +175,8 @@ f = Copy.apply
 g = Add.apply
 
 # %%
-# Asked: Sums where the table has them, own values elsewhere, for every size of a group of ranks.
+# Asked: Sums where the table has them, own values elsewhere, for every size of a
+# group of ranks.
 check("64.2", f, g)
 
 

@@ -97,8 +97,9 @@ def restore(training, state, comm):
 
 
 # %%
-# Asked: Captured in the middle of an epoch and at its end, restored into a fresh training: all is
-# as it was, on every rank, and the losses that follow are the same to the last bit.
+# Asked: Captured in the middle of an epoch and at its end, restored into a fresh
+# training: all is as it was, on every rank, and the losses that follow are the same
+# to the last bit.
 check("70.1", capture, restore)
 
 # %% [markdown]
@@ -189,9 +190,9 @@ def write(path, content):
 
 
 # %%
-# Asked: Killed at any moment of a save, the file is the old or the new one; and each fsync is in
-# its place. A small process does the saving. It is really killed before each open, write, fsync
-# and rename, and with half of the bytes written.
+# Asked: Killed at any moment of a save, the file is the old or the new one; and each
+# fsync is in its place. A small process does the saving. It is really killed before
+# each open, write, fsync and rename, and with half of the bytes written.
 check("70.2", write)
 
 
@@ -406,7 +407,8 @@ def train(training, last, every, stopped, save):
 
 
 # %%
-# Asked: All ranks do equally many steps, save after the right ones, and stop when one was asked.
+# Asked: All ranks do equally many steps, save after the right ones, and stop when one
+# was asked.
 check("70.5", train)
 
 # %% [markdown]

@@ -148,8 +148,8 @@ def mend(files, log, table, nearby):
 
 
 # %%
-# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the
-# same faults, to its end.
+# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns, on
+# ranks with the same faults, to its end.
 check("72.1", odd_one_out, mend)
 
 
@@ -257,8 +257,8 @@ def agree(batch):
 
 
 # %%
-# Asked: Rank and line of the first call that does not fit, of made-up records and of the three
-# runs; then trainings on ranks with the same faults, to their end.
+# Asked: Rank and line of the first call that does not fit, of made-up records and of
+# the three runs; then trainings on ranks with the same faults, to their end.
 check("72.2", first_difference, agree)
 
 # %% [markdown]
@@ -438,7 +438,8 @@ def average(gradient):
 
 
 # %%
-# Asked: The first of made-up notes and of three runs; and one decision on all ranks, in each step.
+# Asked: The first of made-up notes and of three runs; and one decision on all ranks,
+# in each step.
 check("72.4", first_bad, average)
 
 # %% [markdown]
@@ -676,7 +677,8 @@ def first_cause(ranks):
 
 
 # %%
-# Asked: The rank that fails by itself, of made-up endings and of three of the gallery.
+# Asked: The rank that fails by itself, of made-up endings and of three of the
+# gallery.
 check("72.5", first_cause)
 
 
@@ -732,8 +734,8 @@ def diagnose(ranks):
 
 
 # %%
-# Asked: Where to look in each of the six jobs, and what to do first; then as if they had failed on
-# other ranks, cores and ports.
+# Asked: Where to look in each of the six jobs, and what to do first; then as if they
+# had failed on other ranks, cores and ports.
 check("72.6", diagnose)
 
 # %% [markdown]

@@ -165,8 +165,8 @@ def plan(configurations, rounds):
 
 
 # %%
-# Asked: Each configuration once a round, each round with another one first, the given list
-# untouched.
+# Asked: Each configuration once a round, each round with another one first, the given
+# list untouched.
 check("80.2", plan)
 
 # %% [markdown]
@@ -253,7 +253,8 @@ def node_hours(seconds, ranks, per_node, steps):
 
 
 # %%
-# Asked: The example; weak scaling; computing that got faster; nodes that are full, or not quite.
+# Asked: The example; weak scaling; computing that got faster; nodes that are full, or
+# not quite.
 check("80.3", losses, node_hours)
 
 # %%

@@ -212,8 +212,7 @@ def main(goals):
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
     if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
         return 1
-    os.execv(argv[0], argv)
-    return 1
+    return os.execv(argv[0], argv)  # it does not return
 
 
 def _set_up(goals):
@@ -222,8 +221,7 @@ def _set_up(goals):
     if not os.path.exists(program):
         return 0
     tests = ["--tests"] if goals[0] == "setup-tests" else []
-    os.execv(sys.executable, [sys.executable, program, *tests])
-    return 1
+    return os.execv(sys.executable, [sys.executable, program, *tests])
 
 
 if __name__ == "__main__":

@@ -165,6 +165,21 @@ def check_learning_rate(learning_rate):
             )
 
 
+def expect_weights(update, cases):
+    """The weights after each step of each case."""
+    for case in cases:
+        for step, weights in enumerate(case.walk(update)):
+            expect.close(
+                weights,
+                case.want[step],
+                f"{case.what}, step {step + 1}: weights",
+                rtol=1e-6,
+                atol=1e-12,
+                slips=case.slips(step),
+                because=case.because,
+            )
+
+
 @check.exercise("34.2")
 def check_lars(lars):
     """The gradient's size has no say in matrices; the weights after each step, norms of 0 included."""
@@ -172,33 +187,13 @@ def check_lars(lars):
     expect(all(moved), "After a step a matrix is what it was: change the caller's arrays in place, `w -= …`.")
     what = "How far matrices move, with gradients 1,000 times as large"
     expect.close(more, moved, what, because="With LARS the gradient's size has no say, in matrices")
-    for case in lars_steps():
-        for step, weights in enumerate(case.walk(lars)):
-            expect.close(
-                weights,
-                case.want[step],
-                f"{case.what}, step {step + 1}: weights",
-                rtol=1e-6,
-                atol=1e-12,
-                slips=case.slips(step),
-                because=case.because,
-            )
+    expect_weights(lars, lars_steps())
 
 
 @check.exercise("34.3")
 def check_lamb(lamb):
     """The weights after each of four steps, with and without decay, and where norms are 0."""
-    for case in lamb_steps():
-        for step, weights in enumerate(case.walk(lamb)):
-            expect.close(
-                weights,
-                case.want[step],
-                f"{case.what}, step {step + 1}: weights",
-                rtol=1e-6,
-                atol=1e-12,
-                slips=case.slips(step),
-                because=case.because,
-            )
+    expect_weights(lamb, lamb_steps())
 
 
 @check.exercise("34.4")

@@ -139,7 +139,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture
 def tally(request) -> dict[str, list[int]]:
-    """Stem -> [wrong answers seeded, rejected], for the summary."""
+    """Stem -> [wrong answers seeded, rejected, right ones in other forms, taken], for the summary."""
     return request.config.stash[TALLY]
 
 
@@ -174,7 +174,8 @@ def pytest_testnodedown(node, error):
 def pytest_terminal_summary(terminalreporter, config):
     counts = list(config.stash[TALLY].values())
     if counts:
-        seeded, rejected = (sum(column) for column in zip(*counts, strict=True))
+        seeded, rejected, right, taken = (sum(column) for column in zip(*counts, strict=True))
         terminalreporter.write_line(
-            f"Wrong answers: {seeded} seeded in {len(counts)} labs, {rejected} rejected."
+            f"Wrong answers: {seeded} seeded in {len(counts)} labs, {rejected} rejected. "
+            f"Right ones in other forms: {taken} of {right} taken."
         )

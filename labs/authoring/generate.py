@@ -1,4 +1,4 @@
-"""The generator: from solutions/NN_name.py to the learner's script and notebook and the solved notebook.
+"""The generator: from solutions/NN_name.py to the learner's script and notebook, and the batch script.
 
 A rebuild changes no byte. What a learner wrote is set aside before it is overwritten (labkit.copies).
 """
@@ -25,21 +25,25 @@ def load(stem: str, root: Path | None = None) -> Lab:
 
 
 def outputs(lab: Lab) -> dict[str, str]:
-    """Path inside the checkout -> text, for the files generated from a lab: three, and its batch script."""
+    """Path inside the checkout -> text: the learner's script and notebook, and the batch script."""
     learner = learner_cells(lab)
     script = script_text(learner)
     return {
         f"labs/{lab.stem}.py": script,
         f"notebooks/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, learner, script)),
-        f"solutions/{lab.stem}.ipynb": copies.notebook_text(notebook(lab.stem, solved_cells(lab))),
         **batch.outputs(lab),
     }
+
+
+def solved_notebook(lab: Lab) -> str:
+    """The text of the lab's notebook with all answers; it is written where it runs, not into the checkout."""
+    return copies.notebook_text(notebook(lab.stem, solved_cells(lab)))
 
 
 def orphans(root: Path) -> list[str]:
     """Generated-looking files whose source is gone."""
     known = set(labfile.stems(root))
-    patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb", "solutions/[0-9][0-9]_*.ipynb")
+    patterns = ("labs/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb")
     files = [path for pattern in patterns for path in root.glob(pattern)]
     lost = [path for path in files if path.stem not in known] + batch.orphans(root, known)
     return sorted(str(path.relative_to(root)) for path in lost)

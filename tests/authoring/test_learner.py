@@ -17,7 +17,7 @@ from labkit import paths
 from labkit.errors import LabError
 
 from tests.authoring import tiny_lab
-from tests.authoring.tiny_lab import NOTEBOOK, SCRIPT, SOLVED, files, set_aside
+from tests.authoring.tiny_lab import NOTEBOOK, SCRIPT, files, set_aside
 
 
 def edit_notebook(checkout, position: int, text: str) -> None:
@@ -39,7 +39,7 @@ def test_work_is_set_aside_before_it_is_overwritten(built, capsys):
 
 def test_what_nobody_edited_is_overwritten_quietly(built, capsys):
     tiny_lab.put(built, tiny_lab.LAB.replace("Write the sum.", "Write their sum."))
-    assert generate.write_all() == [SCRIPT, NOTEBOOK, SOLVED]
+    assert generate.write_all() == [SCRIPT, NOTEBOOK]
     assert capsys.readouterr().out == ""
     assert set_aside() == []
 

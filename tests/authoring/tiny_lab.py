@@ -5,9 +5,9 @@ from __future__ import annotations
 from labkit import paths
 
 STEM = "90_tiny"
-NOTEBOOK, SCRIPT, SOLVED = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py", f"solutions/{STEM}.ipynb"
+NOTEBOOK, SCRIPT = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py"
 BATCH = f"slurm/{STEM}.sbatch"
-WRITTEN = [SCRIPT, NOTEBOOK, SOLVED, BATCH, "README.md"]
+WRITTEN = [SCRIPT, NOTEBOOK, BATCH, "README.md"]
 
 LAB = '''\
 # %% [markdown]
@@ -116,7 +116,7 @@ with check("90.2"):
 '''
 
 WRONG = """\
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = dict(length=10)
 WRONG = [
@@ -126,6 +126,9 @@ WRONG = [
     Wrong("90.2", "no list", old="return []", new="return None", says="got None"),
     Wrong("90.2", "adds", old="factor * number", new="factor + number", says="expected 2 at [0], got 3"),
     Wrong("90.2", "both", old=["[]", "factor * number"], new=["[1]", "number"], says="expected 0 values"),
+]
+RIGHT = [
+    Right("90.1", "the other way round", old="a + b", new="b + a"),
 ]
 """
 

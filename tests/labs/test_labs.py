@@ -178,12 +178,12 @@ def test_solved_script_runs_on_its_ranks(stem, tmp_path):
 
 @pytest.mark.slow
 @every_lab
-def test_each_wrong_answer_is_rejected(stem, tmp_path, tally):
+def test_wrong_answers_are_rejected_and_right_ones_taken(stem, tmp_path, tally):
     command = [sys.executable, "-m", "tests.labs.wrong_answers.runner", stem]
     how = run([*command, "--json", str(tmp_path / "json")], tmp_path)
     assert (tmp_path / "json").exists(), how.stdout[-2000:] + how.stderr[-3000:]
     counts = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
-    tally[stem] = [counts["seeded"], counts["rejected"]]
+    tally[stem] = [counts["seeded"], counts["rejected"], counts["right"], counts["taken"]]
     assert counts["problems"] == [], how.stdout[-2000:]
     assert how.returncode == 0
-    assert counts["rejected"] == counts["seeded"]
+    assert (counts["rejected"], counts["taken"]) == (counts["seeded"], counts["right"])

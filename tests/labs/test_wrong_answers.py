@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -37,8 +38,9 @@ def run(checkout):
 def test_all_are_rejected(run, checkout):
     ended = run()
     assert ended.returncode == 0, ended.stderr
-    assert "90_tiny: 6 of 6 wrong answers rejected" in ended.stdout
-    assert (checkout.root / "out.json").read_text() == '{"seeded": 6, "rejected": 6, "problems": []}'
+    assert "90_tiny: 6 of 6 wrong answers rejected, 1 of 1 right ones taken" in ended.stdout
+    counts = {"seeded": 6, "rejected": 6, "right": 1, "taken": 1, "problems": []}
+    assert json.loads((checkout.root / "out.json").read_text()) == counts
 
 
 def test_a_check_waits_less_for_an_answer_that_hangs():
@@ -54,6 +56,7 @@ def test_a_check_waits_less_for_an_answer_that_hangs():
 @pytest.mark.parametrize(
     ("in_lab", "in_list", "says"),
     [
+        (NO, ('new="b + a"', 'new="b - a"'), "90.1, 'the other way round': right, but refused:\n✗ 90.1"),
         ((BOTH, 'expect(add(1, 0) == 1, "No.")'), NO, "90.1, 'forgets b': the check let it pass"),
         (NO, ('says="expected 3, got 1"', 'says="luck"'), "rejected, but without 'luck':\n✗ 90.1"),
         (NO, ('old="a + b"', 'old="a * b"'), "the answer holds 'a * b' 0 times, not once"),

@@ -82,7 +82,7 @@ def run(
     begin = time.monotonic()
     try:
         lab = generate.load(stem, root)
-        notebook = generate.outputs(lab)[f"solutions/{stem}.ipynb"]
+        notebook = generate.solved_notebook(lab)
     except LabError as error:
         return Outcome(stem, stem, FAILED, str(error))
     head = lab.header

@@ -1,8 +1,8 @@
-"""Wrong answers: the mistakes learners really make, each with a phrase that its rejection must contain.
+"""Wrong answers, each with a phrase that its rejection must contain, and right ones written in another way.
 
-NN_name.py holds `SMALL` (parameters of the tests' runs) and `WRONG`, a list of Wrong, at least three for each
-exercise; runner.py tries them. WRONG stands under `# fmt: off`: head, edit and phrase, in as few lines as
-hold them.
+NN_name.py holds `SMALL` (parameters of the tests' runs), `WRONG`, a list of Wrong, at least three for each
+exercise, and `RIGHT`, a list of Right; runner.py tries them. Both stand under `# fmt: off`: head, edit and
+phrase, in as few lines as hold them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,29 @@ LEAST = 5.0  # seconds: ranks need some time to come to the place where they han
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """One mistake: in the answer of `exercise`, each `old` (found exactly once) becomes its `new`.
+class Right:
+    """Another way to write the answer of `exercise`: each `old` (found exactly once) becomes its `new`.
 
-    `says`: a phrase of the check's rejection. `old` and `new` are texts, or lists of equal length.
+    `old` and `new` are texts, or lists of equal length. `way` says what is different.
+    """
+
+    exercise: str
+    way: str
+    old: str | list[str]
+    new: str | list[str]
+
+    def edits(self) -> list[tuple[str, str]]:
+        """(old, new) pairs."""
+        if isinstance(self.old, str) and isinstance(self.new, str):
+            return [(self.old, self.new)]
+        return list(zip(self.old, self.new, strict=True))
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One mistake: in the answer of `exercise`, each `old` becomes its `new`, as in Right.
+
+    `says`: a phrase of the check's rejection.
     `hangs`: the ranks never end. The lab's parameter `patience`, the seconds that its checks wait for an end,
     is then SHORTER for this answer, so that nobody waits for it in vain.
     """
@@ -33,8 +52,4 @@ class Wrong:
         """How long a check waits for the end of this answer, where it waits `seconds` for that of others."""
         return min(seconds, max(LEAST, SHORTER * seconds)) if self.hangs else seconds
 
-    def edits(self) -> list[tuple[str, str]]:
-        """(old, new) pairs."""
-        if isinstance(self.old, str) and isinstance(self.new, str):
-            return [(self.old, self.new)]
-        return list(zip(self.old, self.new, strict=True))
+    edits = Right.edits

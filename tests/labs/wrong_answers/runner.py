@@ -2,7 +2,8 @@
 
 One process runs the solved lab's cells from the top, with the parameters SMALL. At each exercise it runs the
 cells from the answer to the check: with the learner's stub (which must be "not solved yet"), with each wrong
-answer (which the check must reject with its phrase), with the right answer. It ends after the last check.
+answer (which the check must reject with its phrase), with each right answer in another form, and with the
+lab's own (which it must take). It ends after the last check.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from labkit import labfile
 from labkit.errors import CheckFailed
 from labkit.labfile import Exercise
 
-from tests.labs.wrong_answers import Wrong, warm
+from tests.labs.wrong_answers import Right, Wrong, warm
 
 FEWEST = 3  # wrong answers for each exercise
 
@@ -39,11 +40,13 @@ class Runner:
         self.lab = generate.load(stem, root)
         module = importlib.import_module(f"tests.labs.wrong_answers.{stem}")
         self.small, self.wrong = module.SMALL, list(module.WRONG)
+        self.right: list[Right] = list(getattr(module, "RIGHT", ()))
         self.cells = cells.solved_cells(self.lab)
         # Functions defined under this name travel to other processes by value, as a notebook's do.
         self.names: dict[str, object] = {"__name__": "__main__"}
         self.problems: list[str] = []
         self.rejected = 0
+        self.taken = 0
 
     def run(self) -> None:
         """All cells up to the last check. Problems are collected in `.problems`."""
@@ -66,9 +69,12 @@ class Runner:
     def look_at_list(self) -> None:
         """Every wrong answer belongs to an exercise, and every exercise has enough of them."""
         numbers = [one.number for one in self.lab.exercises]
-        for wrong in self.wrong:
-            if wrong.exercise not in numbers:
-                self.problems.append(f"{wrong.exercise}, {wrong.mistake!r}: the lab has no such exercise")
+        for exercise, what in [
+            *((wrong.exercise, wrong.mistake) for wrong in self.wrong),
+            *((right.exercise, right.way) for right in self.right),
+        ]:
+            if exercise not in numbers:
+                self.problems.append(f"{exercise}, {what!r}: the lab has no such exercise")
         for number in numbers:
             count = sum(wrong.exercise == number for wrong in self.wrong)
             if count < FEWEST:
@@ -82,11 +88,14 @@ class Runner:
             if wrong.exercise != exercise.number:
                 continue
             try:
-                texts = self.with_mistake(exercise, wrong)
+                texts = self.edited(exercise, wrong)
                 with self.patience(wrong):
                     self.rejected += self.expect_rejection(exercise, repr(wrong.mistake), texts, wrong.says)
             except Problem as problem:
                 self.problems.append(f"{exercise.number}, {wrong.mistake!r}: {problem}")
+        for right in self.right:
+            if right.exercise == exercise.number:
+                self.taken += self.expect_taken(exercise, right)
         self.span(exercise, {})
 
     @contextlib.contextmanager
@@ -103,10 +112,10 @@ class Runner:
             if seconds is not None:
                 self.names["patience"] = seconds
 
-    def with_mistake(self, exercise: Exercise, wrong: Wrong) -> dict[int, str]:
-        """Position -> text of the answer cells with the mistake in them."""
+    def edited(self, exercise: Exercise, change: Wrong | Right) -> dict[int, str]:
+        """Position -> text of the answer cells with the change in them."""
         texts = {position: self.cells[position].source for position in exercise.answers}
-        for old, new in wrong.edits():
+        for old, new in change.edits():
             places = [position for position, text in texts.items() if old in text]
             count = sum(text.count(old) for text in texts.values())
             if count != 1:
@@ -131,6 +140,21 @@ class Runner:
             )
         else:
             self.problems.append(f"{exercise.number}, {what}: the check let it pass")
+        return False
+
+    def expect_taken(self, exercise: Exercise, right: Right) -> bool:
+        """Whether the check takes this right answer; otherwise a problem is noted."""
+        what = f"{exercise.number}, {right.way!r}"
+        try:
+            self.span(exercise, self.edited(exercise, right))
+        except CheckFailed as error:
+            self.problems.append(f"{what}: right, but refused:\n{error}")
+        except Exception:
+            last = traceback.format_exc().strip().splitlines()[-8:]
+            self.problems.append(f"{what}: an error outside the check:\n" + "\n".join(last))
+        else:
+            print(f"    taken {right.way!r}", flush=True)
+            return True
         return False
 
     def span(self, exercise: Exercise, texts: dict[int, str]) -> None:
@@ -164,12 +188,21 @@ def main() -> int:
             runner.run()
     except Exception:
         runner.problems.append("the solved lab itself fails:\n" + traceback.format_exc())
-    outcome = {"seeded": len(runner.wrong), "rejected": runner.rejected, "problems": runner.problems}
+    outcome = {
+        "seeded": len(runner.wrong),
+        "rejected": runner.rejected,
+        "right": len(runner.right),
+        "taken": runner.taken,
+        "problems": runner.problems,
+    }
     if options.json:
         options.json.write_text(json.dumps(outcome))
     for problem in runner.problems:
         print(f"PROBLEM {options.stem} {problem}", file=sys.stderr)
-    print(f"{options.stem}: {outcome['rejected']} of {outcome['seeded']} wrong answers rejected")
+    print(
+        f"{options.stem}: {outcome['rejected']} of {outcome['seeded']} wrong answers rejected, "
+        f"{outcome['taken']} of {outcome['right']} right ones taken"
+    )
     return 1 if runner.problems else 0
 
 

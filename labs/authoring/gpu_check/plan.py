@@ -56,7 +56,7 @@ LABS = (
         {"images": 16, "matrix": 384},
         ("convolution", "checkpoints"),
     ),
-    Lab("17_prefetch_and_storage", 30, {}, ("step",)),
+    Lab("15_input_pipeline", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",
         25,

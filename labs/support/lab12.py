@@ -238,7 +238,7 @@ def small_net() -> torch.nn.Sequential:
 
 
 def watch(function, size: int, device: str) -> tuple[object, Count, int]:
-    """(what function(size, device) returns, the call that it times, counted, its flops); the median is 2 s."""
+    """(what function(size, device) returns, the call that it times, counted, its flops). A median of 2 s."""
     count = Count()  # of the timed call
     whole = Count()  # of all that the function does
     timed = []

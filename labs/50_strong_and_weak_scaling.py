@@ -58,9 +58,9 @@ predict("50.1", speedup_strong=..., efficiency_weak=..., communication_strong=..
 
 # %% [markdown]
 # ### Who computes what?
-# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more than
-# one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10. (Labs
-# 15 and 30 ask for such shares.)
+# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more
+# than one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
+# (Labs 15 and 30 ask for such shares.)
 
 # %%
 def share(kind, images, rank, ranks):

@@ -23,7 +23,7 @@ from labkit.timing import Measurement, human
 from support import lab51
 
 lab.start("51_mpi_against_nccl")
-# One rank a GPU, or one a core, but at most 4: more would share a GPU, which NCCL refuses, or wait for a core.
+# One rank a GPU, or one a core, but at most 4: more would share a GPU (NCCL refuses), or wait for a core.
 ranks = launch.ranks_here(max(2, torch.cuda.device_count() or min(4, world.cores())))
 
 # %% tags=["parameters"]
@@ -84,9 +84,10 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 # %% [markdown]
 # ### One loop for all
-# `time_calls` times what a call takes once *all* ranks are there (labs 01 and 22 asked for such loops): before
-# each call a barrier, and only then this rank's clock; no barrier after it. The first `warmup` calls may have
-# to open connections, and do not count. Without the barrier you would time how late the last rank is.
+# `time_calls` times what a call takes once *all* ranks are there (labs 01 and 22 asked for such loops).
+# Before each call stands a barrier, and only then this rank's clock; no barrier follows. The first `warmup`
+# calls may have to open connections, and do not count. Without the barrier you would time how late the last
+# rank is.
 #
 # A call is over when its **slowest** rank has it, and of the calls we take the median. (nccl-tests stops the
 # time around many calls at once, and quotes the mean over the ranks.)

@@ -57,9 +57,9 @@ predict("50.1", speedup_strong=1.8, efficiency_weak=0.9, communication_strong=0.
 
 # %% [markdown]
 # ### Who computes what?
-# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more than
-# one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10. (Labs
-# 15 and 30 ask for such shares.)
+# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more
+# than one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
+# (Labs 15 and 30 ask for such shares.)
 
 
 # %%

@@ -23,7 +23,7 @@ from labkit.timing import Measurement, human
 from support import lab51
 
 lab.start("51_mpi_against_nccl")
-# One rank a GPU, or one a core, but at most 4: more would share a GPU, which NCCL refuses, or wait for a core.
+# One rank a GPU, or one a core, but at most 4: more would share a GPU (NCCL refuses), or wait for a core.
 ranks = launch.ranks_here(max(2, torch.cuda.device_count() or min(4, world.cores())))
 
 # %% tags=["parameters"]

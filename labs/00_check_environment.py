@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/00_check_environment.py by `make labs`. Learners work on a copy in work/. -->
 # # 00 Check your environment
 #
 # In half an hour you learn what your machine has, what a cluster has besides, and how these labs talk to you.

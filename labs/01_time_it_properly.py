@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/01_time_it_properly.py by `make labs`. Learners work on a copy in work/. -->
 # # 01 Time it properly
 #
 # You write a small timer that does not lie, and meet the ways in which the obvious one does.

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/02_why_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 02 Why parallel?
 #
 # From a list of a net's layers you compute how long one device would train it, whether the training fits into

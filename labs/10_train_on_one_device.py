@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/10_train_on_one_device.py by `make labs`. Learners work on a copy in work/. -->
 # # 10 Train on one device
 #
 # Hundreds of GPUs must end up with the same net as one device would. So first the one device: from the

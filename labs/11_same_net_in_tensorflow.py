@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/11_same_net_in_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 11 The same net in TensorFlow
 #
 # One net, two frameworks, the same numbers; and two ways to run a program: line by line, or as a graph.

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/12_find_the_bottleneck.py by `make labs`. Learners work on a copy in work/. -->
 # # 12 Find the bottleneck
 #
 # Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this machine tell

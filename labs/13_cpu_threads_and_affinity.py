@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/13_cpu_threads_and_affinity.py by `make labs`. Learners work on a copy in work/. -->
 # # 13 CPU threads and affinity
 #
 # One process with many threads, many processes with one thread each, or something between: on the same cores

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/14_mixed_precision_and_memory.py by `make labs`. Learners work on a copy in work/. -->
 # # 14 Mixed precision and memory
 #
 # Numbers of 16 bits instead of 32: half the bytes, and on hardware that is made for them more arithmetic a

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/15_input_pipeline.py by `make labs`. Learners work on a copy in work/. -->
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it

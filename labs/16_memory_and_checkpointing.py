@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/16_memory_and_checkpointing.py by `make labs`. Learners work on a copy in work/. -->
 # # 16 Memory and checkpointing
 #
 # "CUDA out of memory" is among the commonest ends of a training. You predict where the memory of a training

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/17_prefetch_and_storage.py by `make labs`. Learners work on a copy in work/. -->
 # # 17 Prefetch and storage
 #
 # While the net computes, the disk could read. You let a thread read ahead, predict how much of the reading

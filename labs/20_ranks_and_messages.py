@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/20_ranks_and_messages.py by `make labs`. Learners work on a copy in work/. -->
 # # 20 Ranks and messages
 #
 # Training on many devices is one program, started many times, whose copies talk: here you let them talk.

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/21_collectives.py by `make labs`. Learners work on a copy in work/. -->
 # # 21 Collectives
 #
 # Five operations in which all ranks take part carry nearly all data-parallel training; you

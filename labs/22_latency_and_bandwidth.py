@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/22_latency_and_bandwidth.py by `make labs`. Learners work on a copy in work/. -->
 # # 22 Latency and bandwidth
 #
 # What does a message cost? You write the benchmarks that everyone quotes, and find two numbers behind them.

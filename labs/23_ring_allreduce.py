@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/23_ring_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 23 Ring allreduce
 #
 # You write the allreduce that made data-parallel training cheap, and find out where it is the wrong one.

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/24_trees_and_halving.py by `make labs`. Learners work on a copy in work/. -->
 # # 24 Trees and halving
 #
 # No allreduce is best for one number and for a hundred megabytes: build the two that are missing, and choose.

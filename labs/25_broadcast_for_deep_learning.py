@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/25_broadcast_for_deep_learning.py by `make labs`. Learners work on a copy in work/. -->
 # # 25 Broadcast for deep learning
 #
 # Some trainers send all parameters from one rank to everybody, in every step. You build the broadcasts that

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
 # Four GPUs share one network card: you write the two allreduces that know it, and see when they win and lose.

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/27_cuda_aware_mpi.py by `make labs`. Learners work on a copy in work/. -->
 # # 27 CUDA-aware MPI
 #
 # Gradients lie in a GPU's memory, and a plain MPI cannot read that. You send them by way of the host, then in

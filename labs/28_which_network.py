@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/28_which_network.py by `make labs`. Learners work on a copy in work/. -->
 # # 28 Which network?
 #
 # InfiniBand or Ethernet, one card or eight, and which processor at the end of the cable? You rank networks

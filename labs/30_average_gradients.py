@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/30_average_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 30 Average gradients
 #
 # Data-parallel training by hand: every rank has the whole net and a part of each batch; ten lines make them

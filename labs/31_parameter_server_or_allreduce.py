@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/31_parameter_server_or_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 31 Parameter server or allreduce
 #
 # Who adds up the gradients: one server, several servers, or everybody? You build the first two from messages,

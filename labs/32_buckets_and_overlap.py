@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/32_buckets_and_overlap.py by `make labs`. Learners work on a copy in work/. -->
 # # 32 Buckets and overlap
 #
 # The heart of data-parallel training: the gradients' sum travels while the backward pass still runs. You

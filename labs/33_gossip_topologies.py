@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/33_gossip_topologies.py by `make labs`. Learners work on a copy in work/. -->
 # # 33 Gossip topologies
 #
 # Must all ranks agree in every step? Here each averages with its neighbours only: on a ring, a wheel, a

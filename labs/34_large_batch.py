@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/34_large_batch.py by `make labs`. Learners work on a copy in work/. -->
 # # 34 Large batch
 #
 # More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's

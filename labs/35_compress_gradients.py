@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/35_compress_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 35 Compress gradients
 #
 # Where the network is slow, send less: half of each value's bits, one of them, or only a few values. You put

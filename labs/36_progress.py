@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/36_progress.py by `make labs`. Learners work on a copy in work/. -->
 # # 36 Progress
 #
 # Lab 32 begins a sum and goes on computing. Has the sum begun? Here you find out who moves a message while

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/40_horovod_pytorch.py by `make labs`. Learners work on a copy in work/. -->
 # # 40 Horovod in PyTorch
 #
 # In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You add each

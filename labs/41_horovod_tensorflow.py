@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/41_horovod_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 41 Horovod in TensorFlow
 #
 # The additions of lab 40, twice more: in a training loop of your own, and in Keras' `fit`. Then what they are

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/42_horovod_mvapich2_gdr.py by `make labs`. Learners work on a copy in work/. -->
 # # 42 Horovod over MVAPICH2-GDR
 #
 # MVAPICH2-GDR moves gradients from GPU to GPU by itself. Loaded or called in another way, the job still runs:

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/43_horovod_nccl2.py by `make labs`. Learners work on a copy in work/. -->
 # # 43 Horovod with NCCL
 #
 # On GPUs, Horovod hands its tensors to NCCL, which finds its own way over NVLink, PCIe and the network. Here

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/44_timeline_and_fusion.py by `make labs`. Learners work on a copy in work/. -->
 # # 44 Timeline and fusion
 #
 # Between your gradients and MPI sits Horovod's own thread: it looks, asks, packs and sends. You read what it

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/45_autotune_and_adasum.py by `make labs`. Learners work on a copy in work/. -->
 # # 45 Autotune and Adasum
 #
 # Three of Horovod's knobs. **Adasum** adds gradients more carefully than a sum does. **float16** halves each

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/46_three_libraries.py by `make labs`. Learners work on a copy in work/. -->
 # # 46 One job, three libraries
 #
 # The same training script, the same batch job, and each time another library carries the gradients: host MPI,

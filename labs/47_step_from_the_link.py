@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/47_step_from_the_link.py by `make labs`. Learners work on a copy in work/. -->
 # # 47 A step from its link
 #
 # Time an allreduce of a short and of a long vector: three numbers come out, and with them you know, before

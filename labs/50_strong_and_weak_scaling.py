@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/50_strong_and_weak_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 50 Strong and weak scaling
 #
 # You measure how much faster training gets with more ranks, and find out where the time went.

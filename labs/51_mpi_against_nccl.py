@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
 # Which library should carry your gradients? You write one benchmark for all, and let your numbers decide.

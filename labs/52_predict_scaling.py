@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/52_predict_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 52 Predict scaling
 #
 # You write a model of a training step in about 35 lines. You fit it to some published runs, and then it has

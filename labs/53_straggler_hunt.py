@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/53_straggler_hunt.py by `make labs`. Learners work on a copy in work/. -->
 # # 53 Straggler hunt
 #
 # All ranks wait for the slowest. You predict how slow the slowest of p ranks is, find out from timelines

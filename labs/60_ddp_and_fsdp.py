@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/60_ddp_and_fsdp.py by `make labs`. Learners work on a copy in work/. -->
 # # 60 DDP and FSDP
 #
 # PyTorch brings data parallelism of its own. You build the heart of DDP yourself, count what it keeps on

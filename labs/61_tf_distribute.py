@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/61_tf_distribute.py by `make labs`. Learners work on a copy in work/. -->
 # # 61 TensorFlow's own distribution
 #
 # TensorFlow can train on many machines without Horovod: with parameter servers, or with a ring, both over

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/62_model_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 62 Model parallelism
 #
 # A net that does not fit into one device is cut into stages, and each rank holds one. You cut it, run it

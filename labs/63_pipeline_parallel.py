@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/63_pipeline_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 63 Pipeline parallelism
 #
 # In lab 62 the net was cut into stages, and one rank computed while the others waited. Here the batch is cut,

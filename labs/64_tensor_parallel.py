@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/64_tensor_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 64 Tensor parallelism
 #
 # Lab 62 cut a net between its layers. Here each layer itself is cut, and all ranks work on it at once. You

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/65_which_framework.py by `make labs`. Learners work on a copy in work/. -->
 # # 65 Which framework?
 #
 # The same net, the same images, five ways to train it on two ranks. You count, measure, kill a rank, and

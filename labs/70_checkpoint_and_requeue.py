@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/70_checkpoint_and_requeue.py by `make labs`. Learners work on a copy in work/. -->
 # # 70 Checkpoint and requeue
 #
 # A job often ends before its training does: its time is up, a node dies, somebody more urgent comes. You

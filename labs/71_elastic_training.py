@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/71_elastic_training.py by `make labs`. Learners work on a copy in work/. -->
 # # 71 Elastic training
 #
 # A job on hundreds of nodes loses one of them sooner or later. An *elastic* job goes on with those that are

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/72_hangs_and_failures.py by `make labs`. Learners work on a copy in work/. -->
 # # 72 Hangs and failures
 #
 # A training job on many ranks that fails seldom says why. Mostly it says nothing, and stands still. You

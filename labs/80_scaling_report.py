@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/80_scaling_report.py by `make labs`. Learners work on a copy in work/. -->
 # # 80 Scaling report
 #
 # You ask a question about scaling, predict the answer, measure it, and write a report in which every number

@@ -106,10 +106,10 @@ def sentence(number: str, error: BaseException, with_case: bool = False) -> str:
     kind = getattr(error, "kind", "") or type(error).__name__
     stub = _STUB.search(str(error)) if kind == "NotImplementedError" else None
     if stub and stub[1] == number:
-        return (
-            "not solved yet. Write your code in place of `raise NotImplementedError(…)`, "
-            "run that cell, then this one."
+        then = (
+            "run that cell, then this one" if hints.in_notebook() else "save the script, and start it again"
         )
+        return f"not solved yet. Write your code in place of `raise NotImplementedError(…)`, {then}."
     if stub:
         return f"not solved yet: this needs exercise {stub[1]}, which is not solved. Solve it first."
     case = launch.case_of(error)

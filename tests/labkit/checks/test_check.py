@@ -357,3 +357,11 @@ def test_a_cell_that_was_not_run_is_a_sentence(tiny):
         shell = tiny.python("-m", "IPython", "--colors=NoColor", "-c", lines + text)
         assert says in shell.stdout
         assert ("Traceback" in shell.stdout) == ("NameError" in says)
+
+
+def test_a_long_sentence_is_broken_between_words_in_a_notebook():
+    (text,) = CheckFailed("✗ 90.1  " + "several words " * 20 + "\n    as far in as this")._render_traceback_()
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 84
+    assert {line.split()[-1] for line in lines[1:-1]} <= {"several", "words"}
+    assert lines[-1] == "    as far in as this"

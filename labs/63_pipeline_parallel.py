@@ -178,7 +178,7 @@ print(f"Messages in a step: {messages}")
 # Which rank needs most memory with 1F1B, and what would you do about it?
 # <details><summary>Answer</summary> If all stages are alike, rank 0: p micro-batches are in flight there, and
 # one on the last rank. One may give rank 0 fewer layers, or compute activations again on the way back in
-# place of keeping them (lab 16).</details>
+# place of keeping them (lab 14).</details>
 #
 # ## 3. On real ranks
 # Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. All arrays are

@@ -94,7 +94,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 #
 # | in the line with | what was broken | the mend |
 # |---|---|---|
-# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 17) |
+# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 15) |
 # | `print` | nobody reads the log any more: the pipe is full | log to a file of one's own |
 # | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
 # | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |

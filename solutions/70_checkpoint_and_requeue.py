@@ -9,7 +9,7 @@
 # that no kill can tear, and check it before you trust it, (3) compute how often to save, (4) write a loop
 # that saves when it is asked to stop, and read the script by which Slurm goes on with it.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Before: 16, 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Before: 14, 30, 40, 60
 
 # %%
 import hashlib

@@ -7,7 +7,8 @@ from math import inf
 
 import numpy as np
 
-from labkit.virtual import explain, mpi, stuck
+from labkit import mpi
+from labkit.virtual import explain, stuck
 from labkit.virtual.buffers import array
 from labkit.virtual.engine import Lane
 
@@ -28,6 +29,7 @@ class Request:
         self.over = False
         self.result = None
         self.mark = explain.mark(3)
+        mpi.take_all_requests()
 
     def line(self) -> str:
         """`line 3 of ring: comm.Isend(…)`: where it began."""

@@ -552,7 +552,7 @@ def chains_below_a_tree(comm, vector, count, group):
 
 
 # %%
-# Do they add up right? Need not be read.
+# Do they add up right?
 def sum_of_ten(way):
     """What rank 0 of ten has after `way`, if rank r brings five values r."""
 
@@ -574,7 +574,6 @@ for way in (tree_reduce, partial(chain_reduce, count=3), partial(chains_below_a_
 # to run here. About 15 s.
 
 # %%
-# Need not be read.
 reduced = {"tree": {}, "one chain": {}, "chains below a tree": {}}
 cluster = virtual.Cluster.of(largest, machine.ranks_per_node, machine)
 for nbytes in sorted({4 * size * alexnet.scale for size in alexnet.sizes}):

@@ -50,7 +50,7 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %%
-# Makes the list (need not be read).
+# Makes the list.
 def topology(name, p):
     """The neighbours of each of p ranks, those on its right first."""
     if name == "ring":
@@ -74,7 +74,7 @@ def topology(name, p):
 
 
 # %%
-# Draws them (need not be read).
+# Draws them.
 names = ("ring", "wheel", "random")
 figure = new_figure(10, 3.4)
 for axes, name in zip(figure.subplots(1, 3), names, strict=True):
@@ -195,7 +195,6 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 
 
 # %%
-# For the measurement (need not be read).
 def rate(W):
     """λ2: what a step shrinks the distance by, in the long run."""
     return np.sort(abs(np.linalg.eigvalsh(W)))[-2]
@@ -227,7 +226,7 @@ def steps_taken(name, p):
 
 
 # %%
-# For the measurement (need not be read). The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
+# For the measurement. The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
 # values that count as 69 kB, lab 30's parameters.
 slow = virtual.ideal().but(between=virtual.Link(latency=28e-6, bandwidth=10e9 / 8, overhead=1e-6))
 cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
@@ -250,7 +249,6 @@ def best_allreduce(comm, vector):
 
 
 # %%
-# Measures (need not be read).
 gaps = {}
 by_step = {}
 by_time = {}
@@ -359,7 +357,6 @@ check("33.3", decentralised)
 
 
 # %%
-# For the measurement (need not be read).
 def accuracy(parameters):
     """Percent of the test images that the net recognises."""
     vector_to_parameters(torch.tensor(parameters), net.parameters())
@@ -373,7 +370,7 @@ def order_of(seed):
 
 
 # %%
-# The trainings (need not be read).
+# The trainings.
 apart = {}
 right = {}  # who -> for each seed, percent
 mixers = {name: mixing(topology(name, 16)) for name in names} | {"no mixing": np.eye(16)}

@@ -108,7 +108,7 @@ left = lab36.timed(leave, layers=15, layer_ms=4)
 carried = {pause: lab36.timed(carry, layers=60 // pause, layer_ms=pause) for pause in pauses}
 
 # %%
-# Need not be read: the plot.
+# The plot.
 curves = {
     "left alone": dict.fromkeys(pauses, left),
     "carried": carried,
@@ -242,7 +242,7 @@ times, what, where = launch.run(
 )[0]
 
 # %%
-# Need not be read: the plot, the records.
+# The plot, the records.
 lab36.show(times, what, where, ranks)
 median = {name: time.median for name, time in times.items()}
 cost = 100 * (median["nobody to talk to, thread"] / median["arithmetic alone"] - 1)
@@ -274,7 +274,7 @@ if bars:
     plots.bars(bars, ylabel="ms", title=title, name="two nodes")
 
 # %%
-# Need not be read: the same in numbers.
+# The same in numbers.
 median = {name: np.median(row) for name, row in seconds.items()}
 if median:
     for name in ("at the end", "begun, left", "begun, carried", "begun, thread"):

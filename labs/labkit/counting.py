@@ -109,7 +109,6 @@ class MessageCounter:
     def __init__(self, comm):
         from mpi4py import MPI
 
-        _meet_mpi()
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
@@ -211,7 +210,6 @@ class CallLog:
     STARTING = ("Isend", "Irecv", "isend", "irecv")
 
     def __init__(self, comm):
-        _meet_mpi()
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
@@ -395,7 +393,6 @@ class CollectiveLog:
     STARTING = ("Iallreduce", "Ireduce", "Ibcast")
 
     def __init__(self, comm, scale: float = 1.0):
-        _meet_mpi()
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
@@ -449,12 +446,6 @@ class CollectiveLog:
             call.end.append(self.clock())
             if self.clock is perf_counter:
                 profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
-
-
-def _meet_mpi() -> None:
-    """Before a program is tried: mpi4py's PROC_NULL is not -1, and its Waitall takes our requests."""
-    mpi.tell_nobody_apart()
-    mpi.take_all_requests()
 
 
 _PLACES = {

@@ -1,10 +1,14 @@
 """mpi4py as far as the program has loaded it, MPI's special numbers, and two names replaced in mpi4py.
 
-Nothing here loads mpi4py: that would start MPI in a process that needs none.
+Nothing here loads mpi4py: that would start MPI in a process that needs none. When the program loads it,
+
+    MPI.PROC_NULL    becomes a `Nobody`: told from a -1 that was computed
+    MPI.Request      becomes a class whose Waitall and the like take requests of the kit's classes, too
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from numbers import Integral
 from types import ModuleType
@@ -22,13 +26,13 @@ _MPICH = {
     "UNDEFINED": -32766,
     "COMM_TYPE_SHARED": 1,
 }
-
+_NAME = "mpi4py.MPI"
 _FOR_SEVERAL = ("Waitall", "Waitany", "Waitsome", "Testall", "Testany", "Testsome")
 
 
 def loaded() -> ModuleType | None:
     """mpi4py.MPI, or None where nobody has loaded it."""
-    return sys.modules.get("mpi4py.MPI")
+    return sys.modules.get(_NAME)
 
 
 def __getattr__(name: str) -> int:
@@ -39,12 +43,8 @@ def __getattr__(name: str) -> int:
 
 
 def is_nobody(rank: object) -> bool:
-    """Is it MPI.PROC_NULL, not a number that was computed and happens to be the same?
-
-    In the run that loads mpi4py the two cannot be told apart.
-    """
-    number = __getattr__("PROC_NULL")
-    return isinstance(rank, Nobody) or (rank == number and not isinstance(number, Nobody))
+    """Is it MPI.PROC_NULL, and not a number that was computed and happens to be the same?"""
+    return isinstance(rank, Nobody)
 
 
 def no_such_rank(name: str, rank, size: int) -> str:
@@ -57,24 +57,11 @@ def no_such_rank(name: str, rank, size: int) -> str:
     return f"{text} Where a neighbor is missing, leave the call out, or name MPI.PROC_NULL."
 
 
-def tell_nobody_apart() -> None:
-    """From now on mpi4py's PROC_NULL, if mpi4py is loaded, is a Nobody. Before a run, not within one."""
-    module = loaded()
-    if module is not None and not isinstance(module.PROC_NULL, Nobody):
-        module.PROC_NULL = Nobody(module.PROC_NULL)
-
-
-def take_all_requests() -> None:
-    """From now on MPI.Request.Waitall and its like, if mpi4py is loaded, take requests of the kit's classes.
-
-    mpi4py's own take requests of its class alone, and the program calls them by their names.
-    """
-    module = loaded()
-    if module is None or hasattr(module.Request, "passed_on"):
-        return
+def _replace_names(module: ModuleType) -> None:
+    module.PROC_NULL = Nobody(module.PROC_NULL)
     names = [*_FOR_SEVERAL, *map(str.lower, _FOR_SEVERAL)]
     calls = {name: staticmethod(_passing(module.Request, name)) for name in names}
-    module.Request = type("Request", (module.Request,), {**calls, "passed_on": True})
+    module.Request = type("Request", (module.Request,), calls)
 
 
 def _passing(real: type, name: str):
@@ -85,3 +72,30 @@ def _passing(real: type, name: str):
         return getattr(owner, name)(requests, *rest, **options)
 
     return call
+
+
+class _WhenLoaded:
+    """An import hook for one import: others find mpi4py.MPI, and its names are replaced once it is there."""
+
+    @classmethod
+    def find_spec(cls, name: str, path=None, target=None):
+        if name != _NAME:
+            return None
+        sys.meta_path.remove(cls)
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_replace(module: ModuleType) -> None:
+            execute(module)
+            _replace_names(module)
+
+        spec.loader.exec_module = execute_and_replace
+        return spec
+
+
+if loaded() is None:
+    sys.meta_path.insert(0, _WhenLoaded)
+else:
+    _replace_names(loaded())

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from labkit import mpi
 from labkit.errors import LabError
 from labkit.virtual import explain, stuck
 from labkit.virtual.catalogue import choose
@@ -54,7 +53,6 @@ class Cluster:
         if not callable(fn):
             raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
         check_arguments([*args, *kwargs.values()], self.size)
-        mpi.tell_nobody_apart()
         nodes = [rank // self.ranks_per_node for rank in range(self.size)]
         engine = Engine(nodes, self.machine.gamma, trace)
         local = [rank % self.ranks_per_node for rank in range(self.size)]

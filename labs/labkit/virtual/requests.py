@@ -29,7 +29,6 @@ class Request:
         self.over = False
         self.result = None
         self.mark = explain.mark(3)
-        mpi.take_all_requests()
 
     def line(self) -> str:
         """`line 3 of ring: comm.Isend(…)`: where it began."""

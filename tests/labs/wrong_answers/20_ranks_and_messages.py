@@ -51,7 +51,8 @@ first, second = comm.Send, comm.Sendrecv
     MPI.Request.Waitall(pending)
 '''),
     Right("20.3", "a stack, and wait()", [INSIDE, "request.Wait()"],
-          ["    new[1:-1] = np.stack([strip[:-2], strip[1:-1], strip[2:]]).mean(axis=0)\n", "request.wait()"]),
+          ["    new[1:-1] = np.stack([strip[:-2], strip[1:-1], strip[2:]]).mean(axis=0)\n",
+           "request.wait()"]),
     Right("20.3", "a running sum of a plain copy", INSIDE, '''\
     total = np.cumsum(np.vstack([np.zeros_like(strip[:1]), strip]), axis=0)
     new[1:-1] = (total[3:] - total[:-3]) / 3

@@ -212,7 +212,7 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 check("31.3", servers_step)
 
 # %%
-# Need not be read: the messages of a step on virtual ranks, and who holds how many values.
+# The messages of a step on virtual ranks, and who holds how many values.
 vgg = layers["vgg16"]
 
 

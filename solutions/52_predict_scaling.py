@@ -292,7 +292,7 @@ record.add("step here", seconds=here.step, alone=here.alone, predicted=foretold,
 # it. You should see the measured step near it, or above.
 #
 # Above it, probably because in the model messages cost the computing nothing. Here they are carried by the
-# cores that compute: lab 47 times an exchange while they do. Where the steps alone scatter much, you may see
+# cores that compute. Where the steps alone scatter much, you may see
 # it below instead. For two ranks √(2 ln p) is twice too much: compare the second line with the first.
 #
 # ## 4. Runs that others have published

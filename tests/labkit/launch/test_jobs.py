@@ -62,9 +62,13 @@ def test_an_error_in_the_block_ends_all():
         pipe.send(os.getpid())
         time.sleep(1000)
 
-    with pytest.raises(ZeroDivisionError), launch.processes([(stand,)] * 2, dict(os.environ)) as running:
-        pids += [one.pipe.recv() for one in running]
-        raise ZeroDivisionError
+    def fail():
+        with launch.processes([(stand,)] * 2, dict(os.environ)) as running:
+            pids.extend(one.pipe.recv() for one in running)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert gone(pids)
 
 

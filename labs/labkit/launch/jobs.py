@@ -7,6 +7,7 @@ Importing PyTorch or TensorFlow costs seconds of a core, a fork none. The server
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import multiprocessing
 import os
@@ -22,8 +23,10 @@ import cloudpickle
 
 from labkit.errors import LabError
 from labkit.launch.process import environment
+from labkit.launch.supervisor import prctl
 
 START = 120  # seconds for the server's imports
+_SET_PTRACER = 0x59616D61  # from <linux/prctl.h>: who may read this process's memory
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
@@ -117,6 +120,8 @@ def _begin(told: bytes, pipe: connection.Connection, log: str, env: dict[str, st
     sys.stdout.reconfigure(line_buffering=True)  # nothing is lost of a process that is killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for the notebook, which ends us
     _end_with_the_notebook()
+    # py-spy, say, which is no ancestor: some systems let it look only if it is asked to.
+    prctl(_SET_PTRACER, ctypes.c_ulong(-1))
     os.environ.clear()
     os.environ.update(env)
     function: Callable

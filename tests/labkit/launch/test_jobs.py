@@ -13,9 +13,15 @@ import psutil
 import pytest
 from labkit import launch
 
-from tests.processes import lives
+from tests.processes import end_fork_server, lives
 
 pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def _no_server_is_left():
+    yield
+    end_fork_server()
 
 
 def gone(pids: list[int], patience: float = 30) -> bool:

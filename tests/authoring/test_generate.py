@@ -7,7 +7,7 @@ import ast
 import jupytext
 import nbformat
 import pytest
-from authoring import generate
+from authoring import generate, overview
 from authoring.cell import Cell
 from authoring.notebooks import is_folded
 from labkit import labfile
@@ -25,8 +25,8 @@ def test_a_rebuild_changes_no_byte(built):
     for name in before:
         if name != "README.md":
             (built.root / name).unlink()
-    assert generate.write_all(check=True) == [SCRIPT, NOTEBOOK, BATCH]
-    assert generate.write_all() == [SCRIPT, NOTEBOOK, BATCH]
+    assert generate.write_all(check=True) == [SCRIPT, NOTEBOOK, BATCH, "docs/LABS.md"]
+    assert generate.write_all() == [SCRIPT, NOTEBOOK, BATCH, "docs/LABS.md"]
     assert files(built) == before
 
 
@@ -104,16 +104,27 @@ def test_script_and_notebook_hold_the_same_cells(built):
 
 
 def test_the_readmes_table(built):
-    lines = (built.root / "README.md").read_text(encoding="utf-8").splitlines()
-    link, summary = (
-        "[90 Tiny lab](notebooks/90_tiny.ipynb)",
-        "Two small functions, to see how a lab is put together.",
-    )
-    assert lines[5] == f"| {link} | {summary} | cpu | 2 | 5 |"
+    text = (built.root / "README.md").read_text(encoding="utf-8")
+    link = "[90 Tiny lab](notebooks/90_tiny.ipynb)"
+    summary = "Two small functions, to see how a lab is put together."
+    assert f"| Further labs | {link} (5) |\n" in text
+    page = (built.root / "docs/LABS.md").read_text(encoding="utf-8")
+    assert f"| {link.replace('notebooks', '../notebooks')} | {summary} | beginner | cpu | 2 | 5 |\n" in page
     (built.root / "README.md").write_text("no marks\n")
     for check in (True, False):
         with pytest.raises(LabError, match="README.md needs the lines"):
             generate.write_all(check=check)
+
+
+def test_the_course_stands_by_itself_and_every_lab_has_its_place():
+    labs = {stem[:2]: generate.load(stem) for stem in labfile.stems()}
+    content = overview.read()
+    met = [content["begin"]]
+    for number in content["course"]:
+        assert set(labs[number].header.before) <= set(met), f"lab {number} comes too early"
+        met.append(number)
+    places = [*met, *(number for row in content["library"].values() for number in row)]
+    assert sorted(places) == sorted(labs)
 
 
 def test_stubs_fail_with_their_own_sentence(built):

@@ -7,7 +7,7 @@ from labkit import paths
 STEM = "90_tiny"
 NOTEBOOK, SCRIPT = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py"
 BATCH = f"slurm/{STEM}.sbatch"
-WRITTEN = [SCRIPT, NOTEBOOK, BATCH, "README.md"]
+WRITTEN = [SCRIPT, NOTEBOOK, BATCH, "README.md", "docs/LABS.md"]
 
 LAB = '''\
 # %% [markdown]
@@ -18,7 +18,7 @@ LAB = '''\
 #
 # **You will be able to** (1) add, (2) scale.
 #
-# Needs: cpu · Ranks: 2 · Minutes: 5 · Before: -
+# Needs: cpu · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
 
 # %%
 from labkit import check, expect, hint, lab, predict, world

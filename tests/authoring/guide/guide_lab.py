@@ -14,7 +14,7 @@ LAB = """\
 # **You will be able to** (1) add, (2, for those who have time) scale `x`, and
 # (3) stop.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 30 · Before: -
+# Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: -
 
 # %%
 from labkit import check, expect, hint, lab, plots, predict

@@ -10,7 +10,7 @@ LAB = '''\
 #
 # **You will be able to** (1) see the tour work.
 #
-# Needs: {needs} · Ranks: 1 · Minutes: {minutes} · Before: -
+# Needs: {needs} · Ranks: 1 · Minutes: {minutes} · Level: beginner · Before: -
 
 # %%
 import time

@@ -8,8 +8,6 @@ import jupytext
 import nbformat
 import pytest
 from authoring import generate, overview
-from authoring.cell import Cell
-from authoring.notebooks import is_folded
 from labkit import labfile
 from labkit.errors import LabError
 from labkit.labfile import exercises_in
@@ -64,11 +62,7 @@ def test_the_notebooks(built):
     nbformat.validate(solved)
     assert [cell.id for cell in book.cells] == [f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)]
     assert book.metadata.kernelspec.name == "python3"
-    folded = {"jupyter": {"source_hidden": True}}
-    assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}, folded]
-    assert [cell.source.startswith("# Printing;") for cell in book.cells] == [
-        cell.metadata == folded for cell in book.cells
-    ]
+    assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}]
     assert not any(cell.get("outputs") for cell in [*book.cells, *solved.cells])
     assert "return a + b" in solved.cells[6].source
     assert "SOLUTION" not in str(solved)
@@ -76,23 +70,6 @@ def test_the_notebooks(built):
     prose = [cell.source for cell in book.cells if cell.cell_type == "markdown"]
     assert prose[0].partition("\n")[2].startswith("# 90 Tiny lab\n")
     assert prose[1:] == [cell.source for cell in solved.cells if cell.cell_type == "markdown"][1:]
-
-
-@pytest.mark.parametrize(
-    ("text", "folded"),
-    [
-        ("# Drawing; need not be read.\nplot()", True),
-        ("# The network's own times, and a control\n# (need not be read).\nplot()", True),
-        ("# You need not read this cell: it draws.\nplot()", True),
-        ("# Trying; need not be read. What is asked: the sum.\ncheck()", False),
-        ("# Trying; need not be read. Asked as well: calls that do not block.\ncheck()", False),
-        ("plot()\n# need not be read", False),
-        ("# The slope need not be exact.\nfit()", False),
-    ],
-)
-def test_cells_that_need_not_be_read_are_folded(text, folded):
-    assert is_folded(Cell("code", text, 1)) is folded
-    assert not is_folded(Cell("markdown", text, 1))
 
 
 def test_script_and_notebook_hold_the_same_cells(built):
@@ -148,6 +125,8 @@ def test_one_wrong_lab_does_not_keep_the_others_from_being_written(checkout):
 
 def test_orphans_are_named(built):
     (built.root / "solutions" / "90_tiny.py").rename(built.root / "solutions" / "91_tiny.py")
+    checks = (built.root / "labs/support/lab90.py").read_text(encoding="utf-8").replace("90.", "91.")
+    (built.root / "labs/support/lab91.py").write_text(checks, encoding="utf-8")
     text = (built.root / "solutions" / "91_tiny.py").read_text(encoding="utf-8").replace("90", "91")
     (built.root / "solutions" / "91_tiny.py").write_text(text, encoding="utf-8")
     assert set(generate.write_all(check=True)) >= {SCRIPT, NOTEBOOK, BATCH}

@@ -8,7 +8,7 @@
 # **You will be able to** (1) predict the step of p ranks from the times of one, (2) name a late rank and its
 # cause from a timeline, (3) say what backup workers and local SGD gain, and what they cost.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 40 · Before: 01, 23, 50
+# Needs: mpi · Ranks: 4 · Minutes: 40 · Level: advanced · Before: 01, 23, 50
 
 # %%
 import numpy as np
@@ -372,9 +372,9 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # ### Going further: a slow node
 # In an allreduce a slow link slows down all, and real sends wait at both of its ends. So test **pairs** of
 # nodes: each two alone, a message there and back, the quickest of ten (lab 22's ping-pong). A node whose
-# *best* partner is slow sits behind the slow link. It takes three nodes: of a single pair both ends look slow.
-# `make tabletop NODES=4` and `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such a cluster, on Linux
-# with Slurm (lab 42); `make tabletop-heal NODE=2` mends it.
+# *best* partner is slow sits behind the slow link. It takes three nodes, as of a single pair both ends look
+# slow. `make tabletop NODES=4` and `make tabletop-slow NODE=2 BANDWIDTH=50mbit` give you such a cluster, on
+# Linux with Slurm (lab 42); `make tabletop-heal NODE=2` mends it.
 #
 # ### What you take away
 # - The slowest of p: (i/n)ᵖ - ((i-1)/n)ᵖ. The tail decides, and few ranks do not show it.

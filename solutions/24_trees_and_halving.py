@@ -7,7 +7,7 @@
 # number of ranks, (2) say from the price of a message, a byte and an addition which of them leads at which
 # size, (3) measure a tuning table on your own machine and choose by it.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import lru_cache, partial

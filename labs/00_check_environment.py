@@ -134,8 +134,8 @@ def per_rank(report, ranks):
 
 
 # %%
-# Asked: The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with one
-# GPU, and none.
+# Asked: The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with
+# one GPU, and none.
 check("00.1", per_rank)
 
 
@@ -193,8 +193,8 @@ def who_am_i(comm):
 
 
 # %%
-# Asked: Every one of three ranks, and of four, tells its number and process, and
-# names its MPI.
+# Asked: Every one of three ranks, and of four, tells its number and process,
+# and names its MPI.
 check("00.2", who_am_i)
 
 # %% [markdown]
@@ -299,8 +299,8 @@ def pass_on(comm):
 
 
 # %%
-# Asked: Each rank returns its left neighbor's greeting, with three ranks and with
-# four.
+# Asked: Each rank returns its left neighbor's greeting, with three ranks and
+# with four.
 check("00.3", pass_on)
 
 # %% [markdown]

@@ -137,8 +137,8 @@ def sample(call, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
-# Asked: A duration for each of the calls after the warm-up, by the clock that is
-# handed in.
+# Asked: A duration for each of the calls after the warm-up, by the clock that
+# is handed in.
 check("01.1", sample)
 
 # %% [markdown]
@@ -205,8 +205,8 @@ def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
-# Asked: Each of four durations is 0.1 s of work and its launch, whatever is in the
-# queue before.
+# Asked: Each of four durations is 0.1 s of work and its launch, whatever is in
+# the queue before.
 check("01.2", sample_device)
 
 # %%
@@ -272,8 +272,8 @@ def summarize(samples, widest=0.25):
 
 
 # %%
-# Asked: The five entries, right to the last digit, of odd and of even numbers of
-# samples.
+# Asked: The five entries, right to the last digit, of odd and of even numbers
+# of samples.
 check("01.3", summarize)
 
 # %% [markdown]

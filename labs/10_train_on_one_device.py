@@ -95,8 +95,8 @@ def cross_entropy(logits, labels) -> float:
 
 
 # %%
-# Asked: One number for a batch, PyTorch's own loss of it, with small logits and with
-# large ones.
+# Asked: One number for a batch, PyTorch's own loss of it, with small logits and
+# with large ones.
 check("10.1", cross_entropy)
 
 # %%
@@ -149,8 +149,8 @@ def sgd_step(weights, bias, images, labels, learning_rate) -> None:
 
 
 # %%
-# Asked: The caller's arrays move against the gradient, which finite differences of
-# your loss give.
+# Asked: The caller's arrays move against the gradient, which finite differences
+# of your loss give.
 check("10.2", sgd_step)
 
 
@@ -251,8 +251,8 @@ def train_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-# Asked: What is asked, of four steps: the loss before the update, and weights that
-# move by rate times gradient.
+# Asked: What is asked, of four steps: the loss before the update, and weights
+# that move by rate times gradient.
 check("10.3", train_step)
 
 # %% [markdown]
@@ -395,8 +395,8 @@ def accuracy(net, images, labels) -> float:
 
 
 # %%
-# Asked: A plain number, a net in evaluation mode and not recorded, called once, its
-# mode kept.
+# Asked: A plain number, a net in evaluation mode and not recorded, called once,
+# its mode kept.
 check("10.4", accuracy)
 
 # %%

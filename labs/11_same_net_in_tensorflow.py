@@ -125,8 +125,8 @@ def train_step(net, optimizer, images, labels):
 
 
 # %%
-# Asked: You return the loss of each step before its update, the given optimizer makes
-# the updates, and the losses are those of PyTorch's curve.
+# Asked: You return the loss of each step before its update, the given optimizer
+# makes the updates, and the losses are those of PyTorch's curve.
 check("11.1", train_step)
 
 # %%
@@ -211,8 +211,8 @@ def make_step(net):
 
 
 # %%
-# Asked: Each call's loss and update is right, at any rate and size, and Python runs
-# once for all of them.
+# Asked: Each call's loss and update is right, at any rate and size, and Python
+# runs once for all of them.
 check("11.2", make_step)
 
 # %%
@@ -370,8 +370,8 @@ def fit_losses(net, orders) -> list[float]:
 
 
 # %%
-# Asked: The losses are PyTorch's, the mean over each epoch, from as many steps, made
-# by fit.
+# Asked: The losses are PyTorch's, the mean over each epoch, from as many steps,
+# made by fit.
 check("11.3", fit_losses)
 
 # %%

@@ -74,8 +74,9 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks'
-# order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on two sockets.
+# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the
+# ranks' order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on
+# two sockets.
 check("13.1", cores_of)
 
 # %%
@@ -157,8 +158,8 @@ def step(comm, net, images, labels, batch):
 
 
 # %%
-# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks
-# (threads that stand for ranks).
+# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual
+# ranks (threads that stand for ranks).
 check("13.2", step)
 
 # %% [markdown]
@@ -314,9 +315,9 @@ def bind(cores):
 
 
 # %%
-# Asked: All threads of this process move, those of torch's pool too (undone at the
-# end); and on real ranks all threads stay on their rank's cores, which no other rank
-# has.
+# Asked: All threads of this process move, those of torch's pool too (undone at
+# the end); and on real ranks all threads stay on their rank's cores, which no
+# other rank has.
 check("13.3", bind)
 
 # %%

@@ -460,8 +460,8 @@ def checkpointed(net, x, segments):
 
 
 # %%
-# Asked: Only the segments' inputs are kept, each layer runs twice, gradients are
-# right; for several cuts.
+# Asked: Only the segments' inputs are kept, each layer runs twice, gradients
+# are right; for several cuts.
 check("14.4", checkpointed)
 
 # %% [markdown]

@@ -93,8 +93,8 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 
 
 # %%
-# Asked: Every rank reads n // ranks samples, none is read twice, and each epoch has
-# another order and deal.
+# Asked: Every rank reads n // ranks samples, none is read twice, and each epoch
+# has another order and deal.
 check("15.1", my_samples)
 
 # %%
@@ -153,8 +153,8 @@ def read_shard(stream):
 
 
 # %%
-# Asked: 40 samples: label first, other files between, image or label missing; the
-# first one comes at once.
+# Asked: 40 samples: label first, other files between, image or label missing;
+# the first one comes at once.
 check("15.2", read_shard)
 
 # %% [markdown]
@@ -381,8 +381,8 @@ def shard_seconds(nbytes, ranks, own, together, latency):
 
 
 # %%
-# Asked: Input shorter and longer than compute; one rank and many, by their own and by
-# a shared bandwidth.
+# Asked: Input shorter and longer than compute; one rank and many, by their own
+# and by a shared bandwidth.
 check("15.4", exposed, shard_seconds)
 
 # %%

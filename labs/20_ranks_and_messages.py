@@ -267,9 +267,9 @@ def blur(comm, strip):
 photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
 
 # %%
-# Asked: The blur of the whole photo, also where half of the ranks are late; calls
-# that do not block, each waited for; and all of the inside computed while all four
-# are under way.
+# Asked: The blur of the whole photo, also where half of the ranks are late;
+# calls that do not block, each waited for; and all of the inside computed while
+# all four are under way.
 check("20.3", blur)
 
 # %% [markdown]

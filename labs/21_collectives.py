@@ -100,8 +100,9 @@ def broadcast(comm, vector, root):
 
 
 # %%
-# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and from any
-# root, after as few rounds as a tree needs, with as many vectors sent as needed.
+# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and
+# from any root, after as few rounds as a tree needs, with as many vectors sent
+# as needed.
 check("21.1", broadcast)
 
 
@@ -150,8 +151,8 @@ def allreduce_tree(comm, vector, root=0):
 
 
 # %%
-# Asked: The sum lies in the root's own array, then in every rank's, after a tree's
-# rounds and after twice as many.
+# Asked: The sum lies in the root's own array, then in every rank's, after a
+# tree's rounds and after twice as many.
 check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]

@@ -88,7 +88,8 @@ def latency(comm, nbytes, rounds, skip, clock):
 
 
 # %%
-# Asked: Half a round trip, after the warm-up; all `rounds` values and their median.
+# Asked: Half a round trip, after the warm-up; all `rounds` values and their
+# median.
 check("22.1", latency)
 
 # %% [markdown]
@@ -271,7 +272,8 @@ def fit(sizes, seconds):
 
 
 # %%
-# Asked: The line of least relative error, for exact times and for times 20% off.
+# Asked: The line of least relative error, for exact times and for times 20%
+# off.
 check("22.3", fit)
 
 # %% [markdown]
@@ -335,7 +337,8 @@ def columns(seconds, nbytes):
 
 
 # %%
-# Asked: The mean over calls and ranks; both bandwidths, in 10^9 bytes per second.
+# Asked: The mean over calls and ranks; both bandwidths, in 10^9 bytes per
+# second.
 check("22.4", columns)
 
 # %% [markdown]

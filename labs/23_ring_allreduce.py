@@ -113,8 +113,8 @@ def reduce_scatter(comm, vector):
 
 
 # %%
-# Asked: The table's chunks; then 1 to 16 ranks and any length, only right neighbours,
-# no byte too many.
+# Asked: The table's chunks; then 1 to 16 ranks and any length, only right
+# neighbours, no byte too many.
 check("23.1", reduce_scatter)
 
 
@@ -144,8 +144,8 @@ def ring_allreduce(comm, vector):
 
 
 # %%
-# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real
-# ranks.
+# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and
+# on real ranks.
 check("23.2", ring_allreduce)
 
 # %% [markdown]
@@ -194,7 +194,8 @@ def ring_cost(p, n, alpha, beta):
 
 
 # %%
-# Asked: Your three numbers are those of a run of your ring on the virtual cluster.
+# Asked: Your three numbers are those of a run of your ring on the virtual
+# cluster.
 check("23.3", ring_cost)
 
 # %% [markdown]
@@ -262,8 +263,8 @@ def ring_wins_from(p, alpha, beta):
 
 
 # %%
-# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2 %
-# more, one of the ring.
+# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2
+# % more, one of the ring.
 check("23.4", ring_wins_from)
 
 # %% [markdown]

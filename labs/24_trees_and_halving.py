@@ -82,8 +82,8 @@ def doubling(comm, vector, seats, me):
 
 
 # %%
-# Asked: The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors sent
-# by each, and partners are found by seats, not by ranks.
+# Asked: The sum is right on 1 to 16 ranks after lg p rounds, with lg p vectors
+# sent by each, and partners are found by seats, not by ranks.
 check("24.1", doubling)
 
 
@@ -200,9 +200,9 @@ def halving(comm, vector, seats, me):
 
 
 # %%
-# Asked: The sum is right on any number of ranks, after 2 lg p rounds with 2 (p - 1)/p
-# vectors sent by each (for other p two rounds and a vector more), and no rank adds
-# more than it keeps.
+# Asked: The sum is right on any number of ranks, after 2 lg p rounds with 2 (p
+# - 1)/p vectors sent by each (for other p two rounds and a vector more), and no
+# rank adds more than it keeps.
 check("24.2", halving)
 
 # %%
@@ -320,8 +320,8 @@ def allreduce_tuned(comm, vector, pick):
 
 
 # %%
-# Asked: `choose` names the fastest way of each case, `pick` gets bytes and ranks, and
-# the way that it names is the one that runs.
+# Asked: `choose` names the fastest way of each case, `pick` gets bytes and
+# ranks, and the way that it names is the one that runs.
 check("24.3", choose, allreduce_tuned)
 
 
@@ -400,8 +400,8 @@ def crossover(p, alpha, beta, gamma):
 
 
 # %%
-# Asked: With 2% fewer bytes than you say, doubling leads on virtual ranks, and with
-# 2% more Rabenseifner.
+# Asked: With 2% fewer bytes than you say, doubling leads on virtual ranks, and
+# with 2% more Rabenseifner.
 check("24.4", crossover)
 
 # %%

@@ -104,8 +104,8 @@ def groups(comm, node):
 
 
 # %%
-# Asked: Each rank's groups are its row and its column, in whatever order the ranks
-# lie on the nodes.
+# Asked: Each rank's groups are its row and its column, in whatever order the
+# ranks lie on the nodes.
 check("26.1", groups)
 
 # %% [markdown]
@@ -140,8 +140,8 @@ def two_level(inside, across, vector):
 
 
 # %%
-# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and only
-# leaders send from node to node, by a ring.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and
+# only leaders send from node to node, by a ring.
 check("26.2", two_level)
 
 
@@ -168,8 +168,8 @@ def two_dimensional(inside, across, vector):
 
 
 # %%
-# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and each
-# rank sends only its chunk from node to node, by a ring.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and
+# each rank sends only its chunk from node to node, by a ring.
 check("26.3", two_dimensional)
 
 

@@ -82,8 +82,8 @@ ranks = launch.ranks_here(2)
 here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there is no GPU
 
 # %%
-# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual ranks
-# and on real ranks.
+# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual
+# ranks and on real ranks.
 check("27.1", staged)
 
 # %% [markdown]
@@ -285,8 +285,8 @@ def choose(nbytes, steps, direct=None):
 
 
 # %%
-# Asked: T is least for your chunks, and you return 0 where `direct` is faster than
-# these, but only there.
+# Asked: T is least for your chunks, and you return 0 where `direct` is faster
+# than these, but only there.
 check("27.3", choose)
 
 # %%

@@ -114,8 +114,8 @@ def allreduce_time(nbytes, p, alpha, beta):
 
 
 # %%
-# Asked: The time of the virtual cluster's own Allreduce, on links that have α and β
-# alone.
+# Asked: The time of the virtual cluster's own Allreduce, on links that have α
+# and β alone.
 check("28.1", allreduce_time)
 
 

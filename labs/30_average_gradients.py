@@ -136,8 +136,8 @@ def my_share(rows, rank, size):
 
 
 # %%
-# Asked: The parts are equal, they are of the batch's own rows, and each row is on
-# exactly one rank.
+# Asked: The parts are equal, they are of the batch's own rows, and each row is
+# on exactly one rank.
 check("30.1", my_share)
 
 
@@ -199,7 +199,8 @@ def average_gradients(comm, net):
 
 
 # %%
-# Asked: On every number of ranks all gradients are their mean, after one call of MPI.
+# Asked: On every number of ranks all gradients are their mean, after one call
+# of MPI.
 check("30.3", average_gradients)
 
 
@@ -240,8 +241,8 @@ def train(comm, average=average_gradients, start=start_equal, share_of=my_share,
 
 
 # %%
-# Asked: Every loss is that of one process, on every rank and on any number of ranks;
-# and all ranks' weights stay equal.
+# Asked: Every loss is that of one process, on every rank and on any number of
+# ranks; and all ranks' weights stay equal.
 check("30.4", train)
 
 # %%

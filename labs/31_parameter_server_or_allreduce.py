@@ -67,8 +67,8 @@ def server_step(comm, parameters, gradient, rate):
 
 # %%
 # Asked: The server's step, with the mean of the workers' gradients, is in the
-# parameters of all 2 to 16 virtual ranks, which began with different ones, and no
-# byte too many is sent; and real ranks train as one process.
+# parameters of all 2 to 16 virtual ranks, which began with different ones, and
+# no byte too many is sent; and real ranks train as one process.
 check("31.1", server_step)
 
 # %% [markdown]
@@ -135,8 +135,8 @@ tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101"
 layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
 
 # %%
-# Asked: There are so many slices, one after another, from the first value to the
-# last, equal but for one value.
+# Asked: There are so many slices, one after another, from the first value to
+# the last, equal but for one value.
 check("31.2", cut)
 
 
@@ -178,8 +178,8 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 
 
 # %%
-# Asked: The step is right for many numbers of workers and servers, and nobody waits
-# for one after another; and real ranks train as one process.
+# Asked: The step is right for many numbers of workers and servers, and nobody
+# waits for one after another; and real ranks train as one process.
 check("31.3", servers_step)
 
 # %%

@@ -92,8 +92,8 @@ def watch(module, ready):
 
 
 # %%
-# Asked: Hooks that tell `ready` of each gradient once, in time; and one Allreduce
-# after backward.
+# Asked: Hooks that tell `ready` of each gradient once, in time; and one
+# Allreduce after backward.
 check("32.1", at_the_end, watch)
 
 # %% [markdown]
@@ -169,8 +169,8 @@ def one_by_one(comm, net):
 
 
 # %%
-# Asked: One Iallreduce for each gradient, begun when it is there; waited for after
-# backward.
+# Asked: One Iallreduce for each gradient, begun when it is there; waited for
+# after backward.
 check("32.2", one_by_one)
 
 # %% [markdown]
@@ -241,8 +241,8 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
-# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as soon as
-# it is full.
+# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as
+# soon as it is full.
 check("32.3", in_buckets)
 
 # %% [markdown]
@@ -414,8 +414,9 @@ def two_sides(comm, net):
 
 
 # %%
-# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for each
-# tensor and step; a forward pass whose layers wait for their own parameters alone.
+# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for
+# each tensor and step; a forward pass whose layers wait for their own
+# parameters alone.
 check("32.4", two_sides)
 
 # %% [markdown]

@@ -85,8 +85,8 @@ def mixing(neighbours):
 
 
 # %%
-# Asked: On many topologies W has no weight without a link, rows and columns that sum
-# to 1, and the right weights.
+# Asked: On many topologies W has no weight without a link, rows and columns
+# that sum to 1, and the right weights.
 check("33.1", mixing)
 
 
@@ -114,8 +114,8 @@ def gossip(comm, vector, neighbours, weights):
 
 
 # %%
-# Asked: Two steps on many topologies, and on real ranks, give what the product of
-# matrices gives.
+# Asked: Two steps on many topologies, and on real ranks, give what the product
+# of matrices gives.
 check("33.2", gossip)
 
 # %% [markdown]

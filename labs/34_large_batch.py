@@ -113,8 +113,8 @@ def learning_rate(step, batch, base, power, warm_up, epochs, images=1536, base_b
 
 
 # %%
-# Asked: The rates of seven trainings, at steps in the warm-up, at its end, later, and
-# at the last.
+# Asked: The rates of seven trainings, at steps in the warm-up, at its end,
+# later, and at the last.
 check("34.1", learning_rate)
 
 
@@ -204,8 +204,8 @@ def lars(weights, gradients, state, rate, trust=0.05, decay=1e-4, momentum=0.9):
 
 
 # %%
-# Asked: The gradient's size has no say in matrices; the weights after each step,
-# norms of 0 included.
+# Asked: The gradient's size has no say in matrices; the weights after each
+# step, norms of 0 included.
 check("34.2", lars)
 
 
@@ -324,8 +324,8 @@ def lamb(weights, gradients, state, rate, decay=1e-4):
 
 
 # %%
-# Asked: The weights after each of four steps, with and without decay, and where norms
-# are 0.
+# Asked: The weights after each of four steps, with and without decay, and where
+# norms are 0.
 check("34.3", lamb)
 
 # %% [markdown]
@@ -396,8 +396,8 @@ def parallel_step(comm, weights, images, labels, update, state, rate):
 
 
 # %%
-# Asked: Three steps on 1 to 4 virtual ranks, then on real ones, are those of one
-# process, and one Allreduce is all that a step calls.
+# Asked: Three steps on 1 to 4 virtual ranks, then on real ones, are those of
+# one process, and one Allreduce is all that a step calls.
 check("34.4", parallel_step)
 
 # %% [markdown]

@@ -105,8 +105,9 @@ def half_average(comm, gradient, scale=1.0):
 ranks = launch.ranks_here(4)
 
 # %%
-# Asked: Means of usual gradients, large, tiny, zeros; inf where one overflows; no
-# more than two bytes a value on the wire, there and back; and the same on real ranks.
+# Asked: Means of usual gradients, large, tiny, zeros; inf where one overflows;
+# no more than two bytes a value on the wire, there and back; and the same on
+# real ranks.
 check("35.1", half_average)
 
 
@@ -165,8 +166,8 @@ def from_one_bit(message, n):
 
 
 # %%
-# Asked: Two means (float32) and a bit for each value, 0 where it is below 0; and
-# back.
+# Asked: Two means (float32) and a bit for each value, 0 where it is below 0;
+# and back.
 check("35.2", one_bit, from_one_bit)
 
 
@@ -211,7 +212,8 @@ settings = {"epochs": epochs, "batch": batch, "rate": rate, "seeds": seeds}
 trained = partial(lab35.accuracy, feedback_average, **settings)  # % of test images, for each seed
 
 # %%
-# Asked: Five steps with two kinds of messages, on virtual ranks and on real ones.
+# Asked: Five steps with two kinds of messages, on virtual ranks and on real
+# ones.
 check("35.3", feedback_average)
 
 # %% [markdown]

@@ -85,8 +85,8 @@ def carry(requests):
 
 
 # %%
-# Asked: Every sum that was begun is tested once in every call, and none is waited
-# for.
+# Asked: Every sum that was begun is tested once in every call, and none is
+# waited for.
 check("36.1", carry)
 
 

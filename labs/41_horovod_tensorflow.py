@@ -137,8 +137,8 @@ def my_part(dataset):
 
 
 # %%
-# Asked: A GPU by local rank, which grows; and of each global batch, all elements
-# once.
+# Asked: A GPU by local rank, which grows; and of each global batch, all
+# elements once.
 check("41.1", begin, my_part)
 
 
@@ -227,7 +227,8 @@ def by_tape(net, part):
 
 
 # %%
-# Asked: After two steps the net of one process that has all images, and its losses.
+# Asked: After two steps the net of one process that has all images, and its
+# losses.
 check("41.3", by_tape)
 
 
@@ -270,8 +271,8 @@ def fit(net, *more, **settings):
 
 
 # %%
-# Asked: Two steps as of one process, with its loss; from unequal nets, all go on with
-# rank 0's.
+# Asked: Two steps as of one process, with its loss; from unequal nets, all go
+# on with rank 0's.
 check("41.4", fit)
 
 # %% [markdown]

@@ -306,8 +306,8 @@ def command(launcher, job, variables, program):
 
 
 # %%
-# Asked: The variables of each flavour, and seven lines, read as their launchers read
-# them. Further harmless options, such as --cpu-bind=cores, are welcome.
+# Asked: The variables of each flavour, and seven lines, read as their launchers
+# read them. Further harmless options, such as --cpu-bind=cores, are welcome.
 check("42.3", variables, command)
 
 # %% [markdown]
@@ -400,7 +400,8 @@ def carried(events):
 
 
 # %%
-# Asked: Calls and tensors of three made up timelines, and calls of the one above.
+# Asked: Calls and tensors of three made up timelines, and calls of the one
+# above.
 check("42.4", carried)
 
 # %% [markdown]

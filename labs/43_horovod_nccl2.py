@@ -122,8 +122,8 @@ def connections(lines):
 
 
 # %%
-# Asked: Each line of the kit's logs is read as NCCL means it, and all ways of a pair
-# are kept.
+# Asked: Each line of the kit's logs is read as NCCL means it, and all ways of a
+# pair are kept.
 check("43.1", connections)
 
 # %%
@@ -207,8 +207,8 @@ def trouble(job):
 
 
 # %%
-# Asked: Of each of 15 jobs it is said what is wrong, if anything is: doubles first,
-# then hidden peers.
+# Asked: Of each of 15 jobs it is said what is wrong, if anything is: doubles
+# first, then hidden peers.
 check("43.2", trouble)
 
 # %% [markdown]

@@ -150,8 +150,8 @@ def charge(lines):
 
 
 # %%
-# Asked: The µs lost to each rank, of two timelines; and nothing, where one rank waits
-# for nobody.
+# Asked: The µs lost to each rank, of two timelines; and nothing, where one rank
+# waits for nobody.
 check("44.1", charge)
 
 # %%
@@ -322,8 +322,8 @@ def step_time(gradients, limit, cycle, seconds):
 
 
 # %%
-# Asked: When a step ends, and with how many messages, of eleven steps counted by
-# hand.
+# Asked: When a step ends, and with how many messages, of eleven steps counted
+# by hand.
 check("44.2", step_time)
 
 # %%
@@ -396,8 +396,8 @@ def asked(steps, cached=True):
 
 
 # %%
-# Asked: For each step how many tensors are asked about, in steps made up, and on real
-# ranks.
+# Asked: For each step how many tensors are asked about, in steps made up, and
+# on real ranks.
 check("44.3", asked)
 
 # %%

@@ -79,8 +79,8 @@ def share(kind, images, rank, ranks):
 
 
 # %%
-# Asked: Weak, the same for all; strong, whole images, together the batch, as even as
-# can be.
+# Asked: Weak, the same for all; strong, whole images, together the batch, as
+# even as can be.
 check("50.1", share)
 
 
@@ -224,8 +224,8 @@ def speedup(times, weak):
 
 
 # %%
-# Asked: Efficiency and speed-up by number of ranks, also where the fewest ranks are
-# not one.
+# Asked: Efficiency and speed-up by number of ranks, also where the fewest ranks
+# are not one.
 check("50.2", efficiency, speedup)
 
 
@@ -293,8 +293,8 @@ def serial_share(times):
 
 
 # %%
-# Asked: The share of times that follow the law, in any order; and of noisy times, all
-# counted.
+# Asked: The share of times that follow the law, in any order; and of noisy
+# times, all counted.
 check("50.3", serial_share)
 
 # %%
@@ -412,8 +412,8 @@ def where(compute, allreduce):
 
 
 # %%
-# Asked: The table above, a step in which another rank comes last, and one that rank 0
-# begins late.
+# Asked: The table above, a step in which another rank comes last, and one that
+# rank 0 begins late.
 check("50.4", where)
 
 

@@ -185,8 +185,8 @@ def meeting(comm, host, port):
 
 
 # %%
-# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find
-# each other by it.
+# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks
+# find each other by it.
 check("51.2", meeting)
 
 
@@ -312,8 +312,8 @@ def exchange(link, gradients, plan):
 
 
 # %%
-# Asked: Sums over all ranks in the gradients' own places, by one call of the link for
-# each bucket.
+# Asked: Sums over all ranks in the gradients' own places, by one call of the
+# link for each bucket.
 check("51.3", exchange)
 
 

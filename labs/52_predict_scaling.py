@@ -80,8 +80,8 @@ def buckets(layers, limit):
 
 
 # %%
-# Asked: Bytes and shares of all buckets of the small net, for several limits, and of
-# a real one.
+# Asked: Bytes and shares of all buckets of the small net, for several limits,
+# and of a real one.
 check("52.1", buckets)
 
 # %%
@@ -170,8 +170,8 @@ def exchange(nbytes, row, learned):
 
 
 # %%
-# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow
-# and fast links.
+# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on
+# slow and fast links.
 check("52.2", exchange)
 
 # %%
@@ -222,8 +222,8 @@ def step(row, learned):
 
 
 # %%
-# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in
-# one node.
+# Asked: Steps of several nets and algorithms, with stragglers, with slow input,
+# in one node.
 check("52.3", step)
 
 # %% [markdown]

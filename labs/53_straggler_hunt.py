@@ -84,7 +84,8 @@ def expected_slowest(samples, ranks):
 
 
 # %%
-# Asked: The expected slowest of p, from the times of one rank, by the chances above.
+# Asked: The expected slowest of p, from the times of one rank, by the chances
+# above.
 check("53.1", expected_slowest)
 
 # %% [markdown]
@@ -186,8 +187,8 @@ def parts(spans, ranks):
 
 
 # %%
-# Asked: The seconds of each part, by rank, of a step made up and of some that were
-# played.
+# Asked: The seconds of each part, by rank, of a step made up and of some that
+# were played.
 check("53.2", parts)
 
 # %%
@@ -258,8 +259,8 @@ def hunt(steps, images):
 
 
 # %%
-# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank that
-# reads for long.
+# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank
+# that reads for long.
 check("53.3", find, hunt)
 
 # %% [markdown]

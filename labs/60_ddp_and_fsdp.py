@@ -98,8 +98,8 @@ def finish(bucket, started):
 
 
 # %%
-# Asked: PyTorch's own gradients, by one sum for each bucket, all begun before any is
-# waited for.
+# Asked: PyTorch's own gradients, by one sum for each bucket, all begun before
+# any is waited for.
 check("60.1", start, finish)
 
 # %% [markdown]

@@ -189,7 +189,8 @@ def train_step(strategy, net, optimizer, pictures, labels):
 
 
 # %%
-# Asked: Weights and loss as of one device with all images, on 2, 1 and 3 replicas.
+# Asked: Weights and loss as of one device with all images, on 2, 1 and 3
+# replicas.
 check("61.2", train_step)
 
 # %% [markdown]
@@ -247,8 +248,8 @@ def ring_sends(sizes, workers):
 
 
 # %%
-# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p - 1) /
-# p.
+# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p -
+# 1) / p.
 check("61.3", servers_send, ring_sends)
 
 # %% [markdown]

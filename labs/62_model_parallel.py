@@ -75,8 +75,8 @@ def cut(costs, stages):
 
 
 # %%
-# Asked: Whole, rising edges from 0 to the end, and no cut with a cheaper dearest
-# stage.
+# Asked: Whole, rising edges from 0 to the end, and no cut with a cheaper
+# dearest stage.
 check("62.1", cut)
 
 
@@ -120,8 +120,8 @@ def forward(comm, stage, pictures):
 
 
 # %%
-# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, and open for
-# the way back.
+# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, and open
+# for the way back.
 check("62.2", forward)
 
 

@@ -239,8 +239,8 @@ def run_plan(comm, plan, work):
 
 
 # %%
-# Asked: The gradients and the loss of one process, for both plans, with short and
-# with long messages.
+# Asked: The gradients and the loss of one process, for both plans, with short
+# and with long messages.
 check("63.3", run_plan)
 
 # %% [markdown]

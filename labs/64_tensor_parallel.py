@@ -81,7 +81,8 @@ def row(tensor, rank, ranks):
 
 
 # %%
-# Asked: The right part for every rank, of weights and of a bias, on 1 to 4 ranks.
+# Asked: The right part for every rank, of weights and of a bias, on 1 to 4
+# ranks.
 check("64.1", column, row)
 
 
@@ -176,8 +177,8 @@ f = Copy.apply
 g = Add.apply
 
 # %%
-# Asked: Sums where the table has them, own values elsewhere, for every size of a
-# group of ranks.
+# Asked: Sums where the table has them, own values elsewhere, for every size of
+# a group of ranks.
 check("64.2", f, g)
 
 

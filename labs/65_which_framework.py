@@ -87,8 +87,8 @@ def changes(one_device, many):
 
 
 # %%
-# Asked: The counts of small texts, and of each way's scripts. What was put in, less
-# what was taken out, is how much longer a script became.
+# Asked: The counts of small texts, and of each way's scripts. What was put in,
+# less what was taken out, is how much longer a script became.
 check("65.1", changes)
 
 # %% [markdown]
@@ -166,8 +166,8 @@ def read_run(started, moments, batch, first=5):
 
 
 # %%
-# Asked: Both of runs that are known, with one, two and three ranks, slow first steps,
-# late ranks.
+# Asked: Both of runs that are known, with one, two and three ranks, slow first
+# steps, late ranks.
 check("65.2", read_run)
 
 # %% [markdown]
@@ -348,8 +348,8 @@ def my_decisions():
 
 
 # %%
-# Asked: The rule, on spans that are known; then each of your decisions, against what
-# was measured.
+# Asked: The rule, on spans that are known; then each of your decisions, against
+# what was measured.
 check("65.3", still_in, my_decisions)
 
 # %%
@@ -408,8 +408,8 @@ def score(seconds):
 
 
 # %%
-# Asked: The rule, for three to ten runs, in any order, with none, one and two that
-# missed the target.
+# Asked: The rule, for three to ten runs, in any order, with none, one and two
+# that missed the target.
 check("65.4", score)
 
 # %% [markdown]

@@ -100,9 +100,9 @@ def restore(training, state, comm):
 
 
 # %%
-# Asked: Captured in the middle of an epoch and at its end, restored into a fresh
-# training: all is as it was, on every rank, and the losses that follow are the same
-# to the last bit.
+# Asked: Captured in the middle of an epoch and at its end, restored into a
+# fresh training: all is as it was, on every rank, and the losses that follow
+# are the same to the last bit.
 check("70.1", capture, restore)
 
 # %% [markdown]
@@ -193,8 +193,9 @@ def write(path, content):
 
 
 # %%
-# Asked: At each line of `write`, the file is the old or the new one, whole: that is
-# what a kill before this line would leave. And each fsync is in its place.
+# Asked: At each line of `write`, the file is the old or the new one, whole:
+# that is what a kill before this line would leave. And each fsync is in its
+# place.
 check("70.2", write)
 
 
@@ -409,8 +410,8 @@ def train(training, last, every, stopped, save):
 
 
 # %%
-# Asked: All ranks do equally many steps, save after the right ones, and stop when one
-# was asked.
+# Asked: All ranks do equally many steps, save after the right ones, and stop
+# when one was asked.
 check("70.5", train)
 
 # %% [markdown]
@@ -564,8 +565,8 @@ def after_resize(batch, rate, first, ranks, keep):
 
 
 # %%
-# Asked: An epoch in which the number of ranks changes uses each sample exactly once;
-# and the rule for batch and rate, when ranks go and when they come.
+# Asked: An epoch in which the number of ranks changes uses each sample exactly
+# once; and the rule for batch and rate, when ranks go and when they come.
 check("70.6", own_part, after_resize)
 
 # %% [markdown]

@@ -139,8 +139,8 @@ def mend(files, log, table, nearby):
 
 
 # %%
-# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns, on
-# ranks with the same faults, to its end.
+# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns,
+# on ranks with the same faults, to its end.
 check("72.1", odd_one_out, mend)
 
 
@@ -248,8 +248,9 @@ def agree(batch):
 
 
 # %%
-# Asked: Rank and line of the first call that does not fit, of made-up records and of
-# the three runs; then trainings on ranks with the same faults, to their end.
+# Asked: Rank and line of the first call that does not fit, of made-up records
+# and of the three runs; then trainings on ranks with the same faults, to their
+# end.
 check("72.2", first_difference, agree)
 
 # %% [markdown]
@@ -334,7 +335,8 @@ def averages(gradients):
 
 
 # %%
-# Asked: The averages on three ranks with even and uneven shards, one of them empty.
+# Asked: The averages on three ranks with even and uneven shards, one of them
+# empty.
 check("72.3", averages)
 
 
@@ -429,8 +431,8 @@ def average(gradient):
 
 
 # %%
-# Asked: The first of made-up notes and of three runs; and one decision on all ranks,
-# in each step.
+# Asked: The first of made-up notes and of three runs; and one decision on all
+# ranks, in each step.
 check("72.4", first_bad, average)
 
 # %% [markdown]

@@ -166,8 +166,8 @@ def plan(configurations, rounds):
 
 
 # %%
-# Asked: Each configuration once a round, each round with another one first, the given
-# list untouched.
+# Asked: Each configuration once a round, each round with another one first, the
+# given list untouched.
 check("80.2", plan)
 
 # %% [markdown]
@@ -254,8 +254,8 @@ def node_hours(seconds, ranks, per_node, steps):
 
 
 # %%
-# Asked: The example; weak scaling; computing that got faster; nodes that are full, or
-# not quite.
+# Asked: The example; weak scaling; computing that got faster; nodes that are
+# full, or not quite.
 check("80.3", losses, node_hours)
 
 # %%
@@ -407,7 +407,8 @@ def own_words():
 
 
 # %%
-# Asked: All ten sections, every number by its name, nothing that no record supports.
+# Asked: All ten sections, every number by its name, nothing that no record
+# supports.
 check("80.4", own_words)
 
 # %%

@@ -35,7 +35,7 @@ def _written(lab: Lab, texts: list[str]) -> list[Cell]:
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:
-            comment = textwrap.wrap(f"Asked: {asked}", 84, break_long_words=False)  # JupyterLab shows as much
+            comment = textwrap.wrap(f"Asked: {asked}", 78, break_long_words=False)  # JupyterLab shows as much
             lines = [f"# {line}" for line in comment]
             texts[exercise.check] = "\n".join([*lines, texts[exercise.check]])
     return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]

@@ -43,7 +43,7 @@ WORK = "work"
 def bring(root: Path, stems: Iterable[str] | None = None) -> None:
     """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has edited.
 
-    The first time, work that stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
+    With all of them, copies that nobody has edited of labs that are gone go, too. The first time, work that stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
     """
     folder = root / WORK
     try:
@@ -54,6 +54,8 @@ def bring(root: Path, stems: Iterable[str] | None = None) -> None:
             pairs = _pairs(stem)
             if not any((root / own).exists() and not _as_generated(root, own) for own in pairs.values()):
                 _follow(root, pairs)
+        if stems is None:
+            _remove_gone(root)
     except OSError as error:
         raise LabError(
             f"Your copies of the labs cannot be written into {folder} ({error.strerror}): "
@@ -76,6 +78,17 @@ def _follow(root: Path, pairs: Mapping[str, str]) -> None:
         text = (root / name).read_text(encoding="utf-8")
         if not (root / own).exists() or (root / own).read_text(encoding="utf-8") != text:
             _replace(root / own, text)
+
+
+def _remove_gone(root: Path) -> None:
+    known = set(labfile.stems(root))
+    for name in [f"{WORK}/{path.name}" for path in (root / WORK).glob("[0-9][0-9]_*.ipynb")]:
+        script = name.removesuffix(".ipynb") + ".py"
+        if Path(name).stem not in known and all(
+            not (root / own).exists() or _as_generated(root, own) for own in (name, script)
+        ):
+            (root / script).unlink(missing_ok=True)
+            (root / name).unlink()
 
 
 def _move_over(root: Path) -> None:

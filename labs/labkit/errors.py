@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 
-_WIDTH = 84  # characters; JupyterLab breaks a longer line inside of a word
+_WIDTH = 78  # characters; JupyterLab breaks a longer line inside of a word
 
 
 class LabError(Exception):

@@ -115,6 +115,18 @@ def test_a_copy_that_was_removed_is_brought_again(pair):
     assert own(pair.root) == generated(pair.root)
 
 
+def test_a_copy_of_a_lab_that_is_gone_goes_unless_somebody_edited_it(pair):
+    edited = {name: name.replace("90_tiny", "91_edited") for name in (NOTEBOOK, SCRIPT)}
+    for name, other in edited.items():
+        shutil.copy(pair.root / name, pair.root / other)
+    pair.edit(edited[NOTEBOOK], "Write the sum.", "Mine.")
+    (pair.root / "solutions/90_tiny.py").rename(pair.root / "solutions/92_other.py")
+    copies.bring(pair.root)
+    assert {path.name for path in (pair.root / "work").iterdir()} == {
+        Path(name).name for name in edited.values()
+    }
+
+
 @pytest.mark.parametrize("in_git", [True, False])
 def test_work_of_an_earlier_version_moves_over_once(pair, capsys, in_git):
     def git(*arguments):

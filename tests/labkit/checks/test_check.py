@@ -355,6 +355,6 @@ def test_a_cell_that_was_not_run_is_a_sentence(tiny):
 def test_a_long_sentence_is_broken_between_words_in_a_notebook():
     (text,) = CheckFailed("✗ 90.1  " + "several words " * 20 + "\n    as far in as this")._render_traceback_()
     lines = text.splitlines()
-    assert max(map(len, lines)) <= 84
+    assert max(map(len, lines)) <= 78
     assert {line.split()[-1] for line in lines[1:-1]} <= {"several", "words"}
     assert lines[-1] == "    as far in as this"

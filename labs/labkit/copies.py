@@ -43,7 +43,8 @@ WORK = "work"
 def bring(root: Path, stems: Iterable[str] | None = None) -> None:
     """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has edited.
 
-    With all of them, copies that nobody has edited of labs that are gone go, too. The first time, work that stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
+    With all of them, copies that nobody has edited of labs that are gone go, too. The first time, work that
+    stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
     """
     folder = root / WORK
     try:

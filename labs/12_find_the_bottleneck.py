@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/12_find_the_bottleneck.py by `make labs`. Learners work on a copy in work/. -->
 # # 12 Find the bottleneck
 #
 # Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this machine tell
@@ -7,7 +8,7 @@
 # **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
 # a layer's time could be, (4) find a step's bottleneck in a profile.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import shutil
@@ -92,8 +93,8 @@ def conv_cost(batch, channels, height, width, filters, kernel, stride, padding, 
 
 
 # %%
-# Asked: You count the flops that PyTorch counts, and the bytes of its tensors, for
-# layers of odd shapes, with strides and padding, in float32 and float16.
+# Asked: You count the flops that PyTorch counts, and the bytes of its tensors,
+# for layers of odd shapes, with strides and padding, in float32 and float16.
 check("12.1", linear_cost, conv_cost)
 
 # %%
@@ -164,10 +165,10 @@ def memory_bandwidth(nbytes, device):
 
 
 # %%
-# Asked: One product of two n x n float32 matrices is timed, and 2 n³ over the median
-# is returned; a copy of a filled array is timed, and the bytes moved over the median
-# come out; arrays lie on `device`; and both speeds are about what labkit's own
-# functions measure.
+# Asked: One product of two n x n float32 matrices is timed, and 2 n³ over the
+# median is returned; a copy of a filled array is timed, and the bytes moved
+# over the median come out; arrays lie on `device`; and both speeds are about
+# what labkit's own functions measure.
 check("12.2", matrix_peak, memory_bandwidth)
 
 # %%
@@ -225,8 +226,8 @@ def least_seconds(flops, nbytes, peak, bandwidth):
 
 
 # %%
-# Asked: You return the lower of the two roofs, and the longer of the two times, on
-# two machines.
+# Asked: You return the lower of the two roofs, and the longer of the two times,
+# on two machines.
 check("12.3", attainable, least_seconds)
 
 # %% [markdown]
@@ -353,9 +354,9 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 
 # %%
-# Asked: The training stays the same, a batch of 4 takes as many operators as one of
-# 12, the net runs once a step, and a step moves as many bytes where 40 images are
-# stored as where 400 are.
+# Asked: The training stays the same, a batch of 4 takes as many operators as
+# one of 12, the net runs once a step, and a step moves as many bytes where 40
+# images are stored as where 400 are.
 check("12.4", prepare, quick_step)
 
 # %%

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/13_cpu_threads_and_affinity.py by `make labs`. Learners work on a copy in work/. -->
 # # 13 CPU threads and affinity
 #
 # One process with many threads, many processes with one thread each, or something between: on the same cores
@@ -7,7 +8,7 @@
 # **You will be able to** (1) share a node's cores among ranks, (2) tell what of a step threads do not help,
 # (3) measure threads × processes, (4) bind a rank with all its threads, and prove it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
 
 # %%
 import os
@@ -73,8 +74,9 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks'
-# order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on two sockets.
+# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the
+# ranks' order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on
+# two sockets.
 check("13.1", cores_of)
 
 # %%
@@ -156,8 +158,8 @@ def step(comm, net, images, labels, batch):
 
 
 # %%
-# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks
-# (threads that stand for ranks).
+# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual
+# ranks (threads that stand for ranks).
 check("13.2", step)
 
 # %% [markdown]
@@ -313,9 +315,9 @@ def bind(cores):
 
 
 # %%
-# Asked: All threads of this process move, those of torch's pool too (undone at the
-# end); and on real ranks all threads stay on their rank's cores, which no other rank
-# has.
+# Asked: All threads of this process move, those of torch's pool too (undone at
+# the end); and on real ranks all threads stay on their rank's cores, which no
+# other rank has.
 check("13.3", bind)
 
 # %%

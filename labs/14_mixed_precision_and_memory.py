@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/14_mixed_precision_and_memory.py by `make labs`. Learners work on a copy in work/. -->
 # # 14 Mixed precision and memory
 #
 # Numbers of 16 bits instead of 32: half the bytes, and on hardware that is made for them more arithmetic a
@@ -10,7 +11,7 @@
 # needed, (3) write a mixed-precision step, (4) predict what a step keeps for backward, (5) use activation
 # checkpointing, and say what it saves and costs.
 #
-# Needs: torch · Ranks: 1 · Minutes: 70 · Before: 02, 10
+# Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 02, 10
 
 # %%
 import numpy as np
@@ -459,8 +460,8 @@ def checkpointed(net, x, segments):
 
 
 # %%
-# Asked: Only the segments' inputs are kept, each layer runs twice, gradients are
-# right; for several cuts.
+# Asked: Only the segments' inputs are kept, each layer runs twice, gradients
+# are right; for several cuts.
 check("14.4", checkpointed)
 
 # %% [markdown]

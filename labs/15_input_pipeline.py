@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/15_input_pipeline.py by `make labs`. Learners work on a copy in work/. -->
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
@@ -9,7 +10,7 @@
 # shards as a stream, (3) say what files and shards cost, cold and cached, (4) read ahead through a bounded
 # queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
 
 # %%
 import itertools
@@ -92,8 +93,8 @@ def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
 
 
 # %%
-# Asked: Every rank reads n // ranks samples, none is read twice, and each epoch has
-# another order and deal.
+# Asked: Every rank reads n // ranks samples, none is read twice, and each epoch
+# has another order and deal.
 check("15.1", my_samples)
 
 # %%
@@ -152,8 +153,8 @@ def read_shard(stream):
 
 
 # %%
-# Asked: 40 samples: label first, other files between, image or label missing; the
-# first one comes at once.
+# Asked: 40 samples: label first, other files between, image or label missing;
+# the first one comes at once.
 check("15.2", read_shard)
 
 # %% [markdown]
@@ -380,8 +381,8 @@ def shard_seconds(nbytes, ranks, own, together, latency):
 
 
 # %%
-# Asked: Input shorter and longer than compute; one rank and many, by their own and by
-# a shared bandwidth.
+# Asked: Input shorter and longer than compute; one rank and many, by their own
+# and by a shared bandwidth.
 check("15.4", exposed, shard_seconds)
 
 # %%

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/27_cuda_aware_mpi.py by `make labs`. Learners work on a copy in work/. -->
 # # 27 CUDA-aware MPI
 #
 # Gradients lie in a GPU's memory, and a plain MPI cannot read that. You send them by way of the host, then in
@@ -8,7 +9,7 @@
 # (3) ask for a proof before you hand an MPI device memory, and, if you have time left, (4) choose way and
 # chunk by size.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 50 · Before: 20, 22, 23
+# Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
 
 # %%
 import itertools
@@ -81,8 +82,8 @@ ranks = launch.ranks_here(2)
 here = {"start": copy_start, "rate": copy_rate}  # of the stand-in, where there is no GPU
 
 # %%
-# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual ranks
-# and on real ranks.
+# Asked: The right bytes arrive, without waste, round a ring of 1 to 5 virtual
+# ranks and on real ranks.
 check("27.1", staged)
 
 # %% [markdown]
@@ -284,8 +285,8 @@ def choose(nbytes, steps, direct=None):
 
 
 # %%
-# Asked: T is least for your chunks, and you return 0 where `direct` is faster than
-# these, but only there.
+# Asked: T is least for your chunks, and you return 0 where `direct` is faster
+# than these, but only there.
 check("27.3", choose)
 
 # %%

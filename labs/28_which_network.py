@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/28_which_network.py by `make labs`. Learners work on a copy in work/. -->
 # # 28 Which network?
 #
 # InfiniBand or Ethernet, one card or eight, and which processor at the end of the cable? You rank networks
@@ -8,7 +9,7 @@
 # its bandwidth counts, (3) say which share of a training step a network takes, (4) read a device's data sheet
 # by its roofline.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 50 · Before: 22, 24, 26
+# Needs: cpu · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 22, 24, 26
 
 # %%
 import math
@@ -113,8 +114,8 @@ def allreduce_time(nbytes, p, alpha, beta):
 
 
 # %%
-# Asked: The time of the virtual cluster's own Allreduce, on links that have α and β
-# alone.
+# Asked: The time of the virtual cluster's own Allreduce, on links that have α
+# and β alone.
 check("28.1", allreduce_time)
 
 

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
 # Which library should carry your gradients? You write one benchmark for all, and let your numbers decide.
@@ -7,7 +8,7 @@
 # `torch.distributed` up from any launcher, (3) say when fusing gradients pays, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 import socket
@@ -144,8 +145,8 @@ def meeting(comm, host, port):
 
 
 # %%
-# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find
-# each other by it.
+# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks
+# find each other by it.
 check("51.1", meeting)
 
 

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/52_predict_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 52 Predict scaling
 #
 # You write a model of a training step in about 25 lines. You fit it to some published runs, and then it has
@@ -7,7 +8,7 @@
 # **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and judge it
 # on systems that it has not seen, (3) say how far such a prediction can be trusted.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 45 · Before: 24, 26, 31, 32
+# Needs: cpu · Ranks: 1 · Minutes: 45 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math
@@ -159,8 +160,8 @@ def exchange(nbytes, row, learned):
 
 
 # %%
-# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow
-# and fast links.
+# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on
+# slow and fast links.
 check("52.1", exchange)
 
 # %%
@@ -211,8 +212,8 @@ def step(row, learned):
 
 
 # %%
-# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in
-# one node.
+# Asked: Steps of several nets and algorithms, with stragglers, with slow input,
+# in one node.
 check("52.2", step)
 
 

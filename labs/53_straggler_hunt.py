@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/53_straggler_hunt.py by `make labs`. Learners work on a copy in work/. -->
 # # 53 Straggler hunt
 #
 # All ranks wait for the slowest. You predict how slow the slowest of p ranks is, find out from timelines
@@ -7,7 +8,7 @@
 # **You will be able to** (1) predict the step of p ranks from the times of one, (2) name a late rank and its
 # cause from a timeline, (3) say what backup workers and local SGD gain, and what they cost.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 40 · Before: 01, 23, 50
+# Needs: mpi · Ranks: 4 · Minutes: 40 · Level: advanced · Before: 01, 23, 50
 
 # %%
 import numpy as np
@@ -83,7 +84,8 @@ def expected_slowest(samples, ranks):
 
 
 # %%
-# Asked: The expected slowest of p, from the times of one rank, by the chances above.
+# Asked: The expected slowest of p, from the times of one rank, by the chances
+# above.
 check("53.1", expected_slowest)
 
 # %% [markdown]
@@ -185,8 +187,8 @@ def parts(spans, ranks):
 
 
 # %%
-# Asked: The seconds of each part, by rank, of a step made up and of some that were
-# played.
+# Asked: The seconds of each part, by rank, of a step made up and of some that
+# were played.
 check("53.2", parts)
 
 # %%
@@ -257,8 +259,8 @@ def hunt(steps, images):
 
 
 # %%
-# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank that
-# reads for long.
+# Asked: Rank and cause in 40 cases; each has one very bad step, and one rank
+# that reads for long.
 check("53.3", find, hunt)
 
 # %% [markdown]

@@ -7,7 +7,7 @@
 # **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
 # a layer's time could be, (4) find a step's bottleneck in a profile.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import shutil

@@ -7,7 +7,7 @@
 # **You will be able to** (1) share a node's cores among ranks, (2) tell what of a step threads do not help,
 # (3) measure threads × processes, (4) bind a rank with all its threads, and prove it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
 
 # %%
 import os

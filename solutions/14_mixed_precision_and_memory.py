@@ -10,7 +10,7 @@
 # needed, (3) write a mixed-precision step, (4) predict what a step keeps for backward, (5) use activation
 # checkpointing, and say what it saves and costs.
 #
-# Needs: torch · Ranks: 1 · Minutes: 70 · Before: 02, 10
+# Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 02, 10
 
 # %%
 import numpy as np

@@ -9,7 +9,7 @@
 # shards as a stream, (3) say what files and shards cost, cold and cached, (4) read ahead through a bounded
 # queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
 
 # %%
 import itertools

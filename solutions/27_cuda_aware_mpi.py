@@ -8,7 +8,7 @@
 # (3) ask for a proof before you hand an MPI device memory, and, if you have time left, (4) choose way and
 # chunk by size.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 50 · Before: 20, 22, 23
+# Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
 
 # %%
 import itertools

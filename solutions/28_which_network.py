@@ -8,7 +8,7 @@
 # its bandwidth counts, (3) say which share of a training step a network takes, (4) read a device's data sheet
 # by its roofline.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 50 · Before: 22, 24, 26
+# Needs: cpu · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 22, 24, 26
 
 # %%
 import math

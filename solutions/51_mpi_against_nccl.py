@@ -7,7 +7,7 @@
 # `torch.distributed` up from any launcher, (3) say when fusing gradients pays, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 import socket

@@ -7,7 +7,7 @@
 # **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and judge it
 # on systems that it has not seen, (3) say how far such a prediction can be trusted.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 45 · Before: 24, 26, 31, 32
+# Needs: cpu · Ranks: 1 · Minutes: 45 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math

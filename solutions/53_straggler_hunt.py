@@ -7,7 +7,7 @@
 # **You will be able to** (1) predict the step of p ranks from the times of one, (2) name a late rank and its
 # cause from a timeline, (3) say what backup workers and local SGD gain, and what they cost.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 40 · Before: 01, 23, 50
+# Needs: mpi · Ranks: 4 · Minutes: 40 · Level: advanced · Before: 01, 23, 50
 
 # %%
 import numpy as np

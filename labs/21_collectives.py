@@ -283,7 +283,6 @@ predict("21.3", chunks_lead_from_kB=...)
 # for each message. So this is no measurement, but what your messages cost by that rule. About 10 s.
 
 # %%
-# Drawing; need not be read.
 def computed(way, ranks, nbytes):
     """Seconds of an allreduce of so many bytes, by the messages that it sends."""
     vector = virtual.vector(np.ones(ranks), stands_for=nbytes)
@@ -371,7 +370,6 @@ check("21.4", average)
 # 15 s.
 
 # %%
-# Timing; need not be read.
 def race(comm):
     from mpi4py import MPI
 

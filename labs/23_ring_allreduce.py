@@ -57,7 +57,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # </details>
 
 # %%
-# The first step of the reduce-scatter, drawn (need not be read).
+# The first step of the reduce-scatter, drawn.
 plots.ring(4, label="chunk {rank}", title="Step 0")
 
 # %% [markdown]
@@ -303,7 +303,7 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # start this file by `srun`. About half a minute.
 
 # %%
-# Five sizes, three ways in turns; need not be read.
+# Five sizes, three ways in turns.
 def compare(comm):
     from mpi4py import MPI
 
@@ -321,7 +321,6 @@ def compare(comm):
 
 
 # %%
-# Timing and drawing; need not be read.
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}

@@ -248,7 +248,6 @@ predict("24.4", size_kB=...)
 # means that both take equally long. About 20 s.
 
 # %%
-# Drawing; need not be read.
 def seconds(way, p, nbytes, machine):
     """The way's time on p virtual nodes: 256 values stand for so many bytes."""
     vector = virtual.vector(np.ones(256), stands_for=nbytes)
@@ -268,7 +267,7 @@ for way in WAYS:
 plots.crossover(on_map, names=WAYS, title=f"Who leads on {cluster}, by virtual clock")
 
 # %%
-# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one (need not be read).
+# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one.
 as_it_is = virtual.machine(cluster)
 for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("inf")))):
     took = {way: seconds(way, 16, 16384, model) * 1e6 for way in ("doubling", "Rabenseifner")}
@@ -331,7 +330,6 @@ check("24.3", choose, allreduce_tuned)
 # core, not for a message, and the table would measure the scheduler. About 15 s for each number of ranks.
 
 # %%
-# Timing; need not be read.
 def race(comm, times=None):
     """way -> bytes -> Measurement; with `times`, of your choice too."""
     ways = {**WAYS, "MPI's own": lambda comm, vector: comm.Allreduce(None, vector)}  # None: in place
@@ -353,7 +351,6 @@ for p in table_ranks:
         raced[launch.ranks_here(p)] = launch.run(race, ranks=p)[0]
 
 # %%
-# Drawing; need not be read.
 times = {p: {n: {way: row[way][n].median for way in WAYS} for n in sizes} for p, row in raced.items()}
 table = {(n, p): choose(times, n, p) for p in times for n in sizes}
 record.add("tuning table", fastest=[[*place, way] for place, way in table.items()], seconds=times)
@@ -407,7 +404,7 @@ def crossover(p, alpha, beta, gamma):
 check("24.4", crossover)
 
 # %%
-# The formula beside the map: α without the handshake, and with it (need not be read).
+# The formula beside the map: α without the handshake, and with it.
 link = as_it_is.between
 for p in (4, 16, 64):
     for label, alpha in (("without", link.alpha), ("with", link.alpha + as_it_is.handshake)):
@@ -435,7 +432,7 @@ for p in (4, 16, 64):
 predict("24.4", ring_latency_ms=...)
 
 # %%
-# Need not be read: each layer's sum on the virtual cluster, alone. About 5 s.
+# Each layer's sum on the virtual cluster, alone. About 5 s.
 nodes = max(map_ranks)
 layers = 4 * nets.layer_table("resnet50").query("parameters > 0").parameters  # bytes of each
 short = 65536  # bytes
@@ -452,7 +449,6 @@ def of_layers(choose_way):
 
 
 # %%
-# Drawing; need not be read.
 border = crossover(nodes, link.alpha, link.beta, as_it_is.gamma)
 totals = {way: of_layers(lambda n, way=way: way) for way in names}
 totals["yours"] = of_layers(lambda n: "doubling" if n < border else "Rabenseifner")
@@ -482,7 +478,6 @@ predict.compare("24.4", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # choice, which took turns with it: above 1 you lead, below 1 MPI does. About 60 s.
 
 # %%
-# Timing and drawing; need not be read.
 ranks = max(2, min(4, world.cores()))
 algorithms = {"MPI's choice": "auto"}
 if world.launcher() is None:  # only here can the variable still be set for the ranks

@@ -415,7 +415,7 @@ expect(difference < 1e-3, "The ranks do not compute what one process computes: w
 predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "complete"})
 
 # %%
-# Draws the losses, and records them; need not be read.
+# Draws the losses, and records them.
 curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
 of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
 title = "Each loss falls, also where a piece is missing"

@@ -63,7 +63,7 @@ def expect_rate(run, nbytes, in_flight):
 @check.exercise("22.2")
 def check_bandwidth(bandwidth):
     """A window of messages at the rate of the link, then one reply."""
-    # α is 1 µs, and a call next to nothing: in which order a window's requests are waited for does not matter.
+    # α is 1 µs, a call next to nothing: the order in which a window is waited for does not matter.
     link = virtual.Link(latency=1e-6, bandwidth=1e9, overhead=1e-12)
     two = virtual.Cluster(nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6))
 

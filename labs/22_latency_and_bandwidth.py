@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/22_latency_and_bandwidth.py by `make labs`. Learners work on a copy in work/. -->
 # # 22 Latency and bandwidth
 #
 # What does a message cost? You write the benchmarks that everyone quotes, and find two numbers behind them.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and β, (3)
 # turn an allreduce's time into algbw and busbw, (4) say which convention a published number follows.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 01, 20, 21
+# Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
 
 # %%
 import numpy as np
@@ -87,7 +88,8 @@ def latency(comm, nbytes, rounds, skip, clock):
 
 
 # %%
-# Asked: Half a round trip, after the warm-up; all `rounds` values and their median.
+# Asked: Half a round trip, after the warm-up; all `rounds` values and their
+# median.
 check("22.1", latency)
 
 # %% [markdown]
@@ -270,7 +272,8 @@ def fit(sizes, seconds):
 
 
 # %%
-# Asked: The line of least relative error, for exact times and for times 20% off.
+# Asked: The line of least relative error, for exact times and for times 20%
+# off.
 check("22.3", fit)
 
 # %% [markdown]
@@ -334,7 +337,8 @@ def columns(seconds, nbytes):
 
 
 # %%
-# Asked: The mean over calls and ranks; both bandwidths, in 10^9 bytes per second.
+# Asked: The mean over calls and ranks; both bandwidths, in 10^9 bytes per
+# second.
 check("22.4", columns)
 
 # %% [markdown]

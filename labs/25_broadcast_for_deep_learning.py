@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/25_broadcast_for_deep_learning.py by `make labs`. Learners work on a copy in work/. -->
 # # 25 Broadcast for deep learning
 #
 # Some trainers send all parameters from one rank to everybody, in every step. You build the broadcasts that
@@ -7,7 +8,7 @@
 # **You will be able to** (1) build scatter-allgather and a pipelined chain, (2) say from α and β into how
 # many chunks to cut, (3) pick a broadcast for each layer of a net.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import partial
@@ -80,8 +81,8 @@ def scatter_allgather(comm, vector, root):
 
 
 # %%
-# Asked: The vector arrives for any root, number of ranks and length, with at most 2(p
-# - 1)/p vectors sent by a rank.
+# Asked: The vector arrives for any root, number of ranks and length, with at
+# most 2(p - 1)/p vectors sent by a rank.
 check("25.1", scatter_allgather)
 
 # %% [markdown]
@@ -124,8 +125,8 @@ def chain(comm, vector, root, count):
 
 
 # %%
-# Asked: The vector arrives for any root, with one vector sent by a rank, in no more
-# rounds than p - 2 + count, and on real ranks, too.
+# Asked: The vector arrives for any root, with one vector sent by a rank, in no
+# more rounds than p - 2 + count, and on real ranks, too.
 check("25.2", chain)
 
 # %% [markdown]
@@ -168,8 +169,8 @@ def best_chunks(nbytes, ranks, alpha, beta):
 
 
 # %%
-# Asked: The answer is a whole number, at most one off the best of 1 to 5,000 by the
-# formula.
+# Asked: The answer is a whole number, at most one off the best of 1 to 5,000 by
+# the formula.
 check("25.3", best_chunks)
 
 # %% [markdown]
@@ -314,8 +315,8 @@ def pick(nbytes):
 
 
 # %%
-# Asked: At a size of the table you pick its way, between two sizes the way of the
-# nearer one by ratio, and beyond an end the end's.
+# Asked: At a size of the table you pick its way, between two sizes the way of
+# the nearer one by ratio, and beyond an end the end's.
 check("25.4", pick)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/32_buckets_and_overlap.py by `make labs`. Learners work on a copy in work/. -->
 # # 32 Buckets and overlap
 #
 # The heart of data-parallel training: the gradients' sum travels while the backward pass still runs. You
@@ -8,7 +9,7 @@
 # buckets, and say what too small and too large ones cost, (3) say for which nets overlap matters, and, if you
 # have time, (4) send parameters behind the next forward pass, as S-Caffe does.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 22, 23, 24, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
 
 # %%
 from functools import partial
@@ -91,8 +92,8 @@ def watch(module, ready):
 
 
 # %%
-# Asked: Hooks that tell `ready` of each gradient once, in time; and one Allreduce
-# after backward.
+# Asked: Hooks that tell `ready` of each gradient once, in time; and one
+# Allreduce after backward.
 check("32.1", at_the_end, watch)
 
 # %% [markdown]
@@ -168,8 +169,8 @@ def one_by_one(comm, net):
 
 
 # %%
-# Asked: One Iallreduce for each gradient, begun when it is there; waited for after
-# backward.
+# Asked: One Iallreduce for each gradient, begun when it is there; waited for
+# after backward.
 check("32.2", one_by_one)
 
 # %% [markdown]
@@ -240,8 +241,8 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
-# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as soon as
-# it is full.
+# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as
+# soon as it is full.
 check("32.3", in_buckets)
 
 # %% [markdown]
@@ -413,8 +414,9 @@ def two_sides(comm, net):
 
 
 # %%
-# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for each
-# tensor and step; a forward pass whose layers wait for their own parameters alone.
+# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for
+# each tensor and step; a forward pass whose layers wait for their own
+# parameters alone.
 check("32.4", two_sides)
 
 # %% [markdown]

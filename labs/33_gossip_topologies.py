@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/33_gossip_topologies.py by `make labs`. Learners work on a copy in work/. -->
 # # 33 Gossip topologies
 #
 # Must all ranks agree in every step? Here each averages with its neighbours only: on a ring, a wheel, a
@@ -7,7 +8,7 @@
 # **You will be able to** (1) write the mixing matrix of any topology, and a gossip step that uses it, (2) say
 # from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper than an allreduce.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 20, 23, 24, 30
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 20, 23, 24, 30
 
 # %%
 import numpy as np
@@ -84,8 +85,8 @@ def mixing(neighbours):
 
 
 # %%
-# Asked: On many topologies W has no weight without a link, rows and columns that sum
-# to 1, and the right weights.
+# Asked: On many topologies W has no weight without a link, rows and columns
+# that sum to 1, and the right weights.
 check("33.1", mixing)
 
 
@@ -113,8 +114,8 @@ def gossip(comm, vector, neighbours, weights):
 
 
 # %%
-# Asked: Two steps on many topologies, and on real ranks, give what the product of
-# matrices gives.
+# Asked: Two steps on many topologies, and on real ranks, give what the product
+# of matrices gives.
 check("33.2", gossip)
 
 # %% [markdown]

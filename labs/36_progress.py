@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/36_progress.py by `make labs`. Learners work on a copy in work/. -->
 # # 36 Progress
 #
 # Lab 32 begins a sum and goes on computing. Has the sum begun? Here you find out who moves a message while
@@ -7,7 +8,7 @@
 # **You will be able to** (1) say why a message that was begun may stand still, (2) move it on with `Test`,
 # often enough, (3) tell what overlap gains on your machine from what it gains over a slow link.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Before: 23, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Level: advanced · Before: 23, 32
 
 # %%
 import numpy as np
@@ -84,8 +85,8 @@ def carry(requests):
 
 
 # %%
-# Asked: Every sum that was begun is tested once in every call, and none is waited
-# for.
+# Asked: Every sum that was begun is tested once in every call, and none is
+# waited for.
 check("36.1", carry)
 
 

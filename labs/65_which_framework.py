@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/65_which_framework.py by `make labs`. Learners work on a copy in work/. -->
 # # 65 Which framework?
 #
 # The same net, the same images, five ways to train it on two ranks. You count, measure, kill a rank, and
@@ -8,7 +9,7 @@
 # outside, alike for all, (3) say what the others do when a rank dies, (4) decide from spans, not from single
 # numbers, and (5) score a benchmark by MLPerf's rule.
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 60 · Before: 34, 40, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib
@@ -86,8 +87,8 @@ def changes(one_device, many):
 
 
 # %%
-# Asked: The counts of small texts, and of each way's scripts. What was put in, less
-# what was taken out, is how much longer a script became.
+# Asked: The counts of small texts, and of each way's scripts. What was put in,
+# less what was taken out, is how much longer a script became.
 check("65.1", changes)
 
 # %% [markdown]
@@ -165,8 +166,8 @@ def read_run(started, moments, batch, first=5):
 
 
 # %%
-# Asked: Both of runs that are known, with one, two and three ranks, slow first steps,
-# late ranks.
+# Asked: Both of runs that are known, with one, two and three ranks, slow first
+# steps, late ranks.
 check("65.2", read_run)
 
 # %% [markdown]
@@ -347,8 +348,8 @@ def my_decisions():
 
 
 # %%
-# Asked: The rule, on spans that are known; then each of your decisions, against what
-# was measured.
+# Asked: The rule, on spans that are known; then each of your decisions, against
+# what was measured.
 check("65.3", still_in, my_decisions)
 
 # %%
@@ -407,8 +408,8 @@ def score(seconds):
 
 
 # %%
-# Asked: The rule, for three to ten runs, in any order, with none, one and two that
-# missed the target.
+# Asked: The rule, for three to ten runs, in any order, with none, one and two
+# that missed the target.
 check("65.4", score)
 
 # %% [markdown]

@@ -7,7 +7,7 @@
 # cure it, (3) compute while a message travels, and say what that gains, (4) say what a short and a long
 # message cost here. Two parts at the end are for those who have time: they are not in the minutes.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 00
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
 # %%
 import time

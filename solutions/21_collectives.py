@@ -8,7 +8,7 @@
 # each rank, (2) count their rounds and bytes, and say from them which way is for short vectors and which for
 # long ones, (3) average a gradient with MPI's own.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 20
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
 # %%
 from functools import partial

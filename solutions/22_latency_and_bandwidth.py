@@ -6,7 +6,7 @@
 # **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and β, (3)
 # turn an allreduce's time into algbw and busbw, (4) say which convention a published number follows.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 01, 20, 21
+# Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
 
 # %%
 import numpy as np

@@ -7,7 +7,7 @@
 # **You will be able to** (1) build scatter-allgather and a pipelined chain, (2) say from α and β into how
 # many chunks to cut, (3) pick a broadcast for each layer of a net.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import partial

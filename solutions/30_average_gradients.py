@@ -8,7 +8,7 @@
 # what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
 # costs.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 10, 20, 21
 
 # %%
 import numpy as np

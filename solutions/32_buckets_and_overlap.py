@@ -8,7 +8,7 @@
 # buckets, and say what too small and too large ones cost, (3) say for which nets overlap matters, and, if you
 # have time, (4) send parameters behind the next forward pass, as S-Caffe does.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 22, 23, 24, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
 
 # %%
 from functools import partial

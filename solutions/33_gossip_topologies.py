@@ -7,7 +7,7 @@
 # **You will be able to** (1) write the mixing matrix of any topology, and a gossip step that uses it, (2) say
 # from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper than an allreduce.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 45 · Before: 20, 23, 24, 30
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 20, 23, 24, 30
 
 # %%
 import numpy as np

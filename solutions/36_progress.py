@@ -7,7 +7,7 @@
 # **You will be able to** (1) say why a message that was begun may stand still, (2) move it on with `Test`,
 # often enough, (3) tell what overlap gains on your machine from what it gains over a slow link.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Before: 23, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 30 · Level: advanced · Before: 23, 32
 
 # %%
 import numpy as np

@@ -7,7 +7,7 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
 # added line is for, (3) prove that many ranks compute what one would.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
 import horovod.torch as hvd

@@ -8,7 +8,7 @@
 # Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4) measure images per second
 # of ResNet-50, and say what ranks, threads and the size of the gradients have to do with them.
 #
-# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Before: 11, 40
+# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 11, 40
 
 # %%
 import numpy as np

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mpi4py
 import numpy as np
 import pytest
 from labkit import virtual
 from labkit.scaling import costs
+
+mpi4py.rc.initialize = False
 
 ALPHA, BANDWIDTH, REDUCE = 2e-6, 1e9, 4e9
 BETA, GAMMA = 1 / BANDWIDTH, 1 / REDUCE

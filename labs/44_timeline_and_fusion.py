@@ -511,8 +511,8 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # The first four are built in. Then a statistical model (a Gaussian process) proposes more, from 1 to 100 ms
 # and from 0 to 64 MiB. At the end it keeps the best, 5 ms with 4 MiB. **The default, 1 ms with 128 MiB, is
 # not among them**: so compare the choice with the default in one run, by medians. In our runs on 1, 2, 4
-# and 8 nodes it was slower than the default, or as slow. A real search is longer, 1,050 steps; and it begins anew for each
-# combination of the switches that nobody has set, up to 16 of them in a build with NCCL
+# and 8 nodes it was slower than the default, or as slow. A real search is longer, 1,050 steps; and it begins
+# anew for each combination of the switches that nobody has set, up to 16 of them in a build with NCCL
 # (`parameter_manager.cc`, 0.28.1).
 #
 # ## Did Horovod follow?

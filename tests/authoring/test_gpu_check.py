@@ -17,14 +17,13 @@ from labkit import paths, record, world
 from labkit.errors import LabError
 from labkit.horovod import timeline
 from support import lab42
-from support.lab42 import timelines as journeys
 
 LAB = Lab("43_horovod_nccl2", 10, on_device=("carried",), one_gpu="NCCL between two ranks")
 VERDICTS = {
-    journeys.ON_GPU: ON_DEVICE,
-    journeys.AWARE: ON_DEVICE,
-    journeys.STAGED: STAGED,
-    journeys.ON_CPU: CPU,
+    lab42.ON_GPU: ON_DEVICE,
+    lab42.AWARE: ON_DEVICE,
+    lab42.STAGED: STAGED,
+    lab42.ON_CPU: CPU,
 }
 
 

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/00_check_environment.py by `make labs`. Learners work on a copy in work/. -->
 # # 00 Check your environment
 #
 # In half an hour you learn what your machine has, what a cluster has besides, and how these labs talk to you.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
 # their own, (3) read what a failed run and a stuck run tell you.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 30 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
 
 # %%
 import os

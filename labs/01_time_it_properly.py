@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/01_time_it_properly.py by `make labs`. Learners work on a copy in work/. -->
 # # 01 Time it properly
 #
 # You write a small timer that does not lie, and meet the ways in which the obvious one does.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
 # your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
 
 # %%
 import itertools

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/10_train_on_one_device.py by `make labs`. Learners work on a copy in work/. -->
 # # 10 Train on one device
 #
 # Hundreds of GPUs must end up with the same net as one device would. So first the one device: from the
@@ -8,7 +9,7 @@
 # PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes, and, if you have
 # time, (5) tell from its loss whether a learning rate is too low or too high.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 60 · Level: beginner · Before: 01
 
 # %%
 import numpy as np

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/11_same_net_in_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 11 The same net in TensorFlow
 #
 # One net, two frameworks, the same numbers; and two ways to run a program: line by line, or as a graph.
@@ -7,7 +8,7 @@
 # `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your Python, (4)
 # measure what a graph buys, in TensorFlow and with `torch.compile`.
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
 # Four GPUs share one network card: you write the two allreduces that know it, and see when they win and lose.
@@ -7,7 +8,7 @@
 # allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
 # whether a flat ring, two levels or two dimensions are right.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 23, 24
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 24
 
 # %%
 from functools import partial

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/34_large_batch.py by `make labs`. Learners work on a copy in work/. -->
 # # 34 Large batch
 #
 # More GPUs means more images in a step, so fewer steps. Does the net still learn? You write the field's
@@ -8,7 +9,7 @@
 # if you have time), and say what it adds to SGD, (3) take its step on many ranks, the same as on one, (4)
 # tell time to accuracy from time per epoch.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 30
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 30
 
 # %%
 import numpy as np

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/42_horovod_mvapich2_gdr.py by `make labs`. Learners work on a copy in work/. -->
 # # 42 Horovod over MVAPICH2-GDR
 #
 # MVAPICH2-GDR moves gradients from GPU to GPU by itself. Loaded or called in another way, the job still runs:
@@ -9,7 +10,7 @@
 # given, (2) write the line that starts a job with MVAPICH2-GDR, and start it, (3) prove from a timeline
 # which library carried the gradients, (4) prove whether they stayed on the GPU.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 40
 
 # %%
 import itertools

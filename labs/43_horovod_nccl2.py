@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/43_horovod_nccl2.py by `make labs`. Learners work on a copy in work/. -->
 # # 43 Horovod with NCCL
 #
 # On GPUs, Horovod hands its tensors to NCCL, which finds its own way over NVLink, PCIe and the network. Here
@@ -7,7 +8,7 @@
 # **You will be able to** (1) tell from a log how ranks are connected, and whether GPUDirect RDMA is on, (2)
 # see a wrong map of ranks to GPUs before NCCL refuses it, (3) say what a set of build switches builds.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 35 · Before: 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 35 · Level: intermediate · Before: 40
 
 # %%
 import re

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/44_timeline_and_fusion.py by `make labs`. Learners work on a copy in work/. -->
 # # 44 Timeline and fusion
 #
 # Between your gradients and MPI sits Horovod's own thread: it looks, asks, packs and sends. You read what it
@@ -8,7 +9,7 @@
 # which tensors travel together, (3) predict a step's time from fusion threshold and cycle time, (4) keep the
 # response cache working.
 #
-# Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 45 · Before: 32, 40, 42
+# Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 32, 40, 42
 
 # %%
 from functools import partial

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/46_three_libraries.py by `make labs`. Learners work on a copy in work/. -->
 # # 46 One job, three libraries
 #
 # The same training script, the same batch job, and each time another library carries the gradients: host MPI,
@@ -8,7 +9,7 @@
 # carried the gradients, (3) measure images per second, efficiency, and what communication adds to a step,
 # (4) foretell from calls and bytes between which bounds a step will lie.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40, 42, 50
+# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40, 42, 50
 
 # %%
 import math

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
 # Which library should carry your gradients? You write one benchmark for all, and let your numbers decide.
@@ -7,7 +8,7 @@
 # `torch.distributed` up from any launcher, (3) send a net's gradients in messages of the right size, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 from dataclasses import replace

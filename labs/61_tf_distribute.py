@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/61_tf_distribute.py by `make labs`. Learners work on a copy in work/. -->
 # # 61 TensorFlow's own distribution
 #
 # TensorFlow can train on many machines without Horovod: with parameter servers, or with a ring, both over
@@ -8,7 +9,7 @@
 # under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a hot server, (4)
 # say what gRPC, gRPC+X and "no gRPC" were.
 #
-# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 60 · Before: 11, 31, 41
+# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 11, 31, 41
 
 # %%
 import json

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/65_which_framework.py by `make labs`. Learners work on a copy in work/. -->
 # # 65 Which framework?
 #
 # The same net, the same images, five ways to train it on two ranks. You count, measure, kill a rank, and
@@ -8,7 +9,7 @@
 # outside, alike for all, (3) say what the others do when a rank dies, (4) decide from spans, not from single
 # numbers, and (5) score a benchmark by MLPerf's rule.
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 60 · Before: 34, 40, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib

@@ -1,31 +1,24 @@
 # %% [markdown]
+# <!-- Generated from solutions/72_hangs_and_failures.py by `make labs`. Learners work on a copy in work/. -->
 # # 72 Hangs and failures
 #
 # A training job on many ranks that fails seldom says why. Mostly it says nothing, and stands still. You
-# produce four failures, and six more if you have time, read what they leave behind, and mend them.
+# produce four failures, read what they leave behind, and mend them.
 #
 # **You will be able to** (1) name the rank and the line that all others wait for, (2) find the first call
 # that does not fit the others', (3) train on uneven shards, (4) find the first NaN, and skip a step on all
 # ranks together.
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 55 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
-import os
-import random
-import resource
-import signal
-import tempfile
-import time
 from fcntl import LOCK_EX, flock
-from importlib import metadata
 
 import horovod.torch as hvd
 import torch
 import torch.distributed as dist
-from labkit import check, hint, lab, predict
+from labkit import check, hint, lab, launch, predict
 from support import lab72
-from torch.nn.parallel import DistributedDataParallel
 
 lab.start("72_hangs_and_failures")
 
@@ -39,8 +32,6 @@ patience = 40  # seconds after which a check calls a program stuck
 # `torch.distributed` over Gloo, on this computer alone. It lets them fail, looks at them from outside, and
 # ends them. Which rank, step and line are at fault is drawn by your user name, your computer and `mystery`:
 # the programs do not show it, and your neighbour's faults are others.
-#
-# A cell that begins with `# What is asked` is a check: run it; it need not be read.
 #
 # ## 1. All wait: who is missing?
 # An epoch of data parallelism: each rank reads its own shard, a list of files. It writes a log, and a table
@@ -73,7 +64,7 @@ def epoch(files, log, table):
 # %%
 lab72.show_program(epoch)
 faults = lab72.fresh(lab72.hang, mystery)
-hangs = lab72.play([lab72.Job(epoch, fault) for fault in faults])
+hangs = lab72.play([lab72.Job(epoch, fault, py_spy=True) for fault in faults])
 lab72.show_stacks(hangs[0])
 
 # %% [markdown]
@@ -93,7 +84,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0].t
 #
 # | in the line with | what was broken | the mend |
 # |---|---|---|
-# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 17) |
+# | `read_bytes` | the disk or the network file system does not answer | a copy nearby (lab 15) |
 # | `print` | nobody reads the log any more: the pipe is full | log to a file of one's own |
 # | `flock` | somebody holds the lock, perhaps a job that died | one file for each rank |
 # | `dist.barrier` | its shard is shorter, so it was through sooner | all stop after the shortest shard |
@@ -191,7 +182,7 @@ def train(batches):
 # %%
 lab72.show_program(train)
 disorders = lab72.fresh(lab72.disorder, mystery)
-mixed_up = lab72.play([lab72.Job(train, fault, recorded=True) for fault in disorders])
+mixed_up = lab72.play([lab72.Job(train, fault) for fault in disorders])
 lab72.show_records(mixed_up[0])
 
 # %% [markdown]
@@ -450,296 +441,22 @@ check("72.4", first_bad, average)
 # carries the news at no extra cost.
 # </details>
 #
-# ## 5. A gallery (for those who have time: 50 minutes)
-# If you have none: go on at *What you take away*, at the end.
+# ## 5. Six more failures, by their signs
 #
-# Six more failures and their mends. Which rank it hits is drawn anew in each run: no cell says it, what the
-# ranks leave behind does. Each cell takes some 5 s. `failures` keeps the runs that fail, for two exercises at
-# the end.
+# | sign | what happened | the mend |
+# |---|---|---|
+# | "can't allocate memory", or SIGKILL (`dmesg` says why) | losses kept as tensors | `loss.item()` |
+# | half of the speed; NCCL: "Duplicate GPU detected" | two ranks on a device | `LOCAL_RANK` |
+# | "DataLoader worker … killed", in any line | a loader's memory is full | fewer workers (lab 15) |
+# | DDP: "params … appears not to match sizes" | two versions on two nodes | print versions on all ranks |
+# | `torch.save`: "unexpected pos" | a disk is full | room; rename what is complete (lab 70) |
+# | ranks do not meet: refused at once | nobody listens there | is rank 0 up? another `MASTER_PORT` |
+# | ranks do not meet: silence | a firewall | `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
-# ### A rank runs out of memory
-# One rank may have 100 MB more than now (`RLIMIT_AS`). All keep every loss for a plot.
-
-# %%
-night = random.randrange(1000)  # decides whom each failure hits
-failures = {}  # by failure: what was found of the ranks
-culprits = {}  # by failure: which rank was dealt it. For the checks; you read the evidence
-
-
-def remember(megabytes, careful):
-    if megabytes:
-        lab72.limit_memory(megabytes)
-    history = []
-    for _ in range(40):
-        loss = torch.ones(2**20)  # 4 MB
-        dist.all_reduce(loss[:1])
-        history.append(loss[0].item() if careful else loss)
-    return f"{len(history)} losses kept"
-
-
-culprits["memory"], limits = lab72.one_of_three("memory", night, None, 100)
-careless = [(limit, False) for limit in limits]
-failures["memory"], mended = lab72.play_ways(remember, careless, [(limit, True) for limit in limits])
-for ranks in (failures["memory"], mended):
-    lab72.show_ends(ranks)
-
-
-# %% [markdown]
-# One rank says what was missing. The others say something else, "connection closed by peer" (or "reset by
-# peer"), and on a cluster their words may be the first that you read. **"By peer" is seldom the cause: look
-# for a rank that says something else.** One that Linux itself ends for want of memory says nothing at all:
-# signal 9 (SIGKILL), and a line in the kernel's log (`dmesg`). The cure here: keep numbers (`.item()`), no
-# tensors.
+# The other ranks then say "connection closed by peer", or "reset by peer", and on a cluster their words may
+# be the first that you read. **"By peer" is seldom the cause: look for a rank that says something else.**
 #
-# ### Two ranks on one device
-# Where there is no GPU, a core is the device. Two ranks are each to take one, and one of two maps is wrong.
-
-# %%
-def place(rule):
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rule(int(os.environ["LOCAL_RANK"])) % len(cores)]})
-    (core,) = os.sched_getaffinity(0)
-    return f"core {core}"
-
-
-first = lab72.drawn("core", night, 64)
-wrong_map = [(lambda local_rank: first + local_rank // 2,)] * 2
-failures["map"], mended = lab72.play_ways(place, wrong_map, [(lambda local_rank: first + local_rank,)] * 2)
-for ranks in (failures["map"], mended):
-    lab72.show_ends(ranks)
-
-
-# %% [markdown]
-# Nothing fails: two ranks share a core, and nobody says so. (With a single core here, both maps are
-# wrong.) With GPUs over NCCL it is an error: "Duplicate GPU detected : rank 1 and rank 0 both on CUDA
-# device". With the *global* rank as the number, everything goes well on one node; on the second, "invalid
-# device ordinal". The cure: `LOCAL_RANK`, and such a line from every rank at the beginning of every job.
-#
-# ### A data loader's worker is killed
-# The worker is a process of its own, and the first that the system ends when memory runs out.
-
-# %%
-class Pictures(torch.utils.data.Dataset):
-    def __init__(self, deadly):
-        self.deadly = deadly
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, place):
-        if place == self.deadly:
-            time.sleep(0.2)
-            os.kill(os.getpid(), signal.SIGKILL)  # as the system does
-        return torch.full((4,), float(place))
-
-
-def load(deadly):
-    total = torch.zeros(4)
-    for pictures in torch.utils.data.DataLoader(Pictures(deadly), batch_size=2, num_workers=1):
-        total += pictures.sum(dim=0)
-        dist.all_reduce(total)
-    return "all pictures read"
-
-
-culprits["worker"], deadly = lab72.one_of_three("worker", night, None, 1)
-failures["worker"], mended = lab72.play_ways(load, [(picture,) for picture in deadly], [(None,)] * 3)
-for ranks in (failures["worker"], mended):
-    lab72.show_ends(ranks)
-
-
-# %% [markdown]
-# One rank names the worker. Believe its sentence, and not the line below it: the news of the death comes as a
-# signal, wherever the rank is just then. In another job that may be an `all_reduce` that is innocent. Cures:
-# fewer workers, smaller batches, no copies of the data set in each worker (lab 15).
-#
-# ### Two nodes, two versions
-# Each rank imports from the folder of its own "node". On one of them a package `recipe` has another version.
-
-# %%
-def build(folder, roll_call):
-    lab72.use_node(folder)
-    import recipe
-
-    if roll_call:
-        return f"recipe {metadata.version('recipe')}"
-    net = DistributedDataParallel(recipe.net())
-    return f"a net of {sum(weights.numel() for weights in net.parameters())} numbers"
-
-
-with lab72.two_nodes() as nodes:
-    usual, other = lab72.shuffled("versions", night, nodes)
-    culprits["versions"], folders = lab72.one_of_three("node", night, usual, other)
-    mixed = [(folder, False) for folder in folders]
-    called = [(folder, True) for folder in folders]
-    failed, failures["versions"], mended = lab72.play_ways(build, mixed, called, [(usual, False)] * 3)
-    for ranks in (failed, failures["versions"], mended):
-        lab72.show_ends(ranks)
-
-
-# %% [markdown]
-# DDP compares the parameters of all ranks when it begins, and so says *that* the nets differ. It does not
-# say why. Only the roll call does, the second run: have every rank tell its versions at the beginning of a
-# job. (`make doctor` shows those of a node.)
-#
-# ### A disk is full
-# Each rank saves its part of the weights to a disk of its own. On one of them files may grow to 100 kB
-# (`RLIMIT_FSIZE`), as with a full quota.
-
-# %%
-def save(folder, limit, careful):
-    if limit:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    net = torch.nn.Linear(500, 500)  # 1 MB
-    name = os.path.join(folder, f"net_{dist.get_rank()}.pt")
-    file = f"{name}.part" if careful else name
-    saved = torch.ones(1)
-    try:
-        torch.save(net.state_dict(), file)
-        os.replace(file, name)  # only a complete file gets this name
-    except (OSError, RuntimeError):
-        if not careful:
-            raise
-        saved.zero_()
-    dist.all_reduce(saved, op=dist.ReduceOp.MIN)
-    return "saved" if saved else "not saved, and all know it: go on, and call a person"
-
-
-culprits["disk"], limits = lab72.one_of_three("disk", night, None, 100_000)
-with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-    careless = [(one, limit, False) for limit in limits]
-    failures["disk"], mended = lab72.play_ways(save, careless, [(other, limit, True) for limit in limits])
-    for folder, ranks in ((one, failures["disk"]), (other, mended)):
-        lab72.show_ends(ranks)
-        files = sorted(os.scandir(folder), key=lambda file: file.name)
-        print("left:", [f"{file.name}, {file.stat().st_size} bytes" for file in files])
-
-
-# %% [markdown]
-# "unexpected pos" is how a full disk reads in PyTorch: no word of a disk. Worse is what is left: a `.pt`
-# that is no checkpoint, perhaps in place of the last good one. The cure: make room; and write to another
-# name, give it the right one when it is complete, and tell all ranks how it went.
-#
-# ### A firewall
-# Ranks meet at a port of rank 0's node. Here three ranks have been given three ports of this computer, and
-# knock. Behind one a firewall seems to swallow all packets.
-
-# %%
-def reach(port):
-    return f"port {port}: {lab72.knock(port, patience=1)}"
-
-
-with lab72.three_ports() as ports:
-    dealt = lab72.shuffled("ports", night, list(ports.values()))
-    (failures["port"],) = lab72.play_ways(reach, [(port,) for port in dealt])
-    lab72.show_ends(failures["port"])
-    culprits["port"] = dealt.index(ports["a firewall drops it"])
-    print()
-    for kind in ("nobody listens", "a firewall drops it"):
-        print(f"{kind}; PyTorch: {lab72.meet(ports[kind], patience=1)}")
-
-
-# %% [markdown]
-# PyTorch gives the same words for both bad ports: it timed out. A simple `knock` tells them apart. **Refused,
-# at once**: the packet arrived, and nobody listens there: rank 0 died, has not begun, or listens at another
-# port. **Silence**: a firewall, or an address that is not reached. Cures: `MASTER_PORT` from the range that
-# the site has opened, and `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` for a network between the nodes that has
-# no firewall.
-#
-# ### Exercise 72.5 · Who speaks of itself?
-# One rank fails; the others lose it, and fail as well. `ranks[r]` is what was found of rank r:
-#
-# - `.rank`: r, its number.
-# - `.state`: "finished", "raised", the name of the signal that ended it such as "SIGKILL", or "ended with
-#   status 70".
-# - `.error`: its last words, "" if there were none. `.line`: the line that they came from, 0 if there is
-#   none.
-#
-# Return the rank that failed first, as far as words tell: the one that did not finish, and does not just
-# complain of a connection "closed by peer" or "reset by peer". With it its line: `return rank, line`.
-# 3 lines. *(beginner)*
-#
-# The check takes made-up endings, and the ranks of `remember`, `load` and `save` above.
-#
-# <details><summary>Hint 1: a loop over all</summary>
-#
-# `for rank in ranks:`, and in it one `if` with two conditions.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `if rank.state != "finished" and "by peer" not in rank.error:`
-# </details>
-
-# %%
-def first_cause(ranks):
-    """(rank, line) of the rank that failed by itself; None if all finished. ranks: what was found of each."""
-    raise NotImplementedError("exercise 72.5: Who speaks of itself?")
-    return None
-
-
-# %%
-# Asked: The rank that fails by itself, of made-up endings and of three of the
-# gallery.
-check("72.5", first_cause)
-
-
-# %% [markdown]
-# ### Exercise 72.6 · Six jobs on your desk
-# The six jobs of `failures`, in an order that is drawn, and nobody says which is which. `diagnose` gets the
-# ranks of one and returns two things. First *where* to look, as far as the evidence says:
-#
-# - A rank failed by itself: `first_cause(ranks)`.
-# - All finished, and one node has another version: the rank, such as `2`.
-# - All finished, and two ranks have one device: the device, as they wrote it: `"core 0"`.
-# - All finished, and one port is silent: that port: `"port 40123"`.
-#
-# `failures["versions"]` is the roll call, and `failures["port"]` holds the knocks alone.
-#
-# Second, what to do first, one of these words:
-#
-# | word | what to do | word | what to do |
-# |---|---|---|---|
-# | "again" | submit the job again, unchanged | "port" | ask for a port that is open between the nodes |
-# | "install" | one version on all nodes | "room" | make room where the files go |
-# | "map" | take the device by `LOCAL_RANK` | "timeout" | let all wait for longer |
-# | "numbers" | keep numbers, no tensors | "workers" | fewer workers of the data loader |
-#
-# Look into the outputs above for words that only this failure leaves. A rank that finished has no `.error`,
-# but a `.result`: what stands behind "finished" above. One of the six is given. About 9 lines.
-# *(intermediate)*
-#
-# <details><summary>Hint 1: the signs</summary>
-#
-# "DataLoader worker", "unexpected pos", "recipe", "core"; and of the three ports, the silent one "timed out".
-# </details>
-# <details><summary>Hint 2: the odd one and the double one</summary>
-#
-# `min(results, key=results.count)` is the result that is there least often, `results.index(…)` its rank.
-# With `max` it is the one that is there most often.
-# </details>
-# <details><summary>Hint 3: the silent port</summary>
-#
-# `for result in results:`, `if "timed out" in result:`, and `result.split(":")[0]` is what stands before the
-# first colon.
-# </details>
-
-# %%
-def diagnose(ranks):
-    """(where, what to do first) of one of the six jobs. ranks: what was found of each."""
-    words = " ".join(f"{rank.error} {rank.result}" for rank in ranks)
-    results = [str(rank.result) for rank in ranks]
-    if "can't allocate memory" in words:
-        return first_cause(ranks), "numbers"
-    raise NotImplementedError("exercise 72.6: Six jobs on your desk")
-    return None
-
-
-# %%
-# Asked: Where to look in each of the six jobs, and what to do first; then as if they
-# had failed on other ranks, cores and ports.
-check("72.6", diagnose)
-
-# %% [markdown]
-# ## 6. What to switch on before (for those who have time: to look things up in)
+# ## 6. What to switch on before (to look things up in)
 # Evidence must be asked for *before* a job fails. What exists for what:
 #
 # | what | how | Gloo | NCCL | Horovod |
@@ -765,7 +482,10 @@ check("72.6", diagnose)
 # every call: PyTorch's documentation advises it for the search alone. Your case of section 2 again:
 
 # %%
-lab72.show_ends(lab72.play([lab72.Job(train, disorders[0], detail=True)])[0])
+with launch.environment({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
+    (ranks,) = lab72.play([lab72.Job(train, disorders[0])])
+for rank in ranks:
+    print(f"rank {rank.rank} {rank.state}: {rank.error[:200]} …")
 
 # %% [markdown]
 # No hang any more: an error, on every rank, which names two calls that do not fit. Which rank is the odd one
@@ -777,6 +497,3 @@ lab72.show_ends(lab72.play([lab72.Job(train, disorders[0], detail=True)])[0])
 # - Uneven shards: join, and count who is there. A zero is no gradient.
 # - A NaN: who had it before the exchange? Skip on all ranks or on none.
 # - "Closed by peer", "reset by peer" (section 5): these tell of another. Look for who speaks of itself.
-
-# %%
-lab72.close()

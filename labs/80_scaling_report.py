@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/80_scaling_report.py by `make labs`. Learners work on a copy in work/. -->
 # # 80 Scaling report
 #
 # You ask a question about scaling, predict the answer, measure it, and write a report in which every number
@@ -8,7 +9,7 @@
 # moment cannot spoil all runs of one number of ranks, (3) say where lost time went and what it costs,
 # (4) write only what your records support.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, reporting, scaling

@@ -8,7 +8,7 @@
 # if you have time), and say what it adds to SGD, (3) take its step on many ranks, the same as on one, (4)
 # tell time to accuracy from time per epoch.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 30
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 30
 
 # %%
 import numpy as np

@@ -7,7 +7,7 @@
 # **You will be able to** (1) send gradients as float16, as bits and as the top k, and count the bytes, (2)
 # keep the error, and say why training fails without, (3) say below which bandwidth compression pays.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 30
 
 # %%
 from functools import partial

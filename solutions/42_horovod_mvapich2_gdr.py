@@ -9,7 +9,7 @@
 # given, (2) write the line that starts a job with MVAPICH2-GDR, and start it, (3) prove from a timeline
 # which library carried the gradients, (4) prove whether they stayed on the GPU.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 40
 
 # %%
 import itertools

@@ -7,7 +7,7 @@
 # **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and judge it
 # on systems that it has not seen, (3) say how far such a prediction can be trusted.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 24, 26, 31, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math

@@ -7,7 +7,7 @@
 # **You will be able to** (1) write GPipe's plan and 1F1B's, (2) say how much of the time they leave idle, and
 # how much memory they need, (3) run a plan on real ranks, (4) tell which change helps against what.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 62
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 62
 
 # %%
 import numpy as np
@@ -188,7 +188,7 @@ print(f"Messages in a step: {messages}")
 # Which rank needs most memory with 1F1B, and what would you do about it?
 # <details><summary>Answer</summary> If all stages are alike, rank 0: p micro-batches are in flight there, and
 # one on the last rank. One may give rank 0 fewer layers, or compute activations again on the way back in
-# place of keeping them (lab 16).</details>
+# place of keeping them (lab 14).</details>
 #
 # ## 3. On real ranks
 # Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. All arrays are

@@ -8,7 +8,7 @@
 # **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions that makes
 # it train, (3) count what it sends, (4) choose how many ranks go into which kind of parallelism.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np
@@ -429,7 +429,7 @@ print("Calls in a step, by places:", by_places[0].calls)
 # 2. the arithmetic of one micro-batch is shared by tensor · pipeline GPUs;
 # 3. a stage has layers / pipeline layers. Each of them makes 6 sums of 2 · micro · sequence · hidden bytes
 #    (16-bit numbers) over the tensor ranks: 4 as in yours, and 2 because forward is computed twice, to keep
-#    less (lab 16);
+#    less (lab 14);
 # 4. arithmetic and sums come once for each micro-batch, and pipeline - 1 times more, which is the bubble;
 # 5. at the end the gradients, 2 · parameters / (tensor · pipeline) bytes, are added up over the data ranks.
 #

@@ -3,13 +3,14 @@
 #
 # A job often ends before its training does: its time is up, a node dies, somebody more urgent comes. You
 # save what an exact resume needs, so that no kill can spoil it, and have Slurm go on with the same losses,
-# bit for bit.
+# bit for bit. At the end a job goes on with fewer ranks than it began with.
 #
 # **You will be able to** (1) say what a resume needs, and what is lost without each part, (2) write a file
 # that no kill can tear, and check it before you trust it, (3) compute how often to save, (4) write a loop
-# that saves when it is asked to stop, and read the script by which Slurm goes on with it.
+# that saves when it is asked to stop, and read the script by which Slurm goes on with it, (5) deal out the
+# data so that no sample is lost or repeated when the number of ranks changes, and set batch and rate.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Before: 16, 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 14, 30, 40, 60
 
 # %%
 import hashlib
@@ -19,9 +20,10 @@ import pickle
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas
 import torch
-from labkit import check, hint, home, lab, launch, plots, predict, record, timing, world
+from labkit import check, hint, home, lab, launch, predict, record, timing
 from support import lab70
 
 lab.start("70_checkpoint_and_requeue")
@@ -34,7 +36,7 @@ kills = 50  # of each way to save
 kilobytes = 512  # of a file that is killed while it is saved
 megabytes = 64  # of a state whose save is timed
 repeat = 5  # timed saves
-days = 30  # of a simulated training with failures
+dies = 8  # the step in which a node is lost
 limit = 300  # seconds to wait for a job
 patience = 60  # seconds after which a check calls a program stuck
 
@@ -476,7 +478,7 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # **Explain.** The second life begins right after the last good checkpoint, and does at most one interval
 # again (all of it, if the kill hits a save). No loss differs: the kill cost time, and nothing else.
 #
-# ## 6. Slurm: signal, requeue, preempt
+# ## 6. Slurm: signal and requeue
 # In a batch job three things can end a training early, and Slurm can start it again after each of them:
 #
 # | what | how it is announced | who starts it again |
@@ -494,7 +496,7 @@ print(lab70.script())
 
 # %% [markdown]
 # ### Predict
-# The same training as a job. An urgent job preempts it, with a signal. How many steps are done again?
+# The same training as a job. The signal comes, as before a preemption. How many steps are done again?
 
 # %%
 predict("70.5", after_signal=...)
@@ -502,9 +504,10 @@ predict("70.5", after_signal=...)
 # %% [markdown]
 # ### On the tabletop
 # `make tabletop` starts a small real Slurm on this machine. This cell submits the job there, on two nodes,
-# and interrupts it twice: an urgent job preempts it, with a signal, and later it is requeued without any. Its
-# steps take half a second longer, so that there is time for that. About a minute. Without a tabletop read on:
-# the table that it prints has a row for each life of the job.
+# and interrupts it twice. `scancel --batch --signal=USR1` sends the batch script the signal that Slurm would
+# send; later `scontrol requeue` comes without any. Its steps take half a second longer, so that there is time
+# for that. About a minute. Without a tabletop read on: the table that it prints has a row for each life of
+# the job.
 
 # %%
 moments = (last // 5, last // 2 - 1)  # steps after which it is interrupted, each in the middle of an epoch
@@ -523,52 +526,195 @@ if outcome is not None:
 # had asked. All have the losses of the training without a break, which ran on the same nodes at the end. The
 # line that you looked for is `scontrol requeue`: it runs where the ranks ended because they were asked.
 #
-# ## 7. More of it (for those who have time)
-# ### Young beside Daly
-# A training of a month is simulated, with failures at random, for several intervals: saves, repeated work,
-# and 2 minutes for each restart. The picture has two formulas beside it: yours, and Daly's (J. T. Daly,
-# 2006), which also counts restarts, and failures during saves and repeated work.
-
-# %%
-restart = 120  # seconds
-curves = {"simulated": {}, "yours": {}, "Daly's": {}}
-for factor in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 8):
-    seconds = factor * young
-    curves["simulated"][seconds / 60] = 100 * lab70.simulate(seconds, 60, llama, restart, 86_400 * days)
-    curves["yours"][seconds / 60] = 100 * lost(seconds, 60, llama)
-    curves["Daly's"][seconds / 60] = 100 * lab70.expected(seconds, 60, llama, restart)
-title = "A wide valley: half or twice the interval costs 2 to 3 points"
-plots.lines(curves, xlabel="minutes between saves", ylabel="percent lost", title=title, logx=True)
-best = {"Young": young, "Daly": lab70.daly(60, llama), "the best": lab70.best(60, llama)}
-for name, seconds in best.items():
-    percent = 100 * lab70.expected(seconds, 60, llama, restart)
-    print(f"{name}: each {seconds / 60:.1f} minutes, {percent:.3f} % lost in the mean")
-
-# %% [markdown]
-# **Explain.** The simulated losses lie along Daly's formula, but for single points: one month is one throw of
-# the dice. Yours adds two shares as if they were small: that is too rough at both ends. But its lowest point
-# is in the right place: the last lines show that Daly's interval, and the best one, gain nothing to speak of,
-# as a save is short against the mtbf. And the valley is wide: it hardly matters if your figures of `save` and
-# of the mtbf are somewhat wrong, as the root halves such mistakes (small ones, in percent).
-#
-# Your disk's figures hold for it alone. Where you train, `make submit LAB=70` measures.
-#
-# ### The time limit itself
-# Nobody preempts the job now. It gets a limit of two minutes (`--time=2`) and longer steps, and Slurm itself
-# sends the signal. By Slurm's manual that may come up to 60 s before the time that `@60` names. When does it
-# come here? Needs the tabletop, and about a minute and a half.
-
-# %%
-outcome = lab70.out_of_time(mine, last, every, limit)
-if outcome is not None:
-    print(lab70.table(*outcome).to_string())
-
-# %% [markdown]
-# **Explain.** Nothing was done again, and no loss differs. Slurm looks at its jobs' limits only now and then,
-# so the signal does not come to the second. (The second life gets ten minutes, and is not asked again.)
-#
 # On your cluster ask three things. May a job requeue itself? Does preemption send the signal
 # (`preempt_send_user_signal`), and how long is the grace (`GraceTime`)? And how long does your save take?
+#
+# ## 7. Fewer ranks
+# A job that has lost a node need not wait for another one: an **elastic** job goes on with those that are
+# left. Then the parts of the data change, and perhaps the batch.
+#
+# With a fixed number of ranks one often deals the whole epoch out beforehand: rank r takes samples r, r + p,
+# r + 2p … After a change of p, that goes wrong. Below, two ranks take 12 samples each, then one rank is left,
+# takes 24 of its own list, and goes on with two again:
+
+# %%
+# Each rank keeps its place in its own list, and goes on from there in the list for the new p.
+used = []
+place = 0
+for size, each in ((2, 12), (1, 24), (2, 12)):
+    for rank in range(size):
+        used += list(range(rank, 96, size))[place : place + each]
+    place += each
+often = np.bincount(used, minlength=96)
+print(f"{len(used)} samples taken: {np.sum(often == 0)} of 96 never, {np.sum(often > 1)} more than once")
+
+# %% [markdown]
+# Some were used twice, and others never will be: both lists are at their end. The cure is one number, `done`:
+# how many samples of the epoch's order have been used. It is part of the checkpoint. What comes next then
+# depends on `done` alone, and a group of any size deals *that* out.
+#
+# Two ranks with 24 samples each make steps of 48, with a learning rate of 0.2. Now there is one rank left:
+#
+# | | the rank computes | a step is of | learning rate |
+# |---|---|---|---|
+# | **keep** the global batch | twice as much | 48 samples | as before |
+# | **rescale** | as much as before | 24 samples | by the linear scaling rule (lab 34): half |
+#
+# Keep, and the training is the same as without a failure, up to rounding. (With dropout or batch norm it is
+# not: they depend on which rank computes what.) Steps take longer, and memory must suffice. Rescale, and a
+# step takes as long as before, but it is another training. The values of the **start** are what counts, not
+# those of now: after a resume nobody knows for how many ranks the present ones were set.
+#
+# ### Exercise 70.6 · Fewer ranks, or more
+# - `own_part`: `order` is an array of sample numbers. The next step is of the next `batch` of them after the
+#   first `done`; at the end of the epoch there may be fewer. Return this rank's part of it. Parts differ by
+#   one sample at most, and together they are the step.
+# - `after_resize`: the job began with `first` ranks, steps of `batch` samples and the rate `rate`. Now there
+#   are `ranks` ranks. Return the samples of a step, a whole number, and the rate. `batch` divides by `first`.
+#
+# 2 lines and 3. *(beginner)*
+#
+# <details><summary>Hint 1: first the step, then the part</summary>
+#
+# `order[done : done + batch]` are the samples of the step. A slice that goes beyond the end is cut off. With
+# `[rank::ranks]` one takes every `ranks`-th, from the `rank`-th on.
+# </details>
+# <details><summary>Hint 2: per rank</summary>
+#
+# At the start each rank had `batch // first` samples. With `ranks` ranks there are `ranks` times as many.
+# </details>
+
+
+# %%
+def own_part(order, done, batch, rank, ranks):
+    """The numbers of the samples that this rank computes in the next step."""
+    ### BEGIN SOLUTION
+    step = order[done : done + batch]
+    return step[rank::ranks]
+    ### END SOLUTION
+
+
+def after_resize(batch, rate, first, ranks, keep):
+    """Samples of a step of all `ranks` ranks, and its learning rate. keep: the global batch stays."""
+    ### BEGIN SOLUTION
+    if keep:
+        return batch, rate
+    return batch // first * ranks, rate * ranks / first
+    ### END SOLUTION
+
+
+# %%
+check("70.6", own_part, after_resize)
+
+# %% [markdown]
+# ### Predict
+# PyTorch's launcher for such jobs is `torchrun`. On each node it starts an **agent**, which starts the node's
+# ranks and watches them. The agents meet at a store, here that of node 1:
+#
+#     torchrun --nnodes=1:2 --nproc-per-node=1 --max-restarts=3 \
+#         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
+#
+# When anything changes, the agents **end all ranks** and start new ones, with other numbers in `RANK` and
+# `WORLD_SIZE`. A rank knows nothing of before: it has to read a checkpoint. (`--max-restarts` bounds how
+# often an agent starts anew because a rank failed; the default is 0: never.)
+#
+# Two agents train here with your two functions, steps of 48, a checkpoint after every third step. In step 8
+# the second node dies: its agent and its rank. How many finished steps are done again? Of the ranks that go
+# on, how many are new processes?
+
+# %%
+predict("70.6", done_again=..., new_processes=...)
+
+# %% [markdown]
+# ### Measure
+# Real processes on this machine, and as a control the same training in one process, with nobody killed. About
+# 20 s: an agent counts as dead after 5 s without a sign of life, and a meeting with enough nodes waits 5 s
+# more for others. (So it was set here; PyTorch's own values are 15 s and 30 s.)
+
+# %%
+ran = lab70.with_fewer_ranks(own_part, after_resize, batch=48, rate=0.2, every=3, dies=dies, limit=limit)
+if ran is not None:  # in a batch job nobody is killed
+    steps, control = ran
+    by_step = {step["step"]: step["loss"] for step in steps}  # where a step was done twice, the second counts
+    again = len([step for step in steps if step["rank"] == 0]) - len(by_step)
+    alone = [step for step in steps if step["ranks"] == 1]
+    kept = alone + [step for step in steps if step["ranks"] == 2 and step["step"] < alone[0]["step"]]
+    samples = [sample for step in kept for sample in step["used"]]
+    print(f"steps by two ranks up to {max(step['step'] for step in steps if step['ranks'] == 2)}")
+    print(f"steps by one rank from {alone[0]['step']} to {alone[-1]['step']}; done again: {again}")
+    print(f"samples in the final weights: {len(samples)}, {len(set(samples))} of them different")
+    print(f"last loss {by_step[max(by_step)]:.6f}; control, one process: {control[-1]:.6f}")
+    predict.right("70.6", done_again=again, new_processes=1)
+
+# %% [markdown]
+# **Explain.** The failure cost the steps since the last checkpoint, and the one under way. The rank that goes
+# on is a new process, though nothing was wrong with the one before: after a failure inside a GPU's driver
+# there is no other way. The losses are the control's, step by step, though two groups computed them.
+#
+# Why not always keep? It needs a rank with half of its memory free, or gradients are accumulated over two
+# halves (lab 60). And when a job *grows* from 2 to 200 ranks, "keep" leaves a rank nothing to do; then one
+# rescales, and lets the rate grow over some hundred steps (lab 34).
+#
+# A killed process says goodbye: its kernel closes its connections, and the others notice at once. An
+# unplugged node says nothing, and silence looks like slowness: ranks wait for it as long as a late one may
+# take, 30 s with Horovod's Gloo, half an hour with PyTorch's, if nothing else is said. On Slurm
+# `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node; a lost node does not come back to
+# it, a new job has to bring one.
+#
+# ## 8. Going further
+# ### Horovod Elastic, in terms of this lab
+# Horovod's elastic jobs do the same with other words. Survivors go on in the same process:
+#
+# | Horovod Elastic | here | torchrun |
+# |---|---|---|
+# | `state.save()`, or `commit()`: a copy in memory | `capture` and `write` | a file of your own |
+# | `state.restore()`: back to the last copy | `restore` | all ranks start anew and read the file |
+# | `state.sync()`: rank 0's to all, newcomers too | `comm.bcast`, then `restore` | every rank reads |
+# | `ElasticSampler` | `done` and `own_part` | a number in your file |
+# | discovery: a script prints `node7:4` for 4 ranks | Slurm's list of nodes | agents come to the store |
+# | rendezvous, after every change | `MPI_Init` | the same |
+# | blacklist: no node twice on which a rank died | `sbatch --exclude` | none |
+# | dies with | the node of the job script | the node of the store |
+#
+# Two exceptions tell a rank what has happened: `HorovodInternalError`, a message failed and the step is cut
+# off in its middle; `HostsUpdatedInterrupt`, a node has come or will go, and all ranks are between the same
+# two steps.
+#
+# **On paper.** `train(state)` trains from `state.step` on and returns when it is done; `meet()` goes to the
+# rendezvous. Write the loop around them. What must a rank do first in each of the two cases, before it meets
+# the others again?
+# <details><summary>Answer</summary>
+#
+# ```python
+# while True:
+#     try:
+#         state.sync()
+#         return train(state)
+#     except HorovodInternalError:
+#         state.restore()  # the last copy is of a moment that was the same on all ranks
+#     except HostsUpdatedInterrupt:
+#         state.save()  # nothing was cut off, and nothing needs to be lost
+#     meet()
+# ```
+#
+# `sync` is inside of `try`: a rank may die there, too. Horovod's own `hvd.elastic.run` is this loop without
+# the `save` (0.28.1): `sync` then sends the net of now with the counters of the last copy, and the steps in
+# between are taken twice. So ask for newcomers in `state.commit()` only.
+# </details>
+#
+# On this machine, two names of which play two nodes (`hosts.sh` prints `localhost:1` and `127.0.0.1:1`):
+#
+#     horovodrun --gloo -np 2 --min-np 1 --max-np 2 --host-discovery-script ./hosts.sh \
+#         --network-interfaces lo --elastic-timeout 60 python train.py
+#
+# Without `--network-interfaces lo` it waits in silence for two nodes that share a network. `--gloo` is
+# needed: an ordinary MPI ends with its first rank.
+#
+# **Who may enter?** The rendezvous decides who is a rank, and ranks *unpickle* what they are sent, which can
+# run any code. Horovod 0.28.1 as it comes from `pip` unpickles what a stranger sends (CVE-2024-10190); this
+# kit's asks for a proof first (`env/HOROVOD.md`). PyTorch's store knows no secret, and listens on every
+# address: above, the kit let it listen on the loopback alone. On a cluster use nodes of your own
+# (`sbatch --exclusive`), and a network that other jobs do not reach.
 #
 # ### A file from a stranger
 # Reading is where a stranger could harm you. `torch.save` writes a *pickle*, and a pickle can hold a call,
@@ -596,65 +742,12 @@ with tempfile.TemporaryDirectory() as name:
 
 # %% [markdown]
 # ### In pieces, and in the background
-# Two things are still slow. Rank 0 writes for everybody: with FSDP (lab 60) it does not even have the whole
-# net. And all wait until it is done. PyTorch's *distributed checkpoint* (DCP), which lab 60 used, mends
-# both:
+# Rank 0 writes for everybody: with FSDP it does not even have the whole net. PyTorch's *distributed
+# checkpoint* (lab 60) lets each rank write its own pieces, and `async_save` returns when the state is copied.
+# One thing it does not do as you do (PyTorch 2.13): in a folder that has an older checkpoint it *removes* the
+# old `.metadata` before it renames the new one. So take a new folder for each checkpoint, and remove the
+# older one when the new one is whole.
 #
-#     checkpoint.save(state, checkpoint_id=folder)                # each rank writes its own pieces
-#     future = checkpoint.async_save(state, checkpoint_id=folder) # returns when the state is copied
-#     future.result()                                             # waits until the files are there
-#
-# Saving in the background needs a **copy**. A `state_dict` holds the tensors themselves, and the next step
-# changes them in place:
-
-# %%
-weights = torch.ones(3)
-state = {"as it is": weights, "a copy": weights.clone()}  # to be written by and by
-weights.mul_(0)  # the next step comes before that
-print("what would be written:", {name: values.tolist() for name, values in state.items()})
-
-# %% [markdown]
-# ### Measure
-# A net with Adam, in pieces on two ranks. It is saved both ways. Right after `async_save` has returned, all
-# weights are set to zero: a training that goes on, only worse. About 10 s.
-
-# %%
-width = 512
-folder = home() / "70_pieces"
-saved = launch.run(lab70.save_in_pieces, folder, width, ranks=ranks, controller="torch", threads=1)
-for rank, by_rank in enumerate(saved):
-    print(f"rank {rank} wrote {by_rank['files']} bytes")
-for what, seconds in saved[0]["seconds"].items():
-    print(f"{what}: {1e3 * seconds:.0f} ms")
-right = lab70.weights_then(width)
-for way in ("sync", "async"):
-    loaded = lab70.load_whole(folder / way, width)
-    same = all((loaded[name] == right[name]).all() for name in right)
-    print(f"{way}: read by one process, every weight is as it was saved: {same}")
-
-# %%
-if world.launcher() is None:  # in a job several ranks run this cell, and one file can be taken away once
-    print("Read without its file .metadata:", lab70.without_metadata(folder / "async", width))
-
-# %% [markdown]
-# **Explain.** Each rank wrote about half of the bytes, and one process could read them all. The zeros are
-# not in the file of `async_save`: it had copied the state before it returned. That copy costs memory. The
-# times are one sample each: on a net as small as this, starting the work may cost more than writing. On a
-# large one the training stands still for the copy alone: that is then the `save` in Young's formula.
-#
-# The last line is how DCP marks a whole checkpoint. All ranks write their pieces first; then rank 0 writes
-# `.metadata` under a temporary name, and renames it, as you did in 70.2. A folder without it was never
-# finished. But one thing DCP does not do as you do (PyTorch 2.13, `filesystem.py`): in a folder that has an
-# older checkpoint it *removes* the old `.metadata` before it renames the new one. What follows for you?
-# <details><summary>Answer</summary>
-#
-# A new folder for each checkpoint, and the older one goes when the new one is whole. In one and the same
-# folder the pieces of the new save have the names of the old ones, and are overwritten first: a kill
-# meanwhile leaves the old `.metadata` beside new and torn pieces. A kill between removing and renaming
-# leaves none.
-# </details>
-#
-# %% [markdown]
 # ### What this lab does not show
 #
 # - GPUs. Some sums change there from run to run; `torch.use_deterministic_algorithms(True)` takes another
@@ -662,7 +755,7 @@ if world.launcher() is None:  # in a job several ranks run this cell, and one fi
 #   `torch.cuda.get_rng_state()`.
 # - A shuffle that draws from a generator: a resume needs its state at the *beginning* of the epoch, where the
 #   order was drawn. Data loaders with workers have random states of their own, too.
-# - A resume with another number of ranks (lab 71); object storage, which has no rename.
+# - Object storage, which has no rename.
 #
 # ### What you take away
 # - An exact resume needs net, optimizer, schedule, place in the data, and the random states of *every* rank.
@@ -670,4 +763,6 @@ if world.launcher() is None:  # in a job several ranks run this cell, and one fi
 # - Another name, fsync, rename, fsync of the folder. Then a checksum, before you trust the file.
 # - Save each √(2 · save · mtbf) seconds; half or twice of it loses a quarter more.
 # - A signal sets a flag; all ranks agree on the step; the script requeues the job.
-# - Next: go on with fewer ranks instead of waiting for a new job (71).
+# - Keep the place in the data as one number: then any number of ranks can go on. Keep the global batch, and
+#   the training is the same.
+# - Whoever reaches a rendezvous without a secret is in the job: let nobody reach it.

@@ -12,12 +12,15 @@ from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
 
+_ORIGIN = "<!-- Generated from solutions/{stem}.py by `make labs`. Learners work on a copy in work/. -->"
+
 
 def learner_cells(lab: Lab) -> list[Cell]:
-    """The cells as the learner gets them."""
+    """The cells as the learner gets them; above the title a line that only who edits the file sees."""
     texts = [
         cell.source if cell.kind == "markdown" else stub(lab, place) for place, cell in enumerate(lab.cells)
     ]
+    texts[0] = f"{_ORIGIN.format(stem=lab.stem)}\n{texts[0]}"
     return _written(lab, texts)
 
 

@@ -1,11 +1,10 @@
-"""Lab 70's training as a job on two nodes: preempted, requeued, out of time; exact to the last bit."""
+"""Lab 70's training as a job on two nodes: asked to stop, requeued; exact to the last bit."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
-from labkit import cluster
 from support import lab70
 
 from slurm import tabletop
@@ -42,17 +41,7 @@ def by_life(losses: list[lab70.Loss]) -> dict[int, list[lab70.Loss]]:
 
 
 @pytest.mark.usefixtures("learner")
-def test_the_signal_of_the_time_limit_itself_comes_and_the_job_loses_no_step():
-    losses, whole = lab70.out_of_time(answers(), LAST, EVERY)
-    lives = by_life(losses)
-    assert list(lives) == [0, 1], "the script requeues the job only when it has been asked to stop"
-    assert [loss.step for loss in losses] == list(range(1, LAST + 1)), "no step was done twice"
-    assert lives[0][-1].step < LAST
-    assert [loss.loss for loss in losses] == whole, "to the last bit"
-
-
-@pytest.mark.usefixtures("learner")
-def test_a_job_that_is_preempted_and_requeued_has_the_losses_of_one_without_a_break():
+def test_a_job_that_is_asked_to_stop_and_requeued_has_the_losses_of_one_without_a_break():
     losses, whole = lab70.three_lives(answers(), LAST, EVERY, MOMENTS)
     assert len(whole) == LAST
     lives = by_life(losses)
@@ -66,5 +55,3 @@ def test_a_job_that_is_preempted_and_requeued_has_the_losses_of_one_without_a_br
     assert 0 <= lives[1][-1].step - resumed <= EVERY, "without a warning one interval is lost at most"
     assert lives[2][-1].step == LAST
     assert all(loss.loss == whole[loss.step - 1] for loss in losses), "to the last bit"
-    left = cluster.slurm.at("tabletop").partitions()
-    assert [partition.name for partition in left] == ["tabletop"]

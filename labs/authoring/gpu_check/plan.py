@@ -54,10 +54,9 @@ LABS = (
         "14_mixed_precision_and_memory",
         30,
         {"images": 16, "matrix": 384},
-        ("convolution",),
+        ("convolution", "checkpoints"),
     ),
-    Lab("16_memory_and_checkpointing", 25, {}, ("checkpoints",)),
-    Lab("17_prefetch_and_storage", 30, {}, ("step",)),
+    Lab("15_input_pipeline", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",
         25,

@@ -29,6 +29,7 @@ For the kit's other parts:
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun or horovodrun started ends with a sentence
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
+    processes           functions on processes that may hang and die, forked by one server; all end together
     die_with_parent     end this process when its parent does
 
 Each name is imported when it is first used: a rank needs few of them, and every rank of every run would wait.
@@ -62,6 +63,7 @@ _MODULE_OF = {
     "of_check": "labkit.launch.diagnosis",
     "plan": "labkit.launch.plans",
     "print_lab_errors_plainly": "labkit.launch.excepthook",
+    "processes": "labkit.launch.jobs",
     "raised": "labkit.launch.diagnosis",
     "ranks_here": "labkit.launch.runs",
     "ranks_text": "labkit.launch.diagnosis",
@@ -96,6 +98,7 @@ __all__ = [
     "of_check",
     "plan",
     "print_lab_errors_plainly",
+    "processes",
     "raised",
     "ranks_here",
     "ranks_text",

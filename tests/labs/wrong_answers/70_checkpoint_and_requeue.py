@@ -1,8 +1,8 @@
 """Mistakes of learners in lab 70: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"last": 30, "every": 5, "kills": 5, "kilobytes": 64, "megabytes": 1, "repeat": 5, "days": 5}
+SMALL = {"last": 30, "every": 5, "kills": 5, "kilobytes": 64, "megabytes": 1, "repeat": 5}
 
 _STOP = "any(training.comm.allgather(stopped()))"
 _IF_SAVE = "if stop or due:"
@@ -80,5 +80,95 @@ WRONG = [
     Wrong("70.5", "asks twice", "        if stop:\n            return",
           "        if any(training.comm.allgather(stopped())):\n            return", "more than once"),
     Wrong("70.5", "a save at the stop alone", "if stop or due:", "if stop:", "saved after steps"),
+    Wrong("70.6", "the ranks' places in the whole epoch", "return step[rank::ranks]",
+          "return order[rank::ranks][done // ranks : (done + batch) // ranks]", "sample(s)"),
+    Wrong("70.6", "everybody takes all", "return step[rank::ranks]", "return step", "computed by two ranks"),
+    Wrong("70.6", "blocks that are cut off", "return step[rank::ranks]",
+          "return step[rank * (len(step) // ranks) : (rank + 1) * (len(step) // ranks)]", "in nobody's part"),
+    Wrong("70.6", "done is forgotten", "order[done : done + batch]", "order[:batch]",
+          "in nobody's part"),
+    Wrong("70.6", "padded, as ElasticSampler", "return step[rank::ranks]",
+          "return np.resize(step, -(-len(step) // ranks) * ranks)[rank::ranks]", "computed by two ranks"),
+    Wrong("70.6", "batch for each rank", "order[done : done + batch]", "order[done : done + batch * ranks]",
+          "do not belong to this step"),
+    Wrong("70.6", "no return", "return step[rank::ranks]", "step[rank::ranks]",
+          "Does the function return it?"),
+    Wrong("70.6", "no return for keep", "return batch, rate\n", "keep = (batch, rate)\n        return None\n",
+          "two numbers are to be returned"),
+    Wrong("70.6", "the rate alone", "    return batch // first * ranks, rate * ranks / first",
+          "    return rate * ranks / first", "two numbers are to be returned"),
+    Wrong("70.6", "always keeps", "    return batch // first * ranks, rate * ranks / first",
+          "    return batch, rate", "rescale: samples of a step"),
+    Wrong("70.6", "always rescales", "    if keep:\n        return batch, rate\n", "",
+          "keep: samples of a step"),
+    Wrong("70.6", "not whole", "batch // first * ranks,", "batch / first * ranks,", "not a whole number"),
+    Wrong("70.6", "the rate stays", "rate * ranks / first", "rate", "The rate stays, though"),
+    Wrong("70.6", "the other way round", "rate * ranks / first", "rate * first / ranks",
+          "divided where it has to be multiplied"),
+]
+
+RIGHT = [
+    Right("70.1", "a dict by rank, place by setattr", [
+        "everybody = comm.gather(own)\n    if comm.rank != 0:\n        return None\n"
+        '    state["random"] = everybody\n    return state',
+        '    training.epoch = state["epoch"]\n    training.step = state["step"]\n'], [
+        'state["random"] = comm.gather(own, root=0)\n    return state if comm.rank == 0 else None',
+        '    for name in ("epoch", "step"):\n        setattr(training, name, state[name])\n']),
+    Right("70.1", "allgather, and copies", [
+        "comm.gather(own)", "torch.set_rng_state(dropout)"], [
+        "comm.allgather(own)", "torch.set_rng_state(dropout.clone())"]),
+    Right("70.2", "calls of the system, and a finally", """\
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+""", """\
+    number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(number, content)
+        os.fsync(number)
+    finally:
+        os.close(number)
+"""),
+    Right("70.2", "paths' methods, no buffer", [
+        'with open(temporary, "wb") as file', "        file.flush()\n", "os.replace(temporary, path)"], [
+        'with temporary.open("wb", buffering=0) as file', "", "temporary.replace(path)"]),
+    Right("70.2", "os.rename, suffix", [
+        'path.with_name(path.name + ".new")', "os.replace(temporary, path)"], [
+        'path.with_suffix(".tmp")', "os.rename(str(temporary), str(path))"]),
+    Right("70.3", "nested, in another order of words", """\
+    if label is None or len(payload) != label["bytes"]:
+        return "incomplete"
+""", """\
+    if not label:
+        return "incomplete"
+    if not len(payload) == label.get("bytes"):
+        return "incomplete"
+"""),
+    Right("70.3", "hashlib.new, one expression",
+          'if hashlib.sha256(payload).hexdigest() != label["sha256"]:\n        return "damaged"\n'
+          '    if label["model"] != model:\n        return "another model"\n    return "good"',
+          'digest = hashlib.new("sha256", payload).digest().hex()\n'
+          '    return ("damaged" if digest != label["sha256"]\n'
+          '            else "good" if label["model"] == model else "another model")'),
+    Right("70.4", "a power", "math.sqrt(2 * save * mtbf)", "(2 * save * mtbf) ** 0.5"),
+    Right("70.4", "NumPy's root, one fraction",
+          ["math.sqrt(2 * save * mtbf)", "save / every + every / (2 * mtbf)"],
+          ["np.sqrt(2.0 * save * mtbf)", "(2 * save * mtbf + every**2) / (2 * every * mtbf)"]),
+    Right("70.5", "allreduce of a number, save first",
+          "stop = any(training.comm.allgather(stopped()))\n        if stop or due:",
+          "stop = training.comm.allreduce(int(stopped())) > 0\n        if due or stop:"),
+    Right("70.5", "break, and an array", [
+        "any(training.comm.allgather(stopped()))", "        if stop:\n            return"], [
+        "np.any(training.comm.allgather(stopped()))", "        if stop:\n            break"]),
+    Right("70.6", "array_split, numbers of NumPy", [
+        "return step[rank::ranks]", "return batch, rate\n"], [
+        "return np.array_split(step, ranks)[rank]", "return np.int64(batch), np.float64(rate)\n"]),
+    Right("70.6", "a list by a loop, a list of two", [
+        "step = order[done : done + batch]\n    return step[rank::ranks]",
+        "return batch // first * ranks, rate * ranks / first"], [
+        "end = min(done + batch, len(order))\n"
+        "    return [order[place] for place in range(done + rank, end, ranks)]",
+        "each = batch // first\n    return [each * ranks, rate / first * ranks]"]),
 ]
 # fmt: on

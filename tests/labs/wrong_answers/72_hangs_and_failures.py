@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 72: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"patience": 25}
 
@@ -9,11 +9,6 @@ _STEPS = "dist.all_reduce(fewest, op=dist.ReduceOp.MIN)"
 _COPIES = "[nearby / file.name for file in files[:fewest]]"
 _WANTED = '{name for other in everybody for name in other["statistics"]}'
 _GATHER = "    dist.all_gather_object(everybody, batch)\n"
-_WORKER = 'return first_cause(ranks), "workers"'
-_ROOM = 'return first_cause(ranks), "room"'
-_NUMBERS = 'return first_cause(ranks), "numbers"'
-_ODD_VERSION = "results.index(min(results, key=results.count))"
-_DOUBLE = "max(results, key=results.count)"
 _ODD = "rank = min(range(len(kinds)), key=lambda rank: kinds.count(kinds[rank]))"
 _FIRST = "first = min(ranks, key=lambda rank: notes[rank])"
 _SUM = "    dist.all_reduce(gradient)\n"
@@ -93,59 +88,44 @@ WRONG = [
     Wrong("72.4", "no exchange", _SUM, "", "gradient afterwards"),
     Wrong("72.4", "not in place", "    gradient /= dist.get_world_size()\n",
           "    gradient = gradient / dist.get_world_size()\n", "This is the sum"),
-    Wrong("72.5", "the first that raised",
-          'rank.state != "finished" and "by peer" not in rank.error', 'rank.state == "raised"',
-          "disk is full"),
-    Wrong("72.5", "who did not finish", ' and "by peer" not in rank.error', "", "disk is full"),
-    Wrong("72.5", "closed, and not reset", '"by peer"', '"closed by peer"', "rank 0 is reset"),
-    Wrong("72.5", "no signals", 'rank.state != "finished"', 'rank.state == "raised"', "SIGKILL"),
-    Wrong("72.5", "raised, or killed", 'rank.state != "finished"', 'rank.state in ("raised", "SIGKILL")',
-          "status 70"),
-    Wrong("72.5", "no words, so no fault", 'rank.state != "finished"', "rank.error", "SIGKILL"),
-    Wrong("72.5", "who does not complain", 'rank.state != "finished" and ', "", "disk is full"),
-    Wrong("72.5", "the last one", [
-        ' rank.state != "finished" and', "return rank.rank, rank.line\n    return None",
-          "    for rank in ranks:\n"], ["", "found = rank.rank, rank.line\n    return found",
-          "    found = None\n    for rank in ranks:\n"], "Rank 0's disk"),
-    Wrong("72.5", "the rank alone", "return rank.rank, rank.line", "return rank.rank", "(rank, line)"),
-    Wrong("72.6", "memory: who lost the connection", _NUMBERS,
-          'return next((rank.rank, rank.line) for rank in ranks if "by peer" in rank.error), "numbers"',
-          "only lost its connection"),
-    Wrong("72.6", "memory: the rank alone", _NUMBERS, 'return first_cause(ranks)[0], "numbers"',
-          "its line belongs to it"),
-    Wrong("72.6", "memory: as for a loader", _NUMBERS, 'return first_cause(ranks), "workers"',
-          "loaders that take too much memory"),
-    Wrong("72.6", "a loader: the next rank", _WORKER,
-          'rank, line = first_cause(ranks)\n        return ((rank + 1) % 3, line), "workers"',
-          "a data loader's worker is killed: where"),
-    Wrong("72.6", "a loader: as for memory", _WORKER, 'return first_cause(ranks), "numbers"',
-          "losses that pile up"),
-    Wrong("72.6", "a loader: its signal is the sign", '"DataLoader worker"', '"SIGKILL"',
-          "none of your signs"),
-    Wrong("72.6", "the disk: submit it again", _ROOM, 'return first_cause(ranks), "again"',
-          "othing has changed"),
-    Wrong("72.6", "the disk: the first that raised", _ROOM,
-          'return max((rank.rank, rank.line) for rank in ranks if "by peer" in rank.error), "room"',
-          "only lost its connection"),
-    Wrong("72.6", "the disk: its sign says disk", '"unexpected pos"', '"disk"', "none of your signs"),
-    Wrong("72.6", "versions: as DDP says it", '"recipe"', '"params"', "none of your signs"),
-    Wrong("72.6", "versions: a rank of the many", _ODD_VERSION, _ODD_VERSION.replace("min(", "max("),
-          "s many as two ranks"),
-    Wrong("72.6", "versions: the version", _ODD_VERSION, "min(results, key=results.count)", "name the rank"),
-    Wrong("72.6", "versions: wait for longer", '"install"', '"timeout"', "obody was too slow"),
-    Wrong("72.6", "the map: the rank", _DOUBLE, "0", "its map is"),
-    Wrong("72.6", "the map: all that they said", _DOUBLE, "results", "nce is enough"),
-    Wrong("72.6", "the map: read off the output", _DOUBLE, 'failures["map"][0].result', "on one core: where"),
-    Wrong("72.6", "versions: read off the output", _ODD_VERSION, 'culprits["versions"]',
-          "s many as two ranks"),
-    Wrong("72.6", "the map: as for versions", '"map"', '"install"', "nodes that differ"),
-    Wrong("72.6", "the port: where nobody listens", '"timed out" in result', '"refused" in result',
-          "no firewall is in its way"),
-    Wrong("72.6", "the port: that which answers", '"timed out" in result', '"connected" in result',
-          "his one answers"),
-    Wrong("72.6", "the port: wait for longer", '"port"', '"timeout"', "obody was too slow"),
-    Wrong("72.6", "the port: with what came of it", 'result.split(":")[0]', "result",
-          "without what came of it"),
-    Wrong("72.6", "where alone", _WORKER, "return first_cause(ranks)", "its line belongs to it"),
+]
+
+RIGHT = [
+    Right("72.1", "a Counter, and the smallest number gathered", [
+        _RANK, f"{_STEPS}\n    copies = {_COPIES}"], [
+        "from collections import Counter\n    many = Counter(lines)\n"
+        "    rank = lines.index(min(many, key=many.get))",
+        "everybody = [None] * dist.get_world_size()\n"
+        "    dist.all_gather_object(everybody, len(files))\n"
+        "    copies = [nearby / file.name for file in files][: min(everybody)]"]),
+    Right("72.1", "a list, an item", ["return rank, lines[rank]", _COPIES],
+          ["return [rank, lines[rank]]", "[nearby.joinpath(file.name) for file in files[: fewest.item()]]"]),
+    Right("72.2", "slices of the records, and a loop over the batches", [
+        "kinds = [(call.call, call.numbers) for call in calls]", f"wanted = {_WANTED}\n"], [
+        "kinds = [call[:2] for call in calls]",
+        "wanted = set()\n    for other in everybody:\n        wanted.update(other['statistics'])\n"]),
+    Right("72.2", "a new dict by **, keys in another order",
+          'return {"loss": max(other["loss"] for other in everybody), "statistics": sorted(wanted)}',
+          'return {**batch, "statistics": sorted(wanted), "loss": max([one["loss"] for one in everybody])}'),
+    Right("72.3", "two sums by name in place of one",
+          ["counted = torch.cat([gradient, torch.ones(1)])\n"
+           "        total = hvd.allreduce(counted, op=hvd.Sum, name=name)",
+           "total[:3] / total[3]"],
+          ["total = hvd.allreduce(gradient, op=hvd.Sum, name=name)\n"
+           "        many = hvd.allreduce(torch.ones(1), op=hvd.Sum, name=name + '.ranks')", "total / many"]),
+    Right("72.3", "all sums begun, then waited for",
+          ["total = hvd.allreduce(counted, op=hvd.Sum, name=name)\n"
+           "        results.append(total[:3] / total[3])",
+           "    hvd.join()\n"],
+          ["results.append(hvd.allreduce_async(counted, op=hvd.Sum, name=name))",
+           "    results = [hvd.synchronize(handle) for handle in results]\n"
+           "    results = [total[:3] / total[3] for total in results]\n    hvd.join()\n"]),
+    Right("72.4", "sorted pairs, a tensor as the answer", [
+        _FIRST, "return first, notes[first][1]", _DECIDE], [
+        "(step, line), first = min((notes[rank], rank) for rank in ranks)", "return first, line",
+        "return torch.isfinite(gradient).all()"]),
+    Right("72.4", "MIN of a flag before the sum", [_SUM, _DECIDE], [
+        "    fine = torch.isfinite(gradient).all().float()\n"
+        "    dist.all_reduce(fine, op=dist.ReduceOp.MIN)\n" + _SUM, "return fine.item() == 1"]),
 ]
 # fmt: on

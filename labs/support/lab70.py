@@ -1,0 +1,1218 @@
+"""Lab 70: checks; a training to resume, killed saves, lives of a job, a job that loses a node."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import linecache
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from numbers import Integral
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+from unittest.mock import patch
+
+import cloudpickle
+import numpy as np
+from labkit import check, data, expect, launch, nets, paths, world
+from labkit.cluster import slurm
+from labkit.errors import LabError
+
+# -- the checks
+
+
+@check.exercise("70.1")
+def resume_is_exact(capture, restore, patience, ranks):
+    """Captured in the middle of an epoch and at its end, restored into a fresh training: all is as it
+    was, on every rank, and the losses that follow are the same to the last bit.
+    """
+    tried = launch.run(try_resume, capture, restore, ranks=ranks, timeout=patience)
+    for stop, got in tried[0].items():
+        where = f"Captured after {stop} steps, {place_of(stop)}"
+        why = "rank 0 alone returns the state, and the others None"
+        expect.equal(got["holders"], [0], f"{where}: ranks with a state", because=why)
+        expect(not got["stored"], f"{where}: this state cannot be stored and read again. {got['stored']}")
+        expect(got["after"] == got["whole"], f"{where}: `capture` itself has changed the training.")
+        for rank, results in enumerate(tried):
+            for part, same in results[stop]["parts"].items():
+                expect(same, f"{where}, on rank {rank}: {PARTS[part]} not as before.")
+        expect.equal(got["losses"], got["whole"], f"{where}: the losses after the resume")
+
+
+@check.exercise("70.2")
+def old_or_new(write):
+    """At each line of `write`, the file is the old or the new one, whole: that is what a kill before this
+    line would leave. And each fsync is in its place.
+    """
+    seen = watch_saves(write)
+    for number, state in seen.moments:
+        line = linecache.getline(write.__code__.co_filename, number).strip()
+        expect(
+            state in ("old", "new"),
+            f"Killed before line {number}, `{line}`, the file is {state}. It must be the old one or the new "
+            "one, whole.",
+        )
+    expect.equal(seen.end, "new", "The file after a save that nobody killed")
+    renames = [place for place, call in enumerate(seen.calls) if call[0] == "rename" and call[2] == seen.path]
+    expect(renames, "The new name comes by os.replace(temporary, path).")
+    temporary = seen.calls[renames[-1]][1]
+    folder = os.path.dirname(seen.path)
+    expect(os.path.dirname(temporary) == folder, "The temporary file belongs in the folder of `path`.")
+    why = "os.fsync(file.fileno()) comes after file.flush() and before os.replace."
+    synced = ("fsync", temporary, len(NEW)) in seen.calls[: renames[-1]]
+    expect(synced, f"When the name changes, some bytes may not be on the disk yet: {why}")
+    synced = any(call[:2] == ("fsync", folder) for call in seen.calls[renames[-1] :])
+    why = "os.fsync of path.parent comes after os.replace."
+    expect(synced, f"At the end, the new name may not be on the disk yet: {why}")
+    why = "let the temporary file have the same name each time, and the next save overwrites it"
+    expect(len(seen.sources) == 1, f"A killed save leaves a file behind, and the next one another: {why}.")
+    expect(not seen.left_open, "Each save leaves a file or folder open: os.close(folder) at the end.")
+
+
+OLD = b"o" * 2000
+NEW = b"n" * 2000  # shorter than Python's buffer: without flush() nothing is in the file
+LEFT = b"half a save"
+
+
+def watch_saves(write):
+    """write(path, NEW) over OLD, twice, watched; the second save finds half a save under the temporary name.
+
+    Returns `moments`, (line, what the file is) before each line of `write`; `calls`, the last save's fsyncs
+    and renames in order; `end`, the file afterwards; `sources`, names that were renamed; `left_open`.
+    """
+    moments: list = []
+    calls: list = []
+    sources: set = set()
+
+    def noting(real):
+        def noted(first, *rest, **options):
+            if rest:
+                calls.append(("rename", *map(os.path.realpath, (first, rest[0]))))
+            else:
+                file = first if isinstance(first, int) else first.fileno()
+                calls.append(("fsync", os.readlink(f"/proc/self/fd/{file}"), os.fstat(file).st_size))
+            return real(first, *rest, **options)
+
+        return noted
+
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as patches:
+        path = Path(os.path.realpath(folder), "net.checkpoint")
+
+        def state():
+            content = path.read_bytes() if path.exists() else None
+            if content == LEFT + NEW:
+                return "the new one behind what a killed save had left"
+            return {OLD: "old", NEW: "new", b"": "empty", None: "gone"}.get(content, "half")
+
+        def look(frame, event, _):
+            moments.append((frame.f_lineno, state()))
+            return look
+
+        for name in ("fsync", "replace", "rename"):
+            noted = noting(getattr(os, name))
+            patches.enter_context(patch(f"os.{name}", noted))
+            if name != "fsync" and hasattr(pathlib, "_NormalAccessor"):  # Python 3.10 keeps them there
+                patches.enter_context(patch.object(pathlib._NormalAccessor, name, staticmethod(noted)))
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(2):
+            path.write_bytes(OLD)
+            for source in sources:
+                Path(source).write_bytes(LEFT)
+            calls.clear()
+            tracer = sys.gettrace()
+            sys.settrace(lambda frame, *_: look if frame.f_code is write.__code__ else None)
+            try:
+                write(path, NEW)
+            finally:
+                sys.settrace(tracer)
+            sources |= {call[1] for call in calls if call[0] == "rename"}
+        left_open = len(os.listdir("/proc/self/fd")) - before
+        return SimpleNamespace(
+            path=str(path), moments=moments, calls=calls, end=state(), sources=sources, left_open=left_open
+        )
+
+
+@check.exercise("70.3")
+def files_are_judged(judge):
+    """The right word for whole, cut, lengthened, changed and foreign files."""
+    for size in (0, 1000):
+        good = pack(bytes(range(250)) * (size // 250), "net A")
+        cases = {"whole": (good, "good"), "empty": (b"", "incomplete"), "twice": (good + good, "incomplete")}
+        for share in (0.1, 0.5, 0.99):
+            cases[f"cut to {share:.0%} of its length"] = (good[: int(share * len(good))], "incomplete")
+        if size:
+            cases["whole but for one bit"] = (damaged(good), "damaged")
+            cases["as long as it should be, but half of it zeros"] = (damaged(good, True), "damaged")
+        for what, (content, verdict) in cases.items():
+            expect.equal(judge(content, "net A"), verdict, f"`judge` of a file that is {what}")
+            if verdict != "good":
+                what = f"{what}, and of another net besides"
+                expect.equal(judge(content, "net B"), verdict, f"`judge` of a file that is {what}")
+        why = "names or shapes of its tensors differ, and you learn it before loading"
+        expect.equal(judge(good, "net B"), "another model", "`judge` of another net's file", because=why)
+
+
+@check.exercise("70.4")
+def youngs_interval(interval, lost):
+    """Young's formula, and both shares."""
+    for save, mtbf in ((60, 11_160), (2, 86_400), (600, 36_000)):
+        where = f"a save of {save} s, an mtbf of {mtbf:,} s"
+        right = (2 * save * mtbf) ** 0.5
+        slips = {"the 2 is missing": (save * mtbf) ** 0.5, "this is its square": 2 * save * mtbf}
+        expect.close(interval(save, mtbf), right, f"{where}: the interval", slips=slips)
+        for seconds in (right / 3, right, 3 * right):
+            share = save / seconds + seconds / mtbf / 2
+            slips = {
+                "a failure costs half an interval in the mean": save / seconds + seconds / mtbf,
+                "this is the saving alone": save / seconds,
+                "this is the repeating alone": seconds / mtbf / 2,
+                "you divided by `every + save`; `save / every` is asked": save / (seconds + save)
+                + seconds / mtbf / 2,
+            }
+            what = f"{where}: the share that is lost, with a save each {seconds:.0f} s"
+            expect.close(lost(seconds, save, mtbf), share, what, slips=slips)
+
+
+@check.exercise("70.5")
+def loop_saves_and_stops(train, patience, ranks):
+    """All ranks do equally many steps, save after the right ones, and stop when one was asked."""
+    cases = loop_cases(ranks)
+    tried = launch.run(try_loop, train, cases, ranks=ranks, timeout=patience)
+    for number, case in enumerate(cases):
+        steps = [by_rank[number]["done"] for by_rank in tried]
+        why = "a rank that is left alone waits for ever: all have to leave after the same step"
+        expect.equal(steps, [steps[0]] * ranks, f"{case}: steps done, by rank", because=why)
+        expect.equal(steps[0], case.end, f"{case}: steps done")
+        asked = max(by_rank[number]["asked"] for by_rank in tried)
+        why = "a signal that comes between two questions has two answers"
+        expect(asked == 0, f"{case}: `stopped()` is called more than once in a step: {why}.")
+        for rank, by_rank in enumerate(tried):
+            why = "all ranks call `save` after the same steps: it calls `capture`, which asks all of them"
+            what = f"{case}: saved after steps, on rank {rank}"
+            expect.equal(by_rank[number]["saves"], case.saves, what, because=why)
+
+
+@check.exercise("70.6")
+def fewer_and_more_ranks(own_part, after_resize):
+    """An epoch in which the number of ranks changes uses each sample exactly once; and the rule for batch and
+    rate, when ranks go and when they come.
+    """
+    for samples, length, sizes in ((20, 4, (1,)), (50, 8, (2, 2, 1, 3)), (47, 10, (4, 3, 5)), (7, 9, (2,))):
+        order = np.random.default_rng(samples).permutation(1000)[:samples]
+        for number, done in enumerate(range(0, samples, length)):
+            size = sizes[number % len(sizes)]
+            noun = "rank" if size == 1 else "ranks"
+            where = f"{done} of {samples} samples done, a step of {length}, {size} {noun}"
+            parts = [own_part(order, done, length, rank, size) for rank in range(size)]
+            step_is_dealt_out(parts, list(order[done : done + length]), where)
+    for first, now in ((2, 1), (1, 2), (4, 3), (2, 2), (3, 8)):
+        each = 10 + first + now
+        rate = 0.05 * now
+        where = f"{first} at the start, with a rate of {rate:.2f} and {each} samples a rank, {now} now"
+        for keep, words in ((True, "keep"), (False, "rescale")):
+            got = after_resize(each * first, rate, first, now, keep)
+            sentence = f"two numbers are to be returned, samples of a step and rate, not {got!r}."
+            expect(np.shape(got) == (2,), f"{where}, {words}: {sentence}")
+            samples, new_rate = got
+            why = "the step is of as many as before" if keep else "a rank computes as many as before"
+            wanted = each * (first if keep else now)
+            expect.equal(samples, wanted, f"{where}, {words}: samples of a step", because=why)
+            whole = isinstance(samples, Integral)
+            expect(whole, f"{where}, {words}: {samples!r} samples, and not a whole number.")
+            slips = {
+                "this is divided where it has to be multiplied": rate * first / now,
+                "the rate stays, though a step has other samples: the rule lets it grow as they do": rate,
+            }
+            wanted = rate if keep else rate * now / first
+            what = f"{where}, {words}: the rate"
+            expect.close(new_rate, wanted, what, slips={} if keep or first == now else slips)
+
+
+def step_is_dealt_out(parts, step, where):
+    """The ranks' parts of a step are together the step, each sample once, and about equally long."""
+    for rank, part in enumerate(parts):
+        missing = " Does the function return it?" if part is None else ""
+        sentence = f"rank {rank}'s part is to be an array of sample numbers, and is {part!r}."
+        expect(np.ndim(part) == 1, f"{where}: {sentence}{missing}")
+    together = [int(one) for part in parts for one in part]
+    twice = sorted({one for one in together if together.count(one) > 1})
+    expect(not twice, f"{where}: sample(s) {twice} are computed by two ranks.")
+    missing = [int(one) for one in step if one not in together]
+    expect(not missing, f"{where}: sample(s) {missing} are in nobody's part.")
+    other = [one for one in together if one not in step]
+    expect(not other, f"{where}: sample(s) {other} do not belong to this step.")
+    lengths = [len(part) for part in parts]
+    expect(max(lengths) - min(lengths) <= 1, f"{where}: the parts have {lengths} samples.")
+
+
+# -- the training, and its checkpoints
+
+RATE = 0.003  # Adam's first learning rate
+DROPPED = 0.2  # the share of hidden units that dropout sets to zero
+NOISE = 0.1  # standard deviation of what is added to each pixel
+
+
+class Training:
+    """Data-parallel training of the digits' net on the ranks of `comm`, the same with every number of them.
+
+    net, optimizer (Adam), schedule (a cosine that falls over `horizon` steps): PyTorch's own. epoch, step:
+    the next batch is number `step` of epoch `epoch`. noise: this rank's NumPy generator, for the pixels'
+    noise. Dropout draws from PyTorch's global generator, which this seeds. done: steps done since the start.
+    after_step(training, loss): called after each step, if there is one.
+
+    One thread a rank, and on CPUs: sums are then always taken in the same order.
+    """
+
+    def __init__(self, comm, seed: int = 0, batch: int = 64, horizon: int = 60):
+        import torch
+
+        torch.set_num_threads(1)
+        self.comm = comm
+        self.data = _digits()
+        self.batch = batch
+        self.net = build(seed)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=RATE)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=horizon)
+        self.noise = np.random.default_rng((seed, comm.rank))
+        torch.manual_seed(1000 * seed + comm.rank)
+        self.epoch = 0
+        self.step = 0
+        self.after_step: Callable[[Training, float], None] | None = None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch."""
+        return data.TRAIN_IMAGES // self.batch
+
+    @property
+    def done(self) -> int:
+        """Steps done since the start."""
+        return self.epoch * self.steps_per_epoch + self.step
+
+    def advance(self) -> float:
+        """One step on all ranks. Returns the mean loss of the whole batch."""
+        import torch
+
+        indices = data.batches(data.TRAIN_IMAGES, self.batch, self.epoch)[self.step]
+        own = data.shard(indices, self.comm.rank, self.comm.size)
+        pictures = self.data.train_x[own]
+        pictures = pictures + self.noise.normal(0, NOISE, pictures.shape).astype(np.float32)
+        labels = torch.from_numpy(self.data.train_y[own])
+        loss = torch.nn.functional.cross_entropy(self.net(torch.from_numpy(pictures)), labels)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self._average()
+        self.optimizer.step()
+        self.schedule.step()
+        self.step += 1
+        if self.step == self.steps_per_epoch:
+            self.epoch += 1
+            self.step = 0
+        mean = self.comm.allreduce(loss.item()) / self.comm.size
+        if self.after_step is not None:
+            self.after_step(self, mean)
+        return mean
+
+    def _average(self) -> None:
+        """The mean over the ranks in each gradient, by one allreduce."""
+        import torch
+
+        gradients = [weights.grad for weights in self.net.parameters()]
+        flat = torch.cat([gradient.flatten() for gradient in gradients]).numpy()
+        total = np.empty_like(flat)
+        self.comm.Allreduce(flat, total)
+        parts = torch.from_numpy(total / self.comm.size).split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+@cache
+def _digits() -> data.Dataset:
+    """Read once in a process: that takes longer than many steps."""
+    return data.digits()
+
+
+def build(seed: int = 0):
+    """The digits' net with dropout behind each hidden layer."""
+    import torch
+
+    layers = []
+    for layer in nets.torch_digits(nets.start_weights(seed)):
+        layers.append(layer)
+        if isinstance(layer, torch.nn.ReLU):
+            layers.append(torch.nn.Dropout(DROPPED))
+    return torch.nn.Sequential(*layers)
+
+
+GOOD = "good"
+_ENDING = ".checkpoint"
+
+
+def to_bytes(state: dict) -> bytes:
+    """A state as torch.save writes it."""
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def from_bytes(payload: bytes) -> dict:
+    """The state in these bytes. Nothing but tensors, numbers, texts, lists and dicts: no code is run."""
+    import torch
+
+    return torch.load(io.BytesIO(payload), weights_only=True)
+
+
+def model_of(net) -> str:
+    """A short text that is the same for two nets whose tensors have the same names and shapes."""
+    shapes = [(name, list(tensor.shape)) for name, tensor in net.state_dict().items()]
+    return hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:12]
+
+
+def pack(payload: bytes, model: str) -> bytes:
+    """The content of a file: a line of JSON, the label, and then the payload."""
+    label = {"model": model, "bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+    return json.dumps(label).encode() + b"\n" + payload
+
+
+def split(content: bytes) -> tuple[dict | None, bytes]:
+    """(label, payload) of a file's content; the label is None where its line is not whole."""
+    line, newline, payload = content.partition(b"\n")
+    try:
+        label = json.loads(line)
+    except ValueError:
+        label = None
+    if not newline or not isinstance(label, dict) or not {"model", "bytes", "sha256"} <= label.keys():
+        return None, payload
+    return label, payload
+
+
+def path_of(folder: Path, done: int) -> Path:
+    """The file for the state after `done` steps. Names sort as numbers do."""
+    return Path(folder) / f"step_{done:06}{_ENDING}"
+
+
+def newest(folder: Path, model: str, judge: Callable[[bytes, str], str]) -> bytes | None:
+    """The payload of the newest file that judge(content, model) calls "good"; None if there is none.
+
+    Says of each file that it passes over what is wrong with it.
+    """
+    for path in sorted(Path(folder).glob(f"*{_ENDING}"), reverse=True):
+        content = path.read_bytes()
+        verdict = judge(content, model)
+        if verdict == GOOD:
+            return split(content)[1]
+        print(f"{path.name} is not taken: {verdict}")
+    return None
+
+
+def forget_older(folder: Path, keep: int = 2) -> None:
+    """Remove all checkpoints but the newest `keep`. Called once a new one is whole."""
+    for path in sorted(Path(folder).glob(f"*{_ENDING}"))[:-keep]:
+        path.unlink()
+
+
+def damaged(content: bytes, zeros: bool = False) -> bytes:
+    """The same content with one bit of its payload turned over, or with its last half zero."""
+    changed = bytearray(content)
+    if zeros:
+        half = len(content) // 2
+        changed[half:] = bytes(len(content) - half)
+    else:
+        changed[-7] ^= 1
+    return bytes(changed)
+
+
+# -- on ranks: is a resume exact, and when does a loop save and stop?
+
+LAST = 6  # steps of each training that is tried
+BATCH = 768  # so an epoch has two steps
+STOPS = {3: "in the middle of an epoch", 4: "at the end of an epoch"}
+PARTS = {
+    "net": "the net's parameters are",
+    "optimizer": "the optimizer's averages are",
+    "schedule": "the learning rate's schedule is",
+    "place": "the place in the data is",
+    "dropout": "PyTorch's random state (each rank has its own) is",
+    "noise": "NumPy's random state (each rank has its own) is",
+}
+
+
+def place_of(stop: int) -> str:
+    """Where in an epoch try_resume stops after so many steps, in words."""
+    return STOPS[stop]
+
+
+def try_resume(comm, capture: Callable, restore: Callable) -> dict[int, dict]:
+    """A training that is captured after each of STOPS steps, and resumed by a fresh one. By the stop:
+
+    "holders": ranks on which capture returned something. "stored": "" or why the state cannot be stored.
+    "parts": {part: is it as it was?}, of PARTS. Losses of the steps that follow: "losses", of the resumed
+    training; "after", of the one that was captured; "whole", of one without a break.
+    """
+    whole = Training(comm, batch=BATCH)
+    losses = [whole.advance() for _ in range(LAST)]
+    results = {}
+    for stop in STOPS:
+        with launch.case(f"captured after step {stop}"):
+            results[stop] = _try_at(comm, capture, restore, stop) | {"whole": losses[stop:]}
+    return results
+
+
+def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
+    training = Training(comm, batch=BATCH)
+    for _ in range(stop):
+        training.advance()
+    before = _parts(training)
+    state = capture(training, comm)
+    result: dict[str, object] = {}
+    result["holders"] = [rank for rank, holds in enumerate(comm.allgather(state is not None)) if holds]
+    stored, state = _through_a_file(comm, state)  # before the next step changes the same tensors
+    result["stored"] = stored
+    result["after"] = [training.advance() for _ in range(LAST - stop)]
+    if stored or result["holders"] != [0]:
+        return result
+    fresh = Training(comm, seed=7, batch=BATCH)
+    fresh.advance()
+    restore(fresh, state, comm)
+    now = _parts(fresh)
+    same = {part: _equal(before[part], now[part]) for part in PARTS}
+    result["parts"] = same
+    result["losses"] = [fresh.advance() for _ in range(LAST - stop)] if fresh.done == stop else []
+    return result
+
+
+def _through_a_file(comm, state) -> tuple[str, dict | None]:
+    """("", the state as every rank reads it), or (why it cannot be stored, None)."""
+    content = None
+    trouble = ""
+    if comm.rank == 0:
+        try:
+            content = to_bytes(state)
+            from_bytes(content)
+        except Exception as error:
+            trouble = str(error).strip().splitlines()[0]
+    trouble = comm.bcast(trouble)
+    content = comm.bcast(content)
+    return trouble, None if trouble else from_bytes(content)
+
+
+def _parts(training: Training) -> dict[str, object]:
+    """Copies of what decides how it goes on, as lists that compare."""
+    import torch
+
+    adam = training.optimizer.state_dict()
+    averages = [[value.clone().numpy() for value in entry.values()] for entry in adam["state"].values()]
+    return {
+        "net": [weights.detach().clone().numpy() for weights in training.net.parameters()],
+        "optimizer": averages,
+        "schedule": [training.schedule.last_epoch, *(group["lr"] for group in adam["param_groups"])],
+        "place": (training.epoch, training.step),
+        "dropout": torch.get_rng_state().numpy().copy(),
+        "noise": copy.deepcopy(training.noise.bit_generator.state),
+    }
+
+
+def _equal(one, other) -> bool:
+    """Are two values the same, in lists and dicts too, to the last bit?"""
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(_equal(*pair) for pair in zip(one, other, strict=True))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    return np.array_equal(one, other)
+
+
+class Walk:
+    """Stands for a training of which only the steps count. done: steps so far; comm: its ranks."""
+
+    def __init__(self, comm, done: int):
+        self.comm = comm
+        self.done = done
+
+    def advance(self) -> float:
+        """One more step."""
+        self.done += 1
+        return 0.0
+
+
+class LoopCase(NamedTuple):
+    """A training that has done `done` steps. end, saves: what is right, the last step and those saved after.
+
+    asked: {rank: after which step it is asked to stop}.
+    """
+
+    done: int
+    last: int
+    every: int
+    asked: dict[int, int]
+    end: int
+    saves: list[int]
+
+    def __str__(self) -> str:
+        start = f"from step {self.done} " if self.done else ""
+        who = [f"rank {rank} is asked to stop during step {step}" for rank, step in self.asked.items()]
+        return (
+            f"{start}to step {self.last}, a save every {self.every}, {' and '.join(who) or 'nobody is asked'}"
+        )
+
+
+def loop_cases(ranks: int) -> list[LoopCase]:
+    """Cases for a loop on so many ranks."""
+    highest = ranks - 1
+    return [
+        LoopCase(0, 7, 3, {}, 7, [3, 6, 7]),
+        LoopCase(4, 8, 4, {}, 8, [8]),
+        LoopCase(6, 6, 3, {}, 6, []),
+        LoopCase(0, 7, 3, {highest: 4}, 4, [3, 4]),
+        LoopCase(0, 7, 3, {0: 4}, 4, [3, 4]),
+        LoopCase(0, 9, 3, {0: 6}, 6, [3, 6]),
+        LoopCase(0, 7, 3, {highest: 7}, 7, [3, 6, 7]),
+    ]
+
+
+def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
+    """Runs train(walk, last, every, stopped, save) for each case.
+
+    Returns for each case what this rank did: "done", its steps, "saves", after which of them it saved, and
+    "asked", the number of steps in which it called stopped() more than once.
+    """
+    results = []
+    for case in cases:
+        walk = Walk(comm, case.done)
+        saves: list[int] = []
+        asked: Counter[int] = Counter()  # by the steps done so far
+        step = case.asked.get(comm.rank)
+
+        def stopped(walk=walk, step=step, asked=asked) -> bool:
+            asked[walk.done] += 1
+            return step is not None and walk.done >= step
+
+        def save(training, saves=saves) -> None:
+            saves.append(training.done)
+
+        with launch.case(str(case)):
+            train(walk, case.last, case.every, stopped, save)
+        often = sum(count > 1 for count in asked.values())
+        results.append({"done": walk.done, "saves": saves, "asked": often})
+        comm.Barrier()  # no message of this case is taken for one of the next
+    return results
+
+
+def _captured(training: Training, capture: Callable) -> bytes:
+    """What capture returns on rank 0, as bytes, on all ranks."""
+    state = capture(training, training.comm)
+    return training.comm.bcast(to_bytes(state) if training.comm.rank == 0 else None)
+
+
+def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> dict[str, list[float]]:
+    """Losses of steps stop + 1 to last: without a break, and resumed with one part of the state forgotten.
+
+    A forgotten part is as a fresh training has it. Keys: "without a break", "nothing", each part, and
+    "rank 0's random states for all".
+    """
+    whole = Training(comm, horizon=last)
+    losses = []
+    state = b""
+    for _ in range(last):
+        if whole.done == stop:
+            state = _captured(whole, capture)
+        losses.append(whole.advance())
+    blank = _captured(Training(comm, seed=7, horizon=last), capture)
+    results = {"without a break": losses[stop:]}
+    lost = {
+        "nothing": (),
+        "random states": ("random",),
+        "schedule": ("schedule",),
+        "place in the epoch": ("step",),
+        "optimizer": ("optimizer",),
+    }
+    mixtures = {}
+    for name, keys in lost.items():
+        mixtures[name] = from_bytes(state)
+        for key in keys:
+            mixtures[name][key] = from_bytes(blank)[key]
+    of_all = from_bytes(state)
+    of_all["random"] = [of_all["random"][0]] * comm.size
+    mixtures["rank 0's random states for all"] = of_all
+    for name, mixed in mixtures.items():
+        fresh = Training(comm, seed=7, horizon=last)
+        restore(fresh, mixed, comm)
+        results[name] = [fresh.advance() for _ in range(last - stop)]
+    return results
+
+
+# -- kills at random moments
+
+
+def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
+    """Kill a process that saves one version after the other, `kills` times, each at a random moment.
+
+    Returns counts: "kills"; "in a save", how many of them were; what the file held afterwards: "newest" (the
+    version last finished, or the one that was being saved), "lost" (an older one) and "torn" (no whole one).
+    """
+    dice = random.Random(0)
+    counts = dict.fromkeys(("kills", "in a save", "newest", "lost", "torn"), 0)
+    env = {**world.clean_env(), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "saved")
+        begin = time.perf_counter()
+        write(path, version(0, size))
+        longest = 3 * min(time.perf_counter() - begin, 0.1)
+        found = 0
+        for _ in range(kills):
+            call = (_save_on, write, path, found + 1, size)
+            with launch.processes([call], env, preload=["support.lab70"]) as (saver,):
+                begun = done = saver.pipe.recv()[1]
+                time.sleep(dice.uniform(0, longest))
+                saver.process.kill()
+                saver.process.join()
+                while saver.pipe.poll():
+                    try:
+                        word, number = saver.pipe.recv()
+                    except EOFError:
+                        break
+                    begun = max(begun, number)
+                    done = number if word == "done" else done
+            content = path.read_bytes()
+            number = int(content[:DIGITS] or b"0")
+            whole = content == version(number, size)
+            counts["kills"] += 1
+            counts["in a save"] += begun > done
+            counts["newest" if whole and number >= done else "lost" if whole else "torn"] += 1
+            found = number if whole else begun
+    return counts
+
+
+DIGITS = 8
+
+
+def version(number: int, size: int) -> bytes:
+    """The content number `number`."""
+    return f"{number:0{DIGITS}}".encode() * (size // DIGITS)
+
+
+def _save_on(pipe, write: Callable, path: Path, first: int, size: int) -> None:
+    """In a process of its own: save version after version, and say before and after each what is done."""
+    pipe.send(("done", first - 1))
+    number = first
+    while True:
+        pipe.send(("begun", number))
+        write(path, version(number, size))
+        pipe.send(("done", number))
+        number += 1
+
+
+# -- lives of a training
+
+
+@contextmanager
+def listening(number: int = signal.SIGUSR1) -> Iterator[Callable[[], bool]]:
+    """While the block runs, yields a function that says whether signal `number` has come since."""
+    heard: list[int] = []
+    before = signal.signal(number, lambda which, frame: heard.append(which))
+    try:
+        yield lambda: bool(heard)
+    finally:
+        signal.signal(number, before)
+
+
+LOSSES = "losses.jsonl"
+
+
+class Answers(NamedTuple):
+    """The learner's functions."""
+
+    capture: Callable
+    restore: Callable
+    write: Callable
+    judge: Callable
+    train: Callable
+
+
+class Loss(NamedTuple):
+    """The mean loss of a step, in which life of the training. As text that holds every bit."""
+
+    life: int
+    step: int
+    loss: str
+
+
+def live(
+    comm, answers: Answers, folder: Path, last: int, every: int, life: int = 0,
+    stopped: Callable[[], bool] = bool, die_after: int | None = None, pause: float = 0.0,
+) -> int:  # fmt: skip
+    """One life of a training: from the newest good checkpoint in `folder`, or from the start, to the end.
+
+    Losses go to `folder`/LOSSES. die_after: the last rank kills itself with kill -9 after this step.
+    pause: seconds that each step takes longer, as if the net were larger. Returns the steps done.
+    """
+    training = Training(comm, horizon=last)
+    resume(training, folder, answers)
+    victim = comm.size - 1
+
+    def after_step(training: Training, loss: float) -> None:
+        time.sleep(pause)
+        if comm.rank == 0:
+            append(folder / LOSSES, Loss(life, training.done, loss.hex()))
+        if training.done == die_after:
+            comm.Barrier()  # the line is written before the end comes
+            if comm.rank == victim:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    training.after_step = after_step
+    answers.train(training, last, every, stopped, saver(answers, folder))
+    return training.done
+
+
+def resume(training: Training, folder: Path, answers: Answers) -> None:
+    """Restore the newest good checkpoint on all ranks; leave the training as it is where there is none."""
+    comm = training.comm
+    payload = None
+    if comm.rank == 0:
+        payload = newest(folder, model_of(training.net), answers.judge)
+    payload = comm.bcast(payload)
+    if payload is not None:
+        answers.restore(training, from_bytes(payload), comm)
+
+
+def saver(answers: Answers, folder: Path) -> Callable[[Training], None]:
+    """save(training), for all ranks to call: captured on all, written by rank 0, the oldest forgotten."""
+
+    def save(training: Training) -> None:
+        state = answers.capture(training, training.comm)
+        if training.comm.rank == 0:
+            content = pack(to_bytes(state), model_of(training.net))
+            answers.write(path_of(folder, training.done), content)
+            forget_older(folder)
+
+    return save
+
+
+def without_a_break(comm, last: int) -> list[str]:
+    """The losses of a training that nobody interrupts and nothing saves, as text."""
+    training = Training(comm, horizon=last)
+    return [training.advance().hex() for _ in range(last)]
+
+
+def killed_and_resumed(
+    answers: Answers, folder: Path, last: int, every: int, die_after: int, ranks: int
+) -> tuple[list[Loss], list[str]]:
+    """On ranks of this machine: a life that ends by kill -9 of a rank, and one that resumes it.
+
+    Returns the losses of both lives, and those of a training without a break. Inside of a job nobody is
+    killed, as that would end the job: there is one life only. What was in `folder` is removed.
+    """
+    if world.is_root():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    if world.launcher() is None:
+        try:
+            launch.run(live, answers, folder, last, every, die_after=die_after, ranks=ranks, threads=1)
+        except LabError as error:
+            print(str(error).splitlines()[0])
+    whole = launch.run(_second_life, answers, folder, last, every, ranks=ranks, threads=1)[0]
+    return read(folder), whole
+
+
+def _second_life(comm, answers: Answers, folder: Path, last: int, every: int) -> list[str]:
+    live(comm, answers, folder, last, every, life=1)
+    return without_a_break(comm, last)
+
+
+def read(folder: Path) -> list[Loss]:
+    """The losses written so far; a line that a kill has cut is left out."""
+    path = folder / LOSSES
+    if not path.exists():
+        return []
+    losses = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            losses.append(Loss(*json.loads(line)))
+    return losses
+
+
+def append(path: Path, line: object) -> None:
+    """A line of JSON, in one call of write, so that it is there or not."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, json.dumps(line).encode() + b"\n")
+    os.close(descriptor)
+
+
+def table(losses: Sequence[Loss], whole: Sequence[str]):
+    """A DataFrame with a row for each life: its steps, those that it did again, and losses that differ."""
+    import pandas
+
+    rows = []
+    seen: set[int] = set()
+    for life in sorted({loss.life for loss in losses}):
+        own = [loss for loss in losses if loss.life == life]
+        steps = [loss.step for loss in own]
+        differ = sum(loss.loss != whole[loss.step - 1] for loss in own)
+        row = {"life": life, "first step": steps[0], "last step": steps[-1]}
+        rows.append(row | {"done again": len(seen & set(steps)), "losses that differ": differ})
+        seen |= set(steps)
+    return pandas.DataFrame(rows).set_index("life")
+
+
+# -- a job of the tabletop cluster
+
+PAUSE = 0.5  # seconds that a step takes longer, in lives that will be interrupted
+# Not at once: a job's credential counts whole seconds. In the second in which the job was ended slurmd takes
+# it for the old one ("already killed, do not launch batch job"), and the job fails.
+SOON = "StartTime=now+2"
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+ORDER = "order"
+WHOLE = "without_a_break.json"
+SCRIPT = """\
+#!/usr/bin/env bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --time=00:10:00
+# USR1 about 60 s before the end, or when preempted. A step and a save have to fit into that time.
+#SBATCH --signal=B:USR1@60  # B: to this shell alone, so the trap below passes it on
+#SBATCH --requeue           # Slurm may put this job back into the queue, and start it again
+#SBATCH --open-mode=append  # each start writes on in the same output file
+trap 'asked=1; kill -USR1 $ranks' USR1  # to srun, which passes it on to all ranks
+# srun in the background (&): a shell acts on a signal only when no command runs in the foreground
+{launcher} {python} -m support.lab70 {folder} &
+ranks=$!
+wait $ranks   # until the ranks end, or USR1 comes: it ends this wait
+if [[ ${{asked:-}} ]]; then
+    wait $ranks                      # so wait again, until they have saved and ended
+    scontrol requeue $SLURM_JOB_ID   # this job, from the beginning of this script
+fi
+"""
+
+
+def script(folder: Path | str = "FOLDER") -> str:
+    """The batch script."""
+    python = shlex.quote(paths.shown(sys.executable))
+    return SCRIPT.format(launcher="srun --mpi=pmi2", python=python, folder=folder)
+
+
+def sourcing(text: str) -> str:
+    """The script with what a job of this kit needs before it starts ranks: the site's settings."""
+    root = shlex.quote(str(paths.root()))
+    lines = f"cd {root}\nsource slurm/sites/tabletop.sh\nexport PYTHONPATH=labs OMP_NUM_THREADS=1\n"
+    return text.replace("\ntrap ", f"\n{lines}trap ", 1)
+
+
+def three_lives(
+    answers: Answers, last: int, every: int, moments: tuple[int, int], limit: float = 300
+) -> tuple[list[Loss], list[str]] | None:
+    """Submit the training and interrupt it twice: by a signal first, later without a warning.
+
+    moments: after how many steps. limit: seconds for each thing that is waited for. Prints what happens.
+    Returns the losses of all lives, and those without a break from the same nodes. None inside of a job, and
+    where there is no tabletop: no other cluster's jobs are disturbed. LabError when the job fails.
+    """
+    if world.launcher() is not None:
+        return None
+    if slurm.tabletop() is None:
+        print("No tabletop cluster runs here: `make tabletop` starts one. Then run this cell again.")
+        return None
+    folder = slurm.learners_home() / "70_job"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    leave_order(folder, live_in_job, answers, last, every, len(moments))
+    (folder / "job.sh").write_text(sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
+    # sbatch takes this process's environment along: not what a launcher or a notebook's kernel has left.
+    env = world.clean(os.environ)
+    client = slurm.at(
+        "tabletop",
+        {name: value for name, value in env.items() if name not in ("MPLBACKEND", "PYTHONPATH")},
+    )
+    number = client.submit("--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh"))
+    story = _Story(client, number, folder, limit)
+    try:
+        story.say(f"job {number} is submitted")
+        story.wait_for_step(0, moments[0])
+        story.interrupt("scancel", "--batch", "--signal=USR1", number)
+        story.start_again(1)
+        story.wait_for_step(1, moments[1])
+        story.interrupt("scontrol", "requeue", number)
+        story.start_again(2)
+        story.wait_until(lambda: story.facts()["JobState"] in OVER, "the job to end")
+        state = story.facts()["JobState"]
+        if state != "COMPLETED":
+            raise LabError(f"Job {number} is {state}. Its last lines:\n{story.output()[-1000:]}")
+        story.say(f"job {number} has completed, {story.steps()} steps are done")
+    finally:
+        client.ask("scancel", number)
+    return read(folder), json.loads((folder / WHOLE).read_text(encoding="utf-8"))
+
+
+class _Story:
+    """A job under way: what is waited for, and what is told."""
+
+    def __init__(self, client: slurm.Client, number: str, folder: Path, limit: float):
+        self.client = client
+        self.number = number
+        self.folder = folder
+        self.limit = limit
+        self.began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """A line with the seconds since the beginning."""
+        print(f"{time.monotonic() - self.began:5.1f} s  {text}", flush=True)
+
+    def interrupt(self, *command: str) -> None:
+        self.say(f"{self.steps()} steps are done. `{' '.join(command)}`")
+        self.client.call(*command)
+
+    def facts(self) -> dict[str, str]:
+        """What Slurm says of the job."""
+        return self.client.job(self.number)
+
+    def steps(self) -> int:
+        """Steps done by now."""
+        return max((loss.step for loss in read(self.folder)), default=0)
+
+    def output(self) -> str:
+        """What the job has printed."""
+        path = self.folder / "job.out"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def wait_until(self, question: Callable[[], bool], what: str) -> None:
+        """Ask until the answer is yes. LabError after `limit` seconds."""
+        deadline = time.monotonic() + self.limit
+        while not question():
+            if time.monotonic() > deadline:
+                raise LabError(f"Waited {self.limit:g} s for {what} in vain.\n{self.output()[-1000:]}")
+            time.sleep(0.1)
+
+    def is_over(self) -> None:
+        """LabError when the job has ended, as it should not have."""
+        if self.facts()["JobState"] in OVER:
+            raise LabError(f"Job {self.number} ended too early:\n{self.output()[-1000:]}")
+
+    def wait_for_step(self, life: int, step: int) -> None:
+        """Until this life has done that step."""
+
+        def there() -> bool:
+            self.is_over()
+            return any(loss.life == life and loss.step >= step for loss in read(self.folder))
+
+        self.wait_until(there, f"step {step} of life {life}")
+
+    def start_again(self, restarts: int) -> None:
+        """Once the job is back in the queue: let it start soon."""
+
+        def queued() -> bool:
+            self.is_over()
+            facts = self.facts()
+            return facts["JobState"] == "PENDING" and int(facts["Restarts"]) >= restarts
+
+        self.wait_until(queued, "the job to be back in the queue")
+        self.say(
+            f"{self.steps()} steps are done, job {self.number} is back in the queue. Slurm would wait two "
+            f"minutes; we say {SOON}"
+        )
+        self.client.call("scontrol", "update", f"JobId={self.number}", SOON)
+
+
+def live_in_job(folder: Path, answers: Answers, last: int, every: int, interruptions: int) -> None:
+    """On a rank of the job: live until the training is done or somebody asks for a stop.
+
+    The last life trains once more, without a break.
+    """
+    with listening() as stopped:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        life = int(os.environ.get("SLURM_RESTART_COUNT", 0))
+        pause = PAUSE if life < interruptions else 0.0
+        done = live(comm, answers, folder, last, every, life, stopped=stopped, pause=pause)
+        if comm.rank == 0:
+            print(f"Life {life} ends; {done} of {last} steps are done.", flush=True)
+        if done == last:
+            whole = without_a_break(comm, last)
+            if comm.rank == 0:
+                (folder / WHOLE).write_text(json.dumps(whole), encoding="utf-8")
+
+
+def leave_order(folder: Path, function: Callable, *arguments: object) -> None:
+    """What `python -m support.lab70 FOLDER` is to do."""
+    (folder / ORDER).write_bytes(cloudpickle.dumps((function, arguments)))
+
+
+# -- a job of torchrun's that loses a node
+
+SAMPLES = 1000  # of its epoch
+# A meeting that has enough nodes waits for more of them; an agent that is silent for 5 s is dead.
+TIMES = "last_call_timeout=5,keep_alive_interval=1,keep_alive_max_attempt=5"
+
+
+def with_fewer_ranks(
+    own_part: Callable, after_resize: Callable, batch: int, rate: float, every: int, dies: int, limit: float
+) -> tuple[list[dict], list[float]] | None:
+    """Train an epoch by two torchruns, a rank each, of which the second dies with its rank in step `dies`.
+
+    Returns (steps, losses): a dict for each step of each rank, "step", "rank", "ranks", "used" (samples) and
+    "loss", in order; and the losses of one process that nothing happens to. None inside of a job.
+    """
+    if world.launcher() is not None:
+        return None
+    env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    # Whoever reaches a rendezvous without a secret is in the job: none but this machine can.
+    env |= launch.loopback_variables(env) | {"GLOO_SOCKET_IFNAME": "lo"}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        leave_order(folder, train_elastically, own_part, after_resize, batch, rate, every, dies)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        # The node that dies is not to host the meeting point: with it, all would end.
+        calls = [(_torchrun, port, hosts, folder) for hosts in (1, 0)]
+        with launch.processes(calls, env, preload=["torch.distributed.run"]) as (first, _):
+            first.process.join(limit)
+            if first.process.exitcode != 0:
+                words = " ".join(first.log.read_text(errors="replace").splitlines()[-3:])
+                state = "has not ended" if first.process.exitcode is None else "failed"
+                raise LabError(f"The job {state} after {limit:.0f} s at most. Its last lines: {words}")
+        steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    return steps, losses_alone(batch, rate)
+
+
+def _torchrun(pipe, port: int, hosts: int, folder: Path) -> None:
+    """What the command torchrun does, for a node of one rank."""
+    from torch.distributed import run
+
+    run.main(
+        [
+            *("--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3", "--monitor-interval=0.1"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=lab70"),
+            *(f"--rdzv-conf=is_host={hosts},{TIMES}", "--local-addr=127.0.0.1", f"--log-dir={folder}"),
+            *("-m", "support.lab70", str(folder)),
+        ]
+    )
+
+
+def train_elastically(
+    folder: Path, own_part: Callable, after_resize: Callable, batch: int, rate: float, every: int, dies: int
+) -> None:
+    """On a rank of torchrun: from the last checkpoint, or the start, to the end of the epoch."""
+    import torch
+    import torch.distributed as dist
+
+    launch.die_with_parent(os.getppid())
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    ranks = dist.get_world_size()
+    learner = Learner()
+    samples, learner.rate = after_resize(batch, rate, 2, ranks, True)
+    last = folder / "last.pt"
+    if last.exists():
+        learner.load(torch.load(last, weights_only=True))
+    order = epoch()
+    while learner.done < SAMPLES:
+        own = own_part(order, learner.done, samples, rank, ranks)
+        whole = min(samples, SAMPLES - learner.done)
+        sums = learner.backward(own, whole)
+        if ranks == 2 and rank == 1 and learner.step == dies - 1:
+            os.kill(os.getppid(), signal.SIGKILL)  # the node: its torchrun, and this rank with it
+            time.sleep(1000)
+        dist.all_reduce(sums)
+        loss = learner.update(sums, whole)
+        used = [int(sample) for sample in own]
+        line = {"step": learner.step, "rank": rank, "ranks": ranks, "used": used, "loss": loss}
+        append(folder / "steps.jsonl", line)
+        if rank == 0 and learner.step % every == 0:
+            torch.save(learner.state(), folder / "next.pt")
+            os.replace(folder / "next.pt", last)
+    dist.destroy_process_group()
+
+
+def epoch() -> np.ndarray:
+    """The order of the samples in the epoch that is trained: the same on every rank."""
+    return np.random.default_rng(71).permutation(SAMPLES)
+
+
+class Learner:
+    """Net, optimizer and data of a rank; 64-bit numbers, so that sums in another order show nothing."""
+
+    def __init__(self):
+        import torch
+
+        digits = _digits()
+        self.pictures = torch.tensor(digits.train_x[:SAMPLES], dtype=torch.float64)
+        self.labels = torch.tensor(digits.train_y[:SAMPLES])
+        torch.manual_seed(71)
+        self.net = torch.nn.Linear(64, 10, dtype=torch.float64)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.0, momentum=0.9)
+        self.rate = 0.0
+        self.step = 0
+        self.done = 0
+
+    def backward(self, own: Sequence[int], whole: int):
+        """Gradients of this rank's part of a step, and its loss, in one tensor.
+
+        Its sum over the ranks is of the mean over all `whole` samples of the step.
+        """
+        import torch
+
+        own = torch.as_tensor(np.asarray(own, dtype=np.int64))
+        logits = self.net(self.pictures[own])
+        loss = torch.nn.functional.cross_entropy(logits, self.labels[own], reduction="sum") / whole
+        self.optimizer.zero_grad()
+        loss.backward()
+        gradients = [weights.grad.flatten() for weights in self.net.parameters()]
+        return torch.cat([*gradients, loss.detach().reshape(1)])
+
+    def update(self, sums, whole: int) -> float:
+        """One step with the sums over all ranks. Returns the loss."""
+        place = 0
+        for weights in self.net.parameters():
+            weights.grad.copy_(sums[place : place + weights.numel()].view_as(weights))
+            place += weights.numel()
+        self.optimizer.param_groups[0]["lr"] = self.rate
+        self.optimizer.step()
+        self.step += 1
+        self.done += whole
+        return float(sums[-1])
+
+    def state(self) -> dict:
+        """All that a resume needs: the place in the data is `done`, and does not depend on the ranks."""
+        return {
+            "net": self.net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "done": self.done,
+        }
+
+    def load(self, state: dict) -> None:
+        """What `state` returned."""
+        self.net.load_state_dict(state["net"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+        self.done = state["done"]
+
+
+def losses_alone(batch: int, rate: float) -> list[float]:
+    """The loss of each step of the epoch, in one process."""
+    order = epoch()
+    learner = Learner()
+    learner.rate = rate
+    steps = [order[done : done + batch] for done in range(0, SAMPLES, batch)]
+    return [learner.update(learner.backward(own, len(own)), len(own)) for own in steps]
+
+
+if __name__ == "__main__":  # a rank of the job, or of torchrun
+    where = Path(sys.argv[1])
+    function, arguments = cloudpickle.loads((where / ORDER).read_bytes())
+    function(where, *arguments)

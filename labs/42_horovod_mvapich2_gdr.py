@@ -277,9 +277,9 @@ def command(launcher, job, variables, program):
 
 
 # %%
-# Asked: The variables of each flavour, and seven lines in which each word of the
-# table stands in its place. Further options that do no harm, such as --cpu-
-# bind=cores, are welcome.
+# Asked: The variables of each flavour, and five lines in which each word of the table
+# stands in its place. Further options that do no harm, such as --cpu-bind=cores, are
+# welcome.
 check("42.2", variables, command)
 
 # %% [markdown]

@@ -42,7 +42,7 @@ def family_and_version(which_mpi, inside):
 
 @check.exercise("42.2")
 def lines_that_start_jobs(variables, command):
-    """The variables of each flavour, and seven lines in which each word of the table stands in its place.
+    """The variables of each flavour, and five lines in which each word of the table stands in its place.
     Further options that do no harm, such as --cpu-bind=cores, are welcome.
     """
     for flavour, want in VARIABLES.items():
@@ -214,15 +214,13 @@ VARIABLES = {
     flavour: builds.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
 }
 
-# Jobs whose lines are checked, by launcher. Without Slurm mpiexec starts ranks on one machine.
+# Jobs whose lines are checked, by launcher.
 JOBS = (
     ("srun", Job(2, 4, 14, 4)),
     ("srun", Job(1, 2, 3, 0)),
     ("srun", Job(3, 1, 8, 1)),
     ("mpirun_rsh", Job(2, 4, 14, 4)),
     ("mpirun_rsh", Job(3, 2, 1, 0)),
-    ("mpiexec", Job(1, 4, 2, 0)),
-    ("mpiexec", Job(1, 1, 8, 0)),
 )
 
 
@@ -236,13 +234,6 @@ def words_needed(launcher: str, job: Job) -> dict[str, str]:
             "-hostfile hosts": f"the next {ranks} words are taken for hosts",
             "-export-all": "the ranks miss your environment, such as PATH",
             threads: "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node",
-        }
-    if launcher == "mpiexec":
-        # Seen with torch 2.13.0 and its MKL 2024.2: MPI_LOCALNRANKS, which hydra sets, makes it one thread.
-        return {
-            f"-n {ranks}": "it is the number of ranks",
-            f"-bind-to core:{job.cores}": f"it gives each rank {_some(job.cores, 'core')} of its own",
-            threads: "PyTorch would start one thread alone",
         }
     words = {
         "--mpi=pmi2": "the programs do not know of each other: every one is rank 0",
@@ -286,7 +277,7 @@ def shortcoming(
         start = "env"
         place = before[1:at]
         if pairs:
-            return f"{pairs[0]} behind {launcher} is taken for the program: env and variables come before it."
+            return f"{pairs[0]} behind srun is taken for the program: env and variables come before it."
     if before[0] != start:
         return f"The line must begin with {start}, not with {before[0]!r}."
     for name, value in variables.items():

@@ -148,7 +148,6 @@ def one_f_one_b(ranks, micro):
 check("63.2", one_f_one_b)
 
 # %%
-# Drawing; need not be read.
 both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
 played = {name: lab63.play(plans) for name, plans in both.items()}
 # Two pieces of the net on each rank, so a way forward through one takes half as long.
@@ -177,7 +176,7 @@ print(f"Messages in a step: {messages}")
 # Which rank needs most memory with 1F1B, and what would you do about it?
 # <details><summary>Answer</summary> If all stages are alike, rank 0: p micro-batches are in flight there, and
 # one on the last rank. One may give rank 0 fewer layers, or compute activations again on the way back in
-# place of keeping them (lab 16).</details>
+# place of keeping them (lab 14).</details>
 #
 # ## 3. On real ranks
 # Now a plan is run with real messages. `work` does the arithmetic of this rank's stage. All arrays are
@@ -255,7 +254,6 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back.
 
 # %%
-# Counting; need not be read.
 size = min(ranks, 4)
 micro = max(counts)
 held = {}
@@ -276,7 +274,6 @@ print("Most megabytes held for the way back:", table.round(2), sep="\n")
 # free machine.
 
 # %%
-# Measuring and drawing; need not be read.
 idle = {}
 for micro in counts:
     plans = one_f_one_b(size, micro)
@@ -314,7 +311,7 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # You may see a much larger bubble, with a wide bar: then something else keeps this machine's cores busy, and
 # a rank that has slept enough is not woken at once.
 #
-# ## 4. PyTorch's own (for those who have time)
+# ## 4. Going further: PyTorch's own
 # `torch.distributed.pipelining` has these plans: `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B`
 # and some newer ones that split the way back in two ("zero bubble"). The same net, its 1F1B, over Gloo:
 

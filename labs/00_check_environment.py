@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/00_check_environment.py by `make labs`. Learners work on a copy in work/. -->
 # # 00 Check your environment
 #
 # In half an hour you learn what your machine has, what a cluster has besides, and how these labs talk to you.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
 # their own, (3) read what a failed run and a stuck run tell you.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 30 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
 
 # %%
 import os
@@ -133,8 +134,8 @@ def per_rank(report, ranks):
 
 
 # %%
-# Asked: The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with one
-# GPU, and none.
+# Asked: The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with
+# one GPU, and none.
 check("00.1", per_rank)
 
 
@@ -192,8 +193,8 @@ def who_am_i(comm):
 
 
 # %%
-# Asked: Every one of three ranks, and of four, tells its number and process, and
-# names its MPI.
+# Asked: Every one of three ranks, and of four, tells its number and process,
+# and names its MPI.
 check("00.2", who_am_i)
 
 # %% [markdown]
@@ -298,8 +299,8 @@ def pass_on(comm):
 
 
 # %%
-# Asked: Each rank returns its left neighbor's greeting, with three ranks and with
-# four.
+# Asked: Each rank returns its left neighbor's greeting, with three ranks and
+# with four.
 check("00.3", pass_on)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/01_time_it_properly.py by `make labs`. Learners work on a copy in work/. -->
 # # 01 Time it properly
 #
 # You write a small timer that does not lie, and meet the ways in which the obvious one does.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
 # your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
 
 # %%
 import itertools
@@ -136,8 +137,8 @@ def sample(call, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
-# Asked: A duration for each of the calls after the warm-up, by the clock that is
-# handed in.
+# Asked: A duration for each of the calls after the warm-up, by the clock that
+# is handed in.
 check("01.1", sample)
 
 # %% [markdown]
@@ -204,8 +205,8 @@ def sample_device(call, synchronize, repeat, warmup, clock=time.perf_counter):
 
 
 # %%
-# Asked: Each of four durations is 0.1 s of work and its launch, whatever is in the
-# queue before.
+# Asked: Each of four durations is 0.1 s of work and its launch, whatever is in
+# the queue before.
 check("01.2", sample_device)
 
 # %%
@@ -271,8 +272,8 @@ def summarize(samples, widest=0.25):
 
 
 # %%
-# Asked: The five entries, right to the last digit, of odd and of even numbers of
-# samples.
+# Asked: The five entries, right to the last digit, of odd and of even numbers
+# of samples.
 check("01.3", summarize)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/02_why_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 02 Why parallel?
 #
 # From a list of a net's layers you compute how long one device would train it, whether the training fits into
@@ -7,7 +8,7 @@
 # **You will be able to** (1) count the operations of a training, and turn them into days, (2) count the bytes
 # that a training needs, and see what does not fit, (3) give an upper bound for many devices.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Level: beginner · Before: 00
 
 # %%
 import numpy as np

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/10_train_on_one_device.py by `make labs`. Learners work on a copy in work/. -->
 # # 10 Train on one device
 #
 # Hundreds of GPUs must end up with the same net as one device would. So first the one device: from the
@@ -8,7 +9,7 @@
 # PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes, and, if you have
 # time, (5) tell from its loss whether a learning rate is too low or too high.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 60 · Level: beginner · Before: 01
 
 # %%
 import numpy as np
@@ -94,8 +95,8 @@ def cross_entropy(logits, labels) -> float:
 
 
 # %%
-# Asked: One number for a batch, PyTorch's own loss of it, with small logits and with
-# large ones.
+# Asked: One number for a batch, PyTorch's own loss of it, with small logits and
+# with large ones.
 check("10.1", cross_entropy)
 
 # %%
@@ -148,8 +149,8 @@ def sgd_step(weights, bias, images, labels, learning_rate) -> None:
 
 
 # %%
-# Asked: The caller's arrays move against the gradient, which finite differences of
-# your loss give.
+# Asked: The caller's arrays move against the gradient, which finite differences
+# of your loss give.
 check("10.2", sgd_step)
 
 
@@ -250,8 +251,8 @@ def train_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-# Asked: What is asked, of four steps: the loss before the update, and weights that
-# move by rate times gradient.
+# Asked: What is asked, of four steps: the loss before the update, and weights
+# that move by rate times gradient.
 check("10.3", train_step)
 
 # %% [markdown]
@@ -394,8 +395,8 @@ def accuracy(net, images, labels) -> float:
 
 
 # %%
-# Asked: A plain number, a net in evaluation mode and not recorded, called once, its
-# mode kept.
+# Asked: A plain number, a net in evaluation mode and not recorded, called once,
+# its mode kept.
 check("10.4", accuracy)
 
 # %%

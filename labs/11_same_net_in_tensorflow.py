@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/11_same_net_in_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 11 The same net in TensorFlow
 #
 # One net, two frameworks, the same numbers; and two ways to run a program: line by line, or as a graph.
@@ -7,7 +8,7 @@
 # `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your Python, (4)
 # measure what a graph buys, in TensorFlow and with `torch.compile`.
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools
@@ -124,8 +125,8 @@ def train_step(net, optimizer, images, labels):
 
 
 # %%
-# Asked: You return the loss of each step before its update, the given optimizer makes
-# the updates, and the losses are those of PyTorch's curve.
+# Asked: You return the loss of each step before its update, the given optimizer
+# makes the updates, and the losses are those of PyTorch's curve.
 check("11.1", train_step)
 
 # %%
@@ -210,8 +211,8 @@ def make_step(net):
 
 
 # %%
-# Asked: Each call's loss and update is right, at any rate and size, and Python runs
-# once for all of them.
+# Asked: Each call's loss and update is right, at any rate and size, and Python
+# runs once for all of them.
 check("11.2", make_step)
 
 # %%
@@ -369,8 +370,8 @@ def fit_losses(net, orders) -> list[float]:
 
 
 # %%
-# Asked: The losses are PyTorch's, the mean over each epoch, from as many steps, made
-# by fit.
+# Asked: The losses are PyTorch's, the mean over each epoch, from as many steps,
+# made by fit.
 check("11.3", fit_losses)
 
 # %%

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/12_find_the_bottleneck.py by `make labs`. Learners work on a copy in work/. -->
 # # 12 Find the bottleneck
 #
 # Before a step is spread over 100 devices it should be fast on one. Two measured numbers of this machine tell
@@ -7,9 +8,10 @@
 # **You will be able to** (1) count a layer's flops and bytes, (2) measure a machine's two roofs, (3) say what
 # a layer's time could be, (4) find a step's bottleneck in a profile.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
+import shutil
 from functools import partial
 
 import numpy as np
@@ -32,7 +34,7 @@ seconds = 2  # spent on each measurement, about
 compiled = True  # also try torch.compile at the end, which takes some ten seconds
 
 # %%
-lab12.begin(threads, pictures, batch, rows=rows, megabytes=megabytes, side=side, seconds=seconds)
+torch.set_num_threads(threads or world.cores())
 torch.backends.cudnn.allow_tf32 = False  # on a GPU: convolutions in float32, too, not with 19 bits
 print(f"{device}; PyTorch uses {torch.get_num_threads()} of this process's {world.cores()} CPU cores")
 print("instructions of the CPU that PyTorch uses:", torch.backends.cpu.get_cpu_capability())
@@ -91,8 +93,8 @@ def conv_cost(batch, channels, height, width, filters, kernel, stride, padding, 
 
 
 # %%
-# Asked: You count the flops that PyTorch counts, and the bytes of its tensors, for
-# layers of odd shapes, with strides and padding, in float32 and float16.
+# Asked: You count the flops that PyTorch counts, and the bytes of its tensors,
+# for layers of odd shapes, with strides and padding, in float32 and float16.
 check("12.1", linear_cost, conv_cost)
 
 # %%
@@ -163,10 +165,10 @@ def memory_bandwidth(nbytes, device):
 
 
 # %%
-# Asked: One product of two n x n float32 matrices is timed, and 2 n³ over the median
-# is returned; a copy of a dense, filled array is timed, and the bytes moved over the
-# median come out; arrays lie on `device`; and both speeds are about what labkit's own
-# functions measure.
+# Asked: One product of two n x n float32 matrices is timed, and 2 n³ over the
+# median is returned; a copy of a filled array is timed, and the bytes moved
+# over the median come out; arrays lie on `device`; and both speeds are about
+# what labkit's own functions measure.
 check("12.2", matrix_peak, memory_bandwidth)
 
 # %%
@@ -224,8 +226,8 @@ def least_seconds(flops, nbytes, peak, bandwidth):
 
 
 # %%
-# Asked: You return the lower of the two roofs, and the longer of the two times, on
-# two machines.
+# Asked: You return the lower of the two roofs, and the longer of the two times,
+# on two machines.
 check("12.3", attainable, least_seconds)
 
 # %% [markdown]
@@ -240,7 +242,21 @@ for name, (layer, images, flops, moved) in layers.items():
     with torch.inference_mode():
         times[name] = timing.measure(partial(layer, images), device=device, seconds=seconds)
     record.add("layer", layer=name, flops=flops, nbytes=moved, seconds=times[name], **where)
-lab12.show_roofline(attainable, least_seconds, layers, times, **where)
+
+least, points = {}, {}
+for name, (_, _, flops, moved) in layers.items():
+    least[name] = least_seconds(flops, moved, peak, bandwidth)
+    points[name] = [flops / moved], [times[name].rate(flops) / 1e9]
+    share = least[name] / times[name].median
+    print(f"{name:12} {times[name].rate(flops) / peak:6.1%} of the peak, least / measured {share:.2f}")
+print(f"the ridge is at {peak / bandwidth:.3g} flops/byte")
+grid = np.geomspace(0.06, 10 * peak / bandwidth, 200)
+roofs = {"the two roofs": (grid, [attainable(place, peak, bandwidth) / 1e9 for place in grid])}
+axes = {"xlabel": "arithmetic intensity (flops/byte)", "ylabel": "Gflop/s", "logx": True, "logy": True}
+plots.lines({**roofs, **points}, title=f"Roofline of this machine ({device})", name="roofline", **axes)
+predicted = {name: 1e3 * value for name, value in least.items()}
+measured = {name: 1e3 * took.samples for name, took in times.items()}
+plots.compare(predicted, measured, unit="ms", title="Least time by the roofline, and measured")
 
 # %%
 with_one = times["linear, 1"].median  # seconds
@@ -338,9 +354,9 @@ def quick_step(net, optimizer, prepared, labels, rows):
 
 
 # %%
-# Asked: The training stays the same, a batch of 4 takes as many operators as one of
-# 12, the net runs once a step, and a step moves as many bytes where 40 images are
-# stored as where 400 are.
+# Asked: The training stays the same, a batch of 4 takes as many operators as
+# one of 12, the net runs once a step, and a step moves as many bytes where 40
+# images are stored as where 400 are.
 check("12.4", prepare, quick_step)
 
 # %%
@@ -381,6 +397,7 @@ for name, took in times.items():
 gain = np.median(times["as found"].samples / times["mended"].samples)
 predict.compare("12.4", times_as_fast=gain)
 
+
 # %% [markdown]
 # **Explain.** Each mend takes its part away, and the controls say how much. The arithmetic of the net is the
 # same in all four. The mended step is still some way from the peak. The profile above says how much of it the
@@ -396,7 +413,7 @@ predict.compare("12.4", times_as_fast=gain)
 # - In a profile look at calls, too: the work may be done in small pieces.
 # - Next: threads (13), fewer bits (14), input (15). Across devices the network is a third roof (22, 32).
 #
-# ## For those who have time: which library ran?
+# ## Going further: which library ran?
 # PyTorch hands heavy work on.
 #
 # * Matrix products go to a **BLAS** (basic linear algebra subprograms; products of matrices are its level 3,
@@ -409,15 +426,23 @@ predict.compare("12.4", times_as_fast=gain)
 
 # %%
 # Each layer once, under the profiler. (overhead=False: do not also measure what recording costs.)
-ran = profiling.record(lambda: lab12.run(layers), steps=2, kind="torch", device=device, overhead=False)
+def each_once():
+    """Each layer, on its images."""
+    with torch.inference_mode():
+        for layer, images, *_ in layers.values():
+            layer(images)
+
+
+ran = profiling.record(each_once, steps=2, kind="torch", device=device, overhead=False)
 print(ran.operators(6).to_string())
+
 
 # %% [markdown]
 # **Explain.** Which names do you see? Those with `mkldnn` or `cudnn` are the DNN library's, `mm` and
 # `addmm` the BLAS'. With `ONEDNN_VERBOSE=1` set before Python starts, oneDNN also says which instructions it
 # uses.
 #
-# ## For those who have time: fewer bytes, by a compiler
+# ## Going further: fewer bytes, by a compiler
 # What is memory-bound gets faster if it moves less. `relu(x * 0.5 + 1) + x` is four operators. PyTorch runs
 # them one after the other as it meets them, which is called **eager**. They read and write 2, 2, 2 and 3
 # arrays, nine in all.
@@ -426,9 +451,17 @@ print(ran.operators(6).to_string())
 # arrays. By the roofline that should be 9/2 = 4.5 times as fast.
 
 # %%
-if compiled:
+def four_operators(x):
+    """Element-wise, and memory-bound."""
+    return torch.relu(x * 0.5 + 1) + x
+
+
+if compiled and (device != "cpu" or shutil.which("g++") or shutil.which("clang++")):
     # About 20 s: the first call writes a program and compiles it.
-    gain = lab12.compiled(lambda x: torch.relu(x * 0.5 + 1) + x, nbytes // 8, device, predicted=9 / 2)
+    quick = torch.compile(four_operators)
+    numbers = torch.randn(nbytes // 8, device=device)
+    gain = timing.ratio(lambda: four_operators(numbers), lambda: quick(numbers), device=device, seconds=3)
+    print(f"eager / compiled: {gain}, predicted 4.5")
     record.add("compiled", times_as_fast=gain, **where)
 
 # %% [markdown]
@@ -443,4 +476,4 @@ if compiled:
 # what the one before it wrote, or the loop may wait for arithmetic. More than 4.5 takes an eager price that
 # we did not count, such as a call's (try fewer `megabytes`).
 #
-# Without a C++ compiler the cell says so, and measures nothing.
+# Without a C++ compiler (g++, clang++) the cell measures nothing.

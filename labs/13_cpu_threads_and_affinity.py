@@ -1,23 +1,22 @@
 # %% [markdown]
+# <!-- Generated from solutions/13_cpu_threads_and_affinity.py by `make labs`. Learners work on a copy in work/. -->
 # # 13 CPU threads and affinity
 #
 # One process with many threads, many processes with one thread each, or something between: on the same cores
 # the same net trains at different speeds. Find the best split, say why, and keep every thread on its cores.
 #
-# **You will be able to** (1) share a node's cores among ranks, (2) find the part of a step that threads
-# do not help, and the most they can gain, (3) measure threads × processes, (4) bind a rank with all its
-# threads, and prove it.
+# **You will be able to** (1) share a node's cores among ranks, (2) tell what of a step threads do not help,
+# (3) measure threads × processes, (4) bind a rank with all its threads, and prove it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
 
 # %%
-import math
 import os
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, hint, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record, world
 from support import lab13
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -44,7 +43,7 @@ patience = 120  # seconds after which a run on ranks is given up
 # `lab13.usable()` lists the cores of the mask, and no more than a container's quota of CPU time pays for.
 
 # %%
-print("Cores", lab13.describe())
+print("Usable cores:", lab13.usable())
 
 
 # %% [markdown]
@@ -75,8 +74,9 @@ def cores_of(local_rank, local_size, cores):
 
 
 # %%
-# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the ranks'
-# order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on two sockets.
+# Asked: Each of 1 to 8 ranks gets a fair piece of neighbouring cores, in the
+# ranks' order, of 1 to 8 cores that are numbered from 0, from 8, by twos, or on
+# two sockets.
 check("13.1", cores_of)
 
 # %%
@@ -84,64 +84,35 @@ usable = lab13.usable()
 for rank in range(min(4, len(usable))):
     print(f"Local rank {rank} here: {cores_of(rank, min(4, len(usable)), set(usable))}")
 
+
 # %% [markdown]
 # ## Why threads are not enough
 # Inside a process PyTorch cuts each large operation into pieces, one for each thread. What it does not cut is
 # done by one thread while the others wait: Python, the start of each operation, simple loops (ReLU, sums)
 # over less than 32,768 numbers. So with t threads a step takes `serial + parallel / t`: **Amdahl's law**.
 #
-# ### Predict
-# A step takes 10 s with one thread and 6 s with two. How long with as many threads as you like?
-
-# %%
-predict("13.2", limit_seconds=...)
-
-
-# %% [markdown]
-# ### Exercise 13.2 · The serial part
-# From the seconds of a step by number of threads find `serial` and `parallel`: over x = 1/threads the seconds
-# are a line, `serial + parallel * x`. Take least squares through all points: `np.polyfit(x, y, 1)` returns
-# slope and intercept of the line. (1 thread need not be among them.) `np.array(list(seconds))` are the
-# numbers of threads, `list(seconds.values())` the seconds. 3 lines. *(intermediate)*
-#
-# Then the speed-up over one thread, also for `math.inf` threads: Python knows that 3 / math.inf is 0. 1 line.
-#
-# <details><summary>Hint 1: the line</summary>
-#
-# `x = 1 / np.array(list(seconds))`, and the seconds are y.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `parallel, serial = np.polyfit(x, y, 1)`, the slope comes first. The speed-up is one thread's seconds over
-# `serial + parallel / threads`.
-# </details>
+# The two parts follow from the seconds of a step by number of threads: over x = 1/threads they are a line
+# (lab 50 asks for such a fit).
 
 # %%
 def amdahl(seconds):
     """(serial, parallel), in seconds. seconds: a dict, number of threads -> seconds of a step."""
-    raise NotImplementedError("exercise 13.2: The serial part")
+    parallel, serial = np.polyfit(1 / np.array(list(seconds)), list(seconds.values()), 1)
+    return serial, parallel
 
 
 def speedup(serial, parallel, threads):
     """How many times as fast as one thread."""
-    raise NotImplementedError("exercise 13.2: The serial part")
+    return (serial + parallel) / (serial + parallel / threads)
 
 
-# %%
-# Asked: You find the parts of steps with and without a time for one thread, by least
-# squares where times are noisy, and the speed-up for seconds, not for shares.
-check("13.2", amdahl, speedup)
-
-# %%
-predict.right("13.2", limit_seconds=2)  # serial + parallel = 10, serial + parallel / 2 = 6
 for share in (0.5, 0.1, 0.01):
-    gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
+    gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56))
     print(f"{share:.0%} serial: speed-up {gains} threads")
 
 
 # %% [markdown]
-# **Explain.** parallel is 8 s, so serial is 2 s: that remains. One percent of serial work is enough to keep
-# 56 threads from being more than 36 times as fast.
+# One percent of serial work is enough to keep 56 threads from being more than 36 times as fast.
 #
 # ## Threads × processes
 # The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
@@ -162,7 +133,7 @@ def add_up(comm, net):
 
 
 # %% [markdown]
-# ### Exercise 13.3 · The same step on several ranks
+# ### Exercise 13.2 · The same step on several ranks
 # Leave in `.grad` the gradient of the mean loss over the *whole* batch, on every rank. The weights stay as
 # they are. 3 lines. *(intermediate)*
 #
@@ -183,13 +154,13 @@ def add_up(comm, net):
 # %%
 def step(comm, net, images, labels, batch):
     """Leave in .grad the gradients of the mean loss of all ranks' images. images, labels: this rank's."""
-    raise NotImplementedError("exercise 13.3: The same step on several ranks")
+    raise NotImplementedError("exercise 13.2: The same step on several ranks")
 
 
 # %%
-# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual ranks
-# (threads that stand for ranks).
-check("13.3", step)
+# Asked: The gradient of 10 images is right on each of 1, 2, 3 and 4 virtual
+# ranks (threads that stand for ranks).
+check("13.2", step)
 
 # %% [markdown]
 # ### Measure
@@ -206,7 +177,8 @@ check("13.3", step)
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
 grids = {}
-for policy in lab13.policies(waiting):
+policies = [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else waiting
+for policy in policies:
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
     cores, grids[policy] = launch.run(lab13.grid, step, **options)[0]
@@ -239,20 +211,18 @@ print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
 # microseconds.
 
 # %%
-predict("13.3", ranks_over_threads=...)
+predict("13.2", ranks_over_threads=...)
 
 # %%
-# Plot, need not be read: images/s of each split, its median and middle half.
 for policy, grid in grids.items():
-    rates = {}
-    for cell, (whole, allreduce) in grid.items():
-        rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
-        processes, threads = cell
+    steps = {}
+    for (processes, threads), (whole, allreduce) in grid.items():
+        steps[f"{processes} × {threads}"] = whole
         row = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
         record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **row)
         mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
         print(f"{policy}, {processes} × {threads}: {whole}{mail}")
-    lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
+    plots.spread(steps, title=f"A step by processes × threads (they wait: {policy})", name=f"splits-{policy}")
 
 # %%
 gains = {}
@@ -260,10 +230,10 @@ for policy, grid in grids.items():
     gains[policy] = grid[1, cores][0].median / grid[most, cores // most][0].median
     times_as_many = f"{gains[policy]:.2f} times the images/s of 1 × {cores}"
     print(f"threads wait {policy}: {most} × {cores // most} has {times_as_many}")
-predict.compare("13.3", ranks_over_threads=gains[last_policy])
+predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
 # %%
-# Plot, need not be read: Amdahl's law through the steps of one process, and the ranks beside it.
+# Amdahl's law through the steps of one process, and the ranks beside it.
 if cores > 1:
     measured = {threads: alone[1] / seconds for threads, seconds in alone.items()}
     counts = sorted({*alone, 2 * cores, 4 * cores})
@@ -316,11 +286,11 @@ else:
 # core. How many times as long is a step as on all cores?
 
 # %%
-predict("13.4", one_core=...)
+predict("13.3", one_core=...)
 
 
 # %% [markdown]
-# ### Exercise 13.4 · Bind a rank
+# ### Exercise 13.3 · Bind a rank
 # `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
 # inherit the mask of their maker.
 #
@@ -341,14 +311,14 @@ predict("13.4", one_core=...)
 # %%
 def bind(cores):
     """Let all threads of this process run on `cores` (a list) alone, and PyTorch use one thread for each."""
-    raise NotImplementedError("exercise 13.4: Bind a rank")
+    raise NotImplementedError("exercise 13.3: Bind a rank")
 
 
 # %%
-# Asked: All threads of this process move, those of torch's pool too (undone at the
-# end); and on real ranks all threads stay on their rank's cores, which no other rank
-# has.
-check("13.4", bind)
+# Asked: All threads of this process move, those of torch's pool too (undone at
+# the end); and on real ranks all threads stay on their rank's cores, which no
+# other rank has.
+check("13.3", bind)
 
 # %%
 bound = launch.run(lab13.ways, cores_of, bind, step, **options)
@@ -363,7 +333,7 @@ cell = {"ranks": ranks, "threads": bound[0]["threads"], "batch": batch, "width":
 for way, time in times.items():
     record.add("binding", seconds=time, way=way, **cell)
 print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f} times as long")
-predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
+predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
 # **Explain.** On one core the ranks take turns. By arithmetic alone a step takes as many times as long as
@@ -375,11 +345,11 @@ predict.compare("13.4", one_core=times["all ranks on one core"].median / times["
 # other programs binding may cost, as a bound thread cannot step aside. It pays with two sockets, where a
 # thread that wanders leaves its memory behind; a machine with one socket cannot show that.
 #
-# <details><summary>For those who have time: on a cluster</summary>
+# <details><summary>On a cluster</summary>
 #
 # **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a hardware
 # thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and `srun --cpu-bind=cores` binds
-# the rank to them. In a job 13.4 finds such masks in place, and each rank keeps its own.
+# the rank to them. In a job 13.3 finds such masks in place, and each rank keeps its own.
 #
 # With `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way, a job on a node of 56
 # cores measures 4 × 1: each rank gets one core, and all of its threads share it. Of the node's other cores

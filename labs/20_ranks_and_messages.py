@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/20_ranks_and_messages.py by `make labs`. Learners work on a copy in work/. -->
 # # 20 Ranks and messages
 #
 # Training on many devices is one program, started many times, whose copies talk: here you let them talk.
@@ -7,7 +8,7 @@
 # cure it, (3) compute while a message travels, and say what that gains, (4) say what a short and a long
 # message cost here. Two parts at the end are for those who have time: they are not in the minutes.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 00
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
 # %%
 import time
@@ -266,9 +267,9 @@ def blur(comm, strip):
 photo = load_sample_image("china.jpg").mean(axis=2)  # 427 rows of 640 grey values
 
 # %%
-# Asked: The blur of the whole photo, also where half of the ranks are late; calls
-# that do not block, each waited for; and all of the inside computed while all four
-# are under way.
+# Asked: The blur of the whole photo, also where half of the ranks are late;
+# calls that do not block, each waited for; and all of the inside computed while
+# all four are under way.
 check("20.3", blur)
 
 # %% [markdown]
@@ -304,7 +305,6 @@ def blur_late(comm, strip):
 
 
 # %%
-# Timing; need not be read.
 def time_when_late(comm):
     """Seconds of rank 0, `late_runs` of each way."""
     from mpi4py import MPI
@@ -401,7 +401,6 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # Where two strips meet, a row should differ from the next no more than elsewhere.
 
 # %%
-# Drawing; need not be read.
 def blur_often(comm):
     together = np.array_split(photo, comm.size)[comm.rank]
     apart = together

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/21_collectives.py by `make labs`. Learners work on a copy in work/. -->
 # # 21 Collectives
 #
 # Five operations in which all ranks take part carry nearly all data-parallel training; you
@@ -8,7 +9,7 @@
 # each rank, (2) count their rounds and bytes, and say from them which way is for short vectors and which for
 # long ones, (3) average a gradient with MPI's own.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 20
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
 # %%
 from functools import partial
@@ -99,8 +100,9 @@ def broadcast(comm, vector, root):
 
 
 # %%
-# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and from any
-# root, after as few rounds as a tree needs, with as many vectors sent as needed.
+# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and
+# from any root, after as few rounds as a tree needs, with as many vectors sent
+# as needed.
 check("21.1", broadcast)
 
 
@@ -149,8 +151,8 @@ def allreduce_tree(comm, vector, root=0):
 
 
 # %%
-# Asked: The sum lies in the root's own array, then in every rank's, after a tree's
-# rounds and after twice as many.
+# Asked: The sum lies in the root's own array, then in every rank's, after a
+# tree's rounds and after twice as many.
 check("21.2", reduce, allreduce_tree)
 
 # %% [markdown]
@@ -283,7 +285,6 @@ predict("21.3", chunks_lead_from_kB=...)
 # for each message. So this is no measurement, but what your messages cost by that rule. About 10 s.
 
 # %%
-# Drawing; need not be read.
 def computed(way, ranks, nbytes):
     """Seconds of an allreduce of so many bytes, by the messages that it sends."""
     vector = virtual.vector(np.ones(ranks), stands_for=nbytes)
@@ -371,7 +372,6 @@ check("21.4", average)
 # 15 s.
 
 # %%
-# Timing; need not be read.
 def race(comm):
     from mpi4py import MPI
 

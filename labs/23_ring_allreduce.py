@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/23_ring_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 23 Ring allreduce
 #
 # You write the allreduce that made data-parallel training cheap, and find out where it is the wrong one.
@@ -7,7 +8,7 @@
 # say from p, n, α and β alone what it sends and how long it takes, (3) point at the message size below which
 # a tree beats it, on a cluster on paper and on this machine.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21
 
 # %%
 from functools import partial
@@ -57,7 +58,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # </details>
 
 # %%
-# The first step of the reduce-scatter, drawn (need not be read).
+# The first step of the reduce-scatter, drawn.
 plots.ring(4, label="chunk {rank}", title="Step 0")
 
 # %% [markdown]
@@ -112,8 +113,8 @@ def reduce_scatter(comm, vector):
 
 
 # %%
-# Asked: The table's chunks; then 1 to 16 ranks and any length, only right neighbours,
-# no byte too many.
+# Asked: The table's chunks; then 1 to 16 ranks and any length, only right
+# neighbours, no byte too many.
 check("23.1", reduce_scatter)
 
 
@@ -143,8 +144,8 @@ def ring_allreduce(comm, vector):
 
 
 # %%
-# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and on real
-# ranks.
+# Asked: The sum on 1 to 16 virtual ranks, with a ring's bytes and rounds; and
+# on real ranks.
 check("23.2", ring_allreduce)
 
 # %% [markdown]
@@ -173,9 +174,9 @@ print(f"{run.time:.4f} s; where adding takes no time, {free.time:.4f} s")
 # </details>
 #
 # ### Exercise 23.3 · What it costs, on paper
-# A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
-# steps, with messages of how many bytes? From that follow the bytes that a rank sends, and the seconds.
-# Adding is free here. 3 lines. *(beginner)*
+# A message of m bytes takes α + mβ seconds: α is its latency, β the time of a byte (lab 22). A ring of p
+# ranks with n bytes each takes how many steps, with messages of how many bytes? From that follow the bytes
+# that a rank sends, and the seconds. Adding is free here. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
@@ -193,7 +194,8 @@ def ring_cost(p, n, alpha, beta):
 
 
 # %%
-# Asked: Your three numbers are those of a run of your ring on the virtual cluster.
+# Asked: Your three numbers are those of a run of your ring on the virtual
+# cluster.
 check("23.3", ring_cost)
 
 # %% [markdown]
@@ -261,8 +263,8 @@ def ring_wins_from(p, alpha, beta):
 
 
 # %%
-# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2 %
-# more, one of the ring.
+# Asked: With 2 % fewer bytes than you say, a run of the tree is faster; with 2
+# % more, one of the ring.
 check("23.4", ring_wins_from)
 
 # %% [markdown]
@@ -303,7 +305,7 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # start this file by `srun`. About half a minute.
 
 # %%
-# Five sizes, three ways in turns; need not be read.
+# Five sizes, three ways in turns.
 def compare(comm):
     from mpi4py import MPI
 
@@ -321,7 +323,6 @@ def compare(comm):
 
 
 # %%
-# Timing and drawing; need not be read.
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/25_broadcast_for_deep_learning.py by `make labs`. Learners work on a copy in work/. -->
 # # 25 Broadcast for deep learning
 #
 # Some trainers send all parameters from one rank to everybody, in every step. You build the broadcasts that
@@ -7,7 +8,7 @@
 # **You will be able to** (1) build scatter-allgather and a pipelined chain, (2) say from α and β into how
 # many chunks to cut, (3) pick a broadcast for each layer of a net.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import partial
@@ -80,8 +81,8 @@ def scatter_allgather(comm, vector, root):
 
 
 # %%
-# Asked: The vector arrives for any root, number of ranks and length, with at most 2(p
-# - 1)/p vectors sent by a rank.
+# Asked: The vector arrives for any root, number of ranks and length, with at
+# most 2(p - 1)/p vectors sent by a rank.
 check("25.1", scatter_allgather)
 
 # %% [markdown]
@@ -124,8 +125,8 @@ def chain(comm, vector, root, count):
 
 
 # %%
-# Asked: The vector arrives for any root, with one vector sent by a rank, in no more
-# rounds than p - 2 + count, and on real ranks, too.
+# Asked: The vector arrives for any root, with one vector sent by a rank, in no
+# more rounds than p - 2 + count, and on real ranks, too.
 check("25.2", chain)
 
 # %% [markdown]
@@ -168,8 +169,8 @@ def best_chunks(nbytes, ranks, alpha, beta):
 
 
 # %%
-# Asked: The answer is a whole number, at most one off the best of 1 to 5,000 by the
-# formula.
+# Asked: The answer is a whole number, at most one off the best of 1 to 5,000 by
+# the formula.
 check("25.3", best_chunks)
 
 # %% [markdown]
@@ -238,7 +239,7 @@ print(machine)
 predict("25.4", for_1_KiB=..., for_256_MiB=...)
 
 # %%
-# The five ways (need not be read). For the best k: α of a message inside a node, as most of the chain, and
+# The five ways. For the best k: α of a message inside a node, as most of the chain, and
 # β between nodes, the slower link.
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
 
@@ -269,7 +270,7 @@ def seconds(nbytes, ranks, machine=machine, start=nccl_start):
 
 
 # %%
-# All ways, sizes and numbers of ranks: about half a minute; need not be read.
+# All ways, sizes and numbers of ranks: about half a minute.
 table = {}
 for doubled in range((many // per_node).bit_length()):
     p = per_node * 2**doubled
@@ -281,7 +282,6 @@ places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
 
 # %%
-# Drawing; need not be read.
 plots.crossover(table, title=f"The fastest broadcast on {where}")
 curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
@@ -315,8 +315,8 @@ def pick(nbytes):
 
 
 # %%
-# Asked: At a size of the table you pick its way, between two sizes the way of the
-# nearer one by ratio, and beyond an end the end's.
+# Asked: At a size of the table you pick its way, between two sizes the way of
+# the nearer one by ratio, and beyond an end the end's.
 check("25.4", pick)
 
 # %% [markdown]
@@ -324,7 +324,6 @@ check("25.4", pick)
 # The time of all 16 broadcasts, with one way for all, and with a way picked for each layer. About 10 s.
 
 # %%
-# Adding up and drawing; need not be read.
 by_size = {nbytes: seconds(nbytes, many) for nbytes in set(layers)}
 step = {layer: by_size[nbytes] for layer, nbytes in layers.items()}
 big = layers.idxmax()
@@ -362,7 +361,7 @@ for name, way in (("picked", "picked"), ("best single way", single), ("two level
 # which way is fastest to 128 ranks at three sizes, and NCCL's time over the best one's.
 
 # %%
-# Need not be read. About 20 s.
+# About 20 s.
 fast = machine.inside
 changes = {
     "as it is": (machine, nccl_start),
@@ -391,7 +390,6 @@ for name, (changed, start) in changes.items():
 # A library takes for each layer the fastest way *at that number of GPUs*: that is *picked* here. About 20 s.
 
 # %%
-# Need not be read.
 arithmetic = 3 * nets.layer_table(net).flops.sum() * images / flops  # seconds a step
 in_training = {many: by_size}
 for doubled in range(1, many.bit_length() - 1):
@@ -407,7 +405,6 @@ for p in sorted(in_training):
         epoch[name][p] = steps * (arithmetic + broadcasts) / 3600
 
 # %%
-# Drawing; need not be read.
 axes = {"xlabel": "GPUs", "ylabel": "hours an epoch", "logx": True, "logy": True}
 plots.lines(epoch, title=f"An epoch of {net}: broadcasts count beyond a node", **axes, name="epoch")
 print("shorter with picked broadcasts than")
@@ -454,7 +451,6 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 # The tree, scatter-allgather and a chain of four chunks here, beside MPI's own `Bcast`. About half a minute.
 
 # %%
-# Timing and drawing; need not be read.
 def compare(comm):
     ways = {
         "tree": tree_broadcast,

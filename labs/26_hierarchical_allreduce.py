@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
 # Four GPUs share one network card: you write the two allreduces that know it, and see when they win and lose.
@@ -7,7 +8,7 @@
 # allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
 # whether a flat ring, two levels or two dimensions are right.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 23, 24
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 24
 
 # %%
 from functools import partial
@@ -103,8 +104,8 @@ def groups(comm, node):
 
 
 # %%
-# Asked: Each rank's groups are its row and its column, in whatever order the ranks
-# lie on the nodes.
+# Asked: Each rank's groups are its row and its column, in whatever order the
+# ranks lie on the nodes.
 check("26.1", groups)
 
 # %% [markdown]
@@ -139,8 +140,8 @@ def two_level(inside, across, vector):
 
 
 # %%
-# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and only
-# leaders send from node to node, by a ring.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and
+# only leaders send from node to node, by a ring.
 check("26.2", two_level)
 
 
@@ -167,8 +168,8 @@ def two_dimensional(inside, across, vector):
 
 
 # %%
-# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and each
-# rank sends only its chunk from node to node, by a ring.
+# Asked: The sum is right on 1 to 4 nodes of 1 to 4 ranks and on real ranks, and
+# each rank sends only its chunk from node to node, by a ring.
 check("26.3", two_dimensional)
 
 

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/28_which_network.py by `make labs`. Learners work on a copy in work/. -->
 # # 28 Which network?
 #
 # InfiniBand or Ethernet, one card or eight, and which processor at the end of the cable? You rank networks
@@ -8,7 +9,7 @@
 # its bandwidth counts, (3) say which share of a training step a network takes, (4) read a device's data sheet
 # by its roofline.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 60 · Before: 22, 24, 26
+# Needs: cpu · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 22, 24, 26
 
 # %%
 import math
@@ -113,8 +114,8 @@ def allreduce_time(nbytes, p, alpha, beta):
 
 
 # %%
-# Asked: The time of the virtual cluster's own Allreduce, on links that have α and β
-# alone.
+# Asked: The time of the virtual cluster's own Allreduce, on links that have α
+# and β alone.
 check("28.1", allreduce_time)
 
 
@@ -151,7 +152,7 @@ for label, nbytes in sizes.items():
 print("Simulated (and divided by your formula):", pandas.DataFrame(table).to_string(), sep="\n")
 
 # %%
-# Your orders (need not be read).
+# Your orders.
 guesses = predict.recall("28.1")
 for label in sizes:
     order = guesses.get(f"order_{label.replace(' ', '_')}")
@@ -161,7 +162,6 @@ for label in sizes:
         print(f"        yours: {', '.join(order)}: {right} of {count} pairs are in order")
 
 # %%
-# Plot, need not be read.
 curves = {}
 for name in ("10 GbE", "100 GbE", "FDR", "EDR", "NDR", "NVLink"):
     cluster = lab28.connect(name, gpus)
@@ -469,33 +469,19 @@ print(point.source)
 # - The flat roof is the peak. The lower roof is the limit.
 # - They meet at the **ridge**: left of it memory is the limit, right of it the peak.
 #
-# ### Exercise 28.4 · The ridge and the roofs
-# Two functions of one line each. For example, a device of 10¹² operations/s and 10¹¹ bytes/s has its ridge at
-# 10 operations a byte; at 2 operations a byte it reaches 2 · 10¹¹ of them a second. *(beginner)*
-#
-# <details><summary>Hint 1: where do they meet?</summary>
-#
-# Where `bandwidth * intensity` is the peak.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `peak / bandwidth`, and `min(…)` of the two roofs.
-# </details>
+# For example, a device of 10¹² operations/s and 10¹¹ bytes/s has its ridge at 10 operations a byte; at 2
+# operations a byte it reaches 2 · 10¹¹ of them a second. You wrote the second function in lab 12.
 
 # %%
 def ridge(peak, bandwidth):
     """Operations a byte from which on the peak is the limit. peak: operations/s, bandwidth: bytes/s."""
-    raise NotImplementedError("exercise 28.4: The ridge and the roofs")
+    return peak / bandwidth
 
 
 def attainable(intensity, peak, bandwidth):
     """The most operations/s of a program with so many operations a byte."""
-    raise NotImplementedError("exercise 28.4: The ridge and the roofs")
+    return min(peak, bandwidth * intensity)
 
-
-# %%
-# Asked: The ridge, and the lower roof left of it, on it and right of it.
-check("28.4", ridge, attainable)
 
 # %% [markdown]
 # ### Predict
@@ -504,7 +490,7 @@ check("28.4", ridge, attainable)
 # its peak of 989 · 10¹² does an H100 reach then, with 3.35 · 10¹² bytes/s?
 
 # %%
-predict("28.4", operations_a_byte=..., percent_H100=...)
+predict("28.3", operations_a_byte=..., percent_H100=...)
 
 # %% [markdown]
 # Seven devices, by their data sheets. A data sheet's peak counts operations on numbers of *its* kind: 32, 16
@@ -524,14 +510,13 @@ for device in lab28.DEVICES:
         "peak, 10¹²/s": f"{device.peak / 1e12:.4g}",
         "GB/s": f"{device.bandwidth / 1e9:,.0f}",
         "memory, GB": f"{device.memory / 1e9:,.1f}",
-        "ridge, by yours": f"{ridge(device.peak, device.bandwidth):.3g}",
+        "ridge": f"{ridge(device.peak, device.bandwidth):.3g}",
     }
 print(pandas.DataFrame(rows).T.to_string(), "\n")
 for device in lab28.DEVICES:
     print(f"{device.name}: {device.source}.")
 
 # %%
-# Plot, need not be read.
 intensities = np.geomspace(0.1, 10_000, 61)
 roofs = {}
 for device in lab28.DEVICES:
@@ -561,7 +546,7 @@ print(pandas.DataFrame(rows).T.to_string())
 h100 = next(device for device in lab28.DEVICES if device.name == "H100")
 place = lab28.intensity("fc6", 1, h100.size)
 reached = 100 * attainable(place, h100.peak, h100.bandwidth) / h100.peak
-predict.right("28.4", operations_a_byte=place, percent_H100=reached)
+predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 
 # %% [markdown]
 # **Explain.** With one picture fc6 is left of every ridge: the order is that of the memories, and the peaks
@@ -595,9 +580,9 @@ for gpu in lab28.GPUS:
 #
 # Not shown here: prices, watts, and how much of each device's peak its software can reach.
 #
-# ### For those who have time: the network is a roof, too
+# ### Going further: the network is a roof, too
 # Take the bytes that a GPU *sends* in place of those that it reads: about 2 · 102 MB in a step of ResNet-50.
-# Then your `ridge` says how many operations there must be for each byte sent, if the network is not to be the
+# Then `ridge` says how many operations there must be for each byte sent, if the network is not to be the
 # limit. It takes about 5 minutes.
 
 # %%

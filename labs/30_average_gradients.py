@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/30_average_gradients.py by `make labs`. Learners work on a copy in work/. -->
 # # 30 Average gradients
 #
 # Data-parallel training by hand: every rank has the whole net and a part of each batch; ten lines make them
@@ -8,7 +9,7 @@
 # what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
 # costs.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 10, 20, 21
 
 # %%
 import numpy as np
@@ -135,8 +136,8 @@ def my_share(rows, rank, size):
 
 
 # %%
-# Asked: The parts are equal, they are of the batch's own rows, and each row is on
-# exactly one rank.
+# Asked: The parts are equal, they are of the batch's own rows, and each row is
+# on exactly one rank.
 check("30.1", my_share)
 
 
@@ -198,7 +199,8 @@ def average_gradients(comm, net):
 
 
 # %%
-# Asked: On every number of ranks all gradients are their mean, after one call of MPI.
+# Asked: On every number of ranks all gradients are their mean, after one call
+# of MPI.
 check("30.3", average_gradients)
 
 
@@ -239,8 +241,8 @@ def train(comm, average=average_gradients, start=start_equal, share_of=my_share,
 
 
 # %%
-# Asked: Every loss is that of one process, on every rank and on any number of ranks;
-# and all ranks' weights stay equal.
+# Asked: Every loss is that of one process, on every rank and on any number of
+# ranks; and all ranks' weights stay equal.
 check("30.4", train)
 
 # %%
@@ -342,7 +344,7 @@ for name, parts in broken.items():
         print(name, error)
 
 # %%
-# Need not be read: a table, a plot, and the records.
+# A table, a plot, and the records.
 curves = {name: ranks_of[0][0] for name, ranks_of in results.items()}
 right = {name: [percent_right(weights) for _, weights in ranks_of] for name, ranks_of in results.items()}
 print(f"{'':>17}  test images right, by rank (%)  weights apart  leaves the curve of one process at step")
@@ -418,7 +420,7 @@ most = min(ranks, max(2, world.cores()))
 times = launch.run(on_every_size, time_steps, ranks=most, threads=1)[0]
 
 # %%
-# Need not be read: two plots, the records, the comparison.
+# Two plots, the records, the comparison.
 gains = {}
 for net in times[1]:
     bars = {}

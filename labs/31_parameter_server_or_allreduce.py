@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/31_parameter_server_or_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 31 Parameter server or allreduce
 #
 # Who adds up the gradients: one server, several servers, or everybody? You build the first two from messages,
@@ -7,7 +8,7 @@
 # **You will be able to** (1) write a synchronous parameter server and split it over several, (2) say how many
 # bytes its busiest link carries, beside a ring's, (3) explain a published hot spot from a table of layers.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 20, 23, 30
 
 # %%
 import numpy as np
@@ -66,8 +67,8 @@ def server_step(comm, parameters, gradient, rate):
 
 # %%
 # Asked: The server's step, with the mean of the workers' gradients, is in the
-# parameters of all 2 to 16 virtual ranks, which began with different ones, and no
-# byte too many is sent; and real ranks train as one process.
+# parameters of all 2 to 16 virtual ranks, which began with different ones, and
+# no byte too many is sent; and real ranks train as one process.
 check("31.1", server_step)
 
 # %% [markdown]
@@ -134,8 +135,8 @@ tables = {net: nets.layer_table(net).parameters for net in ("vgg16", "resnet101"
 layers = {net: [int(values) for values in table if values] for net, table in tables.items()}
 
 # %%
-# Asked: There are so many slices, one after another, from the first value to the
-# last, equal but for one value.
+# Asked: There are so many slices, one after another, from the first value to
+# the last, equal but for one value.
 check("31.2", cut)
 
 
@@ -177,12 +178,12 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 
 
 # %%
-# Asked: The step is right for many numbers of workers and servers, and nobody waits
-# for one after another; and real ranks train as one process.
+# Asked: The step is right for many numbers of workers and servers, and nobody
+# waits for one after another; and real ranks train as one process.
 check("31.3", servers_step)
 
 # %%
-# Need not be read: the messages of a step on virtual ranks, and who holds how many values.
+# The messages of a step on virtual ranks, and who holds how many values.
 vgg = layers["vgg16"]
 
 

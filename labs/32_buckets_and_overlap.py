@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/32_buckets_and_overlap.py by `make labs`. Learners work on a copy in work/. -->
 # # 32 Buckets and overlap
 #
 # The heart of data-parallel training: the gradients' sum travels while the backward pass still runs. You
@@ -8,13 +9,13 @@
 # buckets, and say what too small and too large ones cost, (3) say for which nets overlap matters, and, if you
 # have time, (4) send parameters behind the next forward pass, as S-Caffe does.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 22, 23, 24, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
 
 # %%
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, hint, lab, plots, predict, virtual
+from labkit import check, hint, lab, plots, predict, virtual
 from support import lab32
 
 lab.start("32_buckets_and_overlap")
@@ -91,8 +92,8 @@ def watch(module, ready):
 
 
 # %%
-# Asked: Hooks that tell `ready` of each gradient once, in time; and one Allreduce
-# after backward.
+# Asked: Hooks that tell `ready` of each gradient once, in time; and one
+# Allreduce after backward.
 check("32.1", at_the_end, watch)
 
 # %% [markdown]
@@ -168,19 +169,14 @@ def one_by_one(comm, net):
 
 
 # %%
-# Asked: One Iallreduce for each gradient, begun when it is there; waited for after
-# backward.
+# Asked: One Iallreduce for each gradient, begun when it is there; waited for
+# after backward.
 check("32.2", one_by_one)
 
 # %% [markdown]
 # **All ranks must begin their sums in one order.** MPI adds the first sum of one rank to the first sum of
-# the others, whatever was meant. What if two gradients come the other way round on rank 1?
-
-# %%
-print(lab32.swapped(one_by_one, lab32.SIZES))
-
-# %% [markdown]
-# **Explain.** The virtual machine has noticed it. A real MPI need not: it adds what does not belong together,
+# the others, whatever was meant. What if two gradients come the other way round on rank 1? The virtual
+# machine notices it, and says who called what. A real MPI need not: it adds what does not belong together,
 # fails, or waits for ever. So libraries take care of the order. Horovod's coordinator asks all ranks what is
 # ready; PyTorch's DDP goes by buckets that are fixed beforehand.
 #
@@ -245,8 +241,8 @@ def in_buckets(comm, net, size, most=1000):
 
 
 # %%
-# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as soon as
-# it is full.
+# Asked: Buckets that close at `size` bytes or `most` tensors, each begun as
+# soon as it is full.
 check("32.3", in_buckets)
 
 # %% [markdown]
@@ -277,12 +273,12 @@ predict.compare("32.2", a_ms=queued[max(bucket_sizes)], b_one_after_other_ms=que
 # ### Measure: latency can hide, too
 # **Aluminum**, a library of Lawrence Livermore National Laboratory (Dryden and others, MLHPC 2018), goes the
 # other way: no buckets, but non-blocking sums, many at a time. How much of the sums does that hide? The
-# control makes the same 58 sums, and waits for each as soon as it has begun, as a blocking `Allreduce` in
-# `ready` would. About 10 s.
+# control is a step that waits for each of the same 58 sums as soon as it has begun, as a blocking `Allreduce`
+# in `ready` would: the arithmetic and the messages, one after the other. About 10 s.
 
 # %%
 by_layer = partial(in_buckets, size=min(bucket_sizes))
-blocking = 1e3 * lab32.on_gpus(lab32.waited_at_once(by_layer), few, largest, machine).time
+blocking = arithmetic + 1e3 * lab32.messages_alone(by_layer, few, largest, machine, queued=True)
 steps = {"waited for at once": blocking}
 for kind, row in swept.items():
     steps[kind] = row[min(bucket_sizes)]
@@ -346,6 +342,20 @@ for name, seconds in apart.items():
 # **Explain.** Side by side the sums are over sooner than one sum of the same bytes; one after the other they
 # are not. So several sums at once fill links that a single one leaves idle.
 #
+# ### Measure: what hides behind what?
+# Two steps of AlexNet on 16 GPUs, (a) and (b): when rank 0 computes, and when messages are under way to or
+# from it.
+
+# %%
+pair = {name: ways[name] for name in ("(a) at the end", "(b) by layer")}
+rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
+plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backward")
+
+# %% [markdown]
+# **Explain.** In (a) no message is under way while rank 0 computes, and the next forward pass begins when the
+# sum is over. In (b) the messages are below the backward pass, so the next forward pass begins nearly at
+# once.
+#
 # ### Measure: does it matter for other nets?
 
 # %%
@@ -404,8 +414,9 @@ def two_sides(comm, net):
 
 
 # %%
-# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for each
-# tensor and step; a forward pass whose layers wait for their own parameters alone.
+# Asked: One Ireduce for each gradient, begun when it is there; one Ibcast for
+# each tensor and step; a forward pass whose layers wait for their own
+# parameters alone.
 check("32.4", two_sides)
 
 # %% [markdown]
@@ -476,22 +487,6 @@ def chains_below_a_tree(comm, vector, count, group):
         tree_reduce(heads, vector)
 
 
-# %%
-# Do they add up right? Need not be read.
-def sum_of_ten(way):
-    """What rank 0 of ten has after `way`, if rank r brings five values r."""
-
-    def program(comm):
-        vector = np.full(5, float(comm.rank))
-        way(comm, vector)
-        return vector
-
-    return virtual.Cluster(10).run(program).results[0]
-
-
-for way in (tree_reduce, partial(chain_reduce, count=3), partial(chains_below_a_tree, count=3, group=4)):
-    expect.equal(sum_of_ten(way), np.full(5, 45.0), "The sum of 0 to 9")
-
 # %% [markdown]
 # ### Measure
 # AlexNet's layers, each reduced alone to rank 0, by the three. A group is a node. A chunk has 8 KiB: more
@@ -499,7 +494,6 @@ for way in (tree_reduce, partial(chain_reduce, count=3), partial(chains_below_a_
 # to run here. About 15 s.
 
 # %%
-# Need not be read.
 reduced = {"tree": {}, "one chain": {}, "chains below a tree": {}}
 cluster = virtual.Cluster.of(largest, machine.ranks_per_node, machine)
 for nbytes in sorted({4 * size * alexnet.scale for size in alexnet.sizes}):
@@ -525,34 +519,6 @@ for name, row in reduced.items():
 #
 # The authors measured up to 2.6 times MVAPICH2's speed on 160 GPUs, and 133 times Open MPI's (abstract). Our
 # chains gain less over our tree. What groups and chunks theirs had is not in the abstract; ours are guesses.
-#
-# ### Measure: what hides behind what?
-# Two steps of AlexNet on 16 GPUs, (b) and (d): when rank 0 computes, when messages are under way to or from
-# it; and below, in (d), when the *last* rank computes.
-
-# %%
-pair = {"(b) by layer": one_by_one, "(d) two sides": two_sides}
-rows = lab32.lanes(pair, alexnet, min(16, largest), machine)
-plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages, (d) waits twice")
-
-# %% [markdown]
-# **Explain.** In (b) all messages are below a backward pass: the next forward pass begins at once.
-#
-# In (d) look at two gaps. The first is before rank 0's second forward pass: the reductions must be over
-# before there are new parameters, and in a tree they take longer than backward.
-#
-# The second gap is in the middle of that forward pass. The convolutions come first, and their few
-# parameters are there. Then the first fully connected layer waits for its 150 MB: the forward pass is too
-# short to hide that.
-#
-# Rank 0 has made these parameters itself. Why does it wait even longer than the last rank?
-# <details><summary>Answer</summary>
-#
-# In a binomial tree rank 0 sends each tensor ⌈lg p⌉ times, 4 times with 16 ranks, and its broadcast is over
-# when the last copy has left. A rank that only receives is done when its one copy is there. (Rank 0 could
-# compute: it only reads the tensor. But it may not *change* it before the request is over, and our `before`
-# does not tell reading from changing.)
-# </details>
 #
 # ### What you take away
 # - Gradients come from the last layer on: begin each sum at once, and wait before the step.

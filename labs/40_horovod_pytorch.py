@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/40_horovod_pytorch.py by `make labs`. Learners work on a copy in work/. -->
 # # 40 Horovod in PyTorch
 #
 # In lab 30 you averaged gradients yourself. Horovod does it for any net in a handful of lines. You add each
@@ -7,7 +8,7 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
 # added line is for, (3) prove that many ranks compute what one would.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
 import horovod.torch as hvd
@@ -149,8 +150,8 @@ def my_rows(rows):
 
 
 # %%
-# Asked: On nodes of several kinds hvd.init(), the device and the current GPU; other
-# rows by rank.
+# Asked: On nodes of several kinds hvd.init(), the device and the current GPU;
+# other rows by rank.
 check("40.1", begin, my_rows)
 
 
@@ -191,8 +192,8 @@ def begin_equal(net, optimizer):
 
 
 # %%
-# Asked: On all ranks the net's tensors, the momentum and the learning rate that rank
-# 0 had.
+# Asked: On all ranks the net's tensors, the momentum and the learning rate that
+# rank 0 had.
 check("40.2", begin_equal)
 
 
@@ -229,8 +230,8 @@ def make_optimizer(net):
 
 
 # %%
-# Asked: A rate that grows with the ranks, the mean gradient, and no momentum in the
-# second step.
+# Asked: A rate that grows with the ranks, the mean gradient, and no momentum in
+# the second step.
 check("40.3", make_optimizer)
 
 
@@ -306,8 +307,8 @@ def train(net, images, labels, path, part=my_rows, start=begin_equal, optimize=m
 
 
 # %%
-# Asked: The pieces that were given, as many steps as one process makes, its losses,
-# and a file.
+# Asked: The pieces that were given, as many steps as one process makes, its
+# losses, and a file.
 check("40.5", train)
 
 
@@ -415,7 +416,7 @@ expect(difference < 1e-3, "The ranks do not compute what one process computes: w
 predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "complete"})
 
 # %%
-# Draws the losses, and records them; need not be read.
+# Draws the losses, and records them.
 curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
 of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
 title = "Each loss falls, also where a piece is missing"

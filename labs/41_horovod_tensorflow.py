@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/41_horovod_tensorflow.py by `make labs`. Learners work on a copy in work/. -->
 # # 41 Horovod in TensorFlow
 #
 # The additions of lab 40, twice more: in a training loop of your own, and in Keras' `fit`. Then what they are
@@ -8,7 +9,7 @@
 # Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4) measure images per second
 # of ResNet-50, and say what ranks, threads and the size of the gradients have to do with them.
 #
-# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 60 · Before: 11, 40
+# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 11, 40
 
 # %%
 import numpy as np
@@ -136,8 +137,8 @@ def my_part(dataset):
 
 
 # %%
-# Asked: A GPU by local rank, which grows; and of each global batch, all elements
-# once.
+# Asked: A GPU by local rank, which grows; and of each global batch, all
+# elements once.
 check("41.1", begin, my_part)
 
 
@@ -226,7 +227,8 @@ def by_tape(net, part):
 
 
 # %%
-# Asked: After two steps the net of one process that has all images, and its losses.
+# Asked: After two steps the net of one process that has all images, and its
+# losses.
 check("41.3", by_tape)
 
 
@@ -269,8 +271,8 @@ def fit(net, *more, **settings):
 
 
 # %%
-# Asked: Two steps as of one process, with its loss; from unequal nets, all go on with
-# rank 0's.
+# Asked: Two steps as of one process, with its loss; from unequal nets, all go
+# on with rank 0's.
 check("41.4", fit)
 
 # %% [markdown]
@@ -379,7 +381,7 @@ for name in results[0][3]:
 predict.compare("41.4", **counts)
 
 # %%
-# Draws the first steps, and records the run; need not be read.
+# Draws the first steps, and records the run.
 curves = {name: curve[:12] for name, curve in losses.items()}
 plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
 record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off)

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/42_horovod_mvapich2_gdr.py by `make labs`. Learners work on a copy in work/. -->
 # # 42 Horovod over MVAPICH2-GDR
 #
 # MVAPICH2-GDR moves gradients from GPU to GPU by itself. Loaded or called in another way, the job still runs:
@@ -10,7 +11,7 @@
 # start it, (4) prove from a timeline which library carried the gradients, (5) prove whether they stayed on
 # the GPU.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40
 
 # %%
 import itertools
@@ -305,8 +306,8 @@ def command(launcher, job, variables, program):
 
 
 # %%
-# Asked: The variables of each flavour, and seven lines, read as their launchers read
-# them. Further harmless options, such as --cpu-bind=cores, are welcome.
+# Asked: The variables of each flavour, and seven lines, read as their launchers
+# read them. Further harmless options, such as --cpu-bind=cores, are welcome.
 check("42.3", variables, command)
 
 # %% [markdown]
@@ -399,7 +400,8 @@ def carried(events):
 
 
 # %%
-# Asked: Calls and tensors of three made up timelines, and calls of the one above.
+# Asked: Calls and tensors of three made up timelines, and calls of the one
+# above.
 check("42.4", carried)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/50_strong_and_weak_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 50 Strong and weak scaling
 #
 # You measure how much faster training gets with more ranks, and find out where the time went.
@@ -6,7 +7,7 @@
 # **You will be able to** (1) set up a strong and a weak scaling study, (2) compute speed-up and efficiency
 # without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) split a step into its parts.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 21, 23, 30
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 21, 23, 30
 
 # %%
 import time
@@ -78,8 +79,8 @@ def share(kind, images, rank, ranks):
 
 
 # %%
-# Asked: Weak, the same for all; strong, whole images, together the batch, as even as
-# can be.
+# Asked: Weak, the same for all; strong, whole images, together the batch, as
+# even as can be.
 check("50.1", share)
 
 
@@ -223,8 +224,8 @@ def speedup(times, weak):
 
 
 # %%
-# Asked: Efficiency and speed-up by number of ranks, also where the fewest ranks are
-# not one.
+# Asked: Efficiency and speed-up by number of ranks, also where the fewest ranks
+# are not one.
 check("50.2", efficiency, speedup)
 
 
@@ -292,8 +293,8 @@ def serial_share(times):
 
 
 # %%
-# Asked: The share of times that follow the law, in any order; and of noisy times, all
-# counted.
+# Asked: The share of times that follow the law, in any order; and of noisy
+# times, all counted.
 check("50.3", serial_share)
 
 # %%
@@ -411,8 +412,8 @@ def where(compute, allreduce):
 
 
 # %%
-# Asked: The table above, a step in which another rank comes last, and one that rank 0
-# begins late.
+# Asked: The table above, a step in which another rank comes last, and one that
+# rank 0 begins late.
 check("50.4", where)
 
 

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/51_mpi_against_nccl.py by `make labs`. Learners work on a copy in work/. -->
 # # 51 MPI against NCCL
 #
 # Which library should carry your gradients? You write one benchmark for all, and let your numbers decide.
@@ -7,7 +8,7 @@
 # `torch.distributed` up from any launcher, (3) send a net's gradients in messages of the right size, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 from dataclasses import replace
@@ -184,8 +185,8 @@ def meeting(comm, host, port):
 
 
 # %%
-# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find
-# each other by it.
+# Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks
+# find each other by it.
 check("51.2", meeting)
 
 
@@ -311,8 +312,8 @@ def exchange(link, gradients, plan):
 
 
 # %%
-# Asked: Sums over all ranks in the gradients' own places, by one call of the link for
-# each bucket.
+# Asked: Sums over all ranks in the gradients' own places, by one call of the
+# link for each bucket.
 check("51.3", exchange)
 
 

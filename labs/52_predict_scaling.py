@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/52_predict_scaling.py by `make labs`. Learners work on a copy in work/. -->
 # # 52 Predict scaling
 #
 # You write a model of a training step in about 35 lines. You fit it to some published runs, and then it has
@@ -7,7 +8,7 @@
 # **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and judge it
 # on systems that it has not seen, (3) say how far such a prediction can be trusted.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 24, 26, 31, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math
@@ -79,8 +80,8 @@ def buckets(layers, limit):
 
 
 # %%
-# Asked: Bytes and shares of all buckets of the small net, for several limits, and of
-# a real one.
+# Asked: Bytes and shares of all buckets of the small net, for several limits,
+# and of a real one.
 check("52.1", buckets)
 
 # %%
@@ -169,8 +170,8 @@ def exchange(nbytes, row, learned):
 
 
 # %%
-# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on slow
-# and fast links.
+# Asked: The seconds of 64 MB by each algorithm, in one node and in several, on
+# slow and fast links.
 check("52.2", exchange)
 
 # %%
@@ -221,8 +222,8 @@ def step(row, learned):
 
 
 # %%
-# Asked: Steps of several nets and algorithms, with stragglers, with slow input, in
-# one node.
+# Asked: Steps of several nets and algorithms, with stragglers, with slow input,
+# in one node.
 check("52.3", step)
 
 # %% [markdown]
@@ -264,7 +265,7 @@ record.add("step here", seconds=here.step, alone=here.alone, predicted=foretold,
 # it. You should see the measured step near it, or above.
 #
 # Above it, probably because in the model messages cost the computing nothing. Here they are carried by the
-# cores that compute: lab 47 times an exchange while they do. Where the steps alone scatter much, you may see
+# cores that compute. Where the steps alone scatter much, you may see
 # it below instead. For two ranks √(2 ln p) is twice too much: compare the second line with the first.
 #
 # ## 4. Runs that others have published

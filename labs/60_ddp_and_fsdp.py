@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/60_ddp_and_fsdp.py by `make labs`. Learners work on a copy in work/. -->
 # # 60 DDP and FSDP
 #
 # PyTorch brings data parallelism of its own. You build the heart of DDP yourself, count what it keeps on
@@ -8,7 +9,7 @@
 # paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP shards a net, what it
 # holds and sends.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Before: 30, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
 import numpy as np
@@ -97,8 +98,8 @@ def finish(bucket, started):
 
 
 # %%
-# Asked: PyTorch's own gradients, by one sum for each bucket, all begun before any is
-# waited for.
+# Asked: PyTorch's own gradients, by one sum for each bucket, all begun before
+# any is waited for.
 check("60.1", start, finish)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/61_tf_distribute.py by `make labs`. Learners work on a copy in work/. -->
 # # 61 TensorFlow's own distribution
 #
 # TensorFlow can train on many machines without Horovod: with parameter servers, or with a ring, both over
@@ -8,7 +9,7 @@
 # under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a hot server, (4)
 # say what gRPC, gRPC+X and "no gRPC" were.
 #
-# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 55 · Before: 11, 31, 41
+# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 55 · Level: intermediate · Before: 11, 31, 41
 
 # %%
 import json
@@ -187,7 +188,8 @@ def train_step(strategy, net, optimizer, pictures, labels):
 
 
 # %%
-# Asked: Weights and loss as of one device with all images, on 2, 1 and 3 replicas.
+# Asked: Weights and loss as of one device with all images, on 2, 1 and 3
+# replicas.
 check("61.2", train_step)
 
 # %% [markdown]
@@ -245,8 +247,8 @@ def ring_sends(sizes, workers):
 
 
 # %%
-# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p - 1) /
-# p.
+# Asked: The variables dealt like cards, to each worker once; the ring's 2 (p -
+# 1) / p.
 check("61.3", servers_send, ring_sends)
 
 # %% [markdown]

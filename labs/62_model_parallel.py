@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/62_model_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 62 Model parallelism
 #
 # A net that does not fit into one device is cut into stages, and each rank holds one. You cut it, run it
@@ -7,7 +8,7 @@
 # **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
 # ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 02, 20, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
 
 # %%
 import itertools
@@ -74,8 +75,8 @@ def cut(costs, stages):
 
 
 # %%
-# Asked: Whole, rising edges from 0 to the end, and no cut with a cheaper dearest
-# stage.
+# Asked: Whole, rising edges from 0 to the end, and no cut with a cheaper
+# dearest stage.
 check("62.1", cut)
 
 
@@ -119,8 +120,8 @@ def forward(comm, stage, pictures):
 
 
 # %%
-# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, and open for
-# the way back.
+# Asked: On 1 to 4 ranks, the answer of one process, by Send and Recv, and open
+# for the way back.
 check("62.2", forward)
 
 

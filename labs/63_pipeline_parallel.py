@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/63_pipeline_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 63 Pipeline parallelism
 #
 # In lab 62 the net was cut into stages, and one rank computed while the others waited. Here the batch is cut,
@@ -7,7 +8,7 @@
 # **You will be able to** (1) write GPipe's plan and 1F1B's, (2) say how much of the time they leave idle, and
 # how much memory they need, (3) run a plan on real ranks, (4) tell which change helps against what.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 62
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 62
 
 # %%
 import numpy as np
@@ -237,8 +238,8 @@ def run_plan(comm, plan, work):
 
 
 # %%
-# Asked: The gradients and the loss of one process, for both plans, with short and
-# with long messages.
+# Asked: The gradients and the loss of one process, for both plans, with short
+# and with long messages.
 check("63.3", run_plan)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/64_tensor_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 64 Tensor parallelism
 #
 # Lab 62 cut a net between its layers. Here each layer itself is cut, and all ranks work on it at once. You
@@ -8,7 +9,7 @@
 # **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions that makes
 # it train, (3) count what it sends, (4) choose how many ranks go into which kind of parallelism.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np
@@ -80,7 +81,8 @@ def row(tensor, rank, ranks):
 
 
 # %%
-# Asked: The right part for every rank, of weights and of a bias, on 1 to 4 ranks.
+# Asked: The right part for every rank, of weights and of a bias, on 1 to 4
+# ranks.
 check("64.1", column, row)
 
 
@@ -175,8 +177,8 @@ f = Copy.apply
 g = Add.apply
 
 # %%
-# Asked: Sums where the table has them, own values elsewhere, for every size of a
-# group of ranks.
+# Asked: Sums where the table has them, own values elsewhere, for every size of
+# a group of ranks.
 check("64.2", f, g)
 
 

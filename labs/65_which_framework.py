@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/65_which_framework.py by `make labs`. Learners work on a copy in work/. -->
 # # 65 Which framework?
 #
 # The same net, the same images, five ways to train it on two ranks. You count, measure, and decide by what
@@ -8,7 +9,7 @@
 # outside, alike for all, (3) decide from spans, not from single numbers, and (4) score a benchmark by
 # MLPerf's rule.
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Before: 34, 40, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib
@@ -85,8 +86,8 @@ def changes(one_device, many):
 
 
 # %%
-# Asked: The counts of small texts, and of each way's scripts. What was put in, less
-# what was taken out, is how much longer a script became.
+# Asked: The counts of small texts, and of each way's scripts. What was put in,
+# less what was taken out, is how much longer a script became.
 check("65.1", changes)
 
 # %% [markdown]
@@ -164,8 +165,8 @@ def read_run(started, moments, batch, first=5):
 
 
 # %%
-# Asked: Both of runs that are known, with one, two and three ranks, slow first steps,
-# late ranks.
+# Asked: Both of runs that are known, with one, two and three ranks, slow first
+# steps, late ranks.
 check("65.2", read_run)
 
 # %% [markdown]
@@ -286,8 +287,8 @@ def still_in(of_ways, more_is_better):
 
 
 # %%
-# Asked: The rule, on spans that are known: of one value, that touch, that overlap,
-# and without an end.
+# Asked: The rule, on spans that are known: of one value, that touch, that
+# overlap, and without an end.
 check("65.3", still_in)
 
 # %% [markdown]
@@ -350,8 +351,8 @@ def score(seconds):
 
 
 # %%
-# Asked: The rule, for three to ten runs, in any order, with none, one and two that
-# missed the target.
+# Asked: The rule, for three to ten runs, in any order, with none, one and two
+# that missed the target.
 check("65.4", score)
 
 # %% [markdown]

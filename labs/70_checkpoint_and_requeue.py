@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/70_checkpoint_and_requeue.py by `make labs`. Learners work on a copy in work/. -->
 # # 70 Checkpoint and requeue
 #
 # A job often ends before its training does: its time is up, a node dies, somebody more urgent comes. You
@@ -10,7 +11,7 @@
 # that saves when it is asked to stop, and read the script by which Slurm goes on with it, (5) deal out the
 # data so that no sample is lost or repeated when the number of ranks changes, and set batch and rate.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Before: 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 14, 30, 40, 60
 
 # %%
 import hashlib
@@ -99,9 +100,9 @@ def restore(training, state, comm):
 
 
 # %%
-# Asked: Captured in the middle of an epoch and at its end, restored into a fresh
-# training: all is as it was, on every rank, and the losses that follow are the same
-# to the last bit.
+# Asked: Captured in the middle of an epoch and at its end, restored into a
+# fresh training: all is as it was, on every rank, and the losses that follow
+# are the same to the last bit.
 check("70.1", capture, restore)
 
 # %% [markdown]
@@ -192,8 +193,9 @@ def write(path, content):
 
 
 # %%
-# Asked: At each line of `write`, the file is the old or the new one, whole: that is
-# what a kill before this line would leave. And each fsync is in its place.
+# Asked: At each line of `write`, the file is the old or the new one, whole:
+# that is what a kill before this line would leave. And each fsync is in its
+# place.
 check("70.2", write)
 
 
@@ -408,8 +410,8 @@ def train(training, last, every, stopped, save):
 
 
 # %%
-# Asked: All ranks do equally many steps, save after the right ones, and stop when one
-# was asked.
+# Asked: All ranks do equally many steps, save after the right ones, and stop
+# when one was asked.
 check("70.5", train)
 
 # %% [markdown]
@@ -563,8 +565,8 @@ def after_resize(batch, rate, first, ranks, keep):
 
 
 # %%
-# Asked: An epoch in which the number of ranks changes uses each sample exactly once;
-# and the rule for batch and rate, when ranks go and when they come.
+# Asked: An epoch in which the number of ranks changes uses each sample exactly
+# once; and the rule for batch and rate, when ranks go and when they come.
 check("70.6", own_part, after_resize)
 
 # %% [markdown]

@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/72_hangs_and_failures.py by `make labs`. Learners work on a copy in work/. -->
 # # 72 Hangs and failures
 #
 # A training job on many ranks that fails seldom says why. Mostly it says nothing, and stands still. You
@@ -8,7 +9,7 @@
 # that does not fit the others', (3) train on uneven shards, (4) find the first NaN, and skip a step on all
 # ranks together.
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 55 · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 55 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock
@@ -138,8 +139,8 @@ def mend(files, log, table, nearby):
 
 
 # %%
-# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns, on
-# ranks with the same faults, to its end.
+# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns,
+# on ranks with the same faults, to its end.
 check("72.1", odd_one_out, mend)
 
 
@@ -247,8 +248,9 @@ def agree(batch):
 
 
 # %%
-# Asked: Rank and line of the first call that does not fit, of made-up records and of
-# the three runs; then trainings on ranks with the same faults, to their end.
+# Asked: Rank and line of the first call that does not fit, of made-up records
+# and of the three runs; then trainings on ranks with the same faults, to their
+# end.
 check("72.2", first_difference, agree)
 
 # %% [markdown]
@@ -333,7 +335,8 @@ def averages(gradients):
 
 
 # %%
-# Asked: The averages on three ranks with even and uneven shards, one of them empty.
+# Asked: The averages on three ranks with even and uneven shards, one of them
+# empty.
 check("72.3", averages)
 
 
@@ -428,8 +431,8 @@ def average(gradient):
 
 
 # %%
-# Asked: The first of made-up notes and of three runs; and one decision on all ranks,
-# in each step.
+# Asked: The first of made-up notes and of three runs; and one decision on all
+# ranks, in each step.
 check("72.4", first_bad, average)
 
 # %% [markdown]

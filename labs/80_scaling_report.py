@@ -1,4 +1,5 @@
 # %% [markdown]
+# <!-- Generated from solutions/80_scaling_report.py by `make labs`. Learners work on a copy in work/. -->
 # # 80 Scaling report
 #
 # You ask a question about scaling, predict the answer, measure it, and write a report in which every number
@@ -8,7 +9,7 @@
 # moment cannot spoil all runs of one number of ranks, (3) say where lost time went and what it costs,
 # (4) write only what your records support.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, reporting, scaling
@@ -165,8 +166,8 @@ def plan(configurations, rounds):
 
 
 # %%
-# Asked: Each configuration once a round, each round with another one first, the given
-# list untouched.
+# Asked: Each configuration once a round, each round with another one first, the
+# given list untouched.
 check("80.2", plan)
 
 # %% [markdown]
@@ -253,8 +254,8 @@ def node_hours(seconds, ranks, per_node, steps):
 
 
 # %%
-# Asked: The example; weak scaling; computing that got faster; nodes that are full, or
-# not quite.
+# Asked: The example; weak scaling; computing that got faster; nodes that are
+# full, or not quite.
 check("80.3", losses, node_hours)
 
 # %%
@@ -392,7 +393,8 @@ def own_words():
 
 
 # %%
-# Asked: All ten sections, every number by its name, nothing that no record supports.
+# Asked: All ten sections, every number by its name, nothing that no record
+# supports.
 check("80.4", own_words)
 
 # %%

@@ -6,7 +6,7 @@
 # **You will be able to** (1) read the doctor's report, (2) start ranks and prove that they are processes of
 # their own, (3) read what a failed run and a stuck run tell you.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 30 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 30 · Level: beginner · Before: -
 
 # %%
 import os

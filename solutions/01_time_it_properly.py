@@ -6,7 +6,7 @@
 # **You will be able to** (1) keep the slow first calls out of a result, (2) time a device that works while
 # your program goes on, (3) quote a median with its quartiles, or refuse to, (4) compare by turns.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 00
 
 # %%
 import itertools

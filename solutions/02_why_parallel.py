@@ -7,7 +7,7 @@
 # **You will be able to** (1) count the operations of a training, and turn them into days, (2) count the bytes
 # that a training needs, and see what does not fit, (3) give an upper bound for many devices.
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 40 · Level: beginner · Before: 00
 
 # %%
 import numpy as np

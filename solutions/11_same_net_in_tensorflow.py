@@ -7,7 +7,7 @@
 # `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your Python, (4)
 # measure what a graph buys, in TensorFlow and with `torch.compile`.
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools

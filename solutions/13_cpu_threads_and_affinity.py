@@ -4,20 +4,18 @@
 # One process with many threads, many processes with one thread each, or something between: on the same cores
 # the same net trains at different speeds. Find the best split, say why, and keep every thread on its cores.
 #
-# **You will be able to** (1) share a node's cores among ranks, (2) find the part of a step that threads
-# do not help, and the most they can gain, (3) measure threads × processes, (4) bind a rank with all its
-# threads, and prove it.
+# **You will be able to** (1) share a node's cores among ranks, (2) tell what of a step threads do not help,
+# (3) measure threads × processes, (4) bind a rank with all its threads, and prove it.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
 
 # %%
-import math
 import os
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, hint, lab, launch, plots, predict, record
+from labkit import check, hint, lab, launch, plots, predict, record, world
 from support import lab13
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -44,7 +42,7 @@ patience = 120  # seconds after which a run on ranks is given up
 # `lab13.usable()` lists the cores of the mask, and no more than a container's quota of CPU time pays for.
 
 # %%
-print("Cores", lab13.describe())
+print("Usable cores:", lab13.usable())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
@@ -93,61 +91,28 @@ for rank in range(min(4, len(usable))):
 # done by one thread while the others wait: Python, the start of each operation, simple loops (ReLU, sums)
 # over less than 32,768 numbers. So with t threads a step takes `serial + parallel / t`: **Amdahl's law**.
 #
-# ### Predict
-# A step takes 10 s with one thread and 6 s with two. How long with as many threads as you like?
-
-# %%
-predict("13.2", limit_seconds=2)
-
-# %% [markdown]
-# ### Exercise 13.2 · The serial part
-# From the seconds of a step by number of threads find `serial` and `parallel`: over x = 1/threads the seconds
-# are a line, `serial + parallel * x`. Take least squares through all points: `np.polyfit(x, y, 1)` returns
-# slope and intercept of the line. (1 thread need not be among them.) `np.array(list(seconds))` are the
-# numbers of threads, `list(seconds.values())` the seconds. 3 lines. *(intermediate)*
-#
-# Then the speed-up over one thread, also for `math.inf` threads: Python knows that 3 / math.inf is 0. 1 line.
-#
-# <details><summary>Hint 1: the line</summary>
-#
-# `x = 1 / np.array(list(seconds))`, and the seconds are y.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `parallel, serial = np.polyfit(x, y, 1)`, the slope comes first. The speed-up is one thread's seconds over
-# `serial + parallel / threads`.
-# </details>
+# The two parts follow from the seconds of a step by number of threads: over x = 1/threads they are a line
+# (lab 50 asks for such a fit).
 
 
 # %%
 def amdahl(seconds):
     """(serial, parallel), in seconds. seconds: a dict, number of threads -> seconds of a step."""
-    ### BEGIN SOLUTION
-    x, y = 1 / np.array(list(seconds)), list(seconds.values())
-    parallel, serial = np.polyfit(x, y, 1)
+    parallel, serial = np.polyfit(1 / np.array(list(seconds)), list(seconds.values()), 1)
     return serial, parallel
-    ### END SOLUTION
 
 
 def speedup(serial, parallel, threads):
     """How many times as fast as one thread."""
-    ### BEGIN SOLUTION
     return (serial + parallel) / (serial + parallel / threads)
-    ### END SOLUTION
 
 
-# %%
-check("13.2", amdahl, speedup)
-
-# %%
-predict.right("13.2", limit_seconds=2)  # serial + parallel = 10, serial + parallel / 2 = 6
 for share in (0.5, 0.1, 0.01):
-    gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56, math.inf))
+    gains = ", ".join(f"{speedup(share, 1 - share, n):.1f} on {n}" for n in (2, 8, 56))
     print(f"{share:.0%} serial: speed-up {gains} threads")
 
 # %% [markdown]
-# **Explain.** parallel is 8 s, so serial is 2 s: that remains. One percent of serial work is enough to keep
-# 56 threads from being more than 36 times as fast.
+# One percent of serial work is enough to keep 56 threads from being more than 36 times as fast.
 #
 # ## Threads × processes
 # The other way to use n cores: p processes, each with n/p threads and 1/p of the batch (**data parallel**).
@@ -169,7 +134,7 @@ def add_up(comm, net):
 
 
 # %% [markdown]
-# ### Exercise 13.3 · The same step on several ranks
+# ### Exercise 13.2 · The same step on several ranks
 # Leave in `.grad` the gradient of the mean loss over the *whole* batch, on every rank. The weights stay as
 # they are. 3 lines. *(intermediate)*
 #
@@ -199,7 +164,7 @@ def step(comm, net, images, labels, batch):
 
 
 # %%
-check("13.3", step)
+check("13.2", step)
 
 # %% [markdown]
 # ### Measure
@@ -216,7 +181,8 @@ check("13.3", step)
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
 options = {"ranks": ranks, "timeout": patience, "width": width, "batch": batch, "repeat": repeat}
 grids = {}
-for policy in lab13.policies(waiting):
+policies = [os.environ.get("OMP_WAIT_POLICY", "not set")] if world.launcher() else waiting
+for policy in policies:
     options["env"] = {"OMP_WAIT_POLICY": policy}
     # Across ranks: rank 0 takes part in every cell. Those that a cell leaves out sleep: MPI waits busily.
     cores, grids[policy] = launch.run(lab13.grid, step, **options)[0]
@@ -249,20 +215,18 @@ print(f"to be compared: {most} processes × {cores // most} with 1 × {cores}")
 # microseconds.
 
 # %%
-predict("13.3", ranks_over_threads=1.2)
+predict("13.2", ranks_over_threads=1.2)
 
 # %%
-# Plot, need not be read: images/s of each split, its median and middle half.
 for policy, grid in grids.items():
-    rates = {}
-    for cell, (whole, allreduce) in grid.items():
-        rates[cell] = [batch / seconds for seconds in (whole.median, whole.q3, whole.q1)]
-        processes, threads = cell
+    steps = {}
+    for (processes, threads), (whole, allreduce) in grid.items():
+        steps[f"{processes} × {threads}"] = whole
         row = {"ranks": processes, "threads": threads, "cores": cores, "batch": batch, "width": width}
         record.add("step", seconds=whole, allreduce=allreduce.median, waiting=policy, **row)
         mail = f"; allreduce {allreduce.median:.1e} s" if processes > 1 else ""
         print(f"{policy}, {processes} × {threads}: {whole}{mail}")
-    lab13.heat_map(rates, cores=cores, title=f"Threads wait: {policy} (framed: each core used once)")
+    plots.spread(steps, title=f"A step by processes × threads (they wait: {policy})", name=f"splits-{policy}")
 
 # %%
 gains = {}
@@ -270,10 +234,10 @@ for policy, grid in grids.items():
     gains[policy] = grid[1, cores][0].median / grid[most, cores // most][0].median
     times_as_many = f"{gains[policy]:.2f} times the images/s of 1 × {cores}"
     print(f"threads wait {policy}: {most} × {cores // most} has {times_as_many}")
-predict.compare("13.3", ranks_over_threads=gains[last_policy])
+predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
 # %%
-# Plot, need not be read: Amdahl's law through the steps of one process, and the ranks beside it.
+# Amdahl's law through the steps of one process, and the ranks beside it.
 if cores > 1:
     measured = {threads: alone[1] / seconds for threads, seconds in alone.items()}
     counts = sorted({*alone, 2 * cores, 4 * cores})
@@ -326,10 +290,10 @@ else:
 # core. How many times as long is a step as on all cores?
 
 # %%
-predict("13.4", one_core=2)
+predict("13.3", one_core=2)
 
 # %% [markdown]
-# ### Exercise 13.4 · Bind a rank
+# ### Exercise 13.3 · Bind a rank
 # `os.sched_setaffinity(thread, cores)` binds *one thread*; 0 means the calling one. Threads begun later
 # inherit the mask of their maker.
 #
@@ -359,7 +323,7 @@ def bind(cores):
 
 
 # %%
-check("13.4", bind)
+check("13.3", bind)
 
 # %%
 bound = launch.run(lab13.ways, cores_of, bind, step, **options)
@@ -374,7 +338,7 @@ cell = {"ranks": ranks, "threads": bound[0]["threads"], "batch": batch, "width":
 for way, time in times.items():
     record.add("binding", seconds=time, way=way, **cell)
 print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f} times as long")
-predict.compare("13.4", one_core=times["all ranks on one core"].median / times["unbound"].median)
+predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
 # **Explain.** On one core the ranks take turns. By arithmetic alone a step takes as many times as long as
@@ -386,11 +350,11 @@ predict.compare("13.4", one_core=times["all ranks on one core"].median / times["
 # other programs binding may cost, as a bound thread cannot step aside. It pays with two sockets, where a
 # thread that wanders leaves its memory behind; a machine with one socket cannot show that.
 #
-# <details><summary>For those who have time: on a cluster</summary>
+# <details><summary>On a cluster</summary>
 #
 # **Slurm**, which starts jobs on nodes, binds for you. What it counts as a **CPU**, a core or a hardware
 # thread, the site decides. `--cpus-per-task=14` gives each rank 14 CPUs, and `srun --cpu-bind=cores` binds
-# the rank to them. In a job 13.4 finds such masks in place, and each rank keeps its own.
+# the rank to them. In a job 13.3 finds such masks in place, and each rank keeps its own.
 #
 # With `--ntasks-per-node=4`, without `--cpus-per-task`, and bound to cores in this way, a job on a node of 56
 # cores measures 4 × 1: each rank gets one core, and all of its threads share it. Of the node's other cores

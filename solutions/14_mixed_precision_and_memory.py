@@ -3,21 +3,22 @@
 #
 # Numbers of 16 bits instead of 32: half the bytes, and on hardware that is made for them more arithmetic a
 # second. But small numbers may vanish. You train in 16 bits without losing what matters, and measure what it
-# gains here, in time and in bytes.
+# gains here, in time and in bytes. "CUDA out of memory" is among the commonest ends of a training, so you
+# also predict what a training step keeps, and buy memory with time.
 #
 # **You will be able to** (1) say what float16 and bfloat16 lack, (2) write loss scaling and say when it is
-# needed, (3) write a mixed-precision step, (4) measure what such a step takes, in seconds and bytes by part.
+# needed, (3) write a mixed-precision step, (4) predict what a step keeps for backward, (5) use activation
+# checkpointing, and say what it saves and costs.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
+# Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 02, 10
 
 # %%
-import math
-
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, expect, hint, lab, plots, predict, record, world
+from labkit import check, hint, lab, nets, plots, predict, record, world
 from support import lab14
+from torch.utils.checkpoint import checkpoint
 
 lab.start("14_mixed_precision_and_memory")
 device = torch.device(world.device())  # "cuda:0" where there is a GPU, else "cpu"
@@ -32,6 +33,8 @@ tiny = 2**-20  # a loss that is a mean over a million values has so small a grad
 images = 32  # images per step where convolutions are timed (a GPU gets 64 times as many)
 matrix = 384  # rows and columns of the matrices whose product is timed (a GPU gets 16 times as many)
 runs = 7  # timed runs of each
+pairs = 32  # (linear, ReLU) pairs of the deep net
+rows = 1024  # inputs per step of the deep net (a GPU gets 64 times as many)
 
 # %% [markdown]
 # ## Three kinds of numbers
@@ -117,79 +120,17 @@ def scaled_step(weights, gradients, scaling, rate, patience) -> bool:
 
 
 # %%
-# Trial, need not be read.
-inf, nan = math.inf, math.nan
-specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # one of the gradients, by step
-after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]  # 2 to this is the scale after it
+check("14.1", scaled_step)
 
-
-def expect_steps_in_a_row():
-    """16 steps with rate 8 and patience 3, from a scale of 2^16 on: weights, whether taken, scale."""
-    scaling = {"scale": 2.0**16, "good": 0}
-    for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
-        scale = scaling["scale"]
-        case = f"step {number}, scale {scale:g}"
-        gradients = lab14.gradients_with(special, first=number == 9)
-        weights = [torch.zeros(len(gradient)) for gradient in gradients]
-        # A list of its own: only what is changed in place is seen in `weights`.
-        taken = scaled_step(list(weights), [gradient.clone() for gradient in gradients], scaling, 8.0, 3)
-        for weight, gradient in zip(weights, gradients, strict=True):
-            if math.isfinite(special):
-                what = f"{case}: the weights (they were 0; the rate is 8)"
-                slips = lab14.wrong_updates(gradient, 8, scale)
-                expect.close(weight, -8 * gradient.float() / scale, what, rtol=1e-4, atol=0, slips=slips)
-            else:
-                bad = f"{case}: one gradient is {special}, and yet a weight changed"
-                expect(not weight.any(), f"{bad}. Look at all, then change.")
-        expect.equal(taken, math.isfinite(special), f"{case}: whether the step was taken")
-        expect.equal(scaling["scale"], 2.0**exponent, f"{case}: the scale after it (patience 3)")
-
+# %% [markdown]
+# ### Measure
+# Trainings with your scaling, which should be nearly as good as float32's. The scale begins at 2^48, far too
+# large on purpose.
 
 # %%
-# Trial, need not be read.
-def expect_small_scale():
-    """The scale may go below 1, and a large gradient does its work with it."""
-    scaling = {"scale": 1.0, "good": 0}
-    weights = [torch.zeros(1)]
-    scaled_step(list(weights), [torch.tensor([inf]).half()], scaling, 8.0, 3)
-    expect.equal(scaling["scale"], 0.5, "inf at scale 1: the scale after it (it may go below 1)")
-    scaled_step(list(weights), [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
-    what = "a gradient of 60,000 at scale 0.5, rate 8: the weight, 0 before"
-    expect.close(weights[0], [-960_000.0], what)
-
-
-# %%
-# Trial, need not be read.
-def expect_good_steps():
-    """Six steps with float16's largest number: other scale, rate and patience, and weights that are not 0."""
-    scaling = {"scale": 2.0**30, "good": 0}
-    weights = [torch.ones(2), torch.ones(1)]
-    wanted = 1.0
-    for number in range(1, 7):
-        scale = scaling["scale"]
-        case = f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"
-        gradients = [torch.full_like(weight, 65504).half() for weight in weights]
-        taken = scaled_step(list(weights), gradients, scaling, 1024.0, 2)
-        fine = f"{case}: 65,504, float16's largest number, is finite: take the step. A sum of them is not."
-        expect(taken, fine)
-        wanted -= 1024 * 65504 / scale
-        for weight in weights:
-            expect.close(weight, [wanted] * len(weight), f"{case}: the weights, 1 at the start, after it")
-        what = f"{case}: the scale after it (it doubles after 2, 4 and 6)"
-        expect.equal(scaling["scale"], 2.0 ** (30 + number // 2), what)
-
-
-# %%
-# What is asked: the steps above; and a training with your scaling, which must be nearly as good as float32's.
-# It begins with a scale of 2^48, far too large on purpose.
-with check("14.1"):
-    expect_steps_in_a_row()
-    expect_small_scale()
-    expect_good_steps()
-    settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
-    right, scales = lab14.train_scaled(scaled_step, device, **settings)  # the scale by step
-    full, without, scaled = (torch.tensor(row).quantile(0.5).item() for row in right.values())  # medians
-    expect(scaled > full - 5, f"With your scaling {scaled:.0f} % are right; with float32 {full:.0f} %.")
+settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
+right, scales = lab14.train_scaled(scaled_step, device, **settings)  # scales: by step
+full, without, scaled = (np.median(row) for row in right.values())
 
 # %%
 predict.compare("14.1", without_scaling=without, with_scaling=scaled)
@@ -273,32 +214,7 @@ def mixed_step(net, optimizer, images, labels) -> float:
 
 
 # %%
-# What is asked of 40 small steps, beside the same ones in float32: layers give bfloat16, weights stay
-# float32, the loss is computed in float32, and the weights go nearly float32's way.
-with check("14.2"):
-    for step in lab14.steps_beside_float32(mixed_step, device):
-        expect(isinstance(step.loss, float), "Return loss.item(), a plain number.")
-        types = ", ".join(step.layer_types) or "none: net was not called"
-        expect(types == "bfloat16", f"The layers should give bfloat16; here it is {types}.")
-        types = ", ".join(step.weight_types)
-        expect(types == "float32", f"The weights should stay float32; here it is {types}.")
-        again = f"net ran {step.runs} times in a step. Return the loss that backward started from."
-        expect(step.runs == 1, again)
-        inside = (
-            "backward ran inside torch.autocast. It should wrap forward and loss alone: its page says so."
-        )
-        expect(not step.backward_inside, inside)
-        near = abs(step.loss - step.exact_loss) < 0.05 * step.exact_loss
-        because = "compute the loss in float32" if near else "is it the mean over the images?"
-        what = f"Loss of step {step.number} (expected: of the same logits, in float32)"
-        expect.close(step.loss, step.exact_loss, what, rtol=1e-4, because=because)
-        expect(step.moved, "No weight changed. The order: optimizer.zero_grad(), backward, optimizer.step().")
-        what = f"Loss of step {step.number} (expected: of the training in float32)"
-        expect.close(step.loss, step.float32_loss, what, rtol=0.1, because="is .grad of this step alone?")
-    twice = f"In 40 steps the weights went {step.length:.1f} times as far as in float32. One update a step."
-    expect(step.length < 1.5, twice)
-    lost = f"After 40 small steps the weights are {step.off:.0%} off float32's way"
-    expect(step.off < 0.1, f"{lost}: are small updates rounded away?")
+check("14.2", mixed_step)
 
 # %% [markdown]
 # ### Measure
@@ -393,8 +309,97 @@ predict.compare("14.2", **gains)
 #
 # ### Bytes, by part
 # What does a step hold? The **parameters**; their **gradients**; the **optimizer**'s state (Adam keeps two
-# numbers for each parameter); and the **activations**, what forward keeps for backward. Lab 16 is about them.
-# Under autocast there is a fifth part: the weights' **16-bit copies**, kept from forward to backward.
+# numbers for each parameter); and the **activations**, what forward keeps for backward. Only these depend on
+# the batch. Lab 02 counted the output of every layer. That is the upper end; here is what really stays.
+#
+# What is kept? A layer's output is a tensor; the next layer's input is the same tensor, and it counts once.
+#
+# * A **linear layer** or **convolution** y = w · x keeps x, its *input*, for the gradient of w. Its output:
+#   no.
+# * **ReLU** keeps its *output*: where that is above 0, the gradient passes.
+# * **Max-pooling** (of each 2 × 2 pixels the largest) keeps the *places* of its maxima, an int64 each: 8
+#   bytes for each of its outputs, whatever the type. Its output is kept too, as the next layer's input.
+# * The **loss** keeps as many numbers as the last layer gives.
+#
+# A small example, for one image of 3 × 8 × 8 = 192 numbers:
+#
+# ```
+# image  ->  conv  ->  ReLU  ->  max-pool  ->  linear  ->  loss
+#   192      512       512        128            10                numbers in the output
+#   kept      -        kept       kept          kept by the loss
+#                               + 128 places, 8 bytes each
+# ```
+#
+# In float32 that is 4 · (192 + 512 + 128 + 10) + 8 · 128 = 4,392 bytes.
+#
+# ### Predict
+# VGG-16 trains with Adam and 32 images a step, in float32. What share (%) of the memory are the activations?
+# It is a net of 13 convolutions and 3 linear layers, with 138 million parameters. For an image of 3 × 224 ×
+# 224 numbers its ReLUs put out 13.6 million numbers, its pooling layers 1.5 million.
+
+# %%
+predict("14.3", activations_percent=50)
+
+# %% [markdown]
+# ### Exercise 14.3 · What forward keeps
+# `layers` is a table (pandas) with a row for each layer: `kind` ("conv", "linear", "relu", "pool"),
+# `parameters`, and `activations`, the numbers in its output for *one* image. `image` is the numbers in an
+# image. 3 to 5 lines. *(intermediate)*
+#
+# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up;
+# `layers.activations.iloc[-1]` is the last layer's.
+#
+# <details><summary>Hint 1: the activations</summary>
+#
+# For an image, `value` bytes for each number of: the image itself, ReLU's outputs, pooling's outputs, the
+# last layer's outputs. And 8 bytes for each of pooling's outputs.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `numbers = image + relu + pooled + layers.activations.iloc[-1]`, then `batch * (value * numbers + …)`.
+# </details>
+
+
+# %%
+def kept_bytes(layers, image, batch, value=4):
+    """Bytes that forward keeps for backward. value: bytes of a number, 4 for float32, 2 for bfloat16."""
+    ### BEGIN SOLUTION
+    relu = layers.activations[layers.kind == "relu"].sum()
+    pooled = layers.activations[layers.kind == "pool"].sum()
+    numbers = image + relu + pooled + layers.activations.iloc[-1]
+    return batch * (value * numbers + 8 * pooled)
+    ### END SOLUTION
+
+
+# %%
+check("14.3", kept_bytes)
+
+# %% [markdown]
+# VGG-16 by your function. Its step would take gigabytes, so nobody measures it here. Parameters, gradients
+# and Adam's state have 16 bytes for each parameter (lab 02).
+
+# %%
+layers = nets.layer_table("vgg16")
+fixed = 16 * layers.parameters.sum()
+gigabytes = {}
+for number in (1, 8, 32, 128):
+    activations = kept_bytes(layers, 3 * 224 * 224, number)
+    gigabytes[f"batch {number}"] = {"parameters with Adam": fixed / 1e9, "activations": activations / 1e9}
+plots.bars(gigabytes, ylabel="GB", title="VGG-16 with Adam, float32 (computed)", name="vgg16")
+of_32 = gigabytes["batch 32"]
+predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32.values()))
+
+# %% [markdown]
+# **Explain.** Parameters, gradients and optimizer are the same for every batch. Activations grow with it, and
+# soon are most of the memory.
+#
+# Which of them would a net with 100 times the parameters, and one image, be full of?
+# <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
+# Checkpoints, which come below, do nothing for that. Spreading the optimizer's state over several processes
+# does (lab 60).</details>
+#
+# ### And in mixed precision?
+# Under autocast there is one part more: the weights' **16-bit copies**, kept from forward to backward.
 #
 # ### Predict the bytes
 # A small convolution net, the optimizer Adam, 24 images. Which parts does mixed precision change, beside
@@ -427,9 +432,96 @@ predict.compare("14.2", **ratios)
 # most of the memory: a net with large pictures, or a large batch. Where parameters and Adam are most of it,
 # as in a large language model with a small batch, it takes slightly *more* bytes.</details>
 #
+# ## Memory for time
+# **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016) cuts a net
+# into **segments**. Forward keeps only each segment's *input*. When backward gets to a segment, forward runs
+# there once more, and what it keeps lives until backward is through with this segment.
+#
+# ```
+# forward    x -> [ 1 2 3 ] -> x -> [ 4 5 6 ] -> x -> [ 7 8 9 ]     three inputs are kept
+# backward                          [ 4 5 6 ]                       4, 5, 6 run again, are used, and are freed
+# ```
+#
+# So at the peak there are the inputs of all segments, and one segment's outputs.
+#
+# ### Predict
+# The deep net below has 32 (linear, ReLU) pairs, which all put out equally many numbers. Without checkpoints
+# it holds 33 such tensors: the input, and an output of each pair. With 8 segments of 4 pairs:
+# how many are held at the peak? How many times as long is a step, if backward takes twice as long as forward?
+
+# %%
+predict("14.4", outputs_at_peak=12, time_ratio=1.33)
+
+# %% [markdown]
+# ### Exercise 14.4 · Checkpoints
+# `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. Cut `net` into `segments` of
+# equal length (the last may be shorter) and checkpoint each, the last too. 4 lines. *(beginner)*
+#
+# `net[3:6]` is a net of the layers 3, 4, 5. `-(-a // b)` is a / b, rounded up.
+#
+# <details><summary>Hint 1: where do segments begin?</summary>
+#
+# A segment has `-(-len(net) // segments)` layers. `range(0, len(net), length)` are the places where they
+# begin.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `for i in range(0, len(net), length): x = checkpoint(net[i : i + length], x, use_reentrant=False)`.
+# </details>
+
+
+# %%
+def checkpointed(net, x, segments):
+    """net(x), with nothing but the segments' inputs kept for backward. net: torch.nn.Sequential."""
+    ### BEGIN SOLUTION
+    length = -(-len(net) // segments)
+    for start in range(0, len(net), length):
+        x = checkpoint(net[start : start + length], x, use_reentrant=False)
+    return x
+    ### END SOLUTION
+
+
+# %%
+check("14.4", checkpointed)
+
+# %% [markdown]
+# ### Measure
+# The deep net in 1 to 32 segments, and without checkpoints: the most it holds, and how long a step takes. The
+# steps take turns. As a control forward and backward are timed by themselves: what should once more forward
+# cost?
+
+# %%
+trade = lab14.trade(checkpointed, pairs, rows, runs, device)
+title = f"Fewest are held near √{pairs} segments"
+axes = {"xlabel": "segments", "logx": True}
+plots.lines(trade["held"], ylabel="tensors held at the peak", title=title, **axes, name="held")
+title = "The price is one more forward"
+plots.lines(trade["longer"], ylabel="times as long as without", title=title, **axes, name="price")
+print(f"forward is {trade['forward_share']:.0%} of a step without checkpoints")
+cut = trade["cut"]
+print(f"compared with the predictions: {cut} segments, {trade['peaks'][cut]:.1f} tensors at the peak")
+predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
+record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
+
+# %% [markdown]
+# **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near
+# k = √n. The measured curve should have this shape, and lie a little above: at the peak there are probably a
+# few gradients, too. Bytes are counted, so no noise is in them.
+#
+# If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at 1.33. Here
+# forward's share is printed above; the second line is what this share promises. You may see more than that:
+# each segment costs some calls of its own, so the curve rises with the number of segments. On a busy machine
+# the points' lines, which show the middle half, are long: then only say "above 1".
+#
+# Why does a single segment help almost nothing? <details><summary>Answer</summary> It keeps one input, and
+# when backward begins it runs forward again over the whole net: all outputs are held after all.</details>
+#
 # ### What you take away
 # - float16 is short of range: scale the loss, skip what overflows. bfloat16 is short of digits: keep float32
 #   weights.
 # - Under autocast only activations shrink; the weights' copies come on top.
 # - Which 16 bits are fast, and in which layout, only a measurement on your machine tells.
-# - Next: memory for time (16).
+# - Activations grow with the batch, and soon are the most. Two measured peaks tell the largest batch that
+#   fits: the peak is nearly a line over the batch.
+# - Checkpoints cost one more forward, and by k + n/k keep memory like √n. They help where activations are
+#   most of it.

@@ -2,36 +2,52 @@
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
-# from shards, see what a format costs, and shuffle what comes as a stream. Lab 17 then hides the reading.
+# from shards, see what an open and a cold disk cost, let a thread read ahead, and find out when the storage,
+# not the net, sets the speed: alone and with many ranks.
 #
 # **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2) read tar
-# shards as a stream, (3) say what a format costs, cold and cached, and when it matters, (4) shuffle a stream.
+# shards as a stream, (3) say what files and shards cost, cold and cached, (4) read ahead through a bounded
+# queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Before: 10
+# Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
 
 # %%
 import itertools
+import queue
 import tarfile
-from functools import partial
+import threading
 
 import numpy as np
-from labkit import check, hint, lab, plots, predict
+import torch
+from labkit import check, hint, lab, launch, plots, predict, record, timing, world
 from support import lab15
 
 lab.start("15_input_pipeline")
+device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
+torch.set_num_threads(1)  # the step has one core; another one reads
 
 # %% tags=["parameters"]
 images = 512  # JPEGs in the data set
 side = 128  # pixels
 shards = 16  # tar files that hold them
-rounds = 9  # timings of each format, cold and cached
+rounds = 5  # timings of files and shards, cold and cached; and of each training
 latency = 2e-3  # seconds for an open on the slow storage of 15.2
+batch = 16  # images per training step
+width = 48  # channels of the net
+shares = (0.5, 1, 2, 4)  # how long a batch's input is to take, over a step's arithmetic
+steps = 15  # of a training that is timed
+repeats = 5  # timings on real ranks
+# Three storages, a thousand times slower than real ones, as our data set is so small: bytes/s of a rank,
+# bytes/s of all ranks together, seconds for an open.
+own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
+burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
+shared_file_system = (2e6, 2e6, 5e-3)
 
 # %%
 stored = lab15.write(images, side, shards)
 some, labels = zip(*lab15.from_files(stored, range(0, images, images // 8)), strict=True)
 plots.images([lab15.decode(jpeg) for jpeg in some], labels, title="Stored class by class, as ImageNet is")
-print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, 4 formats, in {stored.folder}")
+print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, twice, in {stored.folder}")
 
 # %% [markdown]
 # ## Who reads what?
@@ -165,10 +181,9 @@ predict("15.2", shards_times_as_fast=15)
 # bandwidth and latency would have delivered.
 
 # %%
-from_shards = partial(lab15.from_shards, read_shard)  # from_shards(paths): your function, file by file
-ratio = lab15.compare_opens(stored, from_shards, latency)
+ratio = lab15.compare_opens(stored, read_shard, latency)
 print(f"files / shards: {ratio}")
-at_once = lab15.compare_opens(stored, from_shards, 0)  # the control: an open takes no time
+at_once = lab15.compare_opens(stored, read_shard, 0)  # the control: an open takes no time
 print(f"files / shards, if an open takes no time: {at_once}")
 predict.compare("15.2", shards_times_as_fast=ratio)
 
@@ -180,14 +195,11 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a busy
 # machine your own opening and reading takes longer than that.
 #
-# ## What a format costs
-# Now the same images in five ways, from your own disk: single files; **HDF5**, all JPEGs in one array of one
-# file; **LMDB**, a key-value store in one file; your shards, read by you and by webdataset. The first three
-# are read in a shuffled order.
-#
-# Each is read **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**:
-# the second epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's
-# pages, and `mincore` tells which are left.
+# ## Cold and cached
+# Now the same images from your own disk: single files in a shuffled order, and your shards. Each is read
+# **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**: the second
+# epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and
+# `mincore` tells which are left.
 #
 # ### Predict
 # Two guesses, as nothing above tells. How many times as long as from memory does reading single files take if
@@ -198,30 +210,42 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 predict("15.2", cold_over_cached=5, decoding_over_reading=10)
 
 # %%
-# Measuring takes about 10 s.
 order = my_samples(images, 0, 0, 1)
-times = lab15.compare_formats(stored, order, from_shards, lab15.decode, rounds)
-predict.compare("15.2", cold_over_cached=times["cold_over_cached"])
-predict.compare("15.2", decoding_over_reading=times["decoding_over_reading"])
+readers = {
+    "files": (lambda: list(lab15.from_files(stored, order)), stored.files),
+    "shards": (lambda: list(lab15.from_shards(read_shard, stored.shards)), stored.shards),
+}
+times, left = lab15.cold_and_cached(readers, rounds)
+jpegs = [jpeg for jpeg, _ in lab15.from_files(stored, range(images))]
+decoding = timing.measure(lambda: [lab15.decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
+each = 1e6 / images  # seconds for all to microseconds for one
+bars = {"decoding": {"decoding": decoding.samples * each}}
+for name, (cold, cached) in times.items():
+    bars[name] = {"cached": cached * each, "more when cold": np.maximum(0, cold - cached) * each}
+    record.add("format", way=name, images=images, seconds=np.median(cached), cold=np.median(cold))
+record.add("decode", images=images, seconds=decoding)
+title = "An image is read in less time than it is decoded"
+plots.bars(bars, ylabel="time (µs per image)", title=title, name="formats")
+print(f"Dropped: at most {left:.0%} of the pages were left in memory.")
+cold, cached = times["files"]
+predict.compare("15.2", cold_over_cached=np.median(cold / cached))
+predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
 
 # %% [markdown]
-# **Explain.** You should see, with an SSD: decoding, the last bar, takes longer than reading, in every
-# format, cold or not. A process that reads and decodes by itself then gains little by a format: **decoding is
-# the bottleneck**. A format matters where an open costs milliseconds, as above. (Where many processes decode,
-# the storage may be the bottleneck again: lab 17.)
-#
-# From memory LMDB is the fastest. A likely cause: it hands out a piece of mapped memory. Shards gain less
-# than opens and bytes promise; single files are often as fast or faster. A likely cause: a tar is taken apart
-# in Python. And shards are read in the stored order: cold, they differ in order as well as in format.
+# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A process that
+# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. Shards matter where
+# an open costs milliseconds, as above. (Where many processes decode, the storage may be the bottleneck again:
+# see below.)
 #
 # You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
-# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. And "more when
-# cold" is a difference: where its error bar is longer than the bar itself, it says nothing.
+# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. If it says that
+# most were left, the file system keeps them (tmpfs), and cold is not cold here. And "more when cold" is a
+# difference: where its error bar is longer than the bar itself, it says nothing.
 #
 # <details><summary>Further reading: formats at scale</summary>
 #
-# Caffe reads image files (layer ImageData) or an LMDB (Data). Training on ImageNet from files was more than
-# 17 times as slow as from a key-value store (Lim et al., 2016).
+# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file. Training on
+# ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al., 2016).
 #
 # But LMDB maps its file into memory, and many processes on a parallel file system get in each other's way:
 # input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to 65 times as fast on
@@ -229,88 +253,294 @@ predict.compare("15.2", decoding_over_reading=times["decoding_over_reading"])
 # parallel from Lustre, the file system of many clusters.
 # </details>
 #
-# ## Shuffle a stream
-# A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer with `size` items. Then give out
-# a random one of them, put the next item of the stream in its place, and so on. At the end give out what is
-# left, shuffled.
+# **Shuffle a stream.** A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer, then give
+# out a random one of its items, put the next item of the stream in its place, and so on. The stored order is
+# class by class, some 50 images each. We counted the classes in a batch of 32 that come out of a buffer of 1,
+# 64, 128, 256 and 512 images: 1.6, 4.8, 6.6, 8.5 and 9.7 of 10. If the *shards* are read in a shuffled order,
+# too, which costs nothing, they are 1.6, 6.5, 8.1, 9.2 and 9.6. A batch of few classes pulls the net towards
+# them for every image, and statistics over a batch (batch normalisation) are those of these classes.
 #
-# ### Predict
-# The stored order is class by class, some 50 images each. Read forward through a buffer of 64, how many of
-# the 10 classes does a batch of 32 hold? (Each item that comes out is one of 64, at random. So an item waits
-# for 64 others on average, and one in twenty waits three times as long: a batch is made of about the last 200
-# images of the stream.)
+# ## Read ahead
+# A training loop asks for a batch, computes, asks for the next. If reading begins when it asks, reading and
+# computing take turns, and their times add up.
+#
+# A **thread** runs beside the loop, in the same process. It can read ahead, and lay what it has read into a
+# **queue**: `ready.put(x)` puts x in, `ready.get()` takes the oldest out. The queue is **bounded**: put waits
+# while `depth` are in it, get waits while none is. So the thread is never more than depth + 1 items ahead
+# (depth in the queue, one in its hand), and memory stays bounded as well.
+#
+# Does a thread help, in Python? Only one thread runs Python at a time: who runs holds a lock, the **GIL**. It
+# is free while a thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
+#
+# ### Exercise 15.3 · Prefetch
+# `prefetch` below is given: it makes queue and thread, and ends both. You write the two ends of the queue, 8
+# and 7 lines. *(intermediate)*
+#
+# * `work(items, ready, stop)` runs in the thread. It puts a pair `("item", item)` into the queue for each of
+#   the items, in order, and behind the last one `("end", None)`. If reading raises an error, it puts
+#   `("error", error)` instead: an error in a thread is seen by nobody. `stop.is_set()` tells that nobody
+#   wants more: then it returns, and puts nothing. So look at it before each item that you put.
+# * `take(ready)` runs in the training loop. It yields the items, ends at `"end"`, and raises the error.
+#
+# Pairs, because an item may be anything, None or the word "end" too.
+#
+# <details><summary>Hint 1: work</summary>
+#
+# `try:`, for each of `items`: return `if stop.is_set()`, else put the pair; behind the loop put the end.
+# `except Exception as error:` puts the error.
+# </details>
+# <details><summary>Hint 2: take, nearly the answer</summary>
+#
+# `while True:` `kind, value = ready.get()`. If kind is "end" return, if it is "error" `raise value`, else
+# `yield value`.
+# </details>
+
 
 # %%
-predict("15.3", classes_in_batch=4)
+def work(items, ready, stop):
+    """In the thread: put ("item", item) for each, ("end", None) behind them, or ("error", error)."""
+    ### BEGIN SOLUTION
+    try:
+        for item in items:
+            if stop.is_set():
+                return
+            ready.put(("item", item))
+        ready.put(("end", None))
+    except Exception as error:
+        ready.put(("error", error))
+    ### END SOLUTION
+
+
+def take(ready):
+    """In the training loop: yield the items from the queue, until the end; raise the error."""
+    ### BEGIN SOLUTION
+    while True:
+        kind, value = ready.get()
+        if kind == "end":
+            return
+        if kind == "error":
+            raise value
+        yield value
+    ### END SOLUTION
+
+
+def prefetch(items, depth):
+    """Yield `items` in order, while a thread reads up to `depth` of them ahead."""
+    ready = queue.Queue(depth)
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(items, ready, stop), daemon=True)
+    thread.start()
+    try:
+        yield from take(ready)
+    finally:  # also if the loop ends early: its generator is closed, and the thread must not be left
+        stop.set()
+        while thread.is_alive():
+            while not ready.empty():  # it may wait for a place in the queue
+                ready.get()
+            thread.join(0.01)
+
+
+# %%
+check("15.3", work, take, prefetch)
 
 # %% [markdown]
-# ### Exercise 15.3 · Shuffle buffer
-# Hold at most `size` items. Each comes out once, as it came in, and the order depends on `seed` alone. 9
-# lines. *(intermediate)*
+# ## What stays visible
+# Call the time to read and decode a batch **input**, and the rest of a step **compute**. What a step still
+# waits for its batch is called **exposed**.
 #
-# `rng = np.random.default_rng(seed)` is a generator of its own; `rng.integers(n)` gives a whole number from 0
-# to n - 1, and `rng.shuffle(list)` shuffles in place.
+# ```
+# without prefetch     [ input ][ compute ][ input ][ compute ]        exposed: all of the input
+# with, input shorter  [ compute ][ compute ][ compute ]
+#                      [ input ]  [ input ]  [ input ]                 exposed: nothing
+# with, input longer   [ compute ]     [ compute ]     [ compute ]
+#                      [    input    ] [    input    ] [    input    ] exposed: what is longer
+# ```
 #
-# <details><summary>Hint 1: the swap</summary>
+# ### Predict
+# With prefetch, how long does a step wait, as a share of compute, if input takes twice as long as compute?
+# And half as long? At which input over compute is the gain largest, and how many times as fast is a step
+# there?
+
+# %%
+predict("15.4", exposed_at_2=1, exposed_at_half=0, best_input=1, best_gain=2)
+
+# %% [markdown]
+# And many ranks, one storage? Each rank reads a shard, all at the same time. What a rank gets is its
+# own bandwidth at most, and its part of what all get together.
 #
-# `place = rng.integers(size)`, `yield held[place]`, `held[place] = item`. Until it is full, `append`.
+# 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get as one, (a)
+# from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all together, (c) from a
+# shared file system that delivers 2 MB/s to all together?
+
+# %%
+predict("15.4", own=4, burst=2, shared=1)
+
+# %% [markdown]
+# ### Exercise 15.4 · What a step waits, and what a rank gets
+# `exposed`: both ways, from the seconds of input and compute alone. `shard_seconds`: how long does each of
+# `ranks` ranks take to read `nbytes` bytes, if all begin together? An open takes `latency` seconds for each
+# rank, at the same time for all. One line each. *(beginner)*
+#
+# <details><summary>Hint 1: what is left, and what is shared</summary>
+#
+# While the step computes, the reading goes on. What is left of it afterwards is waited for, if anything is.
+# A rank's bandwidth is the smaller of its own and an equal part of what all share.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `rng, held = np.random.default_rng(seed), []`; for each item: if fewer than `size` are held append it, else
-# swap as above. Behind the loop `rng.shuffle(held)` and `yield from held`.
+# Without prefetch the step waits for `read`. With it for `read - compute`, and never less than 0: `max`.
+# A rank takes `latency`, and bytes over `min(own, together / ranks)`.
 # </details>
 
 
 # %%
-def shuffled(items, size, seed):
-    """Yield all of `items` in another order, with at most `size` of them held."""
+def exposed(read, compute, ahead):
+    """Seconds that a step waits for its input. ahead: True with prefetch, False without."""
     ### BEGIN SOLUTION
-    rng, held = np.random.default_rng(seed), []
-    for item in items:
-        if len(held) < size:
-            held.append(item)
-        else:
-            place = rng.integers(size)
-            yield held[place]
-            held[place] = item
-    rng.shuffle(held)
-    yield from held
+    return max(0.0, read - compute) if ahead else read
+    ### END SOLUTION
+
+
+def shard_seconds(nbytes, ranks, own, together, latency):
+    """Seconds. own: bytes/s of one rank alone; together: bytes/s of all ranks; latency: s for an open."""
+    ### BEGIN SOLUTION
+    return latency + nbytes / min(own, together / ranks)
     ### END SOLUTION
 
 
 # %%
-check("15.3", shuffled)
+check("15.4", exposed, shard_seconds)
 
 # %%
-# Drawing; need not be read.
-sizes = sorted({1, 16, 64, 128, 256, images})
-ways = {"shards in order": False, "shards shuffled, too": True}
-mixed = {name: lab15.classes_in_batch(shuffled, stored, sizes, whole) for name, whole in ways.items()}
-axes = {"xlabel": "size of the buffer (images)", "ylabel": "classes in a batch of 32", "logx": True}
-plots.lines(mixed, **axes, title="Shuffled shards help a buffer smaller than the set", name="mixing")
-predict.compare("15.3", classes_in_batch=np.median(mixed["shards in order"][64]))
+gains = {}
+for ratio in (0.25, 0.5, 1, 2, 4):
+    gains[ratio] = (1 + exposed(ratio, 1, False)) / (1 + exposed(ratio, 1, True))
+print("gain by input over compute:", {ratio: round(gain, 2) for ratio, gain in gains.items()})
+predict.right("15.4", exposed_at_2=exposed(2, 1, True), exposed_at_half=exposed(0.5, 1, True))
+predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.values()))
+
+# %% [markdown]
+# ### Measure
+# Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a chosen
+# bandwidth would have delivered. The bandwidth is set so that input takes about a chosen share of compute.
+# Without prefetch a step waits for all of its input: that is the x axis, as it really was. With prefetch it
+# waits for what you predicted. The two trainings take turns, about 30 s in all.
+
+
+# %%
+def feed(storage):
+    """Batches of decoded images from this storage, epoch after epoch."""
+    for epoch in itertools.count():
+        paths = [stored.shards[i] for i in np.random.default_rng((0, epoch)).permutation(shards)]
+        yield from lab15.batches(lab15.from_shards(read_shard, paths, storage.open), batch)
+
+
+nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
+train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
+decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)  # a storage without waiting
+waits = {}
+for _ in range(rounds):
+    for share in shares:
+        bandwidth = nbytes / max(share * compute - decoding, 0.2 * decoding)
+        read, computed = lab15.time_steps(feed(lab15.Storage(bandwidth)), train, steps)
+        ahead = prefetch(feed(lab15.Storage(bandwidth)), 2)
+        waited, beside = lab15.time_steps(ahead, train, steps)
+        waits[read / computed] = waited / beside
+        record.add("step", unit="s", share=share, input=read, compute=computed, exposed=waited)
+
+# %%
+places = sorted(waits)
+curves = {
+    "prefetch, measured": {place: waits[place] for place in places},
+    "prefetch, your formula": (places, [exposed(place, 1.0, True) for place in places]),
+    "no prefetch": (places, places),
+}
+axes = {"xlabel": "input (in units of compute)", "ylabel": "exposed (in units of compute)"}
+plots.lines(curves, **axes, title="Prefetch hides input up to one compute", name="exposed")
+nearest = {share: waits[min(waits, key=lambda x, to=share: abs(x - to))] for share in (2, 0.5)}
+predict.compare("15.4", exposed_at_2=nearest[2], exposed_at_half=nearest[0.5])
+
+# %% [markdown]
+# **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch it is
+# nothing up to 1, and input - compute from there on. Where a point lies along the x axis is the input over
+# compute that it really had, not what was asked for.
+#
+# You may see instead points above the lower line. A likely cause: the thread finds no core to decode on, or
+# both want the GIL, so that input and compute slow each other down. On a busy machine compute and decoding
+# change from minute to minute: points then lie on both sides of the line.
+#
+# Why is the gain largest where both take as long? <details><summary>Answer</summary> Without prefetch a step
+# takes input + compute, with it the longer of the two. The ratio of these is largest, 2, where they are
+# equal.</details>
+#
+# Would a deeper queue help where input takes longer? <details><summary>Answer</summary> No. A queue evens out
+# a reader that is sometimes slow. If it is slower *on average*, the queue is empty after a few steps, however
+# deep.</details>
+#
+# PyTorch's `DataLoader` reads ahead with **processes** (`num_workers`), as transforms written in Python hold
+# the GIL. With small images and few cores two workers are often slower than none. A likely cause: to hand a
+# small image to another process takes longer than to decode it.
+#
+# **In ranks, beware of fork.** On Linux workers are **forked** by default (before Python 3.14): copies of a
+# process that has MPI open. Some MPIs over InfiniBand do not bear that: memory was corrupted from 64 GPUs on
+# (Horovod's pull request 1824, 2020). Horovod's examples then took
+# `multiprocessing_context="forkserver"`, whose workers come from a process without MPI. That is better, and
+# not a cure for all: in issue 2898 (2021) forked workers crashed, and those of a fork server "sometimes"
+# ended in bus errors, too, on 32 nodes with 12 workers each. A thread, as yours, forks nothing.
+#
+# ### Measure: many ranks, one storage
+# Real ranks: 1, 2 and 4 processes read and decode. It is the stand-in again: the ranks of a node share one
+# pipe, a file that says until when it is taken. About 15 s.
+
+# %%
+storages = {"own NVMe": own_nvme, "burst buffer": burst_buffer, "shared file system": shared_file_system}
+ranks = launch.ranks_here(4)
+took = launch.run(lab15.through_one_pipe, read_shard, prefetch, stored, storages, repeats, ranks=ranks)[0]
+
+# %%
+per_shard = images // shards
+shard_bytes = per_shard * nbytes / batch
+measured = {}
+for name, by_ranks in took.items():
+    measured[name] = {p: p * per_shard / time.samples for p, time in by_ranks.items()}
+    own, together, to_open = storages[name]
+    seconds = [shard_seconds(shard_bytes, p, own, together, to_open) for p in by_ranks]
+    rates = [p * per_shard / s for p, s in zip(by_ranks, seconds, strict=True)]
+    measured[f"{name}, predicted"] = list(by_ranks), rates
+    for p, time in by_ranks.items():
+        row = {"ranks": p, "images": p * per_shard, "predicted": seconds[list(by_ranks).index(p)]}
+        record.add("storage", way=name, seconds=time, **row)
+title = "A shared storage does not grow with the ranks"
+plots.lines(measured, xlabel="ranks", ylabel="images/s, all ranks", title=title, name="ranks")
+
+# %%
+gain = {}
+for name, by_ranks in took.items():
+    most = max(by_ranks)
+    gain[name] = most * by_ranks[1].median / by_ranks[most].median
+    print(f"{name:18}: {most} ranks get {gain[name]:.2f} times the images/s of one")
+if ranks == 4:
+    own, burst, shared = gain.values()
+    predict.compare("15.4", own=own, burst=burst, shared=shared)
 stored.remove()
 
 # %% [markdown]
-# **Explain.** With a buffer of 1 the classes come as they were stored: one or two in a batch. A buffer as
-# large as the set shuffles all of it. Between these, a buffer mixes only what lies within its reach.
+# **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are used up, at
+# two ranks. The shared file system does not grow at all: more ranks get slower ones.
 #
-# The upper curve reads the *shards* in a shuffled order, which costs nothing. Alone that does nothing: with a
-# buffer of 1 a batch is still the 32 images of one shard, and the curves begin at the same point. With a
-# buffer of a few shards it helps most. At the right the buffer holds the whole set, and the curves meet
-# again.
+# You may see the own disks stay below 4. A likely cause: four ranks decode on the cores that you have, and
+# with two cores decoding takes its turn.
 #
-# Not measured here: several readers at once mix, too; and who shuffles once, when the shards are written,
-# needs neither.
-#
-# Why may a batch of one class harm training? <details><summary>Answer</summary> Not measured here: its
-# gradient pulls the net towards this class for every image. The next batches pull it elsewhere: the loss goes
-# up and down, and statistics over a batch (batch normalisation) are those of one class.</details>
+# How does that look on a real machine? <details><summary>Answer</summary> Summit's SSDs in the nodes read
+# 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s for each of its 27,648
+# GPUs. A GPU that trains ResNet-50 at 1,000 images of 110 kB a second wants 110 MB/s. That is more than its
+# part of the file system, and far less than its part of the node's own disk.</details>
 #
 # ### What you take away
 # - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.
 # - Shards turn opens into bandwidth. That matters where an open is slow.
 # - Cold and cached are two numbers, and `mincore` tells which pages this system holds. On an SSD decoding
 #   costs more than reading.
-# - Streams are shuffled by shard and by buffer. Next: read ahead (17).
+# - A thread with a bounded queue hides input behind compute. It passes on the end, errors, and a stop.
+# - Exposed input is max(0, input - compute). No depth helps a storage that is too slow on average.
+# - Ranks that share a storage share its bandwidth; disks of their own grow with the ranks.

@@ -7,7 +7,7 @@
 # cure it, (3) compute while a message travels, and say what that gains, (4) say what a short and a long
 # message cost here. Two parts at the end are for those who have time: they are not in the minutes.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 00
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 00
 
 # %%
 import time
@@ -317,7 +317,6 @@ def blur_late(comm, strip):
 
 
 # %%
-# Timing; need not be read.
 def time_when_late(comm):
     """Seconds of rank 0, `late_runs` of each way."""
     from mpi4py import MPI
@@ -414,7 +413,6 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 
 
 # %%
-# Drawing; need not be read.
 def blur_often(comm):
     together = np.array_split(photo, comm.size)[comm.rank]
     apart = together

@@ -8,7 +8,7 @@
 # each rank, (2) count their rounds and bytes, and say from them which way is for short vectors and which for
 # long ones, (3) average a gradient with MPI's own.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 20
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
 # %%
 from functools import partial
@@ -300,7 +300,6 @@ predict("21.3", chunks_lead_from_kB=19.2)
 
 
 # %%
-# Drawing; need not be read.
 def computed(way, ranks, nbytes):
     """Seconds of an allreduce of so many bytes, by the messages that it sends."""
     vector = virtual.vector(np.ones(ranks), stands_for=nbytes)
@@ -392,7 +391,6 @@ check("21.4", average)
 
 
 # %%
-# Timing; need not be read.
 def race(comm):
     from mpi4py import MPI
 

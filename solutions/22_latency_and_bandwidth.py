@@ -6,7 +6,7 @@
 # **You will be able to** (1) measure latency and bandwidth as the OSU benchmarks do, (2) fit α and β, (3)
 # turn an allreduce's time into algbw and busbw, (4) say which convention a published number follows.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 01, 20, 21
+# Needs: mpi · Ranks: 2 · Minutes: 60 · Level: beginner · Before: 01, 20, 21
 
 # %%
 import numpy as np
@@ -108,7 +108,6 @@ check("22.1", latency)
 # About 15 s.
 
 # %%
-# Timing and drawing; need not be read.
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
 pair = launch.ranks_here(2)  # under a launcher all of its ranks
 all_trips = launch.run(benchmarks.sweep, latency, sizes, *trip_rounds, ranks=pair)[0]
@@ -203,7 +202,6 @@ check("22.2", bandwidth)
 
 
 # %%
-# Timing and drawing; need not be read.
 def into_one_row(comm, *positional, **named):
     """Your `bandwidth`, with all messages received into the first row of `inbox`."""
     return bandwidth(lab22.OneRow(comm), *positional, **named)
@@ -224,7 +222,7 @@ for where, rates in all_rates.items():
     plots.bandwidth(curves, title=f"One message under way, or many, {where}")
 
 # %%
-# The same on a virtual network; need not be read.
+# The same on a virtual network.
 nodes = virtual.Cluster(nodes=2, ranks_per_node=1, machine=network)
 
 
@@ -306,7 +304,7 @@ check("22.3", fit)
 # One line through all your ping-pong's times, and two: one up to the size that fits best, one above.
 
 # %%
-# Fitting and drawing; need not be read. What is printed last is of the last place: between nodes, if any.
+# Fitting and drawing. What is printed last is of the last place: between nodes, if any.
 two_lines = {}
 for where, trips in all_trips.items():
     times = {n: seconds for n, (_, seconds) in trips.items()}
@@ -374,7 +372,6 @@ check("22.4", columns)
 # MPI's allreduce on as many ranks as there are cores, at most 4. About 10 s.
 
 # %%
-# Timing and drawing; need not be read.
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
 ranks = max(2, min(4, world.cores()))  # with fewer cores than ranks, most of the time is waiting for a core
 per_rank = launch.run(benchmarks.allreduces, sizes[4:], *call_rounds, ranks=ranks)
@@ -410,7 +407,6 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # are installed, their own numbers are printed for comparison.
 
 # %%
-# Need not be read.
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
 for where, trips in all_trips.items():
     medians = {n: median for n, (median, _) in trips.items()}

@@ -7,7 +7,7 @@
 # say from p, n, α and β alone what it sends and how long it takes, (3) point at the message size below which
 # a tree beats it, on a cluster on paper and on this machine.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21
 
 # %%
 from functools import partial
@@ -57,7 +57,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # </details>
 
 # %%
-# The first step of the reduce-scatter, drawn (need not be read).
+# The first step of the reduce-scatter, drawn.
 plots.ring(4, label="chunk {rank}", title="Step 0")
 
 # %% [markdown]
@@ -180,9 +180,9 @@ print(f"{run.time:.4f} s; where adding takes no time, {free.time:.4f} s")
 # </details>
 #
 # ### Exercise 23.3 · What it costs, on paper
-# A message of m bytes takes α + mβ seconds (lab 22). A ring of p ranks with n bytes each takes how many
-# steps, with messages of how many bytes? From that follow the bytes that a rank sends, and the seconds.
-# Adding is free here. 3 lines. *(beginner)*
+# A message of m bytes takes α + mβ seconds: α is its latency, β the time of a byte (lab 22). A ring of p
+# ranks with n bytes each takes how many steps, with messages of how many bytes? From that follow the bytes
+# that a rank sends, and the seconds. Adding is free here. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
@@ -316,7 +316,7 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 
 
 # %%
-# Five sizes, three ways in turns; need not be read.
+# Five sizes, three ways in turns.
 def compare(comm):
     from mpi4py import MPI
 
@@ -334,7 +334,6 @@ def compare(comm):
 
 
 # %%
-# Timing and drawing; need not be read.
 p = launch.ranks_here(max(2, min(4, world.cores())))
 rows = launch.run(compare, ranks=p)[0]
 times = {name: {nbytes: row[name] for nbytes, row in rows.items()} for name in rows[sizes[0]]}

@@ -7,7 +7,7 @@
 # number of ranks, (2) say from the price of a message, a byte and an addition which of them leads at which
 # size, (3) measure a tuning table on your own machine and choose by it.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import lru_cache, partial
@@ -262,7 +262,6 @@ predict("24.4", size_kB=38)
 
 
 # %%
-# Drawing; need not be read.
 def seconds(way, p, nbytes, machine):
     """The way's time on p virtual nodes: 256 values stand for so many bytes."""
     vector = virtual.vector(np.ones(256), stands_for=nbytes)
@@ -282,7 +281,7 @@ for way in WAYS:
 plots.crossover(on_map, names=WAYS, title=f"Who leads on {cluster}, by virtual clock")
 
 # %%
-# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one (need not be read).
+# A control: 16 KiB on 16 nodes, with that cluster's handshake and without one.
 as_it_is = virtual.machine(cluster)
 for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("inf")))):
     took = {way: seconds(way, 16, 16384, model) * 1e6 for way in ("doubling", "Rabenseifner")}
@@ -349,7 +348,6 @@ check("24.3", choose, allreduce_tuned)
 
 
 # %%
-# Timing; need not be read.
 def race(comm, times=None):
     """way -> bytes -> Measurement; with `times`, of your choice too."""
     ways = {**WAYS, "MPI's own": lambda comm, vector: comm.Allreduce(None, vector)}  # None: in place
@@ -371,7 +369,6 @@ for p in table_ranks:
         raced[launch.ranks_here(p)] = launch.run(race, ranks=p)[0]
 
 # %%
-# Drawing; need not be read.
 times = {p: {n: {way: row[way][n].median for way in WAYS} for n in sizes} for p, row in raced.items()}
 table = {(n, p): choose(times, n, p) for p in times for n in sizes}
 record.add("tuning table", fastest=[[*place, way] for place, way in table.items()], seconds=times)
@@ -426,7 +423,7 @@ def crossover(p, alpha, beta, gamma):
 check("24.4", crossover)
 
 # %%
-# The formula beside the map: α without the handshake, and with it (need not be read).
+# The formula beside the map: α without the handshake, and with it.
 link = as_it_is.between
 for p in (4, 16, 64):
     for label, alpha in (("without", link.alpha), ("with", link.alpha + as_it_is.handshake)):
@@ -454,7 +451,7 @@ for p in (4, 16, 64):
 predict("24.4", ring_latency_ms=67)
 
 # %%
-# Need not be read: each layer's sum on the virtual cluster, alone. About 5 s.
+# Each layer's sum on the virtual cluster, alone. About 5 s.
 nodes = max(map_ranks)
 layers = 4 * nets.layer_table("resnet50").query("parameters > 0").parameters  # bytes of each
 short = 65536  # bytes
@@ -471,7 +468,6 @@ def of_layers(choose_way):
 
 
 # %%
-# Drawing; need not be read.
 border = crossover(nodes, link.alpha, link.beta, as_it_is.gamma)
 totals = {way: of_layers(lambda n, way=way: way) for way in names}
 totals["yours"] = of_layers(lambda n: "doubling" if n < border else "Rabenseifner")
@@ -501,7 +497,6 @@ predict.compare("24.4", ring_latency_ms=1e3 * len(layers) * seconds("ring", node
 # choice, which took turns with it: above 1 you lead, below 1 MPI does. About 60 s.
 
 # %%
-# Timing and drawing; need not be read.
 ranks = max(2, min(4, world.cores()))
 algorithms = {"MPI's choice": "auto"}
 if world.launcher() is None:  # only here can the variable still be set for the ranks
@@ -536,3 +531,27 @@ print(f"Your choice on {ranks} ranks:", ", ".join(f"{n} bytes: {choose(times, n,
 #
 # Why does MPICH not choose better by itself? <details><summary>Answer</summary> Its rule is the same on all
 # machines. Which way leads depends on α, β, γ, and these on yours.</details>
+#
+# ### NCCL's two trees
+# NCCL sums over *m* nodes by a ring, or by **two trees**, each for half of the vector. A node's GPUs are a
+# chain, and the first GPUs of all nodes are a tree: sums go up the chain and the tree, and the result comes
+# down again. For 8 nodes the first tree is drawn here, with node 0 as its root:
+#
+#              0
+#              |
+#              4
+#            /   \
+#           2     6
+#          / \   / \
+#         1   3 5   7
+#
+# In a single tree nodes 2, 4 and 6 would have most to do. So NCCL builds a second one, in which they are
+# leaves (its `src/graph/trees.cc`). A node sends half a vector to its parent and to each of its children, in
+# both trees. So none sends more than two vectors, however many nodes there are: hardly more than in a ring.
+# In a single binomial tree of 64 nodes the root sends six. And few messages wait for one another: on 16
+# nodes of 4 GPUs 2 · 3 + 2 · 4 = 14 in a row, where a ring of all GPUs has 126. That is why NCCL's tree,
+# since 2.4, is good at short vectors, and need not be slow for long ones.
+#
+# NCCL tells what it chose (since 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three hosts of 8 H100 it took the
+# tree up to 256 KiB; from 512 KiB on it took a tree in which the NVLink switch adds within the node
+# ([NCCL issue 1453](https://github.com/NVIDIA/nccl/issues/1453)).

@@ -7,7 +7,7 @@
 # **You will be able to** (1) build scatter-allgather and a pipelined chain, (2) say from α and β into how
 # many chunks to cut, (3) pick a broadcast for each layer of a net.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from functools import partial
@@ -253,7 +253,7 @@ print(machine)
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
 
 # %%
-# The five ways (need not be read). For the best k: α of a message inside a node, as most of the chain, and
+# The five ways. For the best k: α of a message inside a node, as most of the chain, and
 # β between nodes, the slower link.
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
 
@@ -284,7 +284,7 @@ def seconds(nbytes, ranks, machine=machine, start=nccl_start):
 
 
 # %%
-# All ways, sizes and numbers of ranks: about half a minute; need not be read.
+# All ways, sizes and numbers of ranks: about half a minute.
 table = {}
 for doubled in range((many // per_node).bit_length()):
     p = per_node * 2**doubled
@@ -296,7 +296,6 @@ places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
 
 # %%
-# Drawing; need not be read.
 plots.crossover(table, title=f"The fastest broadcast on {where}")
 curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
@@ -340,7 +339,6 @@ check("25.4", pick)
 # The time of all 16 broadcasts, with one way for all, and with a way picked for each layer. About 10 s.
 
 # %%
-# Adding up and drawing; need not be read.
 by_size = {nbytes: seconds(nbytes, many) for nbytes in set(layers)}
 step = {layer: by_size[nbytes] for layer, nbytes in layers.items()}
 big = layers.idxmax()
@@ -378,7 +376,7 @@ for name, way in (("picked", "picked"), ("best single way", single), ("two level
 # which way is fastest to 128 ranks at three sizes, and NCCL's time over the best one's.
 
 # %%
-# Need not be read. About 20 s.
+# About 20 s.
 fast = machine.inside
 changes = {
     "as it is": (machine, nccl_start),
@@ -407,7 +405,6 @@ for name, (changed, start) in changes.items():
 # A library takes for each layer the fastest way *at that number of GPUs*: that is *picked* here. About 20 s.
 
 # %%
-# Need not be read.
 arithmetic = 3 * nets.layer_table(net).flops.sum() * images / flops  # seconds a step
 in_training = {many: by_size}
 for doubled in range(1, many.bit_length() - 1):
@@ -423,7 +420,6 @@ for p in sorted(in_training):
         epoch[name][p] = steps * (arithmetic + broadcasts) / 3600
 
 # %%
-# Drawing; need not be read.
 axes = {"xlabel": "GPUs", "ylabel": "hours an epoch", "logx": True, "logy": True}
 plots.lines(epoch, title=f"An epoch of {net}: broadcasts count beyond a node", **axes, name="epoch")
 print("shorter with picked broadcasts than")
@@ -470,7 +466,6 @@ for p, paper in ((per_node, 14), (many, 16.6)):
 
 
 # %%
-# Timing and drawing; need not be read.
 def compare(comm):
     ways = {
         "tree": tree_broadcast,

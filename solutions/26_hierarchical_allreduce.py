@@ -7,7 +7,7 @@
 # allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
 # whether a flat ring, two levels or two dimensions are right.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Before: 23, 24
+# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 24
 
 # %%
 from functools import partial

@@ -5,10 +5,10 @@
 # chunks so that copies and messages overlap, and find out when MPI may be given the device's memory itself.
 #
 # **You will be able to** (1) stage an exchange through pinned host memory, (2) pipeline it with two buffers,
-# (3) prove that an MPI takes device memory before you hand it any, and, if you have time left, (4) choose way
-# and chunk by size.
+# (3) ask for a proof before you hand an MPI device memory, and, if you have time left, (4) choose way and
+# chunk by size.
 #
-# Needs: mpi · Ranks: 2 · Minutes: 60 · Before: 20, 22, 23
+# Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
 
 # %%
 import itertools
@@ -17,7 +17,6 @@ from math import sqrt
 import numpy as np
 from labkit import check, hint, lab, launch, plots, predict, record, scaling, virtual, world
 from support import lab27
-from support.lab27 import pipeline_time
 
 lab.start("27_cuda_aware_mpi")
 
@@ -200,83 +199,37 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # for the first and the last chunk: they are why it is 2.5 and not 3.
 
 # %% [markdown]
-# ### Exercise 27.3 · May this MPI have device memory?
+# ### May this MPI have device memory?
 # A *CUDA-aware* MPI takes it as it is, `comm.Send(memory, …)`: mpi4py hands on the address. An MPI that is
-# not would read there as if it were the host's, and crash, or worse. So prove it, by two answers.
+# not would read there as if it were the host's, and crash, or worse. So ask for a proof, by two answers.
 #
-# **Was it built so?** `MPIX_Query_cuda_support()` says `True` or `False`. Some libraries have no such
-# function: `None`.
+# **Was it built so?** `MPIX_Query_cuda_support()` says yes or no. Some libraries have no such function, and
+# Cray MPICH need not answer. **Is it switched on?** Each family has a variable of its own:
 #
-# **Is it switched on?** `switches`, below, is a list of (name, variable, default). The first one whose name
-# is in the *first line* of the library's version counts; later lines hold paths. Its variable is looked up in
-# `environment`, a dict of texts. Where it is unset, the default counts. `"0"` and `"false"` are off, all else
-# is on.
-#
-# | library | built | safe |
+# | library | variable | if it is unset |
 # |---|---|---|
-# | one of the list | `True` | if it is switched on |
-# | `CRAY MPICH`, which need not answer | `None` | if it is switched on |
-# | any other of the list | `None` | no |
-# | one of the list | `False` | no |
-# | not in the list | | no |
+# | MVAPICH2, MVAPICH2-GDR | `MV2_USE_CUDA` | off, even where it was built for GPUs |
+# | MVAPICH 3, 4, MVAPICH-Plus | `MVP_ENABLE_GPU` | on |
+# | Cray MPICH | `MPICH_GPU_SUPPORT_ENABLED` | off |
+# | MPICH | `MPIR_CVAR_ENABLE_GPU` | on |
+# | Open MPI 4 | `OMPI_MCA_opal_cuda_support`, and files | on |
 #
-# Return `True` or `False`. About 5 lines. *(intermediate)*
-#
-# <details><summary>What about Open MPI's settings in files?</summary>
-#
-# Open MPI 4 reads such settings from files, too. conda-forge's package is built for CUDA, and its file
-# switches that off. So `environment` holds what this rank's variables *and* such files say. Open MPI 5 has no
-# switch, and its answer is about this very run. That `ompi_info` lists an extension `cuda` proves nothing.
-# </details>
-# <details><summary>Hint 1: which library?</summary>
-#
-# `for name, variable, default in switches:`, and `if name in version.splitlines()[0]`, decide and return.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `on = environment.get(variable, default) not in ("0", "false")`. If on, what may `built` be? After the loop
-# `return False`.
-# </details>
+# conda-forge's Open MPI is built for CUDA, and its file switches that off. Open MPI 5 has no switch, and its
+# answer is about this very run. `lab27.why_not` asks both questions. (Labs 42 and 46 prove that it is so.)
 
 # %%
-switches = [  # name, variable, what counts if it is unset
-    ("MVAPICH2", "MV2_USE_CUDA", "0"),  # MVAPICH2-GDR too: off, even where it was built for GPUs
-    ("MVAPICH", "MVP_ENABLE_GPU", "1"),  # MVAPICH 3, 4 and MVAPICH-Plus
-    ("CRAY MPICH", "MPICH_GPU_SUPPORT_ENABLED", "0"),
-    ("MPICH", "MPIR_CVAR_ENABLE_GPU", "1"),
-    ("Open MPI", "OMPI_MCA_opal_cuda_support", "1"),
-]
-
-
-def takes_device_memory(version, built, environment):
-    """True or False. version: a text. built: True, False or None. environment: a dict of texts."""
-    ### BEGIN SOLUTION
-    for name, variable, default in switches:
-        if name in version.splitlines()[0]:
-            on = environment.get(variable, default) not in ("0", "false")
-            return on and (built is True or (built is None and name == "CRAY MPICH"))
-    return False
-    ### END SOLUTION
-
-
-# %%
-check("27.3", takes_device_memory)
-
-# %%
-version, built, environment = launch.run(lab27.ask_mpi, ranks=ranks)[0]
-safe = takes_device_memory(version, built, environment)
-print(f"{version.splitlines()[0]}, built for CUDA: {built}. May it have device memory? {safe}")
+reason = launch.run(lab27.why_not, ranks=ranks)[0]
+print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 
 # %% [markdown]
 # ### Measure
-# All ways between two ranks, and the steps of staging, each alone. If your function says yes and there is a
+# All ways between two ranks, and the steps of staging, each alone. If the answer was yes and there is a
 # GPU, `lab27.direct` joins in: a `Sendrecv` of device memory. MPI does not know what work the GPU still has
 # before it, so `direct` waits first until the GPU is idle. When does cutting pay? About half a minute.
 
 # %%
-# You need not read this cell: it races the ways, and draws them.
 ways = {"staged": (staged, None), "pipelined": (pipelined, 1 << 20)}  # function, bytes of a chunk
-if safe and world.device().startswith("cuda"):
+if not reason and world.device().startswith("cuda"):
     ways["device buffers"] = (lab27.direct, None)
 sizes = [n for n in (1024, 16384, 262144, 1 << 20, 1 << 22) if n < longest] + [longest]
 races, name = launch.run(lab27.race, sizes, ways | lab27.STEPS, **here, ranks=ranks)[0]
@@ -313,10 +266,10 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # - Staging takes the sum of its steps. Pipelined, it takes little more than its slowest step.
 # - Built for CUDA is not switched on: ask the library *and* the environment. MVAPICH2 wants `MV2_USE_CUDA=1`.
 #
-# ## For those who have time: which chunk, which way?
+# ## Going further: which chunk, which way?
 # This part is not in the minutes of the lab. It takes about 25 more.
 #
-# ### Exercise 27.4 · Choose the way and the chunk
+# ### Exercise 27.3 · Choose the way and the chunk
 # Large chunks overlap little; small ones pay the start of each step often. What is best? `steps` holds
 # (start, seconds per byte) of the three. Let
 #
@@ -328,8 +281,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # bytes.
 #
 # Return the bytes of a chunk: a whole number (`round`), at least 1 and at most n. But return 0 if `direct`
-# (start, seconds per byte), device memory to MPI in one piece, is faster. `pipeline_time(nbytes, k, steps)`
-# is T. 5 lines. *(intermediate)*
+# (start, seconds per byte), device memory to MPI in one piece, is faster. T is
+# `lab27.pipeline_time(nbytes, k, steps)`. 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the chunk</summary>
 #
@@ -339,7 +292,7 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `rest = sum(per_byte for _, per_byte in steps) - slow`. Compare `direct[0] + nbytes * direct[1]` with
-# `pipeline_time(nbytes, nbytes / chunk, steps)`.
+# `lab27.pipeline_time(nbytes, nbytes / chunk, steps)`.
 # </details>
 
 
@@ -350,17 +303,17 @@ def choose(nbytes, steps, direct=None):
     start, slow = max(steps, key=lambda step: step[1])
     rest = sum(per_byte for _, per_byte in steps) - slow
     chunk = max(1, min(nbytes, round(sqrt(nbytes * start / rest))))
-    if direct and direct[0] + nbytes * direct[1] < pipeline_time(nbytes, nbytes / chunk, steps):
+    if direct and direct[0] + nbytes * direct[1] < lab27.pipeline_time(nbytes, nbytes / chunk, steps):
         return 0
     return chunk
     ### END SOLUTION
 
 
 # %%
-check("27.4", choose)
+check("27.3", choose)
 
 # %%
-# T beside your pipeline, the longest message in chunks of several lengths; about 20 s. (Need not be read.)
+# T beside your pipeline, the longest message in chunks of several lengths; about 20 s.
 chunks = [longest >> power for power in (8, 6, 5, 4, 3, 2, 0)]
 tried = {chunk: (pipelined, chunk) for chunk in chunks}
 cut_races, name = launch.run(lab27.race, [longest], tried, **here, ranks=ranks)[0]
@@ -369,7 +322,7 @@ for where, times in races.items():
     for step in lab27.STEPS:  # its start: the least time of 1 KiB, as no line fits every network
         start = min(times[step][1024].samples)
         steps.append((start, scaling.fit_alpha_beta(times[step]).beta))
-    model = {chunk / 1024: 1e3 * pipeline_time(longest, longest / chunk, steps) for chunk in chunks}
+    model = {chunk / 1024: 1e3 * lab27.pipeline_time(longest, longest / chunk, steps) for chunk in chunks}
     yours = {chunk / 1024: 1e3 * cut_races[where][chunk][longest].samples for chunk in chunks}
     title = f"Too small pays starts, too large does not overlap; {name}"
     curves = {"T, computed": model, "yours, measured": yours}
@@ -403,10 +356,10 @@ for where, times in races.items():
 # message.)
 
 # %%
-predict("27.4", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
+predict("27.3", cpu_to_host_bytes=2048, slow_rdma_bytes=16384)
 
 # %%
-# You need not read this cell: it computes the time of each way, and draws them.
+# The time of each way, computed.
 sizes = [1 << power for power in range(7, 28)]
 link = virtual.machine("k80_fdr").between
 engine = lab27.COPY_ENGINE
@@ -415,21 +368,21 @@ slow_network = (link.latency, 1 / slow_read)
 steps = [engine, network, engine]
 paths = {
     "GDRCopy": {
-        n: seconds + pipeline_time(n, 1, [network]) + lab27.CPU_TO_DEVICE[n]
+        n: seconds + lab27.pipeline_time(n, 1, [network]) + lab27.CPU_TO_DEVICE[n]
         for n, seconds in lab27.CPU_TO_HOST.items()
     },
-    "RDMA": {n: pipeline_time(n, 1, [network]) for n in sizes},
-    "RDMA, slow reads": {n: pipeline_time(n, 1, [slow_network]) for n in sizes},
-    "staged": {n: pipeline_time(n, 1, steps) for n in sizes},
-    "best chunks": {n: pipeline_time(n, n / choose(n, steps), steps) for n in sizes},
+    "RDMA": {n: lab27.pipeline_time(n, 1, [network]) for n in sizes},
+    "RDMA, slow reads": {n: lab27.pipeline_time(n, 1, [slow_network]) for n in sizes},
+    "staged": {n: lab27.pipeline_time(n, 1, steps) for n in sizes},
+    "best chunks": {n: lab27.pipeline_time(n, n / choose(n, steps), steps) for n in sizes},
 }
 plots.bandwidth(paths, title="From GPU to GPU over FDR InfiniBand (computed)")
-by_cpu = [n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < pipeline_time(n, 1, [engine])]
+by_cpu = [n for n, seconds in lab27.CPU_TO_HOST.items() if seconds < lab27.pipeline_time(n, 1, [engine])]
 by_rdma = [n for n in sizes if choose(n, steps, slow_network) == 0]
-predict.right("27.4", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
+predict.right("27.3", cpu_to_host_bytes=max(by_cpu), slow_rdma_bytes=max(by_rdma, default=0))
 for n in (10**6, 10**7, 10**8):
-    fixed = pipeline_time(n, n / 262144, steps)
-    share = fixed / pipeline_time(n, n / choose(n, steps), steps) - 1
+    fixed = lab27.pipeline_time(n, n / 262144, steps)
+    share = fixed / lab27.pipeline_time(n, n / choose(n, steps), steps) - 1
     print(f"{n:.0e} bytes: chunks of 262144 bytes take {100 * share:.0f} % longer than the best")
 
 # %% [markdown]

@@ -8,7 +8,7 @@
 # what one process does, (3) say what breaks, silently, without each part, (4) measure what communication
 # costs.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Before: 10, 20, 21
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 10, 20, 21
 
 # %%
 import numpy as np
@@ -360,7 +360,7 @@ for name, parts in broken.items():
         print(name, error)
 
 # %%
-# Need not be read: a table, a plot, and the records.
+# A table, a plot, and the records.
 curves = {name: ranks_of[0][0] for name, ranks_of in results.items()}
 right = {name: [percent_right(weights) for _, weights in ranks_of] for name, ranks_of in results.items()}
 print(f"{'':>17}  test images right, by rank (%)  weights apart  leaves the curve of one process at step")
@@ -436,7 +436,7 @@ most = min(ranks, max(2, world.cores()))
 times = launch.run(on_every_size, time_steps, ranks=most, threads=1)[0]
 
 # %%
-# Need not be read: two plots, the records, the comparison.
+# Two plots, the records, the comparison.
 gains = {}
 for net in times[1]:
     bars = {}

@@ -7,7 +7,7 @@
 # **You will be able to** (1) write a synchronous parameter server and split it over several, (2) say how many
 # bytes its busiest link carries, beside a ring's, (3) explain a published hot spot from a table of layers.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 20, 23, 30
 
 # %%
 import numpy as np
@@ -212,7 +212,7 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 check("31.3", servers_step)
 
 # %%
-# Need not be read: the messages of a step on virtual ranks, and who holds how many values.
+# The messages of a step on virtual ranks, and who holds how many values.
 vgg = layers["vgg16"]
 
 

@@ -2,30 +2,22 @@
 # # 33 Gossip topologies
 #
 # Must all ranks agree in every step? Here each averages with its neighbours only: on a ring, a wheel, a
-# random graph. You find how fast agreement spreads, what it costs, and what that does to training.
+# random graph. You find how fast agreement spreads, and what it costs.
 #
 # **You will be able to** (1) write the mixing matrix of any topology, and a gossip step that uses it, (2) say
-# from an eigenvalue how many steps agreement takes, (3) train by decentralised SGD, and judge it.
+# from an eigenvalue how many steps agreement takes, (3) say when gossip is cheaper than an allreduce.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Before: 20, 23, 24, 30
+# Needs: mpi · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 20, 23, 24, 30
 
 # %%
 import numpy as np
-import torch
-import torch.nn.functional as F
-from labkit import check, data, hint, lab, nets, plots, predict, record, virtual
+from labkit import check, hint, lab, plots, predict, record, virtual
 from labkit.collectives import ring_allreduce
-from labkit.plots import COLORS, new_figure
 from support import lab33
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 lab.start("33_gossip_topologies")
 
 # %% tags=["parameters"]
-batch = 128  # images per step, over all ranks together
-epochs = 8  # passes over the 1,536 training images
-seeds = 3  # trainings with images in another order, in the last measurement
-learning_rate = 0.2  # plain SGD
 ranks_virtual = 32  # ranks on the virtual cluster in the measurement
 patience = 30  # seconds after which a check calls the ranks stuck
 
@@ -50,44 +42,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 
 
 # %%
-# Makes the list (need not be read).
-def topology(name, p):
-    """The neighbours of each of p ranks, those on its right first."""
-    if name == "ring":
-        orders = [range(p)]
-    elif name == "wheel":
-        orders = [range(1, p)]
-    else:
-        orders = [np.random.default_rng(seed).permutation(p).tolist() for seed in (0, 1)]
-    near = [set() for _ in range(p)]
-    for order in orders:
-        for i, rank in enumerate(order):
-            near[rank].add(order[i - 1])
-            near[order[i - 1]].add(rank)
-    if name == "wheel":
-        near[0] = set(range(p))
-        for others in near:
-            others.add(0)
-    for rank, others in enumerate(near):
-        others.discard(rank)
-    return [sorted(others, key=lambda other: (other - rank) % p) for rank, others in enumerate(near)]
-
-
-# %%
-# Draws them (need not be read).
 names = ("ring", "wheel", "random")
-figure = new_figure(10, 3.4)
-for axes, name in zip(figure.subplots(1, 3), names, strict=True):
-    hub = int(name == "wheel")  # drawn in the middle
-    angle = 2 * np.pi * (np.arange(12) - hub) / (12 - hub)
-    places = np.stack([np.sin(angle), np.cos(angle)]) * (np.arange(12) >= hub)
-    for rank, others in enumerate(topology(name, 12)):
-        for other in others:
-            axes.plot(*places[:, [rank, other]], color=COLORS[0], linewidth=1)
-    axes.plot(*places, "o", color=COLORS[1], markersize=9)
-    axes.set(title=name, aspect="equal")
-    axes.axis("off")
-plots.show(figure, "topologies")
+lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 
 # %% [markdown]
 # ### Exercise 33.1 · The mixing matrix
@@ -195,39 +151,7 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 
 
 # %%
-# For the measurement (need not be read).
-def rate(W):
-    """λ2: what a step shrinks the distance by, in the long run."""
-    return np.sort(abs(np.linalg.eigvalsh(W)))[-2]
-
-
-def distances(history):
-    """Distance to the average over all ranks, after each step. history: [rank][step], vectors."""
-    vectors = np.array(history)
-    return np.linalg.norm(vectors - vectors.mean(axis=0), axis=(0, 2))
-
-
-def steps_until(name, p, factor):
-    """By the eigenvalue of your W."""
-    return int(np.ceil(np.log(factor) / -np.log(rate(mixing(topology(name, p))))))
-
-
-def steps_taken(name, p):
-    """Steps by which the slowest part of the distance has shrunk to a hundredth, counted."""
-    W = mixing(topology(name, p))
-    values, vectors = np.linalg.eigh(W)
-    second = np.argsort(abs(values))[-2]
-    slowest = vectors[:, second]
-    x = slowest.copy()
-    steps = 0
-    while np.linalg.norm(x - x.mean()) > 0.01 * np.linalg.norm(slowest):
-        x = W @ x
-        steps += 1
-    return steps
-
-
-# %%
-# For the measurement (need not be read). The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
+# The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
 # values that count as 69 kB, lab 30's parameters.
 slow = virtual.ideal().but(between=virtual.Link(latency=28e-6, bandwidth=10e9 / 8, overhead=1e-6))
 cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
@@ -235,12 +159,12 @@ cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
 
 def agree(name, steps):
     """Gossip steps from random vectors. Returns the distances, as shares of the first, and ms of a step."""
-    neighbours = topology(name, ranks_virtual)
+    neighbours = lab33.topology(name, ranks_virtual)
     drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100)).astype(np.float32)
     vectors = virtual.by_rank([virtual.vector(x, 69e3) for x in drawn])
     run = cluster.run(lab33.repeat, vectors, neighbours, mixing(neighbours), steps, gossip)
     record.add("agreement", topology=name, ranks=ranks_virtual, steps=steps, unit="s", time=run.time)
-    apart = distances(run.results)
+    apart = lab33.distances(run.results)
     return apart / apart[0], 1e3 * run.time / steps
 
 
@@ -250,18 +174,18 @@ def best_allreduce(comm, vector):
 
 
 # %%
-# Measures (need not be read).
 gaps = {}
 by_step = {}
 by_time = {}
 for name in names:
-    gaps[name] = {p: 1 - rate(mixing(topology(name, p))) for p in (4, 8, 16, 32, 64)}
-    steps = steps_until(name, ranks_virtual, 100)
+    gaps[name] = {p: 1 - lab33.rate(mixing(lab33.topology(name, p))) for p in (4, 8, 16, 32, 64)}
+    shrink = lab33.rate(mixing(lab33.topology(name, ranks_virtual)))
+    steps = int(np.ceil(np.log(100) / -np.log(shrink)))
     apart, ms = agree(name, steps)
     by_step[name] = apart
     by_time[name] = ms * np.arange(1, steps + 1), apart[1:]
     slope = (apart[-1] / apart[steps // 2]) ** (1 / (steps - steps // 2))
-    shrinks = f"shrinks the distance by {slope:.3f}, λ2 is {1 - gaps[name][ranks_virtual]:.3f}"
+    shrinks = f"shrinks the distance by {slope:.3f}, λ2 is {shrink:.3f}"
     print(f"{name}: a step takes {ms:.2f} ms and {shrinks}; {steps} steps to 1 / 100")
 for way, allreduce in {"ring allreduce": ring_allreduce, "best allreduce": best_allreduce}.items():
     run = cluster.run(allreduce, virtual.vector(np.zeros(1024), 69e3))
@@ -275,7 +199,8 @@ plots.lines(gaps, xlabel="ranks", ylabel="1 - λ2", title=title, logx=True, logy
 labels = {"ylabel": "distance to the average", "title": f"{ranks_virtual} ranks, 69 kB"}
 plots.lines(by_step, xlabel="steps", name="by step", **labels, logy=True, markers=False)
 plots.lines(by_time, xlabel="time (ms)", name="by time", **labels, logx=True, logy=True, markers=False)
-predict.compare("33.2", **{f"ring_of_{p}": steps_taken("ring", p) for p in (16, 32)})
+rings = {p: lab33.steps_taken(mixing(lab33.topology("ring", p))) for p in (16, 32)}
+predict.compare("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 
 # %% [markdown]
 # **Explain.** First plot, how much one step mixes: a ring's gap 1 - λ2 falls as 1 / p². A wheel's falls more
@@ -295,139 +220,19 @@ predict.compare("33.2", **{f"ring_of_{p}": steps_taken("ring", p) for p in (16, 
 # whether training needs agreement in every step.
 # </details>
 #
-# ### Exercise 33.3 · Train with it
+# ### What does it do to training?
 # In **D-PSGD** (decentralised parallel SGD, Lian et al., NeurIPS 2017) every rank has parameters of its
-# own. A step has three parts:
-#
-# - The rank takes the gradient at its own parameters, on its images: `gradient_at(parameters, share)`, which
-#   the next cell defines.
-# - It mixes its parameters with its neighbours', by one gossip step.
-# - It subtracts the learning rate times its gradient. (So mixing can run while the gradient is computed.)
-#
-# 3 lines. *(intermediate)*
-#
-# <details><summary>Hint 1: which gradient?</summary>
-#
-# Of the parameters *before* they are mixed: keep it in `gradient`, as `gossip` changes `parameters`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# Then `gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])`, then `parameters -= …`.
-# </details>
-
-
-# %%
-torch.set_num_threads(1)  # so small a net gains nothing from more
-images, labels, test_images, test_labels = (torch.tensor(part) for part in data.digits())
-net = nets.torch_digits()
-start = parameters_to_vector(net.parameters()).detach().numpy()
-schedule = [rows for epoch in range(epochs) for rows in data.batches(len(images), batch, epoch)]
-
-
-def gradient_at(parameters, rows):
-    """The gradient of lab 30's net with these flat parameters, on these images."""
-    vector_to_parameters(torch.tensor(parameters), net.parameters())
-    loss = F.cross_entropy(net(images[rows]), labels[rows])
-    return parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).numpy()
-
-
-# %%
-def decentralised(comm, neighbours, W):
-    """D-PSGD. Returns this rank's parameters, before the first step and after each."""
-    parameters, history = start.copy(), [start.copy()]
-    for rows in schedule:
-        share = rows[comm.rank :: comm.size]
-        ### BEGIN SOLUTION
-        gradient = gradient_at(parameters, share)
-        # Across ranks: only neighbours talk.
-        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])
-        parameters -= learning_rate * gradient
-        ### END SOLUTION
-        history.append(parameters.copy())
-    return history
-
-
-# %%
-check("33.3", decentralised)
-
-# %% [markdown]
-# ### Measure: training
-# Now 16 virtual ranks train, 8 images each, on every topology. Two controls stand beside them: one process
-# with all 128 images, which is what allreduce gives (lab 30), and 16 ranks that never mix. Each training is
-# repeated with three orders of the images. About a minute. Look at two things. Does the distance to the
-# average grow, or settle? Would you rather use the parameters of one rank, or their average?
-
-
-# %%
-# For the measurement (need not be read).
-def accuracy(parameters):
-    """Percent of the test images that the net recognises."""
-    vector_to_parameters(torch.tensor(parameters), net.parameters())
-    return 100 * (net(test_images).argmax(1) == test_labels).float().mean().item()
-
-
-def order_of(seed):
-    """The training's images in another order: `decentralised` reads `schedule`."""
-    epochs_of_seed = range(1000 * seed, 1000 * seed + epochs)
-    return [rows for epoch in epochs_of_seed for rows in data.batches(len(images), batch, epoch)]
-
-
-# %%
-# The trainings (need not be read).
-apart = {}
-right = {}  # who -> for each seed, percent
-mixers = {name: mixing(topology(name, 16)) for name in names} | {"no mixing": np.eye(16)}
-for seed in range(seeds):
-    schedule = order_of(seed)
-    alone = lab33.in_one_process(np.ones((1, 1)), start, schedule, gradient_at, learning_rate)
-    right.setdefault("one process", []).append(accuracy(alone[-1][0]))
-    for name, W in mixers.items():
-        neighbours = topology(name, 16) if name in names else [[] for _ in range(16)]
-        history = virtual.Cluster(nodes=16).run(decentralised, neighbours, W).results
-        last = np.array([steps_of_rank[-1] for steps_of_rank in history])
-        apart[name] = distances(history)
-        of_ranks = [accuracy(own) for own in last]
-        right.setdefault(f"{name}, worst rank", []).append(min(of_ranks))
-        right.setdefault(f"{name}, median rank", []).append(float(np.median(of_ranks)))
-        right.setdefault(f"{name}, average", []).append(accuracy(last.mean(axis=0)))
-
-# %%
-for who, percents in right.items():
-    spread = f"({min(percents):.1f} to {max(percents):.1f})"
-    print(f"{who:>20}: {np.median(percents):.1f} % of test images right {spread}")
-    record.add("accuracy", unit="%", who=who, ranks=16, seeds=seeds, right=percents)
-title = "16 ranks in training: with mixing they stay together"
-plots.lines(apart, xlabel="step", ylabel="distance to the average", title=title, markers=False)
-
-# %% [markdown]
-# **Explain.** One test image is 0.4 %. Numbers whose ranges overlap are not to be ranked.
-#
-# In the plot you should see that the distance settles with mixing, at about the same height on all three
-# topologies, and keeps growing without.
-#
-# In the numbers you should see two things. The average of the ranks is about as good as one process. A single
-# rank is not: the median of the 16 loses some points, and the worst far more. Its steps were taken with 8
-# images each. The control for that are the ranks of *no mixing*: each trains alone with 8 images a step, and
-# they do about as badly.
-#
-# Now look at the control, *no mixing*. Is its average worse than the others? If its range overlaps with
-# theirs, as it did for us, what does this training show, and what does it not?
-#
-# <details><summary>Answer</summary>
-#
-# It shows that no agreement is needed in each step: one gossip step is enough to hold the ranks together,
-# and their average is what one wants to keep. It does not show that the mixing is needed. In 96 steps from
-# the same start the ranks do not get far enough apart for their average to suffer. Their distance still
-# grows; what a longer training makes of that, `epochs` at the top lets you try. Lian and others
-# trained larger nets for long, and found D-PSGD up to ten times as fast as centralised SGD on slow networks.
-# </details>
+# own. A step has three parts: the rank takes the gradient at its own parameters, on its images; it mixes its
+# parameters with its neighbours', by one gossip step; and it subtracts the learning rate times its gradient.
+# So mixing can run while the gradient is computed, and no agreement is needed in any step: one gossip step
+# keeps the ranks at a distance that settles instead of growing, and the average of their parameters is what
+# one keeps. Lian and others trained large nets for long, and found D-PSGD up to ten times as fast as
+# centralised SGD on slow networks.
 #
 # ### What you take away
 # - A symmetric W with rows that sum to 1 keeps the average. Metropolis-Hastings finds one for any topology.
 # - Agreement takes log(factor) / -log(λ2) steps. To a hundredth that is about p² / 3 in a ring, and few in a
 #   random graph. In a wheel it grows as p (109 with 32 ranks), and all messages meet at the hub.
 # - To agree exactly, the best allreduce is faster. A single gossip step between few neighbours is cheaper.
-# - Training needs no agreement in each step. One gossip step keeps the ranks at a distance that does not
-#   grow, and their average, not each alone, is as good as one process. (In so short a training that of ranks
-#   that never mix may be, too.)
+# - Training needs no agreement in each step: one gossip step keeps the ranks near each other.
 # - Next: how large may a batch be (lab 34), and how small a message (lab 35)?

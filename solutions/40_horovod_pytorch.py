@@ -7,7 +7,7 @@
 # **You will be able to** (1) turn a one-process script into one for any number of ranks, (2) say what each
 # added line is for, (3) prove that many ranks compute what one would.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 10, 30
 
 # %%
 import horovod.torch as hvd
@@ -442,7 +442,7 @@ expect(difference < 1e-3, "The ranks do not compute what one process computes: w
 predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "complete"})
 
 # %%
-# Draws the losses, and records them; need not be read.
+# Draws the losses, and records them.
 curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
 of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
 title = "Each loss falls, also where a piece is missing"

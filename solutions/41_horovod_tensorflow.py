@@ -8,7 +8,7 @@
 # Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4) measure images per second
 # of ResNet-50, and say what ranks, threads and the size of the gradients have to do with them.
 #
-# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 60 · Before: 11, 40
+# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 11, 40
 
 # %%
 import numpy as np
@@ -401,7 +401,7 @@ for name in results[0][3]:
 predict.compare("41.4", **counts)
 
 # %%
-# Draws the first steps, and records the run; need not be read.
+# Draws the first steps, and records the run.
 curves = {name: curve[:12] for name, curve in losses.items()}
 plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
 record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off)

@@ -10,7 +10,7 @@
 # start it, (4) prove from a timeline which library carried the gradients, (5) prove whether they stayed on
 # the GPU.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40
 
 # %%
 import itertools

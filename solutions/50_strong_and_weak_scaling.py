@@ -6,7 +6,7 @@
 # **You will be able to** (1) set up a strong and a weak scaling study, (2) compute speed-up and efficiency
 # without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) split a step into its parts.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 21, 23, 30
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 21, 23, 30
 
 # %%
 import time

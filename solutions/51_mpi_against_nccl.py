@@ -7,7 +7,7 @@
 # `torch.distributed` up from any launcher, (3) send a net's gradients in messages of the right size, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
 from dataclasses import replace

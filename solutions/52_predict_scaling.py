@@ -7,7 +7,7 @@
 # **You will be able to** (1) write down what a step on many GPUs is made of, (2) fit a model and judge it
 # on systems that it has not seen, (3) say how far such a prediction can be trusted.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 24, 26, 31, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 24, 26, 31, 32
 
 # %%
 import math
@@ -292,7 +292,7 @@ record.add("step here", seconds=here.step, alone=here.alone, predicted=foretold,
 # it. You should see the measured step near it, or above.
 #
 # Above it, probably because in the model messages cost the computing nothing. Here they are carried by the
-# cores that compute: lab 47 times an exchange while they do. Where the steps alone scatter much, you may see
+# cores that compute. Where the steps alone scatter much, you may see
 # it below instead. For two ranks √(2 ln p) is twice too much: compare the second line with the first.
 #
 # ## 4. Runs that others have published

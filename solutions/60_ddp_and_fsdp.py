@@ -8,7 +8,7 @@
 # paying for each part, (3) compute what ZeRO's stages hold and send, (4) say how FSDP shards a net, what it
 # holds and sends.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Before: 30, 32
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 30, 32
 
 # %%
 import numpy as np

@@ -7,7 +7,7 @@
 # **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
 # ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Before: 02, 20, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
 
 # %%
 import itertools

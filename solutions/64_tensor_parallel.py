@@ -8,7 +8,7 @@
 # **You will be able to** (1) cut a layer by columns and by rows, (2) write the pair of functions that makes
 # it train, (3) count what it sends, (4) choose how many ranks go into which kind of parallelism.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np

@@ -8,7 +8,7 @@
 # outside, alike for all, (3) decide from spans, not from single numbers, and (4) score a benchmark by
 # MLPerf's rule.
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Before: 34, 40, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib

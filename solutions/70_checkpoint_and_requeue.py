@@ -10,7 +10,7 @@
 # that saves when it is asked to stop, and read the script by which Slurm goes on with it, (5) deal out the
 # data so that no sample is lost or repeated when the number of ranks changes, and set batch and rate.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Before: 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 14, 30, 40, 60
 
 # %%
 import hashlib

@@ -8,7 +8,7 @@
 # moment cannot spoil all runs of one number of ranks, (3) say where lost time went and what it costs,
 # (4) write only what your records support.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, reporting, scaling

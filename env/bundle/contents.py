@@ -13,8 +13,8 @@ from env.install.environment import ENV
 WANTED = (
     # ranks
     "mpich", "mpi4py", "greenlet", "cloudpickle", "psutil", "threadpoolctl", "nvidia-ml-py",
-    # labs: numbers and plots, the digits, lab 15's formats
-    "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn", "h5py", "lmdb", "pillow", "webdataset",
+    # labs: numbers and plots, the digits, lab 15's images
+    "torch", "numpy", "scipy", "pandas", "matplotlib", "scikit-learn", "h5py", "pillow",
     # solved notebooks, and what is shown of them
     "ipykernel", "jupytext", "nbformat", "nbclient", "nbconvert", "papermill", "jinja2", "rich",
     # Horovod: its build and its own imports

@@ -9,7 +9,9 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +19,8 @@ COURSE = Path(__file__).resolve().parents[2]
 # The copy's environment is the course's, which is set up.
 LEFT_OUT = ("env", ".venv", "build", "tests", ".ci")
 DELIVERED = ".labkit/delivered.json"
-FIRST = "notebooks/00_check_environment.ipynb"
+LAB = re.compile(r"(notebooks|labs)/\d\d_\w+\.(ipynb|py)")
+FIRST = "work/00_check_environment.ipynb"
 
 
 def main(command: list[str]) -> None:
@@ -34,6 +37,8 @@ def main(command: list[str]) -> None:
         )
     os.environ.update(variables(COURSE, copy, os.environ))
     os.chdir(copy)
+    if not command:
+        subprocess.run([str(COURSE / ".venv" / "bin" / "python"), "-m", "labkit", "bring"], check=False)
     words = command or jupyter(copy, os.environ)
     try:
         os.execvp(words[0], words)
@@ -56,6 +61,9 @@ def deliver(course: Path, copy: Path) -> list[str]:
         target = copy / name
         digest = digest_of(source)
         present = digest_of(target) if target.exists() else None
+        if LAB.fullmatch(name) and present not in (None, digest, before.get(name)):
+            move_over(target, copy)
+            present = None
         if present in (None, before.get(name)) and present != digest:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
@@ -70,6 +78,14 @@ def deliver(course: Path, copy: Path) -> list[str]:
     part.write_text(json.dumps(delivered), encoding="utf-8")
     part.replace(record)
     return kept
+
+
+def move_over(target: Path, copy: Path) -> None:
+    """A lab that was edited where it was delivered: that work goes on in the learner's folder, work/."""
+    own = copy / "work" / target.name
+    own.parent.mkdir(exist_ok=True)
+    if not own.exists():
+        shutil.copy2(target, own)
 
 
 def files(course: Path) -> list[Path]:

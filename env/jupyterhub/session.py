@@ -80,6 +80,7 @@ def main() -> None:
     bring_course(os.environ["LABS_HUB_COURSE"], copy)
     settle(root, copy)
     os.chdir(copy)
+    subprocess.run([sys.executable, "-m", "labkit", "bring"], check=False)  # what fails is in the log
     server = str(root / ".venv" / "hub" / "bin" / "jupyterhub-singleuser")
     sys.argv = [server]
     # A kernel listens on this node's loopback address, where others could read along: they get no word

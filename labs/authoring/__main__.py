@@ -1,4 +1,4 @@
-"""`python -m authoring VERB …`: the generator, a new lab, reset and solve, the tour, the guide, a release."""
+"""`python -m authoring VERB …`: the generator, a new lab, solve, the tour, the guide, a release."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="authoring", description="How labs are made and begun afresh.")
+    parser = argparse.ArgumentParser(prog="authoring", description="How labs are made.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     labs = verbs.add_parser("labs", help="write the learner's files and the README's table from solutions/")
@@ -39,10 +39,6 @@ def _parser() -> argparse.ArgumentParser:
     new = verbs.add_parser("new", help="begin a new lab")
     new.add_argument("lab", help="its stem, such as 66_my_topic")
     new.set_defaults(call=_new)
-
-    reset = verbs.add_parser("reset", help="begin a lab afresh; what you wrote is set aside")
-    reset.add_argument("lab", help="number or stem")
-    reset.set_defaults(call=_reset)
 
     solve = verbs.add_parser("solve", help="put the answer of one exercise into your notebook")
     solve.add_argument("lab", help="number or stem")
@@ -70,11 +66,6 @@ def _labs(options: argparse.Namespace) -> int:
 
 def _new(options: argparse.Namespace) -> int:
     skeleton.new(options.lab)
-    return 0
-
-
-def _reset(options: argparse.Namespace) -> int:
-    learner.reset(options.lab)
     return 0
 
 

@@ -27,8 +27,9 @@ _OPTIONS = (
 )
 _TEXT = """\
 #!/usr/bin/env bash
+# Generated from the header of solutions/{stem}.py by `make labs`.
 {options}
-# `make labs` writes this file. Other values are options of sbatch: sbatch --nodes=4 slurm/{stem}.sbatch
+# Other values are options of sbatch: sbatch --nodes=4 slurm/{stem}.sbatch
 [[ -r slurm/launch.sh ]] || {{ echo "Call sbatch in the folder of the labs, which holds slurm/."; exit 1; }}
 source slurm/launch.sh
 launch {stem}

@@ -12,12 +12,15 @@ from authoring.cell import Cell
 from authoring.rules import BEGIN, END, is_marked
 from authoring.source import Lab
 
+_ORIGIN = "<!-- Generated from solutions/{stem}.py by `make labs`. Learners work on a copy in work/. -->"
+
 
 def learner_cells(lab: Lab) -> list[Cell]:
-    """The cells as the learner gets them."""
+    """The cells as the learner gets them; above the title a line that only who edits the file sees."""
     texts = [
         cell.source if cell.kind == "markdown" else stub(lab, place) for place, cell in enumerate(lab.cells)
     ]
+    texts[0] = f"{_ORIGIN.format(stem=lab.stem)}\n{texts[0]}"
     return _written(lab, texts)
 
 
@@ -32,7 +35,7 @@ def _written(lab: Lab, texts: list[str]) -> list[Cell]:
     for exercise in lab.exercises:
         asked = tries.asked(lab, exercise.number)
         if asked and exercise.check is not None:
-            comment = textwrap.wrap(f"Asked: {asked}", 84, break_long_words=False)  # JupyterLab shows as much
+            comment = textwrap.wrap(f"Asked: {asked}", 78, break_long_words=False)  # JupyterLab shows as much
             lines = [f"# {line}" for line in comment]
             texts[exercise.check] = "\n".join([*lines, texts[exercise.check]])
     return [Cell(cell.kind, text, cell.line, cell.tags) for cell, text in zip(lab.cells, texts, strict=True)]

@@ -11,12 +11,10 @@ from pathlib import Path
 from labkit import copies, labfile, paths
 from labkit.errors import LabError
 
-from authoring import batch
+from authoring import batch, overview
 from authoring.cells import learner_cells, solved_cells
 from authoring.notebooks import notebook, script_text
 from authoring.source import Lab
-
-TABLE_BEGIN, TABLE_END = "<!-- labs:begin -->", "<!-- labs:end -->"
 
 
 def load(stem: str, root: Path | None = None) -> Lab:
@@ -49,32 +47,10 @@ def orphans(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in lost)
 
 
-def table(labs: Iterable[Lab]) -> str:
-    """The README's table of labs, from their headers."""
-    rows = ["| Lab | What you build or find | Needs | Ranks | Minutes |", "|---|---|---|---|---|"]
-    for lab in labs:
-        head = lab.header
-        link = f"[{head.number} {head.title}](notebooks/{lab.stem}.ipynb)"
-        cells = (link, head.summary, ", ".join(head.needs), str(head.ranks), str(head.minutes))
-        rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    return "\n".join(rows)
-
-
-def readme(root: Path, labs: Iterable[Lab]) -> str:
-    """The README's text with a fresh table between its two marks."""
-    path = root / "README.md"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    before, begin, rest = text.partition(TABLE_BEGIN + "\n")
-    _, end, after = rest.partition(TABLE_END + "\n")
-    if not begin or not end:
-        raise LabError(f"README.md needs the lines `{TABLE_BEGIN}` and, below it, `{TABLE_END}`.")
-    return f"{before}{begin}{table(labs)}\n{end}{after}"
-
-
 def write_all(root: Path | None = None, check: bool = False, only: Iterable[str] = ()) -> list[str]:
     """Write what is not up to date and return those paths; with `check`, write nothing and return them.
 
-    `only`: stems; then the other labs and the README stay as they are. Raises LabError at the end, with all
+    `only`: stems; then the other labs and the overview stay as they are. Raises LabError at the end, with all
     that could not be generated; the rest is written by then.
     """
     root = root or paths.root()
@@ -104,11 +80,13 @@ def write_all(root: Path | None = None, check: bool = False, only: Iterable[str]
 def _finish(root: Path, labs: list[Lab], check: bool, wrong: list[str]) -> list[str]:
     stale = []
     try:
-        text = readme(root, labs)
-        if not _same(root / "README.md", text):
-            stale.append("README.md")
+        for name, text in overview.outputs(root, labs).items():
+            if _same(root / name, text):
+                continue
+            stale.append(name)
             if not check:
-                (root / "README.md").write_text(text, encoding="utf-8")
+                (root / name).parent.mkdir(exist_ok=True)
+                (root / name).write_text(text, encoding="utf-8")
     except LabError as error:
         wrong.append(str(error))
     lost = orphans(root)

@@ -1,4 +1,4 @@
-"""The learner's own copy of a lab: set aside before it is overwritten, begun afresh, helped by one answer."""
+"""The learner's own copy of a lab, helped by one answer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,6 @@ from authoring import cells as authoring_cells
 from authoring import generate
 
 
-def reset(lab: str, root: Path | None = None) -> None:
-    """Begin a lab afresh: the learner's notebook and script are set aside and written new."""
-    root = root or paths.root()
-    stem = labfile.find(lab, root)
-    texts = generate.outputs(generate.load(stem, root))
-    learners = [name for name in texts if name.startswith(("labs/", "notebooks/"))]
-    copies.overwrite(root, {name: texts[name] for name in learners})
-    print(f"Lab {stem} is fresh: {', '.join(learners)}")
-
-
 def solve(lab: str, exercise: str, root: Path | None = None) -> None:
     """Put the answer of one exercise into the learner's notebook and script; every other cell stays."""
     import nbformat
@@ -32,10 +22,10 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
     if chosen is None:
         numbers = ", ".join(listed.number for listed in source.exercises)
         raise LabError(f"Lab {source.stem} has no exercise {exercise!r}; it has {numbers}.")
-    names = [f"notebooks/{source.stem}.ipynb", f"labs/{source.stem}.py"]
-    missing = [name for name in names if not (root / name).exists()]
-    if missing:
-        raise LabError(f"{missing[0]} is missing: `make reset LAB={source.stem[:2]}` writes it.")
+    copies.bring(root, [source.stem])
+    names = [f"{copies.WORK}/{source.stem}.ipynb", f"{copies.WORK}/{source.stem}.py"]
+    if not all((root / name).exists() for name in names):
+        copies.sync(source.stem, root)
     book = nbformat.read(root / names[0], as_version=4)
     script = (root / names[1]).read_text(encoding="utf-8")
     for position in chosen.answers:

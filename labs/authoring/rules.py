@@ -72,7 +72,7 @@ def _headings(lab: Source, position: int, cell: Cell) -> list[Exercise]:
 
 
 def _checks_in(tree: ast.Module) -> list[tuple[str, int]]:
-    """(exercise, line) of each `check("40.1", …)` in a cell, and of each `with check("40.1"):`."""
+    """(exercise, line) of each `check("40.1", …)` in a cell."""
     return [(str(call.args[0].value), call.lineno) for call in ast.walk(tree) if _is_check(call)]
 
 

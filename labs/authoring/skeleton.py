@@ -39,7 +39,10 @@ def new(stem: str, root: Path | None = None) -> list[str]:
         text = (TEMPLATE / template).read_text(encoding="utf-8")
         path.write_text(_renamed(text, stem), encoding="utf-8")
     names = [*targets, *generate.write_all(root, only=[stem])]
-    print(f"Written: {', '.join(names)}. Edit solutions/{stem}.py, then `make labs`.")
+    print(
+        f"Written: {', '.join(names)}. Edit solutions/{stem}.py, name it in labs/authoring/course.yaml, "
+        "then `make labs`."
+    )
     return names
 
 

@@ -18,8 +18,10 @@ NEEDS = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
 STEM = re.compile(r"\d\d_[a-z0-9_]+")
 _TITLE = re.compile(r"# (\d\d) (\S.*)")
 _FACTS = re.compile(
-    r"Needs: (?P<needs>.+?) · Ranks: (?P<ranks>\d+) · Minutes: (?P<minutes>\d+) · Before: (?P<before>.+)"
+    r"Needs: (?P<needs>.+?) · Ranks: (?P<ranks>\d+) · Minutes: (?P<minutes>\d+)"
+    r" · Level: (?P<level>\w+) · Before: (?P<before>.+)"
 )
+LEVELS = ("beginner", "intermediate", "advanced")
 _MARKER = re.compile(r'# %%(?: \[markdown\]| tags=\["[^\]]*"\])?\s*')
 
 
@@ -33,6 +35,7 @@ class Header:
     needs: tuple[str, ...]
     ranks: int
     minutes: int
+    level: str
     before: tuple[str, ...]
 
 
@@ -118,7 +121,7 @@ class Lab:
             )
         facts = _FACTS.fullmatch(lines[-1].strip())
         if not facts:
-            form = "Needs: mpi · Ranks: 4 · Minutes: 30 · Before: 21, 22"
+            form = "Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: 21, 22"
             raise self.wrong(last, f"the first cell ends with a line such as `{form}` (or `Before: -`).")
         needs = tuple(word.strip() for word in facts["needs"].split(","))
         unknown = [word for word in needs if word not in NEEDS]
@@ -127,6 +130,8 @@ class Lab:
         before = () if facts["before"] == "-" else tuple(word.strip() for word in facts["before"].split(","))
         if not all(re.fullmatch(r"\d\d", word) for word in before):
             raise self.wrong(last, "Before: lists labs by their two digits, or is `-`.")
+        if facts["level"] not in LEVELS:
+            raise self.wrong(last, f"Level: {facts['level']!r} is not one of {', '.join(LEVELS)}.")
         if int(facts["ranks"]) < 1:
             raise self.wrong(last, "Ranks: is 1 or more.")
         paragraphs = text.split("\n\n")
@@ -137,7 +142,14 @@ class Lab:
             )
         summary = " ".join(paragraphs[1].split())
         return Header(
-            title[1], title[2].strip(), summary, needs, int(facts["ranks"]), int(facts["minutes"]), before
+            title[1],
+            title[2].strip(),
+            summary,
+            needs,
+            int(facts["ranks"]),
+            int(facts["minutes"]),
+            facts["level"],
+            before,
         )
 
     def _check_code(self) -> None:

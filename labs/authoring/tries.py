@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 def functions(lab: Source) -> dict[str, ast.FunctionDef]:
-    """Exercise -> the function that tries it; {} where the checks are cells."""
+    """Exercise -> the function that tries it; {} where the lab has no module."""
     folder = lab.path.parents[1] / "labs" / "support"
     for file in (folder / f"lab{lab.stem[:2]}.py", folder / f"lab{lab.stem[:2]}" / "checks.py"):
         if file.exists():
@@ -48,7 +48,7 @@ def parameters(lab: Source) -> dict[str, list[str]]:
 
 
 def asked(lab: Source, number: str) -> str:
-    """What the check of an exercise tries, in the words of its docstring; "" where the check is a cell."""
+    """What the check of an exercise tries, in the words of its docstring; "" where there is none."""
     function = functions(lab).get(number)
     return " ".join((ast.get_docstring(function) or "").split()) if function else ""
 

@@ -18,6 +18,7 @@
 | `board` | the class board: who of those who agreed is where, and stuck at what |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
+| `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
 | `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
@@ -51,6 +52,7 @@ _PARTS = (
     "journal",
     "lab",
     "launch",
+    "mpi",
     "nets",
     "placement",
     "plots",

@@ -1,9 +1,10 @@
-"""A learner's files: kept before they are overwritten, notebook and script held alike, parameters changed.
+"""A learner's files, work/STEM.ipynb and work/STEM.py: brought, held alike, kept before they are overwritten.
 
-Before a job, the newer of notebook and script is written to the other.
+notebooks/ and labs/ hold each lab as it was generated, and nobody writes there; so a `git pull` meets no work
+of a learner's. A copy that nobody has edited follows them.
 
-JupyterLab keeps the two in step (jupytext); an editor, `git pull` or a copied file does not. What is
-overwritten is set aside first.
+Before a job, the newer of notebook and script is written to the other. JupyterLab keeps the two in step
+(jupytext); an editor or a copied file does not. What is overwritten is set aside first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -34,6 +35,108 @@ METADATA = {
 }
 # The filters of [tool.jupytext] in pyproject.toml, so that a save in JupyterLab changes no line of its own.
 FILTERS = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,-all"}
+
+
+WORK = "work"
+
+
+def bring(root: Path, stems: Iterable[str] | None = None) -> None:
+    """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has edited.
+
+    With all of them, copies that nobody has edited of labs that are gone go, too. The first time, work that
+    stands in notebooks/ and labs/ moves over, with a sentence. Raises LabError.
+    """
+    folder = root / WORK
+    try:
+        if not folder.exists():
+            folder.mkdir()
+            _move_over(root)
+        for stem in stems or labfile.stems(root):
+            pairs = _pairs(stem)
+            if not any((root / own).exists() and not _as_generated(root, own) for own in pairs.values()):
+                _follow(root, pairs)
+        if stems is None:
+            _remove_gone(root)
+    except OSError as error:
+        raise LabError(
+            f"Your copies of the labs cannot be written into {folder} ({error.strerror}): "
+            "copy the whole folder of the labs to a place that is yours, and work there."
+        ) from None
+
+
+def _pairs(stem: str) -> dict[str, str]:
+    """A lab's files as they were generated -> the learner's copies of them."""
+    return {
+        f"notebooks/{stem}.ipynb": f"{WORK}/{stem}.ipynb",
+        f"labs/{stem}.py": f"{WORK}/{stem}.py",
+    }
+
+
+def _follow(root: Path, pairs: Mapping[str, str]) -> None:
+    for name, own in pairs.items():
+        if not (root / name).exists():
+            continue
+        text = (root / name).read_text(encoding="utf-8")
+        if not (root / own).exists() or (root / own).read_text(encoding="utf-8") != text:
+            _replace(root / own, text)
+
+
+def _remove_gone(root: Path) -> None:
+    known = set(labfile.stems(root))
+    for name in [f"{WORK}/{path.name}" for path in (root / WORK).glob("[0-9][0-9]_*.ipynb")]:
+        script = name.removesuffix(".ipynb") + ".py"
+        if Path(name).stem not in known and all(
+            not (root / own).exists() or _as_generated(root, own) for own in (name, script)
+        ):
+            (root / script).unlink(missing_ok=True)
+            (root / name).unlink()
+
+
+def _move_over(root: Path) -> None:
+    """Copy work that stands where labs are generated, and restore there what git has."""
+    moved = []
+    for stem in labfile.stems(root):
+        pairs = {name: own for name, own in _pairs(stem).items() if (root / name).exists()}
+        if all(_as_generated(root, name) for name in pairs):
+            continue
+        for name, own in pairs.items():
+            shutil.copy2(root / name, root / own)
+        for revision in ("HEAD", "origin/main"):  # a hub's copy has the learner's own lines in HEAD
+            if any(not _as_generated(root, name) for name in pairs):
+                _restore(root, pairs, revision)
+        moved.append(stem[:2])
+    if moved:
+        labs = f"lab {moved[0]}" if len(moved) == 1 else f"labs {', '.join(moved)}"
+        print(f"Your work on {labs} is in {WORK}/ now, where the next version of the labs leaves it alone.")
+
+
+def _restore(root: Path, names: Iterable[str], revision: str) -> None:
+    for name in names:
+        text = _committed(root, name, revision)
+        if text is not None:
+            _replace(root / name, text.decode("utf-8"))
+
+
+def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
+    """The learner's script of a lab, brought into work/ where it is missing, or the solved one. LabError."""
+    root = root or paths.root()
+    if solved:
+        return labfile.solved_script(stem, root)
+    bring(root, [stem])
+    path = root / WORK / f"{stem}.py"
+    if not path.exists():
+        sync(stem, root)
+    return path
+
+
+def reset(lab: str, root: Path | None = None) -> None:
+    """Begin a lab afresh: the learner's notebook and script are set aside and brought anew."""
+    root = root or paths.root()
+    stem = labfile.find(lab, root)
+    bring(root, [stem])
+    texts = {own: (root / name).read_text(encoding="utf-8") for name, own in _pairs(stem).items()}
+    overwrite(root, texts)
+    print(f"Lab {stem} is fresh: {', '.join(texts)}")
 
 
 def overwrite(root: Path, texts: dict[str, str]) -> None:
@@ -70,7 +173,9 @@ def _as_generated(root: Path, name: str) -> bool:
     path = root / name
     if path.suffix not in (".py", ".ipynb"):
         return False
-    keeper = path if path.suffix == ".ipynb" else root / "notebooks" / f"{path.stem}.ipynb"
+    keeper = path.with_suffix(".ipynb")
+    if path.parent.name == "labs":
+        keeper = root / "notebooks" / keeper.name
     try:
         book = json.loads(keeper.read_text(encoding="utf-8"))
         origin = book["metadata"]["labkit"]
@@ -83,13 +188,18 @@ def _as_generated(root: Path, name: str) -> bool:
 
 
 def _as_committed(root: Path, name: str) -> bool:
+    return _committed(root, name) == (root / name).read_bytes()
+
+
+def _committed(root: Path, name: str, revision: str = "HEAD") -> bytes | None:
+    """The file as git has it in this revision; None where there is no git, or git does not know the file."""
     try:
         shown = subprocess.run(
-            ["git", "-C", str(root), "show", f"HEAD:./{name}"], capture_output=True, check=False
+            ["git", "-C", str(root), "show", f"{revision}:./{name}"], capture_output=True, check=False
         )
-    except OSError:  # no git here: then nothing is known to be committed
-        return False
-    return shown.returncode == 0 and shown.stdout == (root / name).read_bytes()
+    except OSError:
+        return None
+    return shown.stdout if shown.returncode == 0 else None
 
 
 def digest(text: str) -> str:
@@ -111,12 +221,11 @@ def with_parameters(path: Path, values: dict[str, object]) -> Iterator[Path]:
 
 
 def sync(stem: str, root: Path) -> str | None:
-    """Make labs/STEM.py and notebooks/STEM.ipynb hold the same cells; a sentence if they did not.
+    """Make work/STEM.py and work/STEM.ipynb hold the same cells; a sentence if they did not.
 
     Raises LabError when both are missing, or when one cannot be read or written.
     """
-    script = f"labs/{stem}.py"
-    book = f"notebooks/{stem}.ipynb"
+    book, script = _pairs(stem).values()
     there = [name for name in (script, book) if (root / name).exists()]
     if not there:
         raise LabError(f"{script} is missing: `make reset LAB={stem[:2]}` writes it.")
@@ -124,7 +233,7 @@ def sync(stem: str, root: Path) -> str | None:
         return None
     newer = max(there, key=lambda name: ((root / name).stat().st_mtime_ns, name == book))
     older = book if newer == script else script
-    text = _script_of(root / book) if newer == book else _book_of(root / script, root / book)
+    text = _script_of(root / book, root / script) if newer == book else _book_of(root / script, root / book)
     if text is None:
         return None
     try:
@@ -166,14 +275,13 @@ def _keys(cells) -> list[tuple[str, str]]:
     return [(cell["cell_type"], cell["source"].strip()) for cell in cells]
 
 
-def _script_of(book: Path) -> str | None:
+def _script_of(book: Path, script: Path) -> str | None:
     """The notebook as a percent script, as JupyterLab would save it; None if the script is that already."""
     import jupytext
     import nbformat
 
     _read(book)
     cells = nbformat.read(book, as_version=4)
-    script = book.parents[1] / "labs" / f"{book.stem}.py"
     if script.exists() and _keys(jupytext.read(script, fmt="py:percent").cells) == _keys(cells.cells):
         return None
     cells.metadata = {"jupytext": FILTERS}

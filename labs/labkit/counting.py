@@ -1,6 +1,6 @@
 """Communicators that listen: they pass a program's calls on and note what was called, sent and when.
 
-    MessageCounter       Send, Recv and Sendrecv alone, with rounds and messages counted (labs 21 to 24)
+    MessageCounter       messages of arrays alone, with rounds and messages counted (labs 21 to 24)
     CallLog              every call, by its name, requests and what is computed meanwhile (labs 20, 30, 34)
     CollectiveLog        collectives with their values and times, their requests with Tests (lab 32)
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labkit import launch, profiling
+from labkit import launch, mpi, profiling
 from labkit.checks import expect
 from labkit.errors import LabError
 from labkit.virtual import Vector
@@ -70,10 +70,16 @@ class Cost(NamedTuple):
 
 
 def count(comm, function: Callable, *args: object) -> Cost:
-    """Run function(message counter, *args) on all ranks of `comm`. Returns the Cost, on every rank."""
+    """Run function(message counter, *args) on all ranks of `comm`. Returns the Cost, on every rank.
+
+    An error if a request of the function's was never waited for.
+    """
     group = comm.Dup()  # a message that nobody received must not reach what is called next
     counter = MessageCounter(group)
     function(counter, *args)
+    left = [request.call for request in counter.requests if not request.over]
+    if left:
+        raise LabError(f"comm.{left[0]} starts a message, and nobody waits for its end: call Wait.")
     rounds, messages = zip(*comm.allgather((counter.round, counter.messages)), strict=True)
     return Cost(max(rounds), [message for sent in messages for message in sent])
 
@@ -95,7 +101,7 @@ def expect_sum(comm, function: Callable, lengths: Iterable[int] = (3, 40_001)) -
 
 
 class MessageCounter:
-    """An mpi4py communicator that passes Send, Recv and Sendrecv of arrays on and counts them. No more.
+    """An mpi4py communicator that passes messages of arrays on and counts them. No more.
 
     A message's tag tells the receiver the sender's round: tags of the function's own are not looked at.
     """
@@ -108,9 +114,11 @@ class MessageCounter:
         self.size = comm.size
         self.round = 0
         self.messages: list[Message] = []
-        self._nobody = MPI.PROC_NULL
+        self.requests: list[HeardRequest] = []
+        self._last_sent = 0  # the round of the last message that left, and of the last that came: there are
+        self._last_received = 0  # later ones than `round` while nobody has waited for them
         self._anyone = MPI.ANY_SOURCE
-        self._status = MPI.Status()
+        self._status = MPI.Status
 
     def Get_rank(self) -> int:
         return self.rank
@@ -119,21 +127,71 @@ class MessageCounter:
         return self.size
 
     def Send(self, buf, dest: int, tag: int = 0) -> None:
-        self._pass_on(buf, dest, None, self._nobody)
+        turn = self._leaves(buf, dest)
+        self.comm.Send(buf, dest, turn)
+        self.round = max(self.round, turn)
 
-    def Recv(self, buf, source: int | None = None, tag: int = 0) -> None:
-        self._pass_on(None, self._nobody, buf, source)
+    def Ssend(self, buf, dest: int, tag: int = 0) -> None:
+        turn = self._leaves(buf, dest)
+        self.comm.Ssend(buf, dest, turn)
+        self.round = max(self.round, turn)
 
-    def Sendrecv(self, sendbuf, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=0) -> None:
-        self._pass_on(sendbuf, dest, recvbuf, source)
+    def Recv(self, buf, source: int | None = None, tag: int | None = None, status=None) -> None:
+        status = self._status() if status is None else status
+        self.comm.Recv(buf, self._source(source), status=status)
+        self._arrived(self.round, status)
 
-    def _pass_on(self, sendbuf, dest: int, recvbuf, source: int | None) -> None:
-        if dest != self._nobody:
-            array = sendbuf[0] if isinstance(sendbuf, list | tuple) else sendbuf  # [array, MPI.FLOAT]
-            self.messages.append(Message(self.rank, dest, int(np.size(array)), self.round + 1))
+    def Sendrecv(
+        self, sendbuf, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None
+    ) -> None:
+        base = self.round
+        turn = self._leaves(sendbuf, dest)
+        status = self._status() if status is None else status
+        self.comm.Sendrecv(sendbuf, dest, turn, recvbuf, self._source(source), status=status)
+        self.round = max(self.round, turn)
+        self._arrived(base, status)
+
+    def Isend(self, buf, dest: int, tag: int = 0) -> HeardRequest:
+        turn = self._leaves(buf, dest)
+        return self._heard("Isend", self.comm.Isend(buf, dest, turn), lambda status: self._left(turn))
+
+    def Issend(self, buf, dest: int, tag: int = 0) -> HeardRequest:
+        turn = self._leaves(buf, dest)
+        return self._heard("Issend", self.comm.Issend(buf, dest, turn), lambda status: self._left(turn))
+
+    def Irecv(self, buf, source: int | None = None, tag: int | None = None) -> HeardRequest:
+        base = self.round
+        request = self.comm.Irecv(buf, self._source(source))
+        return self._heard("Irecv", request, lambda status: self._arrived(base, status))
+
+    def _heard(self, call: str, request, ended: Callable) -> HeardRequest:
+        heard = HeardRequest(request, call, ended, self._status)
+        self.requests.append(heard)
+        return heard
+
+    def _source(self, source: int | None) -> int:
         source = self._anyone if source is None else source
-        self.comm.Sendrecv(sendbuf, dest, self.round + 1, recvbuf, source, status=self._status)
-        self.round = max(self.round + 1, self._status.tag)
+        _expect_rank("source", source, self.size)
+        return source
+
+    def _leaves(self, buf, dest: int) -> int:
+        """The round in which a message leaves, which is kept; 0 if it is for nobody."""
+        _expect_rank("dest", dest, self.size)
+        if mpi.is_nobody(dest):
+            return 0
+        array = buf[0] if isinstance(buf, list | tuple) else buf  # [array, MPI.FLOAT]
+        self._last_sent = max(self._last_sent, self.round) + 1
+        self.messages.append(Message(self.rank, int(dest), int(np.size(array)), self._last_sent))
+        return self._last_sent
+
+    def _left(self, turn: int) -> None:
+        self.round = max(self.round, turn)
+
+    def _arrived(self, base: int, status) -> None:
+        """A message has come for a receive that was called in round `base`; or none, from nobody."""
+        if not mpi.is_nobody(status.source):
+            self._last_received = max(max(self._last_received, base) + 1, status.tag)
+            self.round = max(self.round, self._last_received)
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
@@ -144,8 +202,9 @@ class MessageCounter:
 class CallLog:
     """A communicator that passes everything on and notes what is called, and what is done to the requests.
 
-    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, each a LoggedRequest.
-    computed: an entry for each piece of arithmetic with an array of `watch`.
+    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, as MPI.Requests.
+    computed: an entry for each piece of arithmetic with an array of `watch`. written: for each assignment to
+    it, to its slices and to arrays made like it.
     """
 
     STARTING = ("Isend", "Irecv", "isend", "irecv")
@@ -157,23 +216,27 @@ class CallLog:
         self.calls: list[str] = []
         self.requests: list = []
         self.computed: list[Computed] = []
+        self.written: list[Computed] = []
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.comm, name)
-        if name in ("Get_rank", "Get_size"):
-            return method
-        self.calls.append(name)
-        if name not in self.STARTING:
+        if name in ("Get_rank", "Get_size") or not callable(method):
             return method
 
-        def start(*args, **options):
-            request = _logged(method(*args, **options), name)
+        def call(*args, **options):
+            self.calls.append(name)
+            for side in ("dest", "source"):
+                _expect_rank(side, _named(name, side, args, options), self.size)
+            result = method(*args, **options)
+            if name not in self.STARTING:
+                return result
+            request = _logged(result, name)
             self.requests.append(request)
             return request
 
-        return start
+        return call
 
     def watch(self, array: np.ndarray) -> np.ndarray:
         """The same memory, as an array whose arithmetic is noted in `computed`; so is that of its slices."""
@@ -187,7 +250,7 @@ class CallLog:
 
 
 class Computed(NamedTuple):
-    """Arithmetic with a watched array: values of its result, and how many requests were then under way."""
+    """Arithmetic with a watched array: values of the result, and how many requests were then under way."""
 
     values: int
     under_way: int
@@ -200,6 +263,11 @@ class Watched(np.ndarray):
 
     def __array_finalize__(self, source):
         self.log = getattr(source, "log", None)
+
+    def __setitem__(self, place, values):
+        super().__setitem__(place, values)
+        if self.log is not None:
+            self.log.written.append(Computed(int(np.size(self[place])), self.log.under_way()))
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         plain = [np.asarray(value) if isinstance(value, Watched) else value for value in inputs]
@@ -243,25 +311,74 @@ class Call(NamedTuple):
     end: list[float]  # one value, as soon as a Wait or Test has seen the end
 
 
-class LoggedRequest:
-    """An MPI request that notes when its end was seen, and how often it was asked."""
+class HeardRequest:
+    """A request that tells when its end was seen, by whichever of mpi4py's calls: `ended(status)`.
 
-    def __init__(self, request, call: Call, log: CollectiveLog):
-        self._request = request
-        self._call = call
-        self._log = log
+    call: what made it. status: makes the status that `ended` is given; None: it needs none. asked: called
+    with each Test.
+    """
 
-    def Wait(self) -> bool:
-        self._request.Wait()
-        self._log.ended(self._call)
+    def __init__(self, request, call: str, ended: Callable, status=None, asked: Callable | None = None):
+        self.request = request
+        self.call = call
+        self.over = False
+        self._ended = ended
+        self._status = status
+        self._asked = asked
+
+    def Wait(self, status=None) -> bool:
+        if not self.over:
+            status = self.own_status(status)
+            self.request.Wait(status)
+            self.end(status)
         return True
 
-    def Test(self) -> bool:
-        self._log.tests += 1
-        over = self._request.Test()
-        if over:
-            self._log.ended(self._call)
-        return bool(over)
+    def Test(self, status=None) -> bool:
+        if self._asked is not None:
+            self._asked()
+        if not self.over:
+            status = self.own_status(status)
+            if self.request.Test(status):
+                self.end(status)
+        return self.over
+
+    def wait(self, status=None) -> None:
+        self.Wait(status)
+
+    def test(self, status=None) -> tuple[bool, None]:
+        return self.Test(status), None
+
+    @classmethod
+    def Waitall(cls, requests, statuses=None) -> bool:
+        for place, request in enumerate(requests):
+            request.Wait(None if statuses is None else statuses[place])
+        return True
+
+    @classmethod
+    def Testall(cls, requests, statuses=None) -> bool:
+        ended = [request.Test() for request in requests]  # each is asked: it may move by its own Test alone
+        return all(ended)
+
+    @classmethod
+    def Waitany(cls, requests, status=None) -> int:
+        """The place of the first to be done; MPI.UNDEFINED if all have ended before."""
+        left = [place for place, request in enumerate(requests) if not request.over]
+        if not left:
+            return mpi.UNDEFINED
+        status = requests[left[0]].own_status(status)
+        inner = [requests[place].request for place in left]
+        place = left[type(inner[0]).Waitany(inner, status)]
+        requests[place].end(status)
+        return place
+
+    waitall, waitany = Waitall, Waitany
+
+    def own_status(self, status):
+        return self._status() if status is None and self._status is not None else status
+
+    def end(self, status) -> None:
+        self.over = True
+        self._ended(status)
 
 
 class CollectiveLog:
@@ -292,21 +409,24 @@ class CollectiveLog:
             return method
 
         def collective(*args, **options):
-            call = self._begin(name, args)
+            call = self._begin(name, [*args, *(options.get(key) for key in ("sendbuf", "buf", "recvbuf"))])
             if self.scale != 1:
                 args = [self._larger(argument) for argument in args]
                 options = {key: self._larger(argument) for key, argument in options.items()}
             request = method(*args, **options)
             if name in self.STARTING:
-                return LoggedRequest(request, call, self)
+                return HeardRequest(request, name, lambda status: self.ended(call), asked=self._asked)
             self.ended(call)
             return None
 
         return collective
 
-    def _begin(self, name: str, args: tuple) -> Call:
+    def _asked(self) -> None:
+        self.tests += 1
+
+    def _begin(self, name: str, buffers: list) -> Call:
         """Keep a call that begins now, known by the first array among its arguments."""
-        arrays = [_array(argument) for argument in args]
+        arrays = [_array(argument) for argument in buffers]
         array = next((array for array in arrays if array is not None), np.empty(0))
         call = Call(name, int(array.size), _address(array), self.clock(), [])
         self.calls.append(call)
@@ -326,6 +446,24 @@ class CollectiveLog:
             call.end.append(self.clock())
             if self.clock is perf_counter:
                 profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
+
+
+_PLACES = {
+    "dest": {"send": 1, "ssend": 1, "isend": 1, "issend": 1, "sendrecv": 1},
+    "source": {"recv": 1, "irecv": 1, "probe": 0, "iprobe": 0, "sendrecv": 4},
+}
+
+
+def _named(call: str, side: str, args: tuple, options: dict):
+    """The argument `dest` or `source` of a call of mpi4py's, by whichever way it was given; None if not."""
+    place = _PLACES[side].get(call.lower(), len(args))
+    return options.get(side, args[place] if place < len(args) else None)
+
+
+def _expect_rank(side: str, rank, size: int) -> None:
+    """Some MPIs take -1 for MPI.PROC_NULL, as which a learner's `comm.rank - 1` on rank 0 was not meant."""
+    if rank is not None and rank == mpi.PROC_NULL and not mpi.is_nobody(rank):
+        raise LabError(mpi.no_such_rank(side, rank, size))
 
 
 def _array(argument):

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from labkit.errors import counted
+
 POWERCAP = Path("/sys/class/powercap")
 
 
@@ -26,9 +28,9 @@ class Meter:
     def __init__(self, powercap: Path = POWERCAP):
         self._packages, self.why = _packages(powercap)
         self._gpus = _gpus()
-        parts = [f"RAPL of {_counted(len(self._packages), 'package')}"] if self._packages else []
+        parts = [f"RAPL of {counted(len(self._packages), 'package')}"] if self._packages else []
         if self._gpus:
-            parts.append(f"NVML of {_counted(len(self._gpus), 'GPU')}")
+            parts.append(f"NVML of {counted(len(self._gpus), 'GPU')}")
         self.name = ", ".join(parts)
         if self.name:
             self.why = ""
@@ -127,7 +129,3 @@ def _millijoules(handle) -> int:
     import pynvml
 
     return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

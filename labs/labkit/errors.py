@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable
+
+_WIDTH = 78  # characters; JupyterLab breaks a longer line inside of a word
 
 
 class LabError(Exception):
@@ -11,7 +14,7 @@ class LabError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         # IPython calls this instead of drawing a traceback; papermill still sees the cell fail.
-        return [str(self)]
+        return ["\n".join(_wrapped(line) for line in str(self).splitlines())]
 
 
 class CheckFailed(LabError):
@@ -35,6 +38,20 @@ class NotHere(LabError):
 
 class NoFolder(LabError, OSError):
     """A folder that cannot be made. Who can do without one catches it as an OSError."""
+
+
+def _wrapped(line: str) -> str:
+    """A line in lines that fit, all of them as far from the left as it begins."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return "\n".join(
+        textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        or [""]
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 rank", "2 ranks"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def exit_status(call: Callable[[], int | None]) -> int:

@@ -16,7 +16,7 @@ def start(stem: str) -> None:
     Under a launcher (mpiexec, srun, …) every rank runs the whole file, and only rank 0 prints.
     """
     os.environ["LABKIT_LAB"] = stem  # the ranks that `launch` starts find it there
-    if _is_in_solutions():
+    if _running().parent.name == "solutions":
         os.environ["LABKIT_SOLVED"] = "1"
     noise.silence()
     launch.print_lab_errors_plainly()
@@ -30,6 +30,8 @@ def start(stem: str) -> None:
     if world.is_root() and not solved():
         journal.note("start", lab=stem)
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
+    if _running().parent.name == "notebooks":
+        print(f"Your own copy of this notebook is work/{stem}.ipynb: `make lab` brings it. Write there.")
 
 
 def current() -> str | None:
@@ -46,10 +48,10 @@ def solved() -> bool:
     return os.environ.get("LABKIT_SOLVED", "0") not in ("", "0")
 
 
-def _is_in_solutions() -> bool:
+def _running() -> Path:
+    """The notebook or script that runs."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    running = os.environ.get("JPY_SESSION_NAME") or script or ""
-    return Path(running).parent.name == "solutions"
+    return Path(os.environ.get("JPY_SESSION_NAME") or script or "")
 
 
 def _write_whole_lines() -> None:

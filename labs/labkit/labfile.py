@@ -56,15 +56,11 @@ def stems(root: Path | None = None) -> list[str]:
     return sorted(path.stem for path in folder(root).glob("[0-9][0-9]_*.py"))
 
 
-def script(stem: str, solved: bool = False, root: Path | None = None) -> Path:
-    """The learner's script of a lab, or the solved one. Raises LabError where it is missing."""
+def solved_script(stem: str, root: Path | None = None) -> Path:
+    """The script of a lab with its answers. Raises LabError in the learners' archive."""
     root = root or paths.root()
-    if solved:
-        edition.need_solutions("A solved lab", root)
-    path = root / ("solutions" if solved else "labs") / f"{stem}.py"
-    if not path.exists():
-        raise LabError(f"{paths.shown(path)} is missing: `make labs` writes it.")
-    return path
+    edition.need_solutions("A solved lab", root)
+    return root / "solutions" / f"{stem}.py"
 
 
 def find(lab: str | int, root: Path | None = None) -> str:

@@ -14,7 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
-FIRST_LAB = "/lab/tree/notebooks/00_check_environment.ipynb"
+FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
 
@@ -31,7 +31,7 @@ GOALS = {
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
     "report": "labkit report <FILE> SOLVED?",
-    "reset": "authoring reset <LAB!>",
+    "reset": "labkit reset <LAB!>",
     "solve": "authoring solve <LAB!> <EX!>",
     "progress": "labkit progress",
     "share": "labkit share NAMED? HIDDEN? UNTIL",
@@ -61,7 +61,7 @@ GOALS = {
 }
 _ON_ANY_PYTHON = ("container", "gpu-check")  # they make their own environment, or need none
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "reset", "solve", "tour", "guide", "release", "gpu-check", "gpu-bundle")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release", "gpu-check", "gpu-bundle")
 _NEED_TESTS = ("test", "test-fast", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 
@@ -209,6 +209,8 @@ def main(goals):
         return _set_up(goals)
     argv = command(goals[0], values)
     if goals[0] == "lab":
+        if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
+            return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
     if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
         return 1

@@ -36,6 +36,22 @@ def expect_rows(subject, strip, new, want):
     expect.close(new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips={unread: own_below})
 
 
+def expect_inside_meanwhile(subject, log, inside):
+    """The inside's values, computed while all messages were under way: as arithmetic with the strip, or as
+    what is written to `new` (NumPy's functions of several arrays compute with plain copies of the strip).
+    """
+
+    def values(parts, under_way):
+        return sum(part.values for part in parts if (part.under_way == len(log.requests)) == under_way)
+
+    seen = max(values(log.computed, True), values(log.written, True))
+    none = "right, but the inside is not computed while all messages are under way: wait after it"
+    expect(seen, f"{subject}: {none}.")
+    part = "right, but only a part of the inside is computed while all messages are under way"
+    later = values(log.computed, False)  # the two edge rows are there, too
+    expect(seen >= inside > later, f"{subject}: {part}. Compute all of it there.")
+
+
 @check.exercise("20.1")
 def check_pass_token(pass_token, patience):
     """The right number on 1 to 5 ranks, by one message from each."""
@@ -129,12 +145,7 @@ def check_blur(blur, patience, photo):
             expect.equal(
                 log.under_way(), 0, f"{subject}: right, this time. Requests that were never waited for"
             )
-            meanwhile = sum(part.values for part in log.computed if part.under_way == len(log.requests))
-            sentence = "right, but the inside is not computed while all messages are under way: wait after it"
-            expect(meanwhile >= want[1:-1].size, f"{subject}: {sentence}.")
-            alone = sum(part.values for part in log.computed) - meanwhile  # the two edge rows are there, too
-            sentence = "right, but only a part of the inside is computed while all messages are under way"
-            expect(alone < want[1:-1].size, f"{subject}: {sentence}. Compute all of it there.")
+            expect_inside_meanwhile(subject, log, want[1:-1].size)
 
     per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
     expect.equal(len(per_rank[0]), len(per_rank), "Numbers of ranks that were tried")

@@ -59,6 +59,7 @@ def expect_step(step, size, length, pieces=()):
     """One step on virtual ranks: right everywhere, and no byte too many. pieces: the servers', if several."""
     servers = len(pieces) or 1
     workers = size - servers
+    bring = "1 brings" if workers == 1 else f"{workers} bring"
     starts, gradients = np.random.default_rng(length).integers(-50, 50, (2, size, length)).astype(np.float32)
     gradients[:servers] = 1e9  # a server has no gradient: what stands there means nothing
     total = gradients[servers:].sum(axis=0)
@@ -71,11 +72,12 @@ def expect_step(step, size, length, pieces=()):
     for rank, got in enumerate(run.results):
         part = pieces[rank] if pieces and rank < servers else slice(None)  # a server minds its piece alone
         after = {count: (of_servers - total / count / 2)[part] for count in (1, workers, size)}
+        own = np.array_equal(got[part], starts[rank][part])
+        old, whose = (starts[rank], "") if own else (of_servers, ", the server's")
         slips = {
             "This step took the sum, not the mean": after[1],
-            f"This is a mean over {size} ranks, but {workers} bring a gradient": after[size],
-            f"Rank {rank} still has the old parameters": starts[rank][part],
-            f"Rank {rank} still has the old parameters, the server's": of_servers[part],
+            f"This is a mean over {size} ranks, but {bring} a gradient": after[size],
+            f"Rank {rank} still has the old parameters{whose}": old[part],
         }
         rule = "ranks begin with different parameters here: a worker takes the server's new ones, unchanged"
         because = rule if rank >= servers else ""

@@ -1,9 +1,10 @@
-"""The checks of lab 33, and runs that its measurements make too."""
+"""The checks of lab 33, its topologies, and what their mixing matrices say."""
 
 from __future__ import annotations
 
 import numpy as np
-from labkit import check, expect, launch, virtual
+from labkit import check, expect, launch, plots, virtual
+from labkit.plots import COLORS, new_figure
 
 NAMES = ("ring", "wheel", "random")
 # As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.
@@ -11,11 +12,11 @@ STRICT = virtual.ideal().but(eager=1000)
 
 
 @check.exercise("33.1")
-def metropolis_hastings(mixing, topology):
+def metropolis_hastings(mixing):
     """On many topologies W has no weight without a link, rows and columns that sum to 1, and the
     right weights.
     """
-    for subject, p, neighbours in everywhere(topology):
+    for subject, p, neighbours in everywhere():
         W = mixing(neighbours)
         expect.equal(getattr(W, "shape", None), (p, p), f"{subject}: the shape of W, an array")
         linked = np.array([[j in others for j in range(p)] for others in neighbours])
@@ -31,9 +32,9 @@ def metropolis_hastings(mixing, topology):
 
 
 @check.exercise("33.2")
-def mixed_twice(gossip, mixing, topology):
+def mixed_twice(gossip, mixing, patience):
     """Two steps on many topologies, and on real ranks, give what the product of matrices gives."""
-    for subject, p, neighbours in everywhere(topology):
+    for subject, p, neighbours in everywhere():
         W = mixing(neighbours)
         for length in (16 * p, 1000 + p, 1):
             expect_gossip(gossip, subject, neighbours, W, length)
@@ -41,27 +42,11 @@ def mixed_twice(gossip, mixing, topology):
     neighbours = topology("ring", ranks)
     W = mixing(neighbours)
     X = np.eye(ranks, 9000, dtype="f4")
-    results = launch.run(two_steps, X, neighbours, W, gossip, ranks=ranks)
+    results = launch.run(two_steps, X, neighbours, W, gossip, ranks=ranks, timeout=patience)
     expect.close(results, [*(W @ W @ X)], f"A ring of {ranks} real ranks, two steps, against W @ X: rank")
 
 
-@check.exercise("33.3")
-def training_in_a_ring(
-    decentralised, mixing, topology, start, schedule, gradient_at, learning_rate, patience
-):
-    """Every step of four real ranks in a ring gives what one process computes."""
-    ranks = launch.ranks_here(4)
-    neighbours = topology("ring", ranks)
-    W = mixing(neighbours)
-    results = launch.run(decentralised, neighbours, W, ranks=ranks, timeout=patience)
-    for step, want in enumerate(in_one_process(W, start, schedule, gradient_at, learning_rate)):
-        got = [history[step] for history in results]
-        rule = "W @ X - learning_rate * (gradient at X)"
-        subject = f"Ring of {ranks} ranks, against {rule}, {steps_text(step)}: rank"
-        expect.close(got, [*want], subject, rtol=0.01, atol=1e-3)
-
-
-def everywhere(topology):
+def everywhere():
     """(name, ranks, neighbours) of all topologies of 1 to 16 ranks."""
     return [(f"{name} of {p}", p, topology(name, p)) for name in NAMES for p in (4, 5, 8, 16, 3, 2, 1)]
 
@@ -95,14 +80,67 @@ def two_steps(comm, X, neighbours, W, gossip):
     return repeat(comm, X[comm.rank].copy(), neighbours, W, 2, gossip)[-1]
 
 
-def in_one_process(W, start, schedule, gradient_at, learning_rate):
-    """Decentralised SGD in one process: row r of X holds rank r's parameters. Returns [step][rank]."""
-    history = [np.array([start] * len(W))]
-    for rows in schedule:
-        gradients = [gradient_at(x, rows[rank :: len(W)]) for rank, x in enumerate(history[-1])]
-        history.append((W @ history[-1] - learning_rate * np.array(gradients)).astype(np.float32))
-    return history
-
-
 def steps_text(count):
     return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def topology(name, p):
+    """The neighbours of each of p ranks, those on its right first."""
+    if name == "ring":
+        orders = [range(p)]
+    elif name == "wheel":
+        orders = [range(1, p)]
+    else:
+        orders = [np.random.default_rng(seed).permutation(p).tolist() for seed in (0, 1)]
+    near = [set() for _ in range(p)]
+    for order in orders:
+        for i, rank in enumerate(order):
+            near[rank].add(order[i - 1])
+            near[order[i - 1]].add(rank)
+    if name == "wheel":
+        near[0] = set(range(p))
+        for others in near:
+            others.add(0)
+    for rank, others in enumerate(near):
+        others.discard(rank)
+    return [sorted(others, key=lambda other: (other - rank) % p) for rank, others in enumerate(near)]
+
+
+def draw_topologies(topologies):
+    """Ranks on a circle, a wheel's hub in the middle, with a line for each link. topologies: by name."""
+    figure = new_figure(10, 3.4)
+    for axes, (name, neighbours) in zip(figure.subplots(1, len(topologies)), topologies.items(), strict=True):
+        hub = int(name == "wheel")
+        numbers = np.arange(len(neighbours))
+        angle = 2 * np.pi * (numbers - hub) / (len(neighbours) - hub)
+        places = np.stack([np.sin(angle), np.cos(angle)]) * (numbers >= hub)
+        for rank, others in enumerate(neighbours):
+            for other in others:
+                axes.plot(*places[:, [rank, other]], color=COLORS[0], linewidth=1)
+        axes.plot(*places, "o", color=COLORS[1], markersize=9)
+        axes.set(title=name, aspect="equal")
+        axes.axis("off")
+    plots.show(figure, "topologies")
+
+
+def rate(W):
+    """λ2: what a step shrinks the distance by, in the long run."""
+    return np.sort(abs(np.linalg.eigvalsh(W)))[-2]
+
+
+def distances(history):
+    """Distance to the average over all ranks, after each step. history: [rank][step], vectors."""
+    vectors = np.array(history)
+    return np.linalg.norm(vectors - vectors.mean(axis=0), axis=(0, 2))
+
+
+def steps_taken(W):
+    """Steps by which the slowest part of the distance has shrunk to a hundredth, counted."""
+    values, vectors = np.linalg.eigh(W)
+    slowest = vectors[:, np.argsort(abs(values))[-2]]
+    x = slowest.copy()
+    steps = 0
+    while np.linalg.norm(x - x.mean()) > 0.01 * np.linalg.norm(slowest):
+        x = W @ x
+        steps += 1
+    return steps

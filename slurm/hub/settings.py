@@ -15,7 +15,7 @@ from labkit import paths
 from labkit.cluster import sites
 from labkit.errors import LabError
 
-FIRST = "notebooks/00_check_environment.ipynb"
+FIRST = "work/00_check_environment.ipynb"
 INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
 BOARD_USER = "labs-board"  # a system user, who reads the class folder and nothing else
 TABLETOP_ADDRESS = "10.77.0.1"  # its login node, as the nodes see it

@@ -56,9 +56,9 @@ def run(lab: str) -> int:
     env |= launcher.environment(shape, env)
     settings = shlex.split(env.get("SET", ""))
     values = dict(labfile.read_setting(text) for text in settings)
+    path = copies.script(stem, solved)
     newer = None if solved else copies.sync(stem, paths.root())
     _say(header.header(stem, shape, env, solved, settings), newer)
-    path = labfile.script(stem, solved)
     with copies.with_parameters(path, values) as script, _folder(shape) as folder:
         env["LABKIT_NOTES"] = str(folder)
         command = launcher.command(shape, [sys.executable, str(script)], env, folder)

@@ -7,9 +7,7 @@ import ast
 import jupytext
 import nbformat
 import pytest
-from authoring import generate
-from authoring.cell import Cell
-from authoring.notebooks import is_folded
+from authoring import generate, overview
 from labkit import labfile
 from labkit.errors import LabError
 from labkit.labfile import exercises_in
@@ -25,8 +23,8 @@ def test_a_rebuild_changes_no_byte(built):
     for name in before:
         if name != "README.md":
             (built.root / name).unlink()
-    assert generate.write_all(check=True) == [SCRIPT, NOTEBOOK, BATCH]
-    assert generate.write_all() == [SCRIPT, NOTEBOOK, BATCH]
+    assert generate.write_all(check=True) == [SCRIPT, NOTEBOOK, BATCH, "docs/LABS.md"]
+    assert generate.write_all() == [SCRIPT, NOTEBOOK, BATCH, "docs/LABS.md"]
     assert files(built) == before
 
 
@@ -46,7 +44,7 @@ def test_a_batch_script_goes_with_several_ranks(built):
 
 def test_the_learners_script(built):
     text = (built.root / SCRIPT).read_text(encoding="utf-8")
-    assert text.startswith("# %% [markdown]\n# # 90 Tiny lab\n")
+    assert text.startswith("# %% [markdown]\n# <!-- Generated from solutions/90_tiny.py by `make labs`.")
     assert "SOLUTION" not in text
     assert "return a + b" not in text
     assert "    total=...,  # a number, for the ä of it\n    word=...,  # a word\n" in text
@@ -64,35 +62,14 @@ def test_the_notebooks(built):
     nbformat.validate(solved)
     assert [cell.id for cell in book.cells] == [f"cell-{n:02d}" for n in range(1, len(book.cells) + 1)]
     assert book.metadata.kernelspec.name == "python3"
-    folded = {"jupyter": {"source_hidden": True}}
-    assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}, folded]
-    assert [cell.source.startswith("# Printing;") for cell in book.cells] == [
-        cell.metadata == folded for cell in book.cells
-    ]
+    assert [cell.metadata for cell in book.cells if cell.metadata] == [{"tags": ["parameters"]}]
     assert not any(cell.get("outputs") for cell in [*book.cells, *solved.cells])
     assert "return a + b" in solved.cells[6].source
     assert "SOLUTION" not in str(solved)
     assert "total=3.5" in solved.cells[4].source
-    assert [cell.source for cell in book.cells if cell.cell_type == "markdown"] == [
-        cell.source for cell in solved.cells if cell.cell_type == "markdown"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "folded"),
-    [
-        ("# Drawing; need not be read.\nplot()", True),
-        ("# The network's own times, and a control\n# (need not be read).\nplot()", True),
-        ("# You need not read this cell: it draws.\nplot()", True),
-        ("# Trying; need not be read. What is asked: the sum.\ncheck()", False),
-        ("# Trying; need not be read. Asked as well: calls that do not block.\ncheck()", False),
-        ("plot()\n# need not be read", False),
-        ("# The slope need not be exact.\nfit()", False),
-    ],
-)
-def test_cells_that_need_not_be_read_are_folded(text, folded):
-    assert is_folded(Cell("code", text, 1)) is folded
-    assert not is_folded(Cell("markdown", text, 1))
+    prose = [cell.source for cell in book.cells if cell.cell_type == "markdown"]
+    assert prose[0].partition("\n")[2].startswith("# 90 Tiny lab\n")
+    assert prose[1:] == [cell.source for cell in solved.cells if cell.cell_type == "markdown"][1:]
 
 
 def test_script_and_notebook_hold_the_same_cells(built):
@@ -104,16 +81,27 @@ def test_script_and_notebook_hold_the_same_cells(built):
 
 
 def test_the_readmes_table(built):
-    lines = (built.root / "README.md").read_text(encoding="utf-8").splitlines()
-    link, summary = (
-        "[90 Tiny lab](notebooks/90_tiny.ipynb)",
-        "Two small functions, to see how a lab is put together.",
-    )
-    assert lines[5] == f"| {link} | {summary} | cpu | 2 | 5 |"
+    text = (built.root / "README.md").read_text(encoding="utf-8")
+    link = "[90 Tiny lab](notebooks/90_tiny.ipynb)"
+    summary = "Two small functions, to see how a lab is put together."
+    assert f"| Further labs | {link} (5) |\n" in text
+    page = (built.root / "docs/LABS.md").read_text(encoding="utf-8")
+    assert f"| {link.replace('notebooks', '../notebooks')} | {summary} | beginner | cpu | 2 | 5 |\n" in page
     (built.root / "README.md").write_text("no marks\n")
     for check in (True, False):
         with pytest.raises(LabError, match="README.md needs the lines"):
             generate.write_all(check=check)
+
+
+def test_the_course_stands_by_itself_and_every_lab_has_its_place():
+    labs = {stem[:2]: generate.load(stem) for stem in labfile.stems()}
+    content = overview.read()
+    met = [content["begin"]]
+    for number in content["course"]:
+        assert set(labs[number].header.before) <= set(met), f"lab {number} comes too early"
+        met.append(number)
+    places = [*met, *(number for row in content["library"].values() for number in row)]
+    assert sorted(places) == sorted(labs)
 
 
 def test_stubs_fail_with_their_own_sentence(built):
@@ -137,6 +125,8 @@ def test_one_wrong_lab_does_not_keep_the_others_from_being_written(checkout):
 
 def test_orphans_are_named(built):
     (built.root / "solutions" / "90_tiny.py").rename(built.root / "solutions" / "91_tiny.py")
+    checks = (built.root / "labs/support/lab90.py").read_text(encoding="utf-8").replace("90.", "91.")
+    (built.root / "labs/support/lab91.py").write_text(checks, encoding="utf-8")
     text = (built.root / "solutions" / "91_tiny.py").read_text(encoding="utf-8").replace("90", "91")
     (built.root / "solutions" / "91_tiny.py").write_text(text, encoding="utf-8")
     assert set(generate.write_all(check=True)) >= {SCRIPT, NOTEBOOK, BATCH}

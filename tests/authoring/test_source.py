@@ -10,7 +10,7 @@ from tests.authoring import tiny_lab
 
 BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
 RETURN = "    return a + b\n"
-CHECK = '\n\n# %%\nwith check("90.1")'
+CHECK = '\n\n# %%\ncheck("90.1", add)'
 HEADING, PRINT = "### Exercise 90.2 · Scale a list", 'print("length is", length, name)'
 LOOP = "for length in range(3):\n    pass\n"
 MAIN = 'if __name__ == "__main__":\n    print()'
@@ -23,7 +23,7 @@ WRONG_SOURCES = [
     (RETURN + END, RETURN + "    " + END, "### END", "another indent"),
     (RETURN + END, END, "### END", "no answer between"),
     (BEGIN + RETURN, "    ### BEGIN SOLUTION please\n" + RETURN, "### BEGIN", "alone on its line"),
-    (BEGIN + RETURN + END, RETURN, 'with check("90.1")', "no answer between"),
+    (BEGIN + RETURN + END, RETURN, 'check("90.1", add)', "no answer between"),
     (
         'before = "kept"\n',
         "### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n",
@@ -32,17 +32,17 @@ WRONG_SOURCES = [
     ),
     ("# Write the sum.", "# ### BEGIN SOLUTION", "# ### BEGIN SOLUTION", "in prose"),
     (
-        'with check("90.2"):',
-        'with check("90.1"):',
-        'with check("90.1"):\n    expect.equal(scale',
+        'check("90.2", scale)',
+        'check("90.1", scale)',
+        'check("90.1", scale)',
         "heading of exercise 90.2",
     ),
-    ('with check("90.2"):', "if True:", HEADING, 'has no check: add a cell `check("90.2", …)`'),
-    (END + CHECK, END + '\n\nwith check("90.1")', 'with check("90.1")', "a cell of its own"),
+    ('check("90.2", scale)', "print()", HEADING, 'has no check: add a cell `check("90.2", …)`'),
+    (END + CHECK, END + '\n\ncheck("90.1", add)', 'check("90.1", add)', "a cell of its own"),
     (
         HEADING,
         "### Exercise 90.3 · Scale a list",
-        'with check("90.2")',
+        'check("90.2", scale)',
         "stands under the heading of exercise 90.3",
     ),
     (HEADING, "### Exercise 90.2: Scale a list", "### Exercise 90.2:", "a heading of an exercise reads"),
@@ -79,7 +79,7 @@ WRONG_SOURCES = [
         "# ---",
         "no header above it",
     ),
-    (", hint,", ",", ("from labkit import check, expect, lab", "x")[0], "a failed check recommends hint"),
+    (", hint,", ",", ("from labkit import check, lab", "x")[0], "a failed check recommends hint"),
 ]
 
 

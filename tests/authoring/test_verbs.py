@@ -23,7 +23,6 @@ def test_labs_and_labs_check(built, capsys):
 @pytest.mark.slow
 def test_a_mistake_is_a_sentence_and_status_1(built):
     for arguments, says in (
-        (["reset", "91"], "There is no lab '91'. These exist: 90_tiny."),
         (["solve", "90", "90.9"], "it has 90.1, 90.2"),
         (["new", "90_other"], "number 90 is taken by 90_tiny"),
         (["new", "Other"], "two digits, an underscore"),
@@ -39,12 +38,14 @@ def test_a_mistake_is_a_sentence_and_status_1(built):
 
 @pytest.mark.slow
 def test_reset_and_progress(built):
-    with open(built.root / "labs/90_tiny.py", "a") as file:
+    ended = built.python("-m", "labkit", "reset", "91")
+    assert (ended.returncode, ended.stderr) == (1, "There is no lab '91'. These exist: 90_tiny.\n")
+    built.python("-m", "labkit", "bring")
+    with open(built.root / "work/90_tiny.py", "a") as file:
         file.write("# mine\n")
-    ended = built.python("-m", "authoring", "reset", "90")
+    ended = built.python("-m", "labkit", "reset", "90")
     assert ended.returncode == 0
-    assert ended.stdout.startswith("Set aside: labs/90_tiny.py -> ")
-    assert verbs.main(["labs", "--check"]) == 0
+    assert ended.stdout.startswith("Set aside: work/90_tiny.py -> ")
     checks.update("90.2", lambda entry: entry.update(passed="now", hints=2))
     ended = built.python("-m", "labkit", "progress")
     assert ended.returncode == 0

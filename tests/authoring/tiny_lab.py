@@ -7,7 +7,7 @@ from labkit import paths
 STEM = "90_tiny"
 NOTEBOOK, SCRIPT = f"notebooks/{STEM}.ipynb", f"labs/{STEM}.py"
 BATCH = f"slurm/{STEM}.sbatch"
-WRITTEN = [SCRIPT, NOTEBOOK, BATCH, "README.md"]
+WRITTEN = [SCRIPT, NOTEBOOK, BATCH, "README.md", "docs/LABS.md"]
 
 LAB = '''\
 # %% [markdown]
@@ -18,10 +18,10 @@ LAB = '''\
 #
 # **You will be able to** (1) add, (2) scale.
 #
-# Needs: cpu · Ranks: 2 · Minutes: 5 · Before: -
+# Needs: cpu · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
 
 # %%
-from labkit import check, expect, hint, lab, predict, world
+from labkit import check, hint, lab, predict, world
 
 lab.start("90_tiny")
 
@@ -67,12 +67,10 @@ def add(a, b):
 
 
 # %%
-with check("90.1"):
-    expect.equal(add(1, 2), 3, "add(1, 2)")
-    expect.equal(add(length, -1), length - 1, "add(length, -1)")
+check("90.1", add)
 
 # %%
-# Printing; need not be read.
+# Printing.
 print("length is", length, name)
 predict.compare("90.1", total=add(1, 2), word="é")
 
@@ -106,13 +104,29 @@ def scale(numbers, factor):
 
 
 # %%
-with check("90.2"):
-    expect.equal(scale([], 2), [], "scale([], 2)")
-    expect.equal(scale([1, 2], 2), [2, 4], "scale([1, 2], 2)")
+check("90.2", scale)
 
 # %% [markdown]
 # ### What you take away
 # - Sums.
+'''
+
+CHECKS = '''\
+from labkit import check, expect
+
+
+@check.exercise("90.1")
+def sums(add, length):
+    """`add` gives the sum of two numbers."""
+    expect.equal(add(1, 2), 3, "add(1, 2)")
+    expect.equal(add(length, -1), length - 1, "add(length, -1)")
+
+
+@check.exercise("90.2")
+def scaled(scale):
+    """`scale` multiplies each number."""
+    expect.equal(scale([], 2), [], "scale([], 2)")
+    expect.equal(scale([1, 2], 2), [2, 4], "scale([1, 2], 2)")
 '''
 
 WRONG = """\
@@ -134,8 +148,9 @@ RIGHT = [
 
 
 def put(checkout, text: str = LAB) -> None:
-    """Make `text` the source of lab 90 in a checkout, and put its wrong answers beside it."""
+    """Make `text` the source of lab 90 in a checkout; its checks and its wrong answers stand beside it."""
     (checkout.root / "solutions" / "90_tiny.py").write_text(text, encoding="utf-8")
+    (checkout.root / "labs/support/lab90.py").write_text(CHECKS, encoding="utf-8")
     (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(WRONG, encoding="utf-8")
 
 

@@ -141,6 +141,9 @@ def test_the_command_that_starts_reaches_nobody_else():
 
 # --- the learner's copy
 
+COPY = Path("/home/learner/labs")
+BOOK, SCRIPT = "notebooks/00_check_environment.ipynb", "slurm/sites/ours.sh"
+
 
 @pytest.fixture
 def course(tmp_path):
@@ -149,16 +152,13 @@ def course(tmp_path):
     for name in (
         "notebooks/00_check_environment.ipynb",
         "labs/labkit/lab.py",
+        SCRIPT,
         "env/setup.py",
         ".venv/bin/python",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{name}, first", encoding="utf-8")
     return folder
-
-
-COPY = Path("/home/learner/labs")
-BOOK = "notebooks/00_check_environment.ipynb"
 
 
 def test_the_copy_is_the_course_with_its_environment(course, tmp_path):
@@ -173,12 +173,15 @@ def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     copy = tmp_path / "copy"
     start.deliver(course, copy)
     (copy / BOOK).write_text("mine", encoding="utf-8")
+    (copy / SCRIPT).write_text("mine", encoding="utf-8")
     assert start.deliver(course, copy) == [], "nothing is newer"
-    for name in (BOOK, "labs/labkit/lab.py"):
+    for name in (BOOK, SCRIPT, "labs/labkit/lab.py"):
         (course / name).write_text(f"{name}, second", encoding="utf-8")
-    assert start.deliver(course, copy) == [BOOK]
-    assert (copy / BOOK).read_text(encoding="utf-8") == "mine"
+    assert start.deliver(course, copy) == [SCRIPT]
+    assert (copy / SCRIPT).read_text(encoding="utf-8") == "mine"
     assert (copy / "labs/labkit/lab.py").read_text(encoding="utf-8") == "labs/labkit/lab.py, second"
+    assert (copy / BOOK).read_text(encoding="utf-8") == f"{BOOK}, second"
+    assert (copy / "work" / Path(BOOK).name).read_text(encoding="utf-8") == "mine", "a lab's own place"
 
 
 def test_a_file_that_was_removed_comes_again(course, tmp_path):

@@ -113,7 +113,10 @@ def work(program: builder.Builder, volume: str) -> None:
     solution = (ROOT / "solutions" / f"{LAB}.py").read_text(encoding="utf-8")
     begun = time.monotonic()
     said = inside(
-        program, volume, f"cat > labs/{LAB}.py; make run LAB=23 NP=2; find .labkit -type f", solution
+        program,
+        volume,
+        f"mkdir -p work; cat > work/{LAB}.py; make run LAB=23 NP=2; find .labkit -type f",
+        solution,
     )
     print(f"lab 23 on 2 ranks: {time.monotonic() - begun:.0f} s\n{said}", flush=True)
 

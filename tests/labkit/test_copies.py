@@ -1,9 +1,12 @@
-"""A learner's notebook and script of one lab: the newer one wins, and nothing is lost."""
+"""A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is lost."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import jupytext
 import nbformat
@@ -14,7 +17,7 @@ from labkit.errors import LabError
 
 from tests.authoring import tiny_lab
 
-NOTEBOOK, SCRIPT = "notebooks/90_tiny.ipynb", "labs/90_tiny.py"
+NOTEBOOK, SCRIPT = "work/90_tiny.ipynb", "work/90_tiny.py"
 
 
 @pytest.fixture
@@ -22,6 +25,7 @@ def pair(checkout):
     """A checkout with the tiny lab, and a function that edits a file of it and makes it the newer one."""
     tiny_lab.put(checkout)
     generate.write_all()
+    copies.bring(checkout.root)
 
     def edit(name: str, old: str, new: str) -> None:
         path = checkout.root / name
@@ -73,5 +77,91 @@ def test_a_file_that_is_missing_or_broken(pair):
         copies.sync("90_tiny", pair.root)
     (pair.root / SCRIPT).unlink()
     (pair.root / NOTEBOOK).unlink()
-    with pytest.raises(LabError, match="labs/90_tiny.py is missing: `make reset LAB=90`"):
+    with pytest.raises(LabError, match="work/90_tiny.py is missing: `make reset LAB=90`"):
         copies.sync("90_tiny", pair.root)
+
+
+def generated(root: Path) -> dict[str, str]:
+    """What stands where the labs are generated, by the name of the learner's copy."""
+    return {
+        NOTEBOOK: (root / "notebooks/90_tiny.ipynb").read_text(encoding="utf-8"),
+        SCRIPT: (root / "labs/90_tiny.py").read_text(encoding="utf-8"),
+    }
+
+
+def own(root: Path) -> dict[str, str]:
+    return {name: (root / name).read_text(encoding="utf-8") for name in (NOTEBOOK, SCRIPT)}
+
+
+def test_a_copy_follows_the_lab_until_somebody_edits_it(pair, capsys):
+    assert own(pair.root) == generated(pair.root)
+    tiny_lab.put(pair, tiny_lab.LAB.replace("Write the sum.", "Write their sum."))
+    generate.write_all()
+    copies.bring(pair.root)
+    assert own(pair.root) == generated(pair.root)
+    pair.edit(NOTEBOOK, "Write their sum.", "Mine.")
+    edited = own(pair.root)
+    tiny_lab.put(pair)
+    generate.write_all()
+    copies.bring(pair.root)
+    assert own(pair.root) == edited
+    assert capsys.readouterr().out == ""
+
+
+def test_a_copy_that_was_removed_is_brought_again(pair):
+    for name in (NOTEBOOK, SCRIPT):
+        (pair.root / name).unlink()
+    assert copies.script("90_tiny", root=pair.root) == pair.root / SCRIPT
+    assert own(pair.root) == generated(pair.root)
+
+
+def test_a_copy_of_a_lab_that_is_gone_goes_unless_somebody_edited_it(pair):
+    edited = {name: name.replace("90_tiny", "91_edited") for name in (NOTEBOOK, SCRIPT)}
+    for name, other in edited.items():
+        shutil.copy(pair.root / name, pair.root / other)
+    pair.edit(edited[NOTEBOOK], "Write the sum.", "Mine.")
+    (pair.root / "solutions/90_tiny.py").rename(pair.root / "solutions/92_other.py")
+    copies.bring(pair.root)
+    assert {path.name for path in (pair.root / "work").iterdir()} == {
+        Path(name).name for name in edited.values()
+    }
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_work_of_an_earlier_version_moves_over_once(pair, capsys, in_git):
+    def git(*arguments):
+        subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *arguments], cwd=pair.root, check=True
+        )
+
+    shutil.rmtree(pair.root / "work")
+    if in_git:
+        git("init", "-q")
+        git("add", ".")
+        git("commit", "-qm", "x")
+    committed = generated(pair.root)
+    pair.edit("notebooks/90_tiny.ipynb", "Write the sum.", "Mine.")
+    copies.bring(pair.root)
+    assert "Mine." in own(pair.root)[NOTEBOOK]
+    assert (generated(pair.root) == committed) is in_git
+    assert capsys.readouterr().out.startswith("Your work on lab 90 is in work/ now")
+    copies.bring(pair.root)
+    assert capsys.readouterr().out == ""
+
+
+def test_reset_begins_afresh(pair, capsys):
+    pair.edit(NOTEBOOK, "Write the sum.", "Mine.")
+    (pair.root / SCRIPT).write_text("mine\n")
+    copies.reset("90", pair.root)
+    assert own(pair.root) == generated(pair.root)
+    assert tiny_lab.set_aside() == [NOTEBOOK, SCRIPT]
+    assert "Lab 90_tiny is fresh" in capsys.readouterr().out
+    copies.reset("90_tiny", pair.root)
+    assert len(tiny_lab.set_aside()) == 2, "nothing to set aside the second time"
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(pair):
+    shutil.rmtree(pair.root / "work")
+    (pair.root / "work").write_text("a file")
+    with pytest.raises(LabError, match="cannot be written into .*: copy the whole folder of the labs"):
+        copies.bring(pair.root)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from labkit import collectives, launch
+from labkit import collectives, counting, launch
 from labkit.counting import CallLog, CollectiveLog, Cost, Message, count, expect_sum, on_every_size
 from labkit.errors import RankFailed
 
@@ -99,7 +99,7 @@ class _Ticking:
         answers = iter([False, True, True])
 
         class Request:
-            def Test(self):
+            def Test(self, status):
                 return next(answers)
 
         return Request()
@@ -108,7 +108,7 @@ class _Ticking:
 def test_a_log_of_collectives_has_their_values_and_times_and_counts_tests():
     log = CollectiveLog(_Ticking())
     log.Allreduce(np.ones(3), np.empty(3))
-    request = log.Iallreduce(np.ones(5), np.empty(5))
+    request = log.Iallreduce(recvbuf=np.empty(6)[:5], sendbuf=np.ones(5))
     assert [(call.name, call.values, call.begin) for call in log.calls] == [
         ("Allreduce", 3, 1.0),
         ("Iallreduce", 5, 3.0),
@@ -118,6 +118,53 @@ def test_a_log_of_collectives_has_their_values_and_times_and_counts_tests():
     assert log.calls[1].end == [4.0]  # the first that saw the end
     assert log.tests == 3
     assert log.time == 4.0  # everything else is passed on
+
+
+def _ring_of_requests(comm, vector):
+    """The step of _ring_step by requests; both ends are waited for at once."""
+    from mpi4py import MPI
+
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    MPI.Request.Waitall([comm.Irecv(vector[2:4], left), comm.Isend(vector[:2].copy(), dest=right)])
+
+
+def _one_after_the_other(comm, vector):
+    """Two rounds round the ring: `status=`, `wait()`, and a message for nobody."""
+    from mpi4py import MPI
+
+    status = MPI.Status()
+    for _ in range(2):
+        request = comm.Issend(vector, (comm.rank + 1) % comm.size)
+        comm.Recv(vector.copy(), source=MPI.ANY_SOURCE, status=status)
+        request.wait()
+        comm.Send(vector, dest=MPI.PROC_NULL)
+    assert status.source == (comm.rank - 1) % comm.size
+
+
+def _same_costs(comm):
+    return [count(comm, way, np.zeros(4)) for way in (_ring_of_requests, _one_after_the_other)]
+
+
+def test_requests_cost_what_blocking_calls_do():
+    once, twice = launch.run(_same_costs, ranks=3)[0]
+    assert (once.rounds, once.busiest, len(once.messages)) == (1, 2, 3)
+    assert (twice.rounds, twice.busiest, len(twice.messages)) == (2, 8, 6)
+
+
+def _never_waits(comm):
+    return count(comm, lambda counted: counted.Irecv(np.empty(1), source=0))
+
+
+def _to_minus_one(comm, make):
+    return make(comm).Send(np.ones(1), dest=comm.rank - 1)
+
+
+def test_what_mpi_lets_pass_is_refused():
+    with pytest.raises(RankFailed, match="Irecv starts a message, and nobody waits"):
+        launch.run(_never_waits, ranks=1)
+    for make in (CallLog, counting.MessageCounter):
+        with pytest.raises(RankFailed, match=r"dest=-1: there is no such rank; .* MPI\.PROC_NULL"):
+            launch.run(_to_minus_one, make, ranks=1)
 
 
 def _sums(comm):
@@ -175,6 +222,9 @@ def _look_at_messages(comm):
     own = log.watch(np.zeros(3))
     own += 1
     assert log.computed[-1] == (3, 0)
+    new = np.empty_like(own)
+    new[1:] = np.mean([own[1:], own[:-1]], axis=0)  # the list becomes a plain array: no arithmetic is seen
+    assert log.written == [(2, 0)]
     assert own.sum() == 3
     return True
 

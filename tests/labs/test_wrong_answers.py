@@ -20,15 +20,15 @@ def run(checkout):
     """Run the tiny lab's wrong answers, after replacing texts in the lab and in its list of wrong answers."""
 
     def call(in_lab: tuple[str, str] = NO, in_list: tuple[str, str] = NO):
-        assert in_lab[0] in tiny_lab.LAB
-        assert in_list[0] in tiny_lab.WRONG
-        lab, listed = tiny_lab.LAB.replace(*in_lab), tiny_lab.WRONG.replace(*in_list)
-        (checkout.root / "solutions/90_tiny.py").write_text(
-            lab if in_lab[0] else tiny_lab.LAB, encoding="utf-8"
-        )
-        (checkout.root / "tests/labs/wrong_answers/90_tiny.py").write_text(
-            listed if in_list[0] else tiny_lab.WRONG
-        )
+        tiny_lab.put(checkout)
+        for (old, new), names in (
+            (in_lab, ["solutions/90_tiny.py", "labs/support/lab90.py"]),
+            (in_list, ["tests/labs/wrong_answers/90_tiny.py"]),
+        ):
+            texts = {name: (checkout.root / name).read_text(encoding="utf-8") for name in names}
+            assert any(old in text for text in texts.values())
+            for name, text in texts.items():
+                (checkout.root / name).write_text(text.replace(old, new) if old else text, encoding="utf-8")
         return checkout.python("-m", "tests.labs.wrong_answers.runner", "90_tiny", "--json", "out.json")
 
     return call

@@ -12,7 +12,7 @@ LAB = """\
 # %% [markdown]
 # # 90 Ends badly
 #
-# Needs: mpi · Ranks: 4 · Minutes: 1 · Before: -
+# Needs: mpi · Ranks: 4 · Minutes: 1 · Level: beginner · Before: -
 
 # %%
 import os

@@ -73,7 +73,7 @@ class Learner:
         ]
         return values[0] if values else ""
 
-    def kernel(self, folder: str = "notebooks") -> Kernel:
+    def kernel(self, folder: str = "work") -> Kernel:
         """A new kernel, as for a notebook in this folder."""
         answer = self.post("api/sessions", {
             "kernel": {"name": "python3"}, "name": "work", "path": f"{folder}/work-{uuid.uuid4().hex}.ipynb",

@@ -86,9 +86,9 @@ def test_log_in_solve_submit_log_out(machine):
         page.get_by_label("Password").fill(words["ada"])
         page.get_by_role("button", name="Sign in").click()
         notebook = browser.Notebook(page)
-        page.wait_for_url("**/user/ada/lab/tree/notebooks/00_check_environment.ipynb", timeout=180_000)
+        page.wait_for_url("**/user/ada/lab/tree/work/00_check_environment.ipynb", timeout=180_000)
         assert queue(machine) == ["ada labs-hub"]
-        page.goto(f"{address}/user/ada/lab/tree/notebooks/{STEM}.ipynb")
+        page.goto(f"{address}/user/ada/lab/tree/work/{STEM}.ipynb")
         notebook.open()
         for index in [i for i in range(check) if cells[i].kind == "code"]:
             if index == stub:

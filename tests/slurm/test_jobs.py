@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from labkit import paths
+from labkit import copies, labfile, paths
 
 from slurm import tabletop
 from tests.labs.solved_runs import assert_each_check_passed_once, own_warnings_are_errors
@@ -134,14 +134,15 @@ def test_scancel_ends_all_ranks(cluster, checkout):
 
 
 def test_an_unsolved_exercise_fails_the_job(cluster, checkout):
-    (book,) = (checkout / "notebooks").glob("20_*.ipynb")
+    copies.bring(checkout, [labfile.find("20")])
+    (book,) = (checkout / "work").glob("20_*.ipynb")
     book.write_text(book.read_text(encoding="utf-8").replace("Ranks and messages", "Ranks, messages"))
     later = time.time() + 60
     os.utime(book, (later, later))
     state, code, output = cluster.wait(cluster.submit(f"slurm/{book.stem}.sbatch", cwd=checkout))
     assert (state, code) == ("FAILED", "1:0"), output
-    assert f"notebooks/{book.name} is newer than labs/{book.stem}.py and wins" in output
-    assert "Ranks, messages" in (checkout / "labs" / f"{book.stem}.py").read_text(encoding="utf-8")
+    assert f"work/{book.name} is newer than work/{book.stem}.py and wins" in output
+    assert "Ranks, messages" in (checkout / "work" / f"{book.stem}.py").read_text(encoding="utf-8")
     assert "First to fail: rank " in output
     assert "✗ 20.1  not solved yet." in output.split("First to fail")[1]
 

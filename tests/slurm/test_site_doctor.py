@@ -34,7 +34,7 @@ class Site:
         self.root, self._python = checkout.root, checkout.python
         self.env = {**env, "SITE": ""}
         shutil.copytree(labkit.__path__[0] + "/../../slurm", self.root / "slurm")
-        (self.root / "solutions" / "90_tiny.py").write_text(tiny_lab.LAB, encoding="utf-8")
+        tiny_lab.put(checkout)
 
     def write(self, name: str, **changes: str) -> None:
         """The tabletop's site file under another name, with other values."""

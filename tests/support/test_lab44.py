@@ -1,12 +1,10 @@
-"""support.lab44 without ranks: lines read back, what was asked, loops stopped; the lab checks the rest."""
+"""Lab 44 without ranks: lines read back, what was asked, the threshold; the lab checks the rest."""
 
 from __future__ import annotations
 
 import pytest
-from labkit import placement
-from labkit.errors import LabError
 from support import lab44
-from support.lab44 import Line, Tensor, timeline
+from support.lab44 import Line, Tensor
 
 
 def row(number: int, name: str) -> dict:
@@ -61,15 +59,15 @@ def test_sums_of_all_libraries_are_one_phase():
 
 
 def test_sent_and_asked_follow_the_steps():
-    assert timeline.sent(EVENTS, 2) == [["a"], ["b"]]
+    assert lab44.sent(EVENTS, 2) == [["a"], ["b"]]
     a, b = lab44.tensors("a:4 b:4")
-    assert timeline.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
-    assert timeline.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
+    assert lab44.asked_in(EVENTS, [[a], [b], [a]]) == [1, 0, 0]
+    assert lab44.asked_in(EVENTS, [[a, b], [a]]) == [1, 0]
 
 
 def test_tensors_and_stories_are_read():
     assert lab44.tensors("a:40 b:8:float64") == [Tensor("a", 40), Tensor("b", 8, "float64")]
-    assert timeline.story("1 - i CYCLE_START\n2 a E -") == [
+    assert lab44.story("1 - i CYCLE_START\n2 a E -") == [
         Line(1, "", "i", "CYCLE_START"),
         Line(2, "a", "E", ""),
     ]
@@ -96,76 +94,3 @@ def test_what_several_spans_cover_counts_once():
     assert lab44.covered([(0, 10), (5, 20)]) == 20
     assert lab44.covered([(30, 40), (0, 10), (2, 3), (10, 12)]) == 22
     assert lab44.covered([(6, 6)]) == 0
-
-
-def test_two_cycle_times_in_one_process_are_refused():
-    ways = lab44.knobs([], 5) | {"again": ({"HOROVOD_CYCLE_TIME": "9"}, [], True)}
-    with pytest.raises(LabError, match="one way may set HOROVOD_CYCLE_TIME"):
-        lab44.measure(None, ways, 1)
-
-
-def test_a_job_without_records_shows_nothing(capsys):
-    import pandas
-
-    lab44.show(pandas.DataFrame(), "nobody")
-    assert capsys.readouterr().out == ""
-
-
-def test_a_link_without_a_measurable_rate_still_has_a_bandwidth(monkeypatch):
-    from labkit import record
-    from labkit.timing import Measurement
-
-    monkeypatch.setattr(record, "add", lambda result, **fields: {"result": result} | fields)
-    times = {"60 known": Measurement([1e-3])}
-    link = {64: Measurement([2e-3]), 1 << 20: Measurement([1e-3])}  # the longer the faster: noise
-    measured = lab44.Measured(link, times, placement.on_host("MPI"))
-    frame = lab44.keep(lab44.knobs([], 5), measured, lambda *_: (0.1, 1), 4, 4)
-    assert frame.result[0] == "step, one node"
-    assert (frame.device[0], frame.staged[0], frame.library[0]) == ("cpu", "no", "MPI")
-    assert frame.bandwidth[0] == pytest.approx((1 << 20) / 1e-3)
-
-
-def test_a_made_up_timeline_has_a_name():
-    assert lab44.made_up("a three times, then known")[0] == Line(0, "a", "B", "NEGOTIATE_ALLREDUCE")
-    with pytest.raises(LabError, match="There are: a and b, then c, a three times"):
-        lab44.made_up("a")
-
-
-def test_one_rank_alone_waits_for_nobody():
-    assert [line.kind for line in lab44.one_rank_alone()] == ["B", "X", "E"]
-
-
-def test_loops_without_end_are_stopped():
-    ready = lab44.patient("a:40 b:40")
-    assert ready == lab44.tensors("a:40 b:40")
-    with pytest.raises(LabError, match="fuse does not end"):
-        sum(ready[0].bytes for _ in range(10_000))
-    seconds = lab44.STEPS[0].link()
-    assert seconds(100) == 2
-    with pytest.raises(LabError, match="step_time does not end"):
-        sum(seconds(100) for _ in range(10_000))
-
-
-def test_messages_as_text():
-    a, b, c = lab44.tensors("a:4 b:4 c:4")
-    assert lab44.names([[a, b], [c]]) == "a b|c"
-    assert lab44.names([]) == ""
-    assert lab44.names(None) is None
-    with pytest.raises(LabError, match="a list of the Tensors themselves"):
-        lab44.names([["a", "b"]])
-
-
-def test_a_case_of_a_step_says_itself():
-    case = lab44.STEPS[0]
-    assert str(case) == "'a:100:0' (bytes, ready at), limit 1000, a look every 10 s, 1 s + n / 100"
-    assert case.tensors() == [Tensor("a", 100, ready=0.0)]
-
-
-def test_messages_of_a_predicted_step_are_printed(capsys):
-    def step_time(gradients, limit, cycle, seconds):
-        return 0.1 + cycle, round(1 / cycle)
-
-    net, ms = lab44.show_predicted(step_time, 24, 0.05, 5e-4, 2.5e7)
-    assert len(net) == 48
-    assert ms[20] == pytest.approx(120)
-    assert "look every  20 ms: 120 ms, 48 tensors, messages: 50\n" in capsys.readouterr().out

@@ -54,10 +54,9 @@ LABS = (
         "14_mixed_precision_and_memory",
         30,
         {"images": 16, "matrix": 384},
-        ("convolution",),
+        ("convolution", "checkpoints"),
     ),
-    Lab("16_memory_and_checkpointing", 25, {}, ("checkpoints",)),
-    Lab("17_prefetch_and_storage", 30, {}, ("step",)),
+    Lab("15_input_pipeline", 30, {}, ("step",)),
     Lab(
         "27_cuda_aware_mpi",
         25,
@@ -76,8 +75,7 @@ LABS = (
     Lab("41_horovod_tensorflow", 40, {}, ("weak",), timeline=True, by_nccl=True, one_gpu=ALONE),
     Lab("42_horovod_mvapich2_gdr", 40, {"steps": 10, "layers": 12, "width": 256}, ("step",)),
     Lab("43_horovod_nccl2", 25, {}, ("carried",), one_gpu=ALONE),
-    Lab("44_timeline_and_fusion", 40, {}, ("step", "activities"), by_nccl=True, one_gpu=ALONE),
-    Lab("45_autotune_and_adasum", 40, {"values": 1 << 18}, ("exchange", "step"), by_nccl=True, one_gpu=ALONE),
+    Lab("44_timeline_and_fusion", 40, {}, ("step",), by_nccl=True, one_gpu=ALONE),
     Lab("46_three_libraries", 55, {"images": 16, "repeat": 6}, ("weak", "strong"), one_gpu=ALONE),
 )  # fmt: skip
 

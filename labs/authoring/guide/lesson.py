@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from authoring import tries
 from authoring.guide import figures
 from authoring.guide.figures import Figure
-from authoring.source import Lab
+from authoring.source import LEVELS, Lab
 
 TAKE_AWAY = "What you take away"
-LEVELS = ("beginner", "intermediate", "advanced")
 _HEADING = re.compile(r"^(#{2,3}) +(.+)$", re.MULTILINE)
 _DETAILS = re.compile(r"<details>\s*<summary>(.*?)</summary>(.*?)</details>", re.DOTALL)
 _LEVEL = re.compile(r"\*\((" + "|".join(LEVELS) + r")\)\*")

@@ -30,7 +30,7 @@ def read(root: Path, stem: str) -> list[Mistake]:
         return []
     tree = ast.parse(path.read_text(encoding="utf-8"))
     tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    names = {"Wrong": _mistake}
+    names = {"Wrong": _mistake, "Right": lambda *row, **named: None}
     exec(compile(tree, str(path), "exec"), names)
     sentences = list(_sentences(root, stem))
     return [mistake._replace(says=_whole(mistake.says, sentences)) for mistake in names["WRONG"]]
@@ -51,8 +51,9 @@ def _whole(words: str, sentences: list[str]) -> str:
 
 def _sentences(root: Path, stem: str) -> Iterator[str]:
     """The texts in a lab and in its support, each on one line."""
-    files = [root / "solutions" / f"{stem}.py", *sorted((root / f"labs/support/lab{stem[:2]}").glob("*.py"))]
-    for file in files:
+    support = root / "labs" / "support"
+    own = [*support.glob(f"lab{stem[:2]}.py"), *sorted(support.glob(f"lab{stem[:2]}/*.py"))]
+    for file in [root / "solutions" / f"{stem}.py", *own]:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         own = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         pages = {node.body[0].value for node in ast.walk(tree) if _has_docstring(node)}

@@ -5,7 +5,7 @@
 #
 # **You will be able to** (1) write one thing, (2) predict another, (3) tell when it is the wrong tool.
 #
-# Needs: cpu · Ranks: 1 · Minutes: 10 · Before: -
+# Needs: cpu · Ranks: 1 · Minutes: 10 · Level: beginner · Before: -
 
 # %%
 from labkit import check, hint, lab, predict, timing

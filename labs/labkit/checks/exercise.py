@@ -1,7 +1,4 @@
-"""`check("23.1", reduce_scatter)`: what is stored when its expectations hold, and said when they do not.
-
-Old form, side by side: `with check("23.1"):` around expectations that stand in the lab itself.
-"""
+"""`check("23.1", reduce_scatter)`: what is stored when its expectations hold, and said when they do not."""
 
 from __future__ import annotations
 
@@ -23,14 +20,26 @@ class Check:
     What it tries is a function in support/lab23.py; `check.show("23.1")` shows it.
     """
 
-    def __call__(self, exercise: str, *answers) -> _Block | None:
-        """Try `answers` with the exercise's function. Without answers: a block for expectations."""
-        if not answers:
-            return _Block(exercise)
+    def __call__(self, exercise: str, *answers) -> None:
+        """Try `answers` with the exercise's function: print ✓ and store it, or raise CheckFailed with ✗.
+
+        Under a launcher every rank checks, rank 0 prints and stores. A check without a single expectation
+        fails.
+        """
+        known = hints.exercise(exercise)
         function = modules.find(exercise)
-        with _Block(exercise, in_module=True):
+        before = expectations.looked_at()
+        try:
             function(*modules.arguments(function, answers, sys._getframe(1).f_globals))
-        return None
+            if expectations.looked_at() == before:
+                raise CheckFailed(
+                    "This check looked at nothing: it passed no expect(…), so it proves nothing."
+                )
+        except (Exception, SystemExit) as error:  # Ctrl-C is nobody's mistake
+            raise _failed(known.number, error) from None
+        _store_pass(known.number)
+        if world.is_root():
+            print(f"✓ {known.number}  {known.title}")
 
     @staticmethod
     def exercise(number: str) -> Callable[[Callable], Callable]:
@@ -56,39 +65,15 @@ class Check:
 check = Check()
 
 
-class _Block:
-    """Prints ✓ and stores it, or raises CheckFailed with ✗.
-
-    Under a launcher every rank checks, rank 0 prints and stores. A check without a single expectation fails.
-    in_module: the check is a function of the lab's module, where a case begins the sentence.
-    """
-
-    def __init__(self, exercise: str, in_module: bool = False):
-        self.exercise = hints.exercise(exercise)
-        self._in_module = in_module
-
-    def __enter__(self) -> _Block:
-        self._before = expectations.looked_at()
-        return self
-
-    def __exit__(self, kind, error, trace) -> None:
-        number = self.exercise.number
-        if error is None and expectations.looked_at() == self._before:
-            error = CheckFailed("This check looked at nothing: it passed no expect(…), so it proves nothing.")
-        if error is None:
-            _store_pass(number)
-            if world.is_root():
-                print(f"✓ {number}  {self.exercise.title}")
-            return
-        if not isinstance(error, (Exception, SystemExit)):  # Ctrl-C is nobody's mistake
-            return
-        said = sentence(number, error, with_case=self._in_module)
-        kept = progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
-        if kept:
-            journal.note("failed", exercise=number, tries=kept["tries"], said=said)
-        help_line = hints.after_failure(number)
-        text = f"✗ {number}  {said}"
-        raise CheckFailed(f"{text}\n        {help_line}" if help_line else text) from None
+def _failed(number: str, error: BaseException) -> CheckFailed:
+    """The error that the learner reads; the try is stored."""
+    said = sentence(number, error)
+    kept = progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
+    if kept:
+        journal.note("failed", exercise=number, tries=kept["tries"], said=said)
+    help_line = hints.after_failure(number)
+    text = f"✗ {number}  {said}"
+    return CheckFailed(f"{text}\n        {help_line}" if help_line else text)
 
 
 def _store_pass(number: str) -> None:
@@ -101,21 +86,21 @@ def _store_pass(number: str) -> None:
         journal.note("passed", exercise=number, tries=kept["tries"])
 
 
-def sentence(number: str, error: BaseException, with_case: bool = False) -> str:
-    """What the learner reads of an error inside a check. with_case: expectations do not name the case."""
+def sentence(number: str, error: BaseException) -> str:
+    """What the learner reads of an error inside a check."""
     kind = getattr(error, "kind", "") or type(error).__name__
     stub = _STUB.search(str(error)) if kind == "NotImplementedError" else None
     if stub and stub[1] == number:
-        return (
-            "not solved yet. Write your code in place of `raise NotImplementedError(…)`, "
-            "run that cell, then this one."
+        then = (
+            "run that cell, then this one" if hints.in_notebook() else "save the script, and start it again"
         )
+        return f"not solved yet. Write your code in place of `raise NotImplementedError(…)`, {then}."
     if stub:
         return f"not solved yet: this needs exercise {stub[1]}, which is not solved. Solve it first."
     case = launch.case_of(error)
     subject = f"{_capital(case)}: " if case else ""
     if isinstance(error, LabError):
-        return f"{subject}{error}" if with_case else str(error)
+        return f"{subject}{error}"
     if isinstance(error, SystemExit):
         return "Your code called exit(). A function of a lab returns its result, or raises an error."
     frames = _frames(error)
@@ -141,7 +126,4 @@ def _learners_line(error: BaseException, frames: list[launch.Frame]) -> str:
     frame = launch.innermost(frames)
     if isinstance(error, SyntaxError) or frame is None:
         return ""
-    if frame.function == "<module>":  # the check's own cell: what is wrong there came from the learner
-        none = launch.because_of_none(type(error).__name__, str(error))
-        return f". {none}" if none else ""
     return f"  ({frame.place()})"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from labkit.errors import CheckFailed, LabError
+from labkit.errors import CheckFailed, LabError, counted
 
 MOST_PERCENT = 10_000  # up to here a difference is told in percent too
 
@@ -154,7 +154,8 @@ def _with_reason(text: str, named: str, because: str) -> str:
     """The text, then the mistake that it was and the reason, each as a sentence."""
     for sentence in (named, because):
         if sentence:
-            is_word = sentence.split()[0].strip(",;:.?!").isalpha()  # code keeps its letters
+            first = sentence.split()[0].strip(",;:.?!")
+            is_word = first.isalpha() and (len(first) > 1 or first == "a")  # code keeps its letters
             begin = sentence[0].upper() if is_word else sentence[0]
             text += f" {begin}{sentence[1:]}" + ("" if sentence[-1] in ".!?" else ".")
     return text
@@ -180,7 +181,8 @@ def _first_difference(got, want, where: str = "") -> str | None:
         pairs = [(f"[{key!r}]", got[key], want[key]) for key in want]
     elif isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(want):
-            return f"expected {len(want)} values{at}, {show(want)}, got {len(got)}, {show(got)}."
+            came = f"{len(got)}, {show(got)}" if got else "none"
+            return f"expected {counted(len(want), 'value')}{at}, {show(want)}, got {came}."
         pairs = [(f"[{index}]", got[index], want[index]) for index in range(len(want))]
     elif isinstance(want, np.ndarray) or isinstance(got, np.ndarray):
         return _array_difference(np.asarray(got), np.asarray(want), at)
@@ -201,7 +203,8 @@ def _array_difference(got: np.ndarray, want: np.ndarray, at: str) -> str | None:
         return None
     place = tuple(different[0])
     values = f"expected {show(np.atleast_1d(want)[place])}, got {show(np.atleast_1d(got)[place])}"
-    return f"{len(different)} of {want.size} values differ{at}; at {_index(place)} {values}."
+    differ = "differs" if len(different) == 1 else "differ"
+    return f"{len(different)} of {want.size} values {differ}{at}; at {_index(place)} {values}."
 
 
 def _index(place: tuple[int, ...]) -> str:
@@ -253,4 +256,5 @@ def _by_how_much(got: np.ndarray, want: np.ndarray, off: np.ndarray) -> str:
     values = f"expected {show(float(there))}, got {show(float(here))}, off by {off_by}{relative}"
     if not got.ndim:
         return f"{values}."
-    return f"{int(off.sum())} of {got.size} values are off; most at {_index(place)}: {values}."
+    are = "is" if off.sum() == 1 else "are"
+    return f"{int(off.sum())} of {got.size} values {are} off; most at {_index(place)}: {values}."

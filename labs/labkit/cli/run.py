@@ -45,7 +45,7 @@ def run(
     if ranks < 1:
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
     stem = labfile.find(lab)
-    path = labfile.script(stem, solved)
+    path = copies.script(stem, solved)
     env = world.without_secrets(os.environ)
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}

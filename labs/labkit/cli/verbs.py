@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from labkit import paths
+from labkit import copies, paths
 from labkit.cli import doctor, jobs, report, run, share, trace
 from labkit.errors import exit_status
 
@@ -27,6 +27,10 @@ def _parser() -> argparse.ArgumentParser:
     report.add_verb(verbs)
     share.add_verbs(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
+    verbs.add_parser("bring", help="bring the labs into work/").set_defaults(call=_bring)
+    reset = verbs.add_parser("reset", help="begin a lab afresh; yours is set aside")
+    reset.add_argument("lab", help="number or stem")
+    reset.set_defaults(call=_reset)
     doctor.add_verb(verbs)
     return parser
 
@@ -36,4 +40,14 @@ def _progress(options: argparse.Namespace) -> int:
 
     paths.home()  # where it is kept: said here, if that cannot be
     checks.show(paths.root())
+    return 0
+
+
+def _bring(options: argparse.Namespace) -> int:
+    copies.bring(paths.root())
+    return 0
+
+
+def _reset(options: argparse.Namespace) -> int:
+    copies.reset(options.lab)
     return 0

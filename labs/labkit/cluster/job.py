@@ -13,7 +13,7 @@ from labkit.cluster import slurm
 from labkit.cluster import status as slurm_status
 from labkit.cluster.line import Line
 from labkit.cluster.status import GOOD, UNKNOWN, Status
-from labkit.errors import LabError, NotHere
+from labkit.errors import LabError, NotHere, counted
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0  # seconds between two questions to Slurm
 PLACE_EVERY = 30.0  # seconds; the whole queue is a larger question
@@ -64,9 +64,9 @@ class Job:
     final: dict | None = None  # how it ended, once that was seen
 
     def __str__(self) -> str:
-        size = _counted(self.nodes, "node")
+        size = counted(self.nodes, "node")
         if self.ranks:
-            size += f", {_counted(self.ranks, 'rank')}"
+            size += f", {counted(self.ranks, 'rank')}"
         return f"job {self.number} (lab {self.lab[:2]}, {size}, {self.site})"
 
     @property
@@ -251,10 +251,6 @@ def _tick(line: Line, text: str, begin: float, pause: float) -> None:
 def _capital(job: Job) -> str:
     text = str(job)
     return text[0].upper() + text[1:]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def last_sentence(text: str) -> str:

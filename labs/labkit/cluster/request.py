@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from labkit import builds, labfile, paths, world
+from labkit import builds, copies, labfile, paths, world
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import Job
@@ -119,7 +119,7 @@ class Request:
 
 def setting_text(stem: str, settings: Mapping[str, object], solved: bool) -> str:
     """The job's SET: "steps=5 sizes='[1, 2]'". LabError that names the parameters for an unknown one."""
-    path = labfile.script(stem, solved)
+    path = copies.script(stem, solved)
     if settings:
         labfile.with_parameters(path.read_text(encoding="utf-8"), dict(settings))
     return shlex.join(f"{name}={_value_text(value)}" for name, value in settings.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labkit.errors import counted
 from labkit.labfile import Header
 
 RUNS, REDUCED, NEEDS = "runs here", "runs reduced", "needs"
@@ -26,15 +27,11 @@ def judge(header: Header, report: dict) -> tuple[str, str]:
     if header.ranks > cores:
         return (
             RUNS,
-            f"{header.ranks} ranks share {_counted(cores, 'core')}: right, but slower than apart.",
+            f"{header.ranks} ranks share {counted(cores, 'core')}: right, but slower than apart.",
         )
     if gpus and ("torch" in header.needs or "horovod" in header.needs):
-        return RUNS, f"On {_counted(gpus, 'GPU')}."
-    return RUNS, f"On {_counted(cores, 'core')}."
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        return RUNS, f"On {counted(gpus, 'GPU')}."
+    return RUNS, f"On {counted(cores, 'core')}."
 
 
 def _missing(need: str, header: Header, report: dict) -> str | None:

@@ -18,8 +18,6 @@ _KIT = Path(__file__).resolve().parents[1]
 _OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _CHECKS = re.compile(re.escape(_OURS[1]) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
-# What a cell of a check says of itself, or holds.
-_OF_CHECK = re.compile(r"(?im)^#.*\bneed not (be )?read\b|^#.*\basked\b|^with check\(")
 _LONGEST = 110  # characters of a source line worth showing
 
 
@@ -46,25 +44,8 @@ class Frame(NamedTuple):
 
     @property
     def checks(self) -> bool:
-        """Is it a line of a check? A learner did not write it.
-
-        Checks are in modules of their own; those that stand in a lab itself are functions `expect_…` or
-        `try_…` in a cell of a check. A learner's own cell can hold a function of such a name, too.
-        """
-        named = self.function.startswith(("expect_", "try_"))
-        return self.in_module_of_checks or (named and bool(_OF_CHECK.search(self.cell())))
-
-    @property
-    def in_module_of_checks(self) -> bool:
+        """Is it a line of a lab's checks? A learner did not write it."""
         return bool(_CHECKS.fullmatch(self.file))
-
-    def cell(self) -> str:
-        """The cell of the notebook or script around the line; "" for a file that is not there."""
-        lines = linecache.getlines(self.file)
-        begins = [place for place, line in enumerate(lines) if line.startswith("# %%")]
-        begin = max((place for place in begins if place < self.number), default=0)
-        end = min((place for place in begins if place >= self.number), default=len(lines))
-        return "".join(lines[begin:end])
 
     def source(self) -> str:
         """The text of the line. Cells of a notebook exist only in the kernel, where linecache knows them."""
@@ -139,7 +120,7 @@ def in_check(frames: list[Frame]) -> bool:
 
 def _innermost_own(frames: list[Frame]) -> Frame | None:
     for place, frame in enumerate(frames):
-        if frame.in_module_of_checks:  # what stands above it only called the check
+        if frame.checks:  # what stands above it only called the check
             return next((own for own in frames[:place:-1] if own.learners), frame)
     last = frames[::-1]
     own = next((frame for frame in last if frame.learners), None)

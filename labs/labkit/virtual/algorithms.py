@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from labkit.virtual import buffers, explain, mpi
+from labkit import mpi
+from labkit.virtual import buffers, explain
 from labkit.virtual.matching import Call
 
 SHORT = 2048  # bytes: what MPICH long took for short; MPICH 5 has a table instead (lab 24)

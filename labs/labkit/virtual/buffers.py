@@ -15,8 +15,9 @@ import pickle
 
 import numpy as np
 
+from labkit import mpi
 from labkit.errors import LabError
-from labkit.virtual import engine, explain, mpi
+from labkit.virtual import engine, explain
 
 _extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (see `pack`)
 

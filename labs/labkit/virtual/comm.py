@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from labkit import mpi
 from labkit.errors import LabError
-from labkit.virtual import explain, mpi
+from labkit.virtual import explain
 from labkit.virtual.buffers import Packed, array, box, pack, scale
 from labkit.virtual.collectives import Collectives, NonblockingCollectives, ObjectCollectives
 from labkit.virtual.engine import Lane, Receive
@@ -202,7 +203,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         try:
             channel = self._from[source]
         except KeyError:
-            if source == mpi.PROC_NULL:
+            if mpi.is_nobody(source):
                 return self.leave_empty(status)
             channel = self._open_from(source)
         wanted = ANY if tag is None else tag if tag >= 0 else self._any_tag(tag)
@@ -223,7 +224,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
 
     def _irecv(self, buf, source, tag, call) -> ReceiveRequest:
         into = None if buf is _OBJECT else box(buf)
-        if source is not None and source == mpi.PROC_NULL:
+        if mpi.is_nobody(source):
             return ReceiveRequest(self, None, into, call, source)
         channel = self._from[source] if source in self._from else self._open_from(source)
         wanted = ANY if tag is None else tag if tag >= 0 else self._any_tag(tag)
@@ -250,7 +251,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
 
     def _look(self, source, tag, status) -> bool:
         """Is there a message that such a receive would take?"""
-        if source is not None and source == mpi.PROC_NULL:
+        if mpi.is_nobody(source):
             self.leave_empty(status)
             return True
         lane = self.lane
@@ -264,7 +265,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         return place is not None
 
     def _open_to(self, dest: int) -> Channel | None:
-        if dest == mpi.PROC_NULL:
+        if mpi.is_nobody(dest):
             return None
         if not 0 <= dest < self.size:
             raise explain.bad_rank(self, dest, "dest")

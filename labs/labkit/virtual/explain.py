@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from labkit import launch
+from labkit import launch, mpi
 from labkit.virtual import stuck
 
 
@@ -35,9 +35,7 @@ def lacking(kind: str, name: str) -> str:
 
 
 def bad_rank(comm, rank, name: str) -> MPIError:
-    return MPIError(
-        f"{name}={rank!r}: there is no such rank; with {comm.size} ranks they go from 0 to {comm.size - 1}."
-    )
+    return MPIError(mpi.no_such_rank(name, rank, comm.size))
 
 
 def bad_tag(tag) -> MPIError:

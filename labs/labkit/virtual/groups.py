@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
+from labkit import mpi
 from labkit.errors import LabError
-from labkit.virtual import explain, matching, mpi
+from labkit.virtual import explain, matching
 
 
 class Groups:

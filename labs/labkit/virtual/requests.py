@@ -7,7 +7,8 @@ from math import inf
 
 import numpy as np
 
-from labkit.virtual import explain, mpi, stuck
+from labkit import mpi
+from labkit.virtual import explain, stuck
 from labkit.virtual.buffers import array
 from labkit.virtual.engine import Lane
 

@@ -14,10 +14,10 @@ LAB = """\
 # **You will be able to** (1) add, (2, for those who have time) scale `x`, and
 # (3) stop.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 30 · Before: -
+# Needs: mpi · Ranks: 4 · Minutes: 30 · Level: beginner · Before: -
 
 # %%
-from labkit import check, expect, hint, lab, plots, predict
+from labkit import check, hint, lab, plots, predict
 
 lab.start("91_guided")
 
@@ -49,8 +49,7 @@ def add(a, b):
 
 
 # %%
-with check("91.1"):
-    expect.equal(add(1, 2), 3, "add(1, 2)")
+check("91.1", add)
 
 # %% [markdown]
 # ### Exercise 91.2 · Twice
@@ -76,8 +75,7 @@ def twice(a):
 
 
 # %%
-with check("91.2"):
-    expect.equal(twice(2), 4, "twice(2)")
+check("91.2", twice)
 
 # %% [markdown]
 # ### Measure
@@ -126,7 +124,18 @@ BATCH = """\
 #SBATCH --time=00:15:00         # hours:minutes:seconds
 """
 SUPPORT = """\
-'''What it says when somebody got 6.'''
+from labkit import check, expect
+
+@check.exercise("91.1")
+def sums(add):
+    "`add` gives the sum."
+    expect.equal(add(1, 2), 3, "add(1, 2)")
+
+@check.exercise("91.2")
+def twofold(twice):
+    "`twice` doubles."
+    expect.equal(twice(2), 4, "twice(2)")
+
 def said(place):
     return f"{place}: It is got 6 in {place}, not less."
 """
@@ -166,7 +175,7 @@ def put(checkout) -> None:
         f"slurm/{STEM}.sbatch": BATCH,
         f"solutions/results/{STEM}.jsonl": records(),
         "labs/authoring/guide/timetables.yaml": TIMETABLES,
-        "labs/support/lab91/words.py": SUPPORT,
+        "labs/support/lab91.py": SUPPORT,
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }
     for name, text in texts.items():

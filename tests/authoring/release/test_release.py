@@ -191,7 +191,7 @@ def archived(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("goal", ["solve", "reset", "labs", "test", "tour", "guide", "release", "gpu-check"])
+@pytest.mark.parametrize("goal", ["solve", "labs", "test", "tour", "guide", "release", "gpu-check"])
 def test_make_says_that_this_is_the_learners_archive(archived, goal):
     ended = make(archived, goal, "LAB=40", "EX=40.1")
     assert ended.returncode == 2

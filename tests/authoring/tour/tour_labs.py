@@ -10,12 +10,12 @@ LAB = '''\
 #
 # **You will be able to** (1) see the tour work.
 #
-# Needs: {needs} · Ranks: 1 · Minutes: {minutes} · Before: -
+# Needs: {needs} · Ranks: 1 · Minutes: {minutes} · Level: beginner · Before: -
 
 # %%
 import time
 
-from labkit import check, expect, hint, lab, launch, plots, record
+from labkit import check, hint, lab, launch, plots, record
 
 lab.start("{number}_{stem}")
 
@@ -48,8 +48,7 @@ def double(x):
 
 
 # %%
-with check("{number}.1"):
-    expect.equal(double(2), 4, "double(2)")
+check("{number}.1", double)
 
 # %%
 {measure}
@@ -57,6 +56,14 @@ with check("{number}.1"):
 # %% [markdown]
 # ### What you take away
 # - Tours.
+'''
+CHECKS = '''\
+from labkit import check, expect
+
+@check.exercise("{number}.1")
+def doubled(double):
+    """`double` gives twice its argument."""
+    expect.equal(double(2), 4, "double(2)")
 '''
 MEASURE = """\
 plots.loss({"mine": [3.0, 2.0, 1.0]}, title="A curve")
@@ -79,5 +86,6 @@ def write_lab(checkout, stem, *, needs="cpu", minutes=5, answer="x + x", measure
         number=number, stem=name, title=title, needs=needs, minutes=minutes, answer=answer, measure=measure
     )
     (checkout.root / f"solutions/{stem}.py").write_text(text)
+    (checkout.root / f"labs/support/lab{number}.py").write_text(CHECKS.format(number=number))
     wrong = f"from tests.labs.wrong_answers import Wrong\n\nSMALL = dict({small})\nWRONG = [Wrong]\n"
     (checkout.root / f"tests/labs/wrong_answers/{stem}.py").write_text(wrong)

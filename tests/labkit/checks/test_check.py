@@ -17,27 +17,27 @@ from labkit.checks import progress
 from labkit.errors import CheckFailed, LabError, RankFailed
 
 from tests.authoring import tiny_lab
+from tests.labkit.checks.tried import tried
 
 
 @pytest.fixture
 def tiny(checkout, monkeypatch):
     """A checkout with the tiny lab, and that lab is the current one."""
-    (checkout.root / "solutions" / f"{tiny_lab.STEM}.py").write_text(tiny_lab.LAB, encoding="utf-8")
+    tiny_lab.put(checkout)
     monkeypatch.setenv("LABKIT_LAB", tiny_lab.STEM)
     return checkout
 
 
 def failure(body, number: str = "90.1") -> str:
     """The text of the CheckFailed of a check around body()."""
-    with pytest.raises(CheckFailed) as caught, check(number):
-        body()
+    with pytest.raises(CheckFailed) as caught:
+        tried(number, body)
     assert caught.value.__suppress_context__
     return str(caught.value)
 
 
 def test_success_is_one_line_and_kept(tiny, capsys):
-    with check("90.1"):
-        expect(True, "never read")
+    tried("90.1", lambda: expect(True, "never read"))
     assert capsys.readouterr().out == '✓ 90.1  Add "them" up\n'
     assert progress.entry("90.1")["passed"]
     assert check.progress()["90.1"]["tries"] == 1
@@ -50,8 +50,7 @@ def test_failure_says_what_and_how_to_get_a_hint(tiny):
 
 
 def test_a_later_failure_does_not_take_the_success_away(tiny):
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     failure(lambda: expect(False, "no"))
     assert progress.entry("90.1")["passed"]
     assert progress.entry("90.1")["tries"] == 2
@@ -59,8 +58,7 @@ def test_a_later_failure_does_not_take_the_success_away(tiny):
 
 def test_a_check_that_looks_at_nothing_fails(tiny):
     assert "looked at nothing" in failure(lambda: None)
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     assert "looked at nothing" in failure(lambda: None), "expectations of an earlier check do not count"
 
 
@@ -111,8 +109,8 @@ def test_exit_is_no_way_past_a_check_and_ctrl_c_is_no_answer(tiny):
     def interrupted():
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), check("90.1"):
-        interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        tried("90.1", interrupted)
     assert progress.entry("90.1")["tries"] == 1
 
 
@@ -125,7 +123,6 @@ def test_wrong_number_lists_the_labs_own(tiny):
     lab.reset_for_tests()
     with pytest.raises(LabError, match="no lab for exercise '55.1'"):
         check("55.1")
-    assert check("90.2").exercise.title == "Scale a list"
 
 
 def test_hints_come_one_by_one_and_then_the_way_out(tiny, capsys):
@@ -208,8 +205,7 @@ def test_many_at_once_lose_nothing(tiny):
 )
 def test_a_damaged_file_is_set_aside_with_a_sentence(tiny, capsys, text):
     progress.path().write_text(text)
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     assert "could not be read; it is now progress.damaged-" in capsys.readouterr().err
     assert progress.entry("90.1")["passed"]
     (aside,) = paths.home().glob("progress.damaged-*.json")
@@ -222,8 +218,7 @@ def test_a_folder_that_cannot_be_written_costs_a_sentence(tiny, capsys, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(progress, "_replace", full)
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     captured = capsys.readouterr()
     assert "✓ 90.1" in captured.out
     assert "could not be saved" in captured.err
@@ -235,16 +230,14 @@ def test_a_solved_notebook_counts_as_nobodys_progress(tiny, monkeypatch):
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as `start` changes it
     lab.start(tiny_lab.STEM)
     assert lab.solved()
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     assert progress.read() == {}
 
 
 def test_ranks_above_0_say_and_store_nothing(tiny, capsys, monkeypatch):
     monkeypatch.setenv("PMI_RANK", "1")
     monkeypatch.setenv("PMI_SIZE", "2")
-    with check("90.1"):
-        expect(True, "")
+    tried("90.1", lambda: expect(True, ""))
     predict("90.1", total=3)
     hint("90.1")
     predict.compare("90.1", total=3)
@@ -283,17 +276,17 @@ def test_in_a_notebook_errors_are_sentences_and_hints_are_markdown(tiny):
 def test_a_failure_on_any_rank_ends_the_whole_job(tiny):
     (tiny.root / "failing.py").write_text(
         "from mpi4py import MPI\n"
-        "from labkit import check, expect, lab, world\n"
+        "from labkit import check, lab, world\n"
         'lab.start("90_tiny")\n'
-        'with check("90.1"):\n'
-        '    expect(world.rank() != 1, "Rank 1 has it wrong.")\n'
+        "length = 5\n"
+        'check("90.1", lambda a, b: 0 if world.rank() == 1 else a + b)\n'
         "MPI.COMM_WORLD.Barrier()\n"
     )
     command = "from labkit import launch; import subprocess, sys; sys.exit(subprocess.call(" \
         "[launch.mpiexec(), '-n', '3', sys.executable, 'failing.py']))"  # fmt: skip
     ended = tiny.python("-c", command, timeout=60)
     assert ended.returncode != 0
-    assert "[1] ✗ 90.1  Rank 1 has it wrong." in ended.stderr
+    assert "[1] ✗ 90.1  add(1, 2): expected 3, got 0." in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -357,3 +350,11 @@ def test_a_cell_that_was_not_run_is_a_sentence(tiny):
         shell = tiny.python("-m", "IPython", "--colors=NoColor", "-c", lines + text)
         assert says in shell.stdout
         assert ("Traceback" in shell.stdout) == ("NameError" in says)
+
+
+def test_a_long_sentence_is_broken_between_words_in_a_notebook():
+    (text,) = CheckFailed("✗ 90.1  " + "several words " * 20 + "\n    as far in as this")._render_traceback_()
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 78
+    assert {line.split()[-1] for line in lines[1:-1]} <= {"several", "words"}
+    assert lines[-1] == "    as far in as this"

@@ -36,7 +36,7 @@ def test_equal():
     assert says(expect.equal, {"a": [1, 2]}, {"a": [1, 3]}, "d") == "d: expected 3 at ['a'][1], got 2."
     assert says(expect.equal, np.zeros(3), np.zeros(2), "x") == "x: expected shape (2,), got (3,)."
     assert says(expect.equal, np.arange(4), np.array([0, 9, 2, 3]), "x") == (
-        "x: 1 of 4 values differ; at [1] expected 9, got 1."
+        "x: 1 of 4 values differs; at [1] expected 9, got 1."
     )
     assert "expected 'b', got 'a'" in says(expect.equal, "a", "b", "word")
 
@@ -46,7 +46,7 @@ def test_close_says_where_and_how_much():
     expect.close([np.ones(2), np.zeros((2, 2))], [np.ones(2), np.zeros((2, 2))], "ragged")
     expect.close({"a": 1.0}, {"a": 1.0}, "dict")
     text = says(expect.close, np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), "loss")
-    assert text == "loss: 1 of 4 values are off; most at [1, 1]: expected 4, got 5, off by 1 (25.00%)."
+    assert text == "loss: 1 of 4 values is off; most at [1, 1]: expected 4, got 5, off by 1 (25.00%)."
     assert says(expect.close, 5, 4, "n") == "n: expected 4, got 5, off by 1 (25.00%)."
     assert "got nan" in says(expect.close, [1.0, float("nan")], [1.0, 2.0], "x")
     assert says(expect.close, np.ones(3), 1.0, "x") == "x: expected shape (), got (3,)."
@@ -136,6 +136,7 @@ def test_slips_of_arrays_lists_and_of_equal():
 def test_because_follows_and_so_does_the_slip_before_it():
     text = says(expect.equal, 2, 1, "n", slips={"both ranks": 2}, because="one rank speaks")
     assert text == "n: expected 1, got 2. Both ranks. One rank speaks."
+    assert says(expect.equal, 2, 1, "n", slips={"b stays": 2}) == "n: expected 1, got 2. b stays."
     assert (
         says(expect.equal, 3, 1, "n", because="One rank speaks!") == "n: expected 1, got 3. One rank speaks!"
     )

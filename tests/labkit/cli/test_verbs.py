@@ -99,7 +99,8 @@ def test_the_ranks_of_a_run_get_no_secrets(built, monkeypatch, ranks):
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")
     monkeypatch.setenv("A_VARIABLE", "x")
     names = "('A_VARIABLE', 'JUPYTERHUB_API_TOKEN')"
-    source = built.root / "labs/90_tiny.py"
+    source = built.root / "work/90_tiny.py"
+    source.parent.mkdir()
     source.write_text(f"import os\nprint(*(name for name in {names} if name in os.environ))\n")
     ended = built.python("-m", "labkit", "run", "90", "--np", ranks)
     assert ended.stdout.split() == ["A_VARIABLE"] * int(ranks), ended.stderr
@@ -108,7 +109,8 @@ def test_the_ranks_of_a_run_get_no_secrets(built, monkeypatch, ranks):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_leaves_nothing(built, number):
-    source = built.root / "labs/90_tiny.py"
+    source = built.root / "work/90_tiny.py"
+    source.parent.mkdir()
     source.write_text("import os, time\nos.write(1, b'begun\\n')\ntime.sleep(300)\n")
     env = {**os.environ, "PYTHONPATH": str(built.root / "labs"), "LABKIT_MARK": str(built.root)}
     command = [sys.executable, "-m", "labkit", "run", "90", "--np", "2"]

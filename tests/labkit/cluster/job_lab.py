@@ -19,7 +19,7 @@ LAB = """\
 #
 # **You will be able to** (1) wait, (2) read.
 #
-# Needs: cpu · Ranks: 2 · Minutes: 5 · Before: -
+# Needs: cpu · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
 
 # %%
 import time
@@ -53,7 +53,7 @@ BUILDS = """\
 #
 # **You will be able to** (1) see, (2) say.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 5 · Before: -
+# Needs: horovod, torch · Ranks: 2 · Minutes: 5 · Level: beginner · Before: -
 
 # %%
 import os

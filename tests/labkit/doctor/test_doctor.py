@@ -58,7 +58,7 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
 def test_labs_are_read_by_their_header_line(tmp_path):
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/20_x.py").write_text(
-        "# %%\n# # 20\n# Needs: mpi, gpu · Ranks: 4 · Minutes: 35 · Before: -\n"
+        "# %%\n# # 20\n# Needs: mpi, gpu · Ranks: 4 · Minutes: 35 · Level: beginner · Before: -\n"
     )
     (tmp_path / "solutions/21_y.py").write_text("broken")
     assert labfile.headers(tmp_path) == {"20_x": labfile.Header(("mpi", "gpu"), 4, 35)}

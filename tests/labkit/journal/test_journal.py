@@ -18,11 +18,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from labkit import check, expect, hint, journal, lab, paths
+from labkit import expect, hint, journal, lab, paths
 from labkit.checks import progress
 from labkit.cli import main
 from labkit.errors import CheckFailed, LabError
 from labkit.journal import files, names, sharing
+
+from tests.labkit.checks.tried import tried
 
 STEM = "23_ring_allreduce"
 
@@ -39,8 +41,8 @@ def class_folder(tmp_path, monkeypatch) -> Path:
 
 
 def fail(sentence: str, number: str = "23.1") -> None:
-    with pytest.raises(CheckFailed), check(number):
-        expect(False, sentence)
+    with pytest.raises(CheckFailed):
+        tried(number, lambda: expect(False, sentence))
 
 
 def lines(file: Path) -> list[dict]:
@@ -75,8 +77,7 @@ def test_tries_hints_and_sentences_are_kept_for_the_learner_alone(capsys, monkey
     lab.start(STEM)
     fail("The chunk is wrong.")
     hint("23.1")
-    with check("23.1"):
-        expect(True, "")
+    tried("23.1", lambda: expect(True, ""))
     told = own()
     assert all(before <= line.pop("at") <= time.time() for line in told)
     assert told == [
@@ -137,8 +138,7 @@ def test_where_there_are_no_lines_yet_examples_come_from_the_code_that_writes_th
     printed = [json.loads(line) for line in text.splitlines() if line.startswith("  {")][1:]
     fail("No.")
     hint("23.1")
-    with check("23.1"):
-        expect(True, "")
+    tried("23.1", lambda: expect(True, ""))
     lab.start(STEM)
     kinds = {event["event"]: set(event) for event in own()}
     assert {event["event"]: set(event) for event in printed} == kinds

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
-import numpy as np
 import pytest
-from labkit import check, errors, launch
+from labkit import check, errors, launch, paths
 from labkit.checks import exercise
 from labkit.counting import on_every_size
 from labkit.launch import cases, runs
@@ -38,20 +38,40 @@ def _share(parts):
     return 1 / parts
 
 
+CHECKS = """
+import numpy as np
+
+
+def waits(comm, answer):
+    answer(comm)
+    comm.Barrier()
+
+
+def gives_none(comm, answer):
+    return answer(comm) + 1
+
+
+def does_not_fit(comm):
+    np.zeros(2) + np.zeros(3)
+"""
+
+
+def of_a_check(name: str):
+    """A function of a lab's checks, whose lines no learner wrote."""
+    names = {"__name__": "__main__"}
+    exec(compile(CHECKS, str(paths.root() / "labs/support/lab90.py"), "exec"), names)
+    return names[name]
+
+
 def _waits_alone(comm):
     if comm.size == 2 and comm.rank == 1:
         comm.recv(source=0)
 
 
-def expect_waits(comm):
-    _waits_alone(comm)
-    comm.Barrier()
-
-
 @pytest.mark.slow
 def test_a_hang_names_the_group_and_no_line_of_the_check():
     with pytest.raises(errors.RankFailed) as caught:
-        runs.run(on_every_size, expect_waits, ranks=3, timeout=2)
+        runs.run(on_every_size, partial(of_a_check("waits"), answer=_waits_alone), ranks=3, timeout=2)
     line = _waits_alone.__code__.co_firstlineno + 2
     assert str(caught.value) == (
         "after 2 s without an end, in a group of 2 ranks: rank 0 waits for the others; "
@@ -86,22 +106,13 @@ def _forgets(comm):
     comm.rank + 1
 
 
-# As a check's cell says: need not be read. So this file's functions `expect_…` are a check's.
-def expect_more(comm):
-    return _forgets(comm) + 1
-
-
-def expect_three(comm):
-    np.zeros(2) + np.zeros(3)
-
-
 def test_an_error_in_a_check_is_told_without_its_lines():
     with pytest.raises(errors.RankFailed) as caught:
-        runs.run(expect_more, ranks=1)
+        runs.run(of_a_check("gives_none"), _forgets, ranks=1)
     told = "rank 0 failed: Your function gave None back: is a `return` missing at its end?"
     assert str(caught.value) == told
     with pytest.raises(errors.RankFailed) as caught:
-        runs.run(expect_three, ranks=1)
+        runs.run(of_a_check("does_not_fit"), ranks=1)
     assert str(caught.value).startswith(
         "rank 0 failed: the check cannot use what your code gave back: ValueError: operands could not"
     )

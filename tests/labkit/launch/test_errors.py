@@ -170,7 +170,6 @@ def test_a_deadlock_names_ranks_and_line():
 @pytest.mark.slow
 def test_a_hang_that_holds_the_interpreters_lock():
     def spin():
-        import re
 
         re.match(r"(a+)+$", "a" * 60 + "b")  # compiled code that does not let go of the lock
 
@@ -237,33 +236,14 @@ def test_misunderstandings_are_explained():
         runs.run(lambda: runs.run(len, "x"), ranks=1)
 
 
-def test_a_learners_helper_is_not_taken_for_a_line_of_the_check(tmp_path):
-    """Whatever its name: which cell it stands in counts, in a script as in a notebook."""
-    learners = 'def try_again():\n    raise ValueError("of mine")\n'
-    checks = "# Tries your answer; need not be read.\n" + learners
-    lab = tmp_path / "lab.py"
-    lab.write_text(f"# %%\n{learners}\n\n# %%\n{checks}", encoding="utf-8")
-    cells = {"<cell 1>": learners, "<cell 2>": checks}
-    for name, text in cells.items():
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    for file, number, of_check in (
-        (str(lab), 3, False),
-        (str(lab), 9, True),
-        ("<cell 1>", 2, False),
-        ("<cell 2>", 3, True),
-    ):
-        failure = diagnosis.Failure("ValueError", "of mine", False, [(file, number, "try_again")], "run", 0.0)
-        line = f'  (line {number} in try_again: raise ValueError("of mine"))'
+def test_a_learners_line_is_not_taken_for_one_of_the_check(tmp_path, monkeypatch):
+    """Whatever its name: the file counts, or the cell of a notebook."""
+    text = 'def try_again():\n    raise ValueError("of mine")\n'
+    checks = str(paths.root() / "labs" / "support" / "lab90.py")
+    for file, of_check in ((str(tmp_path / "lab.py"), False), ("<cell 1>", False), (checks, True)):
+        monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+        failure = diagnosis.Failure("ValueError", "of mine", False, [(file, 2, "try_again")], "run", 0.0)
+        line = '  (line 2 in try_again: raise ValueError("of mine"))'
         said = "the check cannot use what your code gave back: ValueError: of mine"
         expected = said if of_check else f"ValueError: of mine{line}"
         assert str(diagnosis.raised(1, failure)) == f"rank 1 failed: {expected}"
-
-
-def test_the_labs_checks_are_known_by_their_cells():
-    places = [
-        (str(path), number, match[1])
-        for path in sorted((paths.root() / "solutions").glob("[0-9]*.py"))
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if (match := re.match(r"\s*def ((?:try|expect)_\w+)", line))
-    ]
-    assert [place for place in places if not diagnosis.Frame(*place).checks] == []

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 12."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {
     "threads": 1,
@@ -28,7 +28,7 @@ WRONG = [
     Wrong("12.1", "the result is not written", " + batch * outputs)", ")", "Missing among the bytes"),
     Wrong("12.1", "always 4 bytes", "return flops, size *", "return flops, 4 *", "has 2 bytes, you count 4"),
     Wrong("12.1", "no stride",
-          "(height + 2 * padding - kernel) // stride", "(height + 2 * padding - kernel)", "flops of"),
+          "(height + 2 * padding - kernel) // stride", "(height + 2 * padding - kernel)", "flops (out"),
     Wrong("12.2", "a multiply-add is one", "return 2 * n**3", "return n**3", "is two operations"),
     Wrong("12.2", "matrices made while timed",
           "lambda: a @ b", "lambda: a @ torch.randn(n, n)", "more than a product: randn"),
@@ -57,7 +57,7 @@ WRONG = [
           "max(flops / peak, nbytes / bandwidth)", "flops / peak + nbytes / bandwidth", "go on at once"),
     Wrong("12.3", "the shorter time", "return max(", "return min(", "It waits for the other"),
     Wrong("12.3", "the check's machine",
-          "return min(peak, bandwidth * intensity)", "return min(1000, 100 * intensity)", "of a peak of 300"),
+          "return min(peak, bandwidth * intensity)", "return min(1000, 100 * intensity)", "A peak of 300"),
     Wrong("12.4", "image by image", BATCH, LOOP, "still something for each image"),
     Wrong("12.4", "picked image by image",
           "prepared[rows]", "torch.stack([prepared[row] for row in rows.tolist()])",
@@ -77,4 +77,40 @@ WRONG = [
     Wrong("12.4", "each colour's own mean", READY,
           "return (numbers - numbers.mean((0, 2, 3), keepdim=True)) / numbers.std((0, 2, 3), keepdim=True)",
           "the loss in step 1"),
+]
+
+RIGHT = [
+    Right("12.1", "products of NumPy numbers, the result's shape first", [
+          "flops = 2 * batch * inputs * outputs",
+          "size * (batch * inputs + inputs * outputs + batch * outputs)"], [
+          "flops = np.prod([2, batch, inputs, outputs])",
+          "np.int64(size) * (inputs * (batch + outputs) + batch * outputs)"]),
+    Right("12.1", "lists, the quotient cut by int", [
+          "return flops, size * (batch * inputs + inputs * outputs + batch * outputs)",
+          "(height + 2 * padding - kernel) // stride + 1"], [
+          "return [flops, size * (batch * inputs + inputs * outputs + batch * outputs)]",
+          "int((height + 2 * padding - kernel) / stride) + 1"]),
+    Right("12.2", "torch.mm into a third matrix, the rate by .rate", [
+          "a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)",
+          "return 2 * n**3 / timing.measure(lambda: a @ b, device=device, seconds=seconds).median"], [
+          "a, b, c = (torch.rand(n, n, device=device) for _ in range(3))",
+          "took = timing.measure(lambda: torch.mm(a, b, out=c), device=device, seconds=seconds)\n"
+          "    return took.rate(2 * n**3)"]),
+    Right("12.2", "a product with a number in place of a copy", [
+          "source = torch.ones(nbytes // 4, device=device)", "target.copy_(source)"], [
+          "source = torch.full((nbytes // 4,), 3.0, device=device)", "torch.mul(source, 2, out=target)"]),
+    Right("12.2", "in place: as much is read as written", "target.copy_(source)", "source.add_(1)"),
+    Right("12.3", "NumPy's minimum and maximum",
+          ["min(peak,", "max(flops"], ["np.minimum(peak,", "np.maximum(flops"]),
+    Right("12.3", "by the ridge", "return min(peak, bandwidth * intensity)",
+          "return peak if intensity >= peak / bandwidth else bandwidth * intensity"),
+    Right("12.4", "the batch is normalised by stored numbers", [
+          READY, BATCH], ["return pixels, numbers.mean(), numbers.std()", """\
+pixels, mean, std = prepared
+    logits = net((pixels.index_select(0, rows).float() - mean) / std)
+    loss = F.nll_loss(F.log_softmax(logits, dim=1), labels[rows])"""]),
+    Right("12.4", "zero_grad last, a NumPy number", [
+          "    optimizer.zero_grad()\n    loss =", "    optimizer.step()\n    return loss.item()"], [
+          "    loss =",
+          "    optimizer.step()\n    optimizer.zero_grad()\n    return loss.detach().cpu().numpy()[()]"]),
 ]

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 13, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"batch": 12, "width": 4, "repeat": 5, "workers": 2, "patience": 60}
 
@@ -9,7 +9,6 @@ PIECE = """    cores = sorted(cores)
     end = (local_rank + 1) * len(cores) // local_size
     return cores[begin:end]"""
 LOSS = '(F.cross_entropy(net(images), labels, reduction="sum") / batch).backward()'
-SPEEDUP = "    return (serial + parallel) / (serial + parallel / threads)"
 MEAN = "F.cross_entropy(net(images), labels).backward()"
 ADD = "    add_up(comm, net)"
 EACH = "\n    for weight in net.parameters():\n        "
@@ -37,43 +36,55 @@ WRONG = [
           "cores_of was given was changed"),
     Wrong("13.1", "NumPy's integers, which os.sched_setaffinity does not take", PIECE,
           "    return list(np.array_split(sorted(cores), local_size)[local_rank])", "cores of type int64"),
-    Wrong("13.2", "a line over threads, not over 1/threads",
-          "1 / np.array(list(seconds))", "np.array(list(seconds))", "a line over the threads"),
-    Wrong("13.2", "slope and intercept swapped",
-          "parallel, serial = np.polyfit", "serial, parallel = np.polyfit", "Swapped?"),
-    Wrong("13.2", "shares of the step instead of seconds", "    return serial, parallel",
-          "    return serial / (serial + parallel), parallel / (serial + parallel)", "Return seconds"),
-    Wrong("13.2", "speed-up upside down",
-          SPEEDUP, "    return (serial + parallel / threads) / (serial + parallel)", "upside down"),
-    Wrong("13.2", "the textbook's law, for shares that add up to 1",
-          SPEEDUP, "    return 1 / (serial + parallel / threads)", "These are seconds"),
-    Wrong("13.2", "threads as a factor: inf / inf",
-          SPEEDUP, "    return threads * (serial + parallel) / (threads * serial + parallel)",
-          "as inf / inf"),
-    Wrong("13.2", "whole seconds alone",
-          SPEEDUP, SPEEDUP.replace("parallel /", "parallel //"), "on 4 threads: expected"),
-    Wrong("13.3", "each rank divides by its own images: a mean of every rank, added up",
+    Wrong("13.2", "each rank divides by its own images: a mean of every rank, added up",
           LOSS, MEAN, "times the right gradient"),
-    Wrong("13.3", "the mean of means, of unequal parts", [LOSS, ADD],
+    Wrong("13.2", "the mean of means, of unequal parts", [LOSS, ADD],
           [MEAN, ADD + EACH + "weight.grad /= comm.size"], "a mean of means of unequal parts"),
-    Wrong("13.3", "never added up", ADD, "", "only this rank's own gradient"),
-    Wrong("13.3", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
-    Wrong("13.3", "a weight update is made, too",
+    Wrong("13.2", "never added up", ADD, "", "only this rank's own gradient"),
+    Wrong("13.2", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
+    Wrong("13.2", "a weight update is made, too",
           ADD, ADD + EACH + "weight.data -= 0.1 * weight.grad", "the weights changed"),
-    Wrong("13.3", "a mean, divided by batch again", ', reduction="sum"', "", "a tenth of the right gradient"),
-    Wrong("13.3", "lower-case allreduce, which pickles",
+    Wrong("13.2", "a mean, divided by batch again", ', reduction="sum"', "", "0.1 times the right gradient"),
+    Wrong("13.2", "lower-case allreduce, which pickles",
           ADD, EACH + "weight.grad = comm.allreduce(weight.grad)", "goes by way of pickle"),
-    Wrong("13.4", "only the calling thread is bound: the pool keeps the old mask",
+    Wrong("13.3", "only the calling thread is bound: the pool keeps the old mask",
           "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
           "    os.sched_setaffinity(0, cores)", "Move every thread"),
-    Wrong("13.4", "the main thread is left out",
+    Wrong("13.3", "the main thread is left out",
           "in lab13.threads():", "in lab13.threads()[1:]:", "(the main one) may still run"),
-    Wrong("13.4", "torch keeps its number of threads",
+    Wrong("13.3", "torch keeps its number of threads",
           "    torch.set_num_threads(len(cores))", "", "Torch's threads after bind"),
-    Wrong("13.4", "all threads on the rank's first core",
+    Wrong("13.3", "all threads on the rank's first core",
           "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, cores[:1])",
           "alone. Give it all cores"),
-    Wrong("13.4", "cores counted from 0",
+    Wrong("13.3", "cores counted from 0",
           "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, range(len(cores)))",
           "may still run on cores [0]"),
+]
+
+RIGHT = [
+    Right("13.1", "array_split, to a list of int", PIECE,
+          "    return np.array_split(sorted(cores), local_size)[local_rank].tolist()"),
+    Right("13.1", "a range of numbers, the remainder to the first ranks", PIECE, """\
+    each, more = divmod(len(cores), local_size)
+    begin = local_rank * each + min(local_rank, more)
+    return tuple(sorted(cores)[begin : begin + each + (local_rank < more)])"""),
+    Right("13.2", "the mean loss, weighted", LOSS,
+          "loss = F.cross_entropy(net(images), labels) * len(images) / batch\n    loss.backward()"),
+    Right("13.2", "one Allreduce for each weight", ["    net.zero_grad()\n    " + LOSS + "\n" + ADD], ["""\
+    loss = F.cross_entropy(net(images), labels, reduction="sum") / batch
+    for weight, own in zip(net.parameters(), torch.autograd.grad(loss, net.parameters())):
+        total = np.empty(own.shape, np.float32)
+        comm.Allreduce(sendbuf=own.numpy(), recvbuf=total)
+        weight.grad = torch.from_numpy(total)"""]),
+    Right("13.3", "torch's threads first, the threads by /proc", """\
+    for thread in lab13.threads():
+        os.sched_setaffinity(thread, cores)
+    torch.set_num_threads(len(cores))""", """\
+    torch.set_num_threads(len(cores))
+    for name in os.listdir(f"/proc/{os.getpid()}/task"):
+        os.sched_setaffinity(int(name), set(cores))"""),
+    Right("13.3", "a map over the threads",
+          "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
+          "    list(map(lambda thread: os.sched_setaffinity(thread, tuple(cores)), lab13.threads()))"),
 ]

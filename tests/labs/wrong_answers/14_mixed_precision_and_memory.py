@@ -1,9 +1,10 @@
 """Mistakes that learners make in lab 14, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 4, "seeds": (0,), "images": 2, "matrix": 64, "runs": 5}
+SMALL = {"epochs": 4, "seeds": (0,), "images": 2, "matrix": 64, "runs": 5, "pairs": 8, "rows": 256}
 
+CHECKPOINT = "x = checkpoint(net[start : start + length], x, use_reentrant=False)"
 FINITE = "torch.isfinite(gradient).all() for gradient in true"
 
 # fmt: off
@@ -55,4 +56,68 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "ackward ran inside torch.autocast"),
     Wrong("14.1", "no answer whether the step was taken", "return True", "return None",
           "whether the step was taken"),
+    Wrong("14.3", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
+    Wrong("14.3", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
+    Wrong("14.3", "places forgotten", " + 8 * pooled", "", "Pooling also keeps the places"),
+    Wrong("14.3", "pooling's outputs forgotten",
+          "+ relu + pooled +", "+ relu +", "as the next layer's input"),
+    Wrong("14.3", "every layer's output is kept",
+          "image + relu + pooled + layers.activations.iloc[-1]", "image + layers.activations.sum()",
+          "needs no output of its own"),
+    Wrong("14.3", "the input is forgotten", "numbers = image + ", "numbers = ", "The images are missing"),
+    Wrong("14.3", "always ten classes", "layers.activations.iloc[-1]", "10", "VGG, 400 classes"),
+    Wrong("14.3", "nothing kept by the loss", " + layers.activations.iloc[-1]", "",
+          "Digits, 8 images, float32: bytes kept"),
+    Wrong("14.4", "nothing is checkpointed",
+          CHECKPOINT, "x = net[start : start + length](x)", "forward keeps"),
+    Wrong("14.4", "the rest is dropped", ["-(-len(net) // segments)", "range(0, len(net), length)"],
+          ["len(net) // segments", "range(0, segments * length, length)"], "did every layer run"),
+    Wrong("14.4", "a lambda that finds another part later", CHECKPOINT, """\
+part = net[start : start + length]
+        x = checkpoint(lambda h: part(h), x, use_reentrant=False)""", "did not run the same layers"),
+    Wrong("14.4", "the length is rounded down",
+          "-(-len(net) // segments)", "len(net) // segments", "4 layers long"),
+    Wrong("14.4", "nothing returned", "return x", "pass", "Does the function return x"),
+    Wrong("14.4", "PyTorch's own cut, which keeps the last segment", [
+          "    for start in range(0, len(net), length):\n        " + CHECKPOINT + "\n"],
+          ["    from torch.utils.checkpoint import checkpoint_sequential\n\n"
+           "    x = checkpoint_sequential(net, segments, x, use_reentrant=False)\n"],
+          "checkpoint each, the last too"),
+]
+
+RIGHT = [
+    Right("14.1", "in place by add_, the scale by its keys", [
+          "        weight -= rate * gradient\n",
+          '        scaling.update(scale=scaling["scale"] / 2, good=0)\n'], [
+          "        weight.add_(gradient, alpha=-rate)\n",
+          '        scaling["scale"] *= 0.5\n        scaling["good"] = 0\n']),
+    Right("14.1", "the norm is looked at, in float32", FINITE,
+          "math.isfinite(gradient.abs().max().item()) for gradient in true".replace("math.", "np.")),
+    Right("14.2", "the loss inside of autocast, which computes it in float32, and a NumPy number", [
+          "    loss = F.cross_entropy(logits.float(), labels)", "return loss.item()"], [
+          "        loss = F.cross_entropy(logits, labels)", "return loss.detach().cpu().numpy()[()]"]),
+    Right("14.2", "keyword arguments, a module for the loss", [
+          "torch.autocast(images.device.type, torch.bfloat16)", "F.cross_entropy(logits.float(), labels)"], [
+          "torch.autocast(device_type=images.device.type, dtype=torch.bfloat16)",
+          "torch.nn.CrossEntropyLoss()(logits.to(torch.float32), labels)"]),
+    Right("14.3", "a loop over the rows",
+          """    relu = layers.activations[layers.kind == "relu"].sum()
+    pooled = layers.activations[layers.kind == "pool"].sum()
+    numbers = image + relu + pooled + layers.activations.iloc[-1]
+""", """    relu = pooled = last = 0
+    for row in layers.itertuples():
+        relu += row.activations if row.kind == "relu" else 0
+        pooled += row.activations if row.kind == "pool" else 0
+        last = row.activations
+    numbers = image + relu + pooled + last
+"""),
+    Right("14.3", "two kinds at once", "relu + pooled",
+          'layers.activations[layers.kind.isin(["relu", "pool"])].sum()'),
+    Right("14.4", "a list of parts", """    for start in range(0, len(net), length):
+        x = checkpoint(net[start : start + length], x, use_reentrant=False)
+""", """    parts = [torch.nn.Sequential(*list(net)[i : i + length]) for i in range(0, len(net), length)]
+    for part in parts:
+        x = checkpoint(part, x, use_reentrant=False)
+"""),
+    Right("14.4", "the length by ceil", "-(-len(net) // segments)", "int(np.ceil(len(net) / segments))"),
 ]

@@ -1,8 +1,18 @@
 """Mistakes that learners make in lab 15, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"images": 96, "side": 64, "shards": 8, "rounds": 5, "latency": 1e-3}
+SMALL = {
+    "images": 96,
+    "side": 64,
+    "shards": 8,
+    "rounds": 2,
+    "latency": 1e-3,
+    "width": 8,
+    "shares": (0.5, 2),
+    "steps": 5,
+    "repeats": 1,
+}
 
 ORDER = "np.random.default_rng((seed, epoch)).permutation(n)[: n - n % ranks]"
 SPLIT = 'name, kind = member.name.split(".", 1)'
@@ -49,21 +59,126 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.2", "the image decoded",
           'yield part["jpg"]', 'yield lab15.decode(part["jpg"])', "as they are"),
     Wrong("15.2", "all members first", "in tar:", "in tar.getmembers():", "passes by once"),
-    Wrong("15.3", "the rest is lost", "    yield from held", "    return", "items never come out"),
-    Wrong("15.3", "the rest is not shuffled",
-          "    rng.shuffle(held)\n", "", "seeds 1 and 2 give the same order"),
-    Wrong("15.3", "all is read first", "len(held) < size", "True", "items are held"),
-    Wrong("15.3", "the last place is never chosen",
-          "rng.integers(size)", "rng.integers(max(1, size - 1))", "is first 0 times"),
-    Wrong("15.3", "a new generator for each item: always the same place",
-          "place = rng.integers(size)", "place = np.random.default_rng(seed).integers(size)",
-          "from one generator"),
-    Wrong("15.3", "pairs become an array",
-          "    rng.shuffle(held)\n    yield from held", "    yield from rng.permutation(held)",
-          "Give items out as they came"),
-    Wrong("15.3", "the generator that all share", ["np.random.default_rng(seed), []", "rng.integers(size)"],
-          ["np.random, []\n    np.random.seed(seed)", "rng.randint(size)"], "Two streams"),
-    Wrong("15.3", "a second loop over the items goes on where the first ended",
-          "    for item in items:", "    held = list(itertools.islice(items, size))\n    for item in items:",
-          "begins anew"),
+    Wrong("15.3", "no end", '        ready.put(("end", None))\n', "", "what is in the queue"),
+    Wrong("15.3", "items alone", 'ready.put(("item", item))', "ready.put(item)", "what is in the queue"),
+    Wrong("15.3", "None is taken for the end",
+          'if kind == "end":', "if value is None:", "take of these pairs"),
+    Wrong("15.3", "the end is yielded", """\
+        if kind == "end":
+            return
+""", """\
+        if kind == "end":
+            yield value
+            return
+""", "take of these pairs"),
+    Wrong("15.3", "never looks at stop", "if stop.is_set():", "if False:",
+          "stop is set before item 0"),
+    Wrong("15.3", "looks at stop once",
+          ["        for item in items:\n            if stop.is_set():\n                return\n"],
+          ["        if stop.is_set():\n            return\n        for item in items:\n"],
+          "Look at `stop` before each put"),
+    Wrong("15.3", "a queue that is empty for a second is taken for the end",
+          "        kind, value = ready.get()\n", """\
+        try:
+            kind, value = ready.get(timeout=1)
+        except queue.Empty:
+            return
+""", "get waits as long as that"),
+    Wrong("15.3", "some errors only",
+          "except Exception as error", "except OSError as error", "Put any error, as Exception"),
+    Wrong("15.3", "gives up when the queue stays full",
+          'ready.put(("item", item))', 'ready.put(("item", item), timeout=5)', "put waits as long as that"),
+    Wrong("15.3", "gives up when no batch comes",
+          "ready.get()\n        if kind", "ready.get(timeout=5)\n        if kind",
+          "get waits as long as that"),
+    Wrong("15.3", "all is read before the first item comes out",
+          "for item in items:", "for item in list(items):", "Put each as soon as it is read"),
+    Wrong("15.3", "an error ends the thread, unseen",
+          'ready.put(("error", error))', "print(error)", 'The error is put instead of'),
+    Wrong("15.3", "the error is yielded", "raise value", "yield value", "waits for ever"),
+    Wrong("15.3", "an error is taken for the end",
+          "raise value", "return", "its error should come out of take"),
+    Wrong("15.3", "an end behind an error, too", """\
+        ready.put(("end", None))
+    except Exception as error:
+        ready.put(("error", error))
+""", """\
+    except Exception as error:
+        ready.put(("error", error))
+    ready.put(("end", None))
+""", "The error is put instead of"),
+    Wrong("15.4", "never below all", "max(0.0, read - compute)", "read",
+          "It goes on while the step computes"),
+    Wrong("15.4", "below 0", "max(0.0, read - compute)", "read - compute", "cannot wait less than 0"),
+    Wrong("15.4", "the whole step", "max(0.0, read - compute)", "max(read, compute)", "whole time"),
+    Wrong("15.4", "the other way round", "if ahead", "if not ahead", "no prefetch: expected"),
+    Wrong("15.4", "the wider pipe", "min(own", "max(own", "narrower pipe"),
+    Wrong("15.4", "each gets all", "together / ranks", "together", "each gets an equal part"),
+    Wrong("15.4", "no open", "latency + nbytes", "nbytes", "so add one latency"),
+    Wrong("15.4", "an open after the other",
+          "latency + nbytes", "ranks * latency + nbytes", "so add one latency"),
+]
+
+RIGHT = [
+    Right("15.1", "neighbours in the order belong to one rank, as lists",
+          [ORDER, "return order[rank::ranks][worker::workers]"],
+          ["np.random.default_rng((epoch, seed)).permutation(n)\n"
+           "    own = order[rank * (n // ranks) :][: n // ranks]",
+           "return np.array_split(own, workers)[worker].tolist()"]),
+    Right("15.1", "shuffled in place, reshaped", [ORDER, "order[rank::ranks][worker"],
+          ["np.arange(n)\n    np.random.default_rng([seed, epoch]).shuffle(order)",
+           "order[: n // ranks * ranks].reshape(-1, ranks)[:, rank][worker"]),
+    Right("15.2", "all files of a sample are gathered, and looked at when the next one begins", """\
+            if name != sample:
+                sample, part = name, {}
+            if kind in ("jpg", "cls"):
+                part[kind] = tar.extractfile(member).read()
+                if len(part) == 2:
+                    yield part["jpg"], int(part["cls"])""", """\
+            if name != sample:
+                if {"jpg", "cls"} <= set(part):
+                    yield part["jpg"], int(part["cls"])
+                sample, part = name, {}
+            part[kind] = tar.extractfile(member).read()
+        if {"jpg", "cls"} <= set(part):
+            yield part["jpg"], int(part["cls"])
+"""),
+    Right("15.2", "a list of two, the label as a NumPy number, partition", [
+          SPLIT, 'yield part["jpg"], int(part["cls"])'], [
+          'name, _, kind = member.name.partition(".")',
+          'yield [part["jpg"], np.int64(part["cls"].decode())]']),
+    Right("15.3", "an iterator by hand, a match of kinds", [
+          "        for item in items:\n            if stop.is_set():\n                return\n"
+          '            ready.put(("item", item))\n        ready.put(("end", None))\n'], [
+          "        items = iter(items)\n        while not stop.is_set():\n            try:\n"
+          "                item = next(items)\n            except StopIteration:\n"
+          '                ready.put(("end", None))\n                return\n'
+          "            if not stop.is_set():\n"
+          '                ready.put(item=("item", item), block=True)\n']),
+    Right("15.3", "until the end, the error last", """\
+    while True:
+        kind, value = ready.get()
+        if kind == "end":
+            return
+        if kind == "error":
+            raise value
+        yield value
+""", """\
+    kind, value = ready.get(block=True)
+    while kind == "item":
+        yield value
+        kind, value = ready.get()
+    if kind == "error":
+        raise value
+"""),
+    Right("15.4", "NumPy numbers, and the slower of two", [
+          "return max(0.0, read - compute) if ahead else read",
+          "return latency + nbytes / min(own, together / ranks)"], [
+          "return np.maximum(0, read - compute * ahead)",
+          "return np.maximum(nbytes / own, nbytes * ranks / together) + latency"]),
+    Right("15.4", "with if and else", "    return max(0.0, read - compute) if ahead else read\n", """\
+    if not ahead:
+        return read
+    return read - compute if read > compute else 0
+"""),
 ]

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 27, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"longest": 1 << 21}
 
@@ -21,7 +21,6 @@ COME = "        landed.append(device.to_device(into[pieces[i]], half(inbox, i)))
 DONE = """    for request, copy in zip(sent, landed, strict=True):
         request.Wait()
         copy.wait()"""
-SAFE = 'return on and (built is True or (built is None and name == "CRAY MPICH"))'
 BEST = "max(1, min(nbytes, round(sqrt(nbytes * start / rest))))"
 
 # fmt: off
@@ -91,57 +90,62 @@ WRONG = [
           "device.to_device(into[pieces[i]], half(inbox, i + 1)[: pieces[i].stop - pieces[i].start]) "
           "if i + 1 < len(pieces) else device.to_device(into[pieces[i]], half(inbox, i))",
           "Slice the longer one"),
-    Wrong("27.3", "built for CUDA is enough", SAFE, "return built is True",
-          r"'MVAPICH2 Version      :\t2.3.7', built: True, MV2_USE_CUDA=0: you say True; it would crash"),
-    Wrong("27.3", "believes the variable alone", SAFE, "return on", "built: False"),
-    Wrong("27.3", "takes no answer for yes",
-          'built is True or (built is None and name == "CRAY MPICH")', "built is not False", "built: None"),
-    Wrong("27.3", "wants an answer of Cray MPICH, too",
-          SAFE, "return on and built is True", "(ANL base 3.4a2)', built: None"),
-    Wrong("27.3", "looks for the name in all lines",
-          "if name in version.splitlines()[0]:", "if name in version:",
-          "'MVAPICH Version:   4.1', built: True"),
-    Wrong("27.3", "wants the name at the beginning of the line",
-          "if name in version.splitlines()[0]:", "if version.splitlines()[0].startswith(name):",
-          "CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)', built: True"),
-    Wrong("27.3", "knows 1 and true alone as on",
-          'not in ("0", "false")', 'in ("1", "true")', "MV2_USE_CUDA=2: you say False"),
-    Wrong("27.3", "unset means off for all",
-          "environment.get(variable, default)", 'environment.get(variable, "0")',
-          "MVP_ENABLE_GPU=None: you say False; it takes device memory"),
-    Wrong("27.3", "unset means on for all",
-          "environment.get(variable, default)", 'environment.get(variable, "1")',
-          "MV2_USE_CUDA=None: you say True; it would crash"),
-    Wrong("27.3", "knows 0 alone as off",
-          'not in ("0", "false")', '!= "0"', "OMPI_MCA_opal_cuda_support=false"),
-    Wrong("27.3", "knows 1 alone as on",
-          'not in ("0", "false")', '== "1"', "MV2_USE_CUDA=2: you say False"),
-    Wrong("27.3", "what is not in the list is safe if it says so",
-          "    return False", "    return built is True", "Intel(R) MPI"),
-    Wrong("27.4", "the number of chunks, not their bytes",
+    Wrong("27.3", "the number of chunks, not their bytes",
           "round(sqrt(nbytes * start / rest))", "round(sqrt(nbytes * rest / start))", "is best"),
-    Wrong("27.4", "all three steps in r",
+    Wrong("27.3", "all three steps in r",
           "for _, per_byte in steps) - slow", "for _, per_byte in steps)", "is best"),
-    Wrong("27.4", "the slowest step in r",
+    Wrong("27.3", "the slowest step in r",
           "rest = sum(per_byte for _, per_byte in steps) - slow", "rest = slow", "is best"),
-    Wrong("27.4", "no root", "sqrt(nbytes * start / rest)", "nbytes * start / rest", "is best"),
-    Wrong("27.4", "not a whole number",
+    Wrong("27.3", "no root", "sqrt(nbytes * start / rest)", "nbytes * start / rest", "is best"),
+    Wrong("27.3", "not a whole number",
           "round(sqrt(nbytes * start / rest))", "sqrt(nbytes * start / rest)", "a whole number"),
-    Wrong("27.4", "chunks longer than the message",
+    Wrong("27.3", "chunks longer than the message",
           BEST, "max(1, round(sqrt(nbytes * start / rest)))", "1e+03 bytes"),
-    Wrong("27.4", "never gives the MPI device memory",
+    Wrong("27.3", "never gives the MPI device memory",
           "        return 0\n", "        return chunk\n", "direct takes 0.97"),
-    Wrong("27.4", "gives it always",
-          "if direct and direct[0] + nbytes * direct[1] < pipeline_time(nbytes, nbytes / chunk, steps):",
+    Wrong("27.3", "gives it always",
+          "if direct and direct[0] + nbytes * direct[1] < "
+          "lab27.pipeline_time(nbytes, nbytes / chunk, steps):",
           "if direct:", "direct takes 1.03"),
-    Wrong("27.4", "compares with staging in one piece",
-          "pipeline_time(nbytes, nbytes / chunk, steps)", "pipeline_time(nbytes, 1, steps)",
+    Wrong("27.3", "compares with staging in one piece",
+          "lab27.pipeline_time(nbytes, nbytes / chunk, steps)", "lab27.pipeline_time(nbytes, 1, steps)",
           "direct takes 1.03"),
-    Wrong("27.4", "device memory costs nothing per byte",
+    Wrong("27.3", "device memory costs nothing per byte",
           "direct[0] + nbytes * direct[1]", "direct[0]", "direct takes 1.03"),
-    Wrong("27.4", "the start of the first step, not of the slowest",
+    Wrong("27.3", "the start of the first step, not of the slowest",
           "rest = sum", "start = steps[0][0]\n    rest = sum", "is best"),
-    Wrong("27.4", "chunks of no bytes where steps start at once",
+    Wrong("27.3", "chunks of no bytes where steps start at once",
           BEST, "min(nbytes, round(sqrt(nbytes * start / rest)))",
           "chunks of 0 bytes; 1, a whole number, is best"),
+]
+
+RIGHT = [
+    Right("27.1", "Isend and Irecv, both waited for",
+          "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n", """\
+    coming = comm.Irecv(inbox, source=source)
+    leaving = comm.Isend(outbox, dest=dest)
+    coming.Wait()
+    leaving.Wait()
+"""),
+    Right("27.1", "names for copies, keyword arguments", [
+          "device.to_host(outbox, out).wait()", "comm.Sendrecv(outbox, dest=dest,"], [
+          "copy = device.to_host(host=outbox, memory=out)\n    copy.wait()",
+          "comm.Sendrecv(sendbuf=outbox, dest=dest,"]),
+    Right("27.2", "keywords, a while, the end by Waitall in order", [
+          "for i in range(len(pieces)):", "comm.Irecv(half(inbox, i), source=source)",
+          "comm.Isend(half(outbox, i), dest=dest)"], [
+          "for i, _ in enumerate(pieces):", "comm.Irecv(buf=half(inbox, i), source=source)",
+          "comm.Isend(buf=half(outbox, i), dest=dest)"]),
+    Right("27.2", "the end in two loops, copies first", DONE, """\
+    for copy in landed:
+        copy.wait()
+    for request in sent:
+        request.Wait()"""),
+    Right("27.3", "a NumPy number, cut by np.clip", BEST,
+          "np.clip(np.rint(np.sqrt(nbytes * start / rest)), 1, nbytes).astype(int)"),
+    Right("27.3", "sorted by seconds per byte", [
+          "start, slow = max(steps, key=lambda step: step[1])",
+          "rest = sum(per_byte for _, per_byte in steps) - slow"], [
+          "*others, (start, slow) = sorted(steps, key=lambda step: step[1])",
+          "rest = sum(per_byte for _, per_byte in others)"]),
 ]

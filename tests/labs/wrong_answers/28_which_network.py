@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 28: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"nodes": 2}
 
@@ -14,7 +14,7 @@ WRONG = [
     Wrong("28.1", "doubling at every size", _LONG, "    return rounds * (alpha + nbytes * beta)",
           "above 2,048 bytes it is Rabenseifner"),
     Wrong("28.1", "Rabenseifner at every size", _RULE, "", "up to 2,048 bytes it is doubling"),
-    Wrong("28.1", "the limit is one off", "nbytes <= 2048", "nbytes < 2048", "2,048 bytes on 8 ranks"),
+    Wrong("28.1", "the limit is one off", "nbytes <= 2048", "nbytes < 2048", "2,048 bytes, ranks: 8"),
     Wrong("28.1", "the whole vector once", "rounds * (alpha + nbytes * beta)",
           "rounds * alpha + nbytes * beta", "each message has the whole vector"),
     Wrong("28.1", "one way only", _LONG, "    return rounds * alpha + 2 * (p - 1) / p * nbytes * beta",
@@ -22,43 +22,52 @@ WRONG = [
     Wrong("28.1", "bytes one way", _LONG, "    return 2 * rounds * alpha + (p - 1) / p * nbytes * beta",
           "goes there and back"),
     Wrong("28.1", "its own part is sent, too", _LONG, "    return 2 * rounds * alpha + 2 * nbytes * beta",
-          "keeps its own part"),
-    Wrong("28.1", "the logarithm to base e", "math.log2(p)", "math.log(p)", "base e"),
+          "µs, beside the virtual cluster's: expected"),
+    Wrong("28.1", "the logarithm to base e", "math.log2(p)", "math.log(p)",
+          "µs, beside the virtual cluster's: expected"),
     Wrong("28.1", "nothing comes back", [_RULE, _LONG], [_RULE.replace("return ", "_ = "),
           _LONG.replace("return ", "_ = ")], "returns nothing"),
     Wrong("28.2", "of one message", "return math.log2(p) * p / (p - 1) * alpha / beta",
           "return alpha / beta", "a single message"),
     Wrong("28.2", "one message each way", "math.log2(p) * p / (p - 1)", "p / (p - 1)",
-          "lg p messages each way"),
+          "bytes: expected"),
     Wrong("28.2", "all of the vector travels", "math.log2(p) * p / (p - 1)", "math.log2(p)",
           "only (p - 1)/p travel"),
-    Wrong("28.2", "multiplied by the share", "p / (p - 1)", "(p - 1) / p", "by the share that travels"),
-    Wrong("28.2", "the 2 is left", "math.log2(p) * p", "2 * math.log2(p) * p", "it cancels"),
+    Wrong("28.2", "multiplied by the share", "p / (p - 1)", "(p - 1) / p", "bytes: expected"),
+    Wrong("28.2", "the 2 is left", "math.log2(p) * p", "2 * math.log2(p) * p", "bytes: expected"),
     Wrong("28.2", "times beta", "alpha / beta", "alpha * beta", "divide by it"),
-    Wrong("28.2", "the logarithm to base e", "math.log2(p)", "math.log(p)", "base e"),
+    Wrong("28.2", "the logarithm to base e", "math.log2(p)", "math.log(p)", "bytes: expected"),
     Wrong("28.3", "less than nothing waits", "max(0, exchange - hidden * compute)",
           "exchange - hidden * compute", "it is 0, not less"),
     Wrong("28.3", "a share of the exchange is hidden", "exchange - hidden * compute",
           "exchange - hidden * exchange", "not of the exchange"),
-    Wrong("28.3", "nothing is hidden", "exchange - hidden * compute", "exchange", "is covered in this"),
+    Wrong("28.3", "nothing is hidden", "exchange - hidden * compute", "exchange",
+          "the share that waits: expected"),
     Wrong("28.3", "a share of the computing", "exposed / (compute + exposed)", "exposed / compute",
           "a step is longer"),
     Wrong("28.3", "seconds", "return exposed / (compute + exposed)", "return exposed",
-          "divide by the step's"),
+          "the share that waits: expected"),
     Wrong("28.3", "a step of all", "(compute + exposed)", "(compute + exchange)",
-          "does not make the step longer"),
+          "the share that waits: expected"),
     Wrong("28.3", "the share that computes", "return exposed /", "return compute /",
-          "the share that computes"),
-    Wrong("28.4", "upside down", "return peak / bandwidth", "return bandwidth / peak", "upside down"),
-    Wrong("28.4", "a product", "return peak / bandwidth", "return peak * bandwidth",
-          "no such unit"),
-    Wrong("28.4", "the higher roof", "min(peak, bandwidth * intensity)", "max(peak, bandwidth * intensity)",
-          "memory is the limit"),
-    Wrong("28.4", "no peak", "min(peak, bandwidth * intensity)", "bandwidth * intensity",
-          "nothing passes the peak"),
-    Wrong("28.4", "no memory", "return min(peak, bandwidth * intensity)", "return peak",
-          "memory is the limit"),
-    Wrong("28.4", "divided by the intensity", "bandwidth * intensity", "bandwidth / intensity",
-          "by operations a byte"),
+          "the share that waits: expected"),
+]
+
+RIGHT = [
+    Right("28.1", "NumPy's logarithm, one return", _RULE + _LONG, """\
+    bytes_sent = rounds * nbytes if nbytes <= 2048 else 2 * (p - 1) / p * nbytes
+    return np.log2(p) * (1 + (nbytes > 2048)) * alpha + bytes_sent * beta"""),
+    Right("28.1", "whole numbers by bit_length", "math.log2(p)", "p.bit_length() - 1"),
+    Right("28.2", "a loop counts the rounds", "    return math.log2(p) * p / (p - 1) * alpha / beta", """\
+    rounds = 0
+    while 2**rounds < p:
+        rounds += 1
+    return rounds * alpha / (beta * (1 - 1 / p))"""),
+    Right("28.2", "as a NumPy number", "math.log2(p) * p", "np.log2(np.float32(p)) * p"),
+    Right("28.3", "with if", "exposed = max(0, exchange - hidden * compute)",
+          "exposed = exchange - hidden * compute if exchange > hidden * compute else 0"),
+    Right("28.3", "one less the share that computes", [
+          "max(0, exchange", "exposed / (compute + exposed)"], [
+          "np.maximum(0, exchange", "1 - compute / (compute + exposed)"]),
 ]
 # fmt: on

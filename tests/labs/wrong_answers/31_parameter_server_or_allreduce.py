@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 31, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"epochs": 1, "workers_virtual": (2, 4), "values_real": 4096, "patience": 20}
 
@@ -21,19 +21,49 @@ OUT = "requests = [comm.Isend(own, dest=worker) for worker in range(servers, com
 IN = "requests = [comm.Irecv(box, source=servers + i) for i, box in enumerate(boxes)]"
 ENDS = "    ends = [s * total // servers for s in range(servers + 1)]\n"
 CUT = "    total = sum(sizes)\n" + ENDS
+SLICES = "    return [slice(low, high) for low, high in zip(ends, ends[1:], strict=False)]"
 
 # fmt: off
+RIGHT = [
+    Right("31.1", "one box for each worker, by requests", [GATHER, "total = np.zeros_like(parameters)",
+                                                          "rate * total / workers"], ["""\
+        boxes = np.empty((workers, len(parameters)), np.float32)
+        from mpi4py import MPI
+
+        MPI.Request.Waitall([comm.Irecv(boxes[i], source=i + 1) for i in range(workers)])
+""", "", "np.float32(rate) * boxes.mean(axis=0)"]),
+    Right("31.1", "a status, the order of ranks, a step of its own for each worker's share", GATHER, """\
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        for worker in range(workers, 0, -1):
+            comm.Recv(buf=box, source=worker, status=status)
+            total[:] += box
+"""),
+    Right("31.2", "NumPy's pieces", CUT + SLICES, """\
+    parts = np.array_split(np.arange(sum(sizes)), servers)
+    ends = np.cumsum([0] + [len(part) for part in parts])
+    return [slice(ends[s], ends[s + 1]) for s in range(servers)]"""),
+    Right("31.2", "the remainder goes to the first servers", ENDS, """\
+    least, more = divmod(total, servers)
+    ends = [s * least + min(s, more) for s in range(servers + 1)]
+"""),
+    Right("31.3", "Waitall on both sides", [
+        "        for request in requests:\n            request.Wait()\n        own -=", WAIT],
+        ["        from mpi4py import MPI\n\n        MPI.Request.Waitall(requests)\n        own -=",
+         "    from mpi4py import MPI\n\n    MPI.Request.Waitall(requests)"]),
+    Right("31.3", "an answer to each worker, from a copy", OUT,
+          "new = own.copy()\n        requests = [comm.Isend(new, w) for w in range(servers, comm.size)]"),
+]
 WRONG = [
     Wrong("31.1", "a mean over all ranks: the server has no gradient",
           "rate * total / workers", "rate * total / comm.size",
-          "a mean over 2 ranks, but 1 bring a gradient"),
+          "a mean over 2 ranks, but 1 brings a gradient"),
     Wrong("31.1", "sum for mean",
           "rate * total / workers", "rate * total", "This step took the sum, not the mean"),
     Wrong("31.1", "the server counts its own gradient",
           "np.zeros_like(parameters)", "gradient.copy()", "2 ranks, 32 values: the parameters on rank 0"),
     Wrong("31.1", "the parameters are never sent back", SPREAD, "", "comm.Recv(parameters, source=0)"),
-    Wrong("31.1", "only one worker gets the parameters",
-          SPREAD, "        comm.Send(parameters, dest=1)\n", "rank 2 waits in Recv from rank 0"),
     Wrong("31.1", "the parameters go out before the update", GATHER,
           SPREAD.replace("            # Across ranks: the workers wait for this.\n", "")
           + GATHER + "        parameters -= rate * total / workers\n        return\n",
@@ -46,14 +76,6 @@ WRONG = [
         parameters -= rate * total / workers
         return
 """, "3 ranks, 48 values: the parameters on rank 1"),
-    Wrong("31.1", "received into the sum: only the last gradient counts",
-          "            comm.Recv(box)\n            total += box\n", "            comm.Recv(total)\n",
-          "3 ranks, 48 values: the parameters on rank 0"),
-    Wrong("31.1", "the worker makes the step itself, with its own gradient alone", WORKER, """\
-        comm.Send(gradient, dest=0)
-        comm.Recv(np.empty_like(parameters), source=0)
-        parameters -= rate * gradient
-""", "2 ranks, 32 values: the parameters on rank 1"),
     Wrong("31.1", "the mean goes out, and each worker makes the step itself",
           ["comm.Send(parameters, dest=worker)", "        comm.Recv(parameters, source=0)"],
           ["comm.Send(total / workers, dest=worker)",
@@ -67,12 +89,6 @@ WRONG = [
           "deadlock: rank 0 waits in Recv"),
     Wrong("31.1", "a server leaves while its parameters are on their way",
           "comm.Send(parameters, dest=worker)", "comm.Isend(parameters, dest=worker)", "never waited for"),
-    Wrong("31.1", "every worker gets the parameters twice",
-          [SPREAD, WORKER], [SPREAD + SPREAD, WORKER + "\n        comm.Recv(parameters, source=0)"],
-          "rank 0 sent 2.00 vectors"),
-    Wrong("31.1", "a box of another dtype: its bytes mean other numbers",
-          "np.empty_like(parameters)", "np.zeros(len(parameters))",
-          "sent float32 and rank 0 receives into float64"),
     Wrong("31.2", "ends that are no whole numbers",
           "s * total // servers", "s * total / servers", "slice indices must be integers"),
     Wrong("31.2", "the remainder is dropped",
@@ -80,9 +96,6 @@ WRONG = [
           "pieces, and the last one's end"),
     Wrong("31.2", "the remainder all goes to the last server",
           ENDS, "    ends = [s * (total // servers) for s in range(servers)] + [total]\n", "on one, "),
-    Wrong("31.2", "equally many layers, not values",
-          CUT, "    ends = [sum(sizes[: s * len(sizes) // servers]) for s in range(servers + 1)]\n",
-          "138,357,544 values, servers: 3: "),
     Wrong("31.2", "one piece for each layer",
           CUT, "    ends = [sum(sizes[:s]) for s in range(len(sizes) + 1)]\n",
           "pieces, and the last one's end"),
@@ -91,7 +104,7 @@ WRONG = [
     Wrong("31.2", "start and length instead of start and end",
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
     Wrong("31.3", "a mean over all ranks", "sum(boxes) / workers", "sum(boxes) / comm.size",
-          "a mean over 2 ranks, but 1 bring a gradient"),
+          "a mean over 2 ranks, but 1 brings a gradient"),
     Wrong("31.3", "the mean goes out, and each worker makes the step itself",
           ["comm.Isend(own, dest=worker)", "        requests = [comm.Irecv(parameters[piece], source=s)",
            WAIT],
@@ -125,6 +138,4 @@ WRONG = [
           "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),
     Wrong("31.3", "workers counted from 1: right with one server alone",
           "source=servers + i", "source=1 + i", "deadlock"),
-    Wrong("31.3", "a server leaves while its parameters are on their way", OUT, OUT + "\n        return",
-          "never waited for"),
 ]

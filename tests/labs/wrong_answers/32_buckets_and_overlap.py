@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 32, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {
     "gpus": (4,),
@@ -25,6 +25,81 @@ BEFORE = """        if i in broadcasts:
 BEGIN = "requests[i] = comm.Iallreduce(net.gradients[i], sums[i])"
 
 # fmt: off
+RIGHT = [
+    Right("32.1", "arguments by name, a list of functions", ["comm.Allreduce(own, total)",
+                                                            "    return ready, finish\n"],
+          ["comm.Allreduce(sendbuf=own, recvbuf=total)", "    return [ready, finish]\n"]),
+    Right("32.1", "numbers from NumPy, a sum in place, and partial",
+          ["comm.Allreduce(own, total)\n        for i, piece in net.cut(total",
+           "enumerate(module.parameters())", HOOK],
+          ["from mpi4py import MPI\n\n        comm.Allreduce(MPI.IN_PLACE, own)\n"
+           "        for i, piece in net.cut(own",
+           "zip(np.arange(6), module.parameters())",
+           "weight.register_post_accumulate_grad_hook(partial(lambda i, _: ready(i), i))"]),
+    Right("32.2", "buffers by name, Waitall", [BEGIN, """\
+        for i, request in requests.items():
+            # Across ranks: until the others' parts are in.
+            request.Wait()
+"""], ["requests[i] = comm.Iallreduce(recvbuf=sums[i], sendbuf=net.gradients[i])", """\
+        from mpi4py import MPI
+
+        MPI.Request.Waitall(list(requests.values()))
+        for i in requests:
+"""]),
+    Right("32.2", "whichever is over first", """\
+        for i, request in requests.items():
+            # Across ranks: until the others' parts are in.
+            request.Wait()
+            net.update(i, sums[i] / comm.size)
+""", """\
+        from mpi4py import MPI
+
+        numbers = list(requests)
+        for _ in numbers:
+            i = numbers[MPI.Request.Waitany(list(requests.values()))]
+            net.update(i, sums[i] / comm.size)
+"""),
+    Right("32.3", "a count of bytes, wait()", ["    flying = []\n", """\
+        if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
+            send()
+""", "            request.Wait()\n            for"], ["    flying = []\n    filled = [0]\n", """\
+        filled[0] += 4 * len(net.gradients[i])
+        if filled[0] >= size or len(waiting) >= most:
+            send()
+            filled[0] = 0
+""", "            filled[0] = 0\n            request.wait()\n            for"]),
+    Right("32.3", "a box for each bucket's sum, in place", """\
+        total = np.empty_like(own)
+        # Across ranks: one sum for the whole bucket.
+        flying.append((comm.Iallreduce(own, total), total, list(waiting)))
+""", """\
+        from mpi4py import MPI
+
+        flying.append((comm.Iallreduce(MPI.IN_PLACE, own), own, tuple(waiting)))
+"""),
+    Right("32.4", "arguments by name, Waitall for the reductions", [
+        "comm.Ireduce(net.gradients[i], sums[i], root=0)", """\
+        for i, request in reductions.items():
+            request.Wait()
+            if comm.rank == 0:
+                net.update(i, sums[i] / comm.size)
+""", "comm.Ibcast(net.parameters[i], root=0)"], [
+        "comm.Ireduce(sendbuf=net.gradients[i], recvbuf=sums[i], root=0)", """\
+        from mpi4py import MPI
+
+        MPI.Request.Waitall(list(reductions.values()))
+        for i in reductions if comm.rank == 0 else ():
+            net.update(i, sums[i] / comm.size)
+""", "comm.Ibcast(buf=net.parameters[i], root=0)"]),
+    Right("32.4", "wait(), and None for what is over", """\
+        if i in broadcasts:
+            broadcasts.pop(i).Wait()
+""", """\
+        request = broadcasts.pop(i, None)
+        if request is not None:
+            request.wait()
+"""),
+]
 WRONG = [
     Wrong("32.1", "all hooks name the last tensor", "weight, i=i:", "weight:", "told of [5, 5"),
     Wrong("32.1", "PyTorch's weight takes the place of i",
@@ -47,6 +122,8 @@ WRONG = [
             comm.Allreduce(net.gradients[i], total)
             net.update(i, total / comm.size)
 """, "Allreduce is called for [3000, 10, 5000, 700, 1, 2500] values"),
+    Wrong("32.1", "ready is called in place of the hook", "lambda weight, i=i: ready(i)", "ready(i)",
+          "`watch` calls ready itself"),
     Wrong("32.2", "waited for at once: nothing overlaps",
           BEGIN, BEGIN + "\n        requests[i].Wait()", "`ready` waits"),
     Wrong("32.2", "a blocking sum in the hook", [BEGIN, "            request.Wait()\n"],
@@ -56,13 +133,6 @@ WRONG = [
           [BEGIN, "        for i, request in requests.items():\n            # Across ranks: until"],
           ["requests[i] = None", """\
         for i in requests:
-            requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
-        for i, request in requests.items():
-            # Across ranks: until"""], "No overlap: backward ends 12.0 ms"),
-    Wrong("32.2", "the sums begin in finish, in the order of forward",
-          [BEGIN, "        for i, request in requests.items():\n            # Across ranks: until"],
-          ["requests[i] = None", """\
-        for i in net.numbers:
             requests[i] = comm.Iallreduce(net.gradients[i], sums[i])
         for i, request in requests.items():
             # Across ranks: until"""], "No overlap: backward ends 12.0 ms"),
@@ -88,9 +158,10 @@ WRONG = [
 """], "size=15,000 bytes, most=1000: Iallreduce is called for"),
     Wrong("32.3", "the list in flight is cleared with the other",
           "list(waiting)))", "waiting))", "Was the list cleared"),
-    Wrong("32.3", "a bucket goes when the next gradient would overfill it",
-          ">= size or len(waiting) >= most:\n            send()\n",
-          "> size or len(waiting) > most:\n            send()\n", "size=1,000,000,000 bytes, most=4"),
+    Wrong("32.3", "a tensor too many", "len(waiting) >= most", "len(waiting) > most",
+          "size=1,000,000,000 bytes, most=4"),
+    Wrong("32.3", "more than `size` bytes, not at least", ">= size or", "> size or",
+          "size=10,000 bytes, most=1000: Iallreduce is called for"),
     Wrong("32.3", "a delay of its own on each rank, as by its clock",
           "len(waiting) >= most:", "len(waiting) >= most + comm.rank:",
           "make the same collective calls in the same order"),

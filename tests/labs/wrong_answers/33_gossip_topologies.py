@@ -1,8 +1,8 @@
 """Mistakes that learners make in lab 33, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 1, "seeds": 1, "ranks_virtual": 8, "patience": 20}
+SMALL = {"ranks_virtual": 8, "patience": 20}
 
 WEIGHT = "W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))"
 REST = "        W[i, i] = 1 - W[i].sum()"
@@ -16,19 +16,45 @@ POST = """    requests = [comm.Irecv(box, source=other) for other, box in boxes.
 MIX = """    vector *= weights[comm.rank]
     for other, box in boxes.items():
         vector += weights[other] * box"""
-STEP = """        gradient = gradient_at(parameters, share)
-        # Across ranks: only neighbours talk.
-        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])
-        parameters -= learning_rate * gradient
-"""
 
 # fmt: off
+RIGHT = [
+    Right("33.1", "arrays in place of loops", """\
+    for i, others in enumerate(neighbours):
+        for j in others:
+            W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))
+        W[i, i] = 1 - W[i].sum()""", """\
+    degree = np.array([len(others) for others in neighbours])
+    for i, others in enumerate(neighbours):
+        W[i, others] = 1 / (1 + np.maximum(degree[i], degree[others]))
+    W += np.diag(1 - W.sum(axis=1))"""),
+    Right("33.1", "each link once", """\
+            W[i, j] = 1 / (1 + max(len(others), len(neighbours[j])))
+        W[i, i] = 1 - W[i].sum()""", """\
+            if i < j:
+                W[i, j] = W[j, i] = 1 / (max(len(others), len(neighbours[j])) + 1)
+    for i in range(len(neighbours)):
+        W[i, i] = 1 - W[i].sum()"""),
+    Right("33.2", "Waitall, and a sum written into the vector", [
+        "    for request in requests:\n        request.Wait()\n" + MIX], ["""\
+    from mpi4py import MPI
+
+    MPI.Request.Waitall(requests)
+    vector[:] = weights[comm.rank] * vector + sum(weights[other] * box for other, box in boxes.items())"""]),
+    Right("33.2", "blocking receives, mixed one by one, of copies that were sent", POST, """\
+    old = vector.copy()
+    requests = [comm.Isend(old, other) for other in neighbours]
+    vector *= weights[comm.rank]
+    for other in neighbours:
+        comm.Recv(boxes[other], other)
+        vector += weights[other] * boxes[other]
+    for request in requests:
+        request.wait()"""),
+]
 WRONG = [
     Wrong("33.1", "no weight of its own: rows do not sum to 1", REST, "", "the sums of the rows"),
     Wrong("33.1", "one over all neighbours and itself: the columns do not sum to 1",
           WEIGHT, "W[i, j] = 1 / (1 + len(others))", "not to 1: the average over all ranks would drift"),
-    Wrong("33.1", "the other's number of neighbours alone", WEIGHT, "W[i, j] = 1 / (1 + len(neighbours[j]))",
-          "not to 1: the average over all ranks would drift"),
     Wrong("33.1", "the smaller number, not the larger",
           "max(len(others)", "min(len(others)", "wheel of 5: the weights of the links"),
     Wrong("33.1", "the rank itself is not counted",
@@ -56,12 +82,6 @@ WRONG = [
     Wrong("33.2", "mixes before the old vector has left",
           "    for request in requests:\n        request.Wait()\n" + MIX,
           MIX + "\n    for request in requests:\n        request.Wait()", "before its Wait"),
-    Wrong("33.2", "waits for what comes, mixes, and only then for what left", POST, """\
-    receives = [comm.Irecv(box, source=other) for other, box in boxes.items()]
-    sends = [comm.Isend(vector, dest=other) for other in neighbours]
-    for request in receives:
-        request.Wait()
-""" + MIX + "\n    for request in sends:\n        request.Wait()", "before its Wait"),
     Wrong("33.2", "waits for what comes alone", POST, """\
     receives = [comm.Irecv(box, source=other) for other, box in boxes.items()]
     sends = [comm.Isend(vector, dest=other) for other in neighbours]
@@ -74,8 +94,6 @@ WRONG = [
     Wrong("33.2", "a plain mean instead of the weights",
           MIX, "    vector[:] = (vector + sum(boxes.values())) / (1 + len(boxes))",
           "wheel of 5, 80 values, 1 step, against W @ X"),
-    Wrong("33.2", "its own weight is forgotten",
-          "    vector *= weights[comm.rank]\n", "", "ring of 4, 64 values, 1 step, against W @ X"),
     Wrong("33.2", "a new array: the caller's vector stays",
           "vector *= weights[comm.rank]", "vector = vector * weights[comm.rank]",
           "No rank's vector has changed. Mix in place"),
@@ -95,20 +113,4 @@ WRONG = [
           "messages; it should be"),
     Wrong("33.2", "boxes of float64 for vectors of float32",
           "np.empty_like(vector)", "np.empty(len(vector))", "float"),
-    Wrong("33.3", "gradients are mixed, not parameters",
-          "gossip(comm, parameters, neighbours", "gossip(comm, gradient, neighbours", "1 step: rank"),
-    Wrong("33.3", "the step comes before the mixing", STEP,
-          "        parameters -= learning_rate * gradient_at(parameters, share)\n"
-          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n",
-          "1 step: rank"),
-    Wrong("33.3", "the gradient of the mixed parameters", STEP,
-          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n"
-          "        parameters -= learning_rate * gradient_at(parameters, share)\n",
-          "2 steps: rank"),
-    Wrong("33.3", "nobody talks",
-          "        gossip(comm, parameters, neighbours[comm.rank], W[comm.rank])\n", "", "2 steps: rank"),
-    Wrong("33.3", "the gradient of the whole batch on every rank",
-          "gradient_at(parameters, share)", "gradient_at(parameters, rows)", "1 step: rank"),
-    Wrong("33.3", "rank 0's weights on all ranks",
-          "neighbours[comm.rank], W[comm.rank]", "neighbours[comm.rank], W[0]", "1 step: rank"),
 ]

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 34, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {
     "batches": (64, 256, 768, 1536),
@@ -16,7 +16,47 @@ AVERAGED = """    own = nets.join(nets.gradient(weights, images, labels))
     # Across ranks: the mean gradient of the whole batch, before anybody takes its norm.
     comm.Allreduce(own, total)
     update(weights, nets.cut(total / comm.size, weights), state, rate)"""
+LOCAL = "local = trust * size / (slope + decay * size) if size > 0 and slope > 0 else 1"
 # fmt: off
+RIGHT = [
+    Right("34.1", "the fall as the square of a cosine, in NumPy numbers",
+          ["first = warm_up * (images // batch)", "    return peak * (1 + np.cos(np.pi * f)) / 2"],
+          ["first = np.int64(warm_up) * (images // batch)", "    return peak * np.cos(np.pi / 2 * f) ** 2"]),
+    Right("34.1", "by epochs, and the climb seen from the peak",
+          ["    if step < first:\n        return base + (peak - base) * step / first\n",
+           "f = (step - first) / (total - first)"],
+          ["    if warm_up and step < first:\n        return peak - (peak - base) * (1 - step / first)\n",
+           "f = (step / (images // batch) - warm_up) / (epochs - warm_up)"]),
+    Right("34.2", "the momentum in place, `w[...] =`",
+          ["state.m[i] = momentum * state.m[i] + rate * step\n        w -= state.m[i]",
+           "size = np.linalg.norm(w)"],
+          ["""\
+state.m[i] *= momentum
+        state.m[i] += rate * step
+        w[...] = w - state.m[i]""", "size = np.sqrt((w**2).sum())"]),
+    Right("34.2", "the local rate put onto both parts",
+          [LOCAL, "            step = local * (g + decay * w)\n"],
+          ["local = trust * size / (slope + decay * size) if size * slope else 1.0",
+           "            step = local * g + local * decay * w\n"]),
+    Right("34.3", "biases left out first",
+          ["        ratio = 1\n", "if w.ndim > 1 and size > 0 and length > 0:"],
+          ["""\
+        if w.ndim == 1:
+            w -= rate * step
+            continue
+        ratio = 1
+""", "if size and length:"]),
+    Right("34.3", "np.subtract with out",
+          "        w -= rate * ratio * step", "        np.subtract(w, rate * ratio * step, out=w)"),
+    Right("34.4", "buffers by keyword, divided beforehand",
+          ["nets.gradient(weights, images, labels))", "comm.Allreduce(own, total)", "total / comm.size"],
+          ["nets.gradient(weights, images, labels)) / comm.size",
+           "comm.Allreduce(sendbuf=own, recvbuf=total)", "total"]),
+    Right("34.4", "in place",
+          ["    total = np.empty_like(own)\n", "comm.Allreduce(own, total)", "total / comm.size"],
+          ["    from mpi4py import MPI\n\n", "comm.Allreduce(MPI.IN_PLACE, own)", "own / comm.size"]),
+]
+
 WRONG = [
     Wrong("34.1", "nearly 0 at first: counted from step 1",
           "base + (peak - base) * step / first", "base if step == 0 else peak * step / first",
@@ -27,10 +67,10 @@ WRONG = [
           ["warm_up * (images // batch)", "epochs * (images // batch)"],
           ["warm_up * images / batch", "epochs * images / batch"], "An epoch has 1536 // 100 steps"),
     Wrong("34.1", "the last step's rate is 0",
-          "(total - first)\n", "(total - first - 1)\n", "f is not yet 1 there"),
+          "(total - first)\n", "(total - first - 1)\n", "the rate of step 60 of 120: expected"),
     Wrong("34.1", "a batch below the base batch keeps the rate",
           "(batch / base_batch) ** power", "max(1, batch / base_batch) ** power",
-          "batch / base_batch is 0.5 here: take it as it is"),
+          "base 0.05 at 128, power 1"),
     Wrong("34.2", "one norm for the whole net", ["size = np.linalg.norm(w)", "slope = np.linalg.norm(g)"],
           ["size = np.sqrt(sum(np.linalg.norm(x) ** 2 for x in weights[::2]))",
            "slope = np.sqrt(sum(np.linalg.norm(x) ** 2 for x in gradients[::2]))"],
@@ -51,13 +91,13 @@ WRONG = [
           "        w -= state.m[i]", "        w = w - state.m[i]\n        weights[i] = w",
           "hange the caller's arrays in place"),
     Wrong("34.3", "the gradient's norm, as in LARS",
-          "np.linalg.norm(step)", "np.linalg.norm(g)", "the norm of the step, not of the gradient"),
+          "np.linalg.norm(step)", "np.linalg.norm(g)", "decay 0.0, step 1: weights"),
     Wrong("34.3", "biases get a ratio, too",
           "w.ndim > 1 and size > 0", "size > 0", "Biases are excluded"),
-    Wrong("34.3", "the ratio upside down", "size / length", "length / size", "The ratio is upside down"),
+    Wrong("34.3", "the ratio upside down", "size / length", "length / size", "decay 0.0, step 1: weights"),
     Wrong("34.3", "decay once more", "        ratio = 1\n",
           "        step = step + decay * w if w.ndim > 1 else step\n        ratio = 1\n",
-          "ecay is in `adam_step`'s step already"),
+          "its step has the decay already"),
     Wrong("34.3", "no ratio",
           "            ratio = size / length\n", "            ratio = 1\n", "This is Adam"),
     Wrong("34.3", "nothing is done about a norm of 0",
@@ -103,16 +143,13 @@ WRONG = [
 """, "comm.Allgather is one call too many"),
     Wrong("34.1", "epochs * images // batch, without brackets",
           "epochs * (images // batch)\n", "epochs * images // batch\n",
-          "put `images // batch` into brackets"),
+          "the rate of step"),
     Wrong("34.1", "the default number of images, written out",
           ["warm_up * (images // batch)", "epochs * (images // batch)"],
-          ["warm_up * (1536 // batch)", "epochs * (1536 // batch)"], "This is with 1,536 images"),
+          ["warm_up * (1536 // batch)", "epochs * (1536 // batch)"], "Batch 500 of 1300 images"),
     Wrong("34.1", "a part of a batch is a step, rounded up",
           ["warm_up * (images // batch)", "epochs * (images // batch)"],
-          ["warm_up * (-(-images // batch))", "epochs * (-(-images // batch))"], "round down"),
-    Wrong("34.2", "a matrix's 2-norm",
-          ["np.linalg.norm(w)", "np.linalg.norm(g)"], ["np.linalg.norm(w, 2)", "np.linalg.norm(g, 2)"],
-          "a matrix's norm with a 2 is another"),
+          ["warm_up * (-(-images // batch))", "epochs * (-(-images // batch))"], "Batch 100 of 1536 images"),
     Wrong("34.4", "a buffer of float64, whatever the gradient is",
           "np.empty_like(own)", "np.empty(own.size)", "sendbuf holds float32 and recvbuf float64"),
     Wrong("34.4", "divided by the images as well",
@@ -122,5 +159,5 @@ WRONG = [
           "Is `state` the caller's own"),
     Wrong("34.4", "what Allreduce receives is not used",
           "comm.Allreduce(own, total)\n", "comm.Allreduce(own, total)\n    total = own\n",
-          "use what Allreduce receives"),
+          "the gradient given to update"),
 ]

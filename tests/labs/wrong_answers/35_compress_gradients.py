@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 35, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"epochs": 2, "seeds": (0,), "values_real": 4096, "patience": 20}
 
@@ -9,12 +9,44 @@ ERROR = "    error[:] = wanted - expand(message, n)"
 SUM = "sum(expand(row, n) for row in messages) / comm.size"
 
 # fmt: off
+RIGHT = [
+    Right("35.1", "float16 put into `chunks` row by row, NumPy's float16 mean of float32",
+          ["chunks.ravel()[:n] = gradient * scale", MEAN + ".astype(np.float16)"],
+          ["chunks.reshape(-1)[:n] = np.multiply(gradient, np.float32(scale)).astype(np.float16)",
+           "np.float16(arrived.astype(np.float32).sum(axis=0) / p)"]),
+    Right("35.1", "the mean in float64, the way back with `[:n]` at the end",
+          [MEAN, "return chunks.ravel()[:n].astype(np.float32) / np.float32(scale)"],
+          ["arrived.astype(np.float64).mean(axis=0)",
+           "return (chunks.astype(np.float32).ravel() / np.float32(scale))[:n]"]),
+    Right("35.2", "tobytes and frombuffer, np.where",
+          ["np.concatenate([means.view(np.uint8), np.packbits(up)])",
+           "means[np.unpackbits(message[8:], count=n)]"],
+          ["np.frombuffer(means.tobytes() + np.packbits(up).tobytes(), np.uint8)",
+           "np.where(np.unpackbits(message[8:])[:n], means[1], means[0])"]),
+    Right("35.2", "sums over counts",
+          ["means[0] = values[~up].mean()", "means[1] = values[up].mean()"],
+          ["means[0] = values[values < 0].sum() / np.sum(~up)",
+           "means[1] = np.where(up, values, 0).sum() / up.sum()"]),
+    Right("35.3", "np.subtract into `error`, a loop over the rows",
+          [ERROR, f"    return {SUM}"],
+          ["    np.subtract(wanted, expand(message, n), out=error)", """\
+    mean = np.zeros(n, np.float32)
+    for row in messages:
+        mean += expand(row, n) / comm.size
+    return mean"""]),
+    Right("35.3", "the error added first, in place; buffers by keyword",
+          ["    wanted = gradient + error\n", "compress(wanted)", ERROR, "comm.Allgather(message, messages)"],
+          ["    error += gradient\n", "compress(error)", "    error -= expand(message, n)",
+           "comm.Allgather(sendbuf=message, recvbuf=messages)"]),
+]
+
 WRONG = [
     Wrong("35.1", "added up in float16: large values overflow on the way",
           MEAN, "(arrived.sum(axis=0, dtype=np.float16) / p)", "up to 60000, scale 1: the mean"),
     Wrong("35.1", "the scale comes after the rounding: tiny values are lost",
           "chunks.ravel()[:n] = gradient * scale",
-          "chunks.ravel()[:n] = gradient.astype(np.float16) * np.float16(min(scale, 6e4))", "up to 1e-08"),
+          "chunks.ravel()[:n] = gradient.astype(np.float16) * np.float16(min(scale, 6e4))",
+          "Multiply by `scale` first, then make float16 of it"),
     Wrong("35.1", "values are rounded, but travel as float32",
           "        comm.Allgather(mean.view(np.uint16), chunks.view(np.uint16))", """\
         full = np.empty(chunks.shape, np.float32)
@@ -56,7 +88,7 @@ WRONG = [
     Wrong("35.3", "what was left is not added",
           "wanted = gradient + error", "wanted = gradient", "As if nothing was left of the step before"),
     Wrong("35.3", "a new name instead of the caller's array",
-          "error[:] = wanted", "error = wanted", "step 1, rank 0: the error that is left"),
+          "error[:] = wanted", "error = wanted", "change the caller's array in place, `error[:] = …`"),
     Wrong("35.3", "the error of the mean of all, not of the own message", [ERROR + "\n", f"    return {SUM}"],
           ["", f"    mean = {SUM}\n    error[:] = wanted - mean\n    return mean"],
           "2 ranks, 7 values, step 1, rank"),
@@ -72,11 +104,4 @@ WRONG = [
     Wrong("35.3", "the error is added into the caller's gradient",
           "    wanted = gradient + error", "    wanted = gradient\n    wanted += error",
           "the gradient was changed"),
-    Wrong("35.4", "a link that would have to carry both",
-          "max(0, full - small) / seconds", "max(0, full - small) and (full + small) / seconds",
-          "Both should take as long"),
-    Wrong("35.4", "below 0 where compression sends more",
-          "max(0, full - small)", "(full - small)", "100 bytes without and 200 with"),
-    Wrong("35.4", "bits a second, not bytes",
-          "return max(0, full", "return 8 * max(0, full", "Both should take as long"),
 ]

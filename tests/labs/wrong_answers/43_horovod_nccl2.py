@@ -1,18 +1,49 @@
 """Mistakes that learners make in lab 43, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"nodes": 4, "lengths": (1e4, 1e7)}
+SMALL = {"lengths": (1e4, 1e7)}
 
 KIND = '"SHM" if via == "direct shared memory" else via.split("/")[0]'
 DUPLICATE = """    if len(set(taken)) < len(taken):
         return "two ranks on one GPU"
 """
 MIXED = 'mixed = chosen["ALLREDUCE"] == "NCCL" and "MPI" in chosen.values()'
-LATENCIES = ", 2 * (g - 1) + 2 * (m - 1).bit_length()"
 SEEN = "{gpu for other, gpu, _ in job if other == host} <= set(visible)"
 
 # fmt: off
+RIGHT = [
+    Right("43.1", "kinds by a chain of tests, pairs with `in`",
+          [f"kind = {KIND}",
+           "        pairs.setdefault((int(source), int(dest)), set()).add(kind)"],
+          ['kind = "NET" if via.startswith("NET") else "P2P" if "P2P" in via else "SHM"', """\
+        pair = int(source), int(dest)
+        if pair not in pairs:
+            pairs[pair] = set()
+        pairs[pair] |= {kind}"""]),
+    Right("43.1", "a defaultdict",
+          ["    pairs = {}\n    for line", "pairs.setdefault((int(source), int(dest)), set()).add(kind)"],
+          ["    from collections import defaultdict\n    pairs = defaultdict(set)\n    for line",
+           "pairs[int(source), int(dest)].add(kind)"]),
+    Right("43.2", "all pairs of ranks compared",
+          ["    taken = [(host, gpu) for host, gpu, _ in job]\n", "len(set(taken)) < len(taken)"],
+          ["", "any(one[:2] == other[:2] for at, one in enumerate(job) for other in job[:at])"]),
+    Right("43.2", "by host, with Counter and in sorted order",
+          ["len(set(taken)) < len(taken)", "    for host, _, visible in job:", SEEN],
+          ["__import__('collections').Counter(taken).most_common(1)[0][1] > 1",
+           "    for host, _, visible in sorted(job):",
+           "all(gpu in visible for at, gpu in taken if at == host)"]),
+    Right("43.3", "a loop over the operations",
+          ["chosen = {name: together or single[name] for name in OPERATIONS}", MIXED],
+          ["""chosen = dict.fromkeys(OPERATIONS, together)
+    for name, way in single.items():
+        if way is not None:
+            chosen[name] = way""", 'mixed = single["ALLREDUCE"] == "NCCL" and "MPI" in single.values()']),
+    Right("43.3", "every name asked for with `in`",
+          "together and any(single.values())",
+          'together is not None and any(f"HOROVOD_GPU_{name}" in switches for name in OPERATIONS)'),
+]
+
 WRONG = [
     Wrong("43.1", "source and dest swapped",
           "(int(source), int(dest))", "(int(dest), int(source))",
@@ -36,13 +67,6 @@ WRONG = [
     Wrong("43.1", "only the last line of a pair counts, and its other ways are lost",
           "pairs.setdefault((int(source), int(dest)), set()).add(kind)",
           "pairs[int(source), int(dest)] = {kind}", "A pair with a line of each, P2P and SHM"),
-    Wrong("43.2", "the local rank itself, not the GPU at that place",
-          "visible[local_rank % len(visible)]", "local_rank",
-          "CUDA_VISIBLE_DEVICES=3,2,1,0: GPU of node1's local rank 0"),
-    Wrong("43.2", "always the first GPU", "visible[local_rank % len(visible)]", "visible[0]",
-          "--gpus-per-node=4 --gpu-bind=none: GPU of node1's local rank 1"),
-    Wrong("43.2", "no remainder: a rank that sees one GPU only finds none",
-          "visible[local_rank % len(visible)]", "visible[local_rank]", "IndexError"),
     Wrong("43.2", "GPU 0 of node1 taken for GPU 0 of node2",
           "taken = [(host, gpu) for host, gpu, _ in job]", "taken = [gpu for host, gpu, _ in job]",
           "--gpus-per-node=4 --gpu-bind=none: trouble says 'two ranks on one GPU', not None"),
@@ -63,6 +87,23 @@ WRONG = [
     Wrong("43.2", "as many GPUs as ranks are held to be enough",
           SEEN, "len(visible) >= sum(other[0] == host for other in job)",
           "trouble says None, not 'peers hidden', of [('node1', 0, [0, 2]), ('node1', 1, [1, 2])]"),
+    Wrong("43.2", "doubles by counting: more ranks on a node than GPUs",
+          "if len(set(taken)) < len(taken):",
+          "if any([r[0] for r in job].count(at) > len({n for h, _, v in job for n in v if h == at}) "
+          "for at, _, _ in job):",
+          "two of four GPUs, but both ranks on one: trouble says None"),
+    Wrong("43.2", "hidden peers by counting: GPUs that differ among those visible on a host",
+          ["for host, _, visible in job:", "if not " + SEEN + ":"],
+          ["for host in {host for host, _, _ in job}:",
+           "if min(len(each[2]) for each in job if each[0] == host) < [r[0] for r in job].count(host):"],
+          "as many visible as ranks, but not the peer's: trouble says None"),
+    Wrong("43.2", "only the first rank's list is looked at",
+          "for host, _, visible in job:", "for host, _, visible in job[:1]:",
+          "only one rank sees too little: trouble says None"),
+    Wrong("43.2", "doubles on the first host alone",
+          "taken = [(host, gpu) for host, gpu, _ in job]",
+          "taken = [(host, gpu) for host, gpu, _ in job if host == job[0][0]]",
+          "doubles on the second node alone: trouble says None"),
     Wrong("43.2", "peers asked before doubles", [DUPLICATE, "    return None"],
           ["", DUPLICATE + "    return None"],
           "trouble says 'peers hidden', not 'two ranks on one GPU'"),
@@ -94,30 +135,4 @@ WRONG = [
     Wrong("43.3", "the first letters, not the names",
           "    return chosen", "    return {name: way and way[0] for name, way in chosen.items()}",
           "Switches “GPU_OPERATIONS=NCCL”: CMake says NNNNN (N NCCL"),
-    Wrong("43.4", "nothing is returned", "    return max(sent) / 2,", "    max(sent) / 2,",
-          "Does the function return its result?"),
-    Wrong("43.4", "the latencies are missing", LATENCIES, "", "expected shape (3,), got (2,)"),
-    Wrong("43.4", "NCCL's tree is taken for a binomial one, whose root sends whole vectors",
-          "    return max(sent) / 2, max(sent),",
-          "    return (m - 1).bit_length(), (m - 1).bit_length(),", "2 node(s) of 1"),
-    Wrong("43.4", "one binary tree with whole vectors",
-          ["in lab43.trees(m):", "max(sent) / 2"], ["in lab43.trees(m)[:1]:", "max(sent)"],
-          "2 node(s) of 1"),
-    Wrong("43.4", "every message is a whole vector", "max(sent) / 2", "max(sent)", "2 node(s) of 1"),
-    Wrong("43.4", "only sums, up, are counted", "len(children) + (parent", "(parent", "2 node(s) of 1"),
-    Wrong("43.4", "only results, down, are counted",
-          "len(children) + (parent is not None)", "len(children)", "2 node(s) of 1"),
-    Wrong("43.4", "the root, not the busiest node", "return max(sent) / 2, max(sent),",
-          "return sent[0] / 2, sent[0],", "4 node(s) of 4"),
-    Wrong("43.4", "children count as one, however many there are",
-          "len(children) + (parent", "bool(children) + (parent", "4 node(s) of 4"),
-    Wrong("43.4", "all nodes together", "return max(sent) / 2, max(sent),",
-          "return sum(sent) / 2, sum(sent),", "2 node(s) of 1"),
-    Wrong("43.4", "2 vectors for any number of nodes", "return max(sent) / 2, max(sent),",
-          "return 2, 4,", "1 node(s) of 4"),
-    Wrong("43.4", "the chain of the node forgotten", LATENCIES, ", 2 * (m - 1).bit_length()",
-          "1 node(s) of 4"),
-    Wrong("43.4", "up only", LATENCIES, ", g - 1 + (m - 1).bit_length()", "1 node(s) of 4"),
-    Wrong("43.4", "a logarithm that is right for powers of two only",
-          LATENCIES, ", 2 * (g - 1) + 2 * (m.bit_length() - 1)", "3 node(s) of 2"),
 ]

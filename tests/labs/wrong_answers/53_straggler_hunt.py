@@ -1,16 +1,8 @@
 """Mistakes of learners in lab 53: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {
-    "steps": 4,
-    "many": 5,
-    "fresh": 1,
-    "sixteens": 1,
-    "recorded_steps": 3,
-    "training_steps": 32,
-    "message": 4096,
-}
+SMALL = {"steps": 4, "many": 100, "fresh": 1, "recorded_steps": 3}
 
 _SLOWEST = "return np.sum(np.sort(samples) * np.diff(at_most))"
 _LATEST = 'latest = [int(np.argmin(step["wait"])) for step in steps]'
@@ -63,27 +55,40 @@ WRONG = [
     Wrong("53.3", "imbalance for every core", 'return rank, "slow core"', 'return rank, "imbalance"',
           "slow core"),
     Wrong("53.3", "the cause alone", 'return rank, "slow disk"', 'return "slow disk"', "rank and cause"),
+]
 
-    Wrong("53.4", "waits for all", "[:, -1 - backups]", "[:, -1]", "This waits for all"),
-    Wrong("53.4", "waits for the backups alone", "[:, -1 - backups]", "[:, backups]", "seconds"),
-    Wrong("53.4", "the last one is not used", "times <= seconds", "times < seconds", "gradients are used"),
-    Wrong("53.4", "who is lost, not who is used", "times <= seconds", "times > seconds",
-          "gradients are used"),
-    Wrong("53.4", "the last ranks are the backups", "return seconds, times <= seconds[:, None]",
-          "return seconds, np.arange(times.shape[1]) < np.full((len(times), 1), times.shape[1] - backups)",
-          "gradients are used"),
-    Wrong("53.4", "ones and zeros", "times <= seconds[:, None]", "(times <= seconds[:, None]).astype(int)",
-          "True and False"),
-    Wrong("53.4", "no mask", "return seconds, times <= seconds[:, None]", "return seconds",
-          "values that are returned"),
-    Wrong("53.4", "sorts in place", "seconds = np.sort(times, axis=1)[:, -1 - backups]",
-          "times.sort(axis=1)\n    seconds = times[:, -1 - backups]", "53.4"),
-    Wrong("53.4", "waits after every step", "rounds.sum(axis=1).max(axis=1)",
-          "rounds.max(axis=2).sum(axis=1)",
-          "Here all wait"),
-    Wrong("53.4", "rounds across ranks", "times.reshape(-1, every, times.shape[1])",
-          "times.T.reshape(-1, every, times.shape[1])", "53.4"),
-    Wrong("53.4", "seconds of a step, not of a round", "rounds.sum(axis=1)", "rounds.mean(axis=1)",
-          "seconds of rounds"),
+RIGHT = [
+    Right("53.1", "the chances one by one, in a loop", _SLOWEST, """\
+    total = 0
+    for i, value in enumerate(sorted(samples.tolist())):
+        total += value * (at_most[i + 1] - at_most[i])
+    return total""".lstrip()),
+    Right("53.1", "the integral of the chance to be longer", _SLOWEST, """\
+    ordered = np.sort(samples)
+    return ordered[0] + np.sum((1 - at_most[1:-1]) * np.diff(ordered))""".lstrip()),
+    Right("53.2", "arrays of one kind at a time, whole numbers from NumPy", """\
+    seconds = {kind: np.zeros(ranks) for kind in ("input", "compute", "exchange", "send")}
+    for rank, kind, begin, end in spans:
+        seconds[kind][rank] += end - begin
+    seconds["wait"] = seconds.pop("exchange") - seconds["send"]
+    return seconds""", """\
+    def of(kind):
+        own = [(rank, end - begin) for rank, name, begin, end in spans if name == kind]
+        where, weights = zip(*own)
+        return np.bincount(where, weights=weights, minlength=ranks)
+
+    whole = {kind: of(kind) for kind in ("input", "compute", "send")}
+    return whole | {"wait": of("exchange") - whole["send"]}"""),
+    Right("53.2", "lists, with the exchange left in", _WAIT, """\
+    seconds = {kind: values.tolist() for kind, values in seconds.items()}
+    seconds["wait"] = [a - b for a, b in zip(seconds["exchange"], seconds["send"])]""".lstrip()),
+    Right("53.3", "counted by bincount, NumPy's numbers, a list", [
+          _LATEST, "rank = max(set(latest), key=latest.count)", "latest.count(rank) <= len(steps) / 2",
+          'return rank, "imbalance"'], [
+          'latest = np.array([np.argmin(step["wait"]) for step in steps])',
+          "rank = np.bincount(latest).argmax()", "2 * np.sum(latest == rank) <= len(latest)",
+          'return [rank, "imbalance"]']),
+    Right("53.3", "sums in place of means", "np.mean([step[part] for step in steps], axis=0)",
+          "sum(step[part] for step in steps)"),
 ]
 # fmt: on

@@ -1,0 +1,562 @@
+"""Lab 14: its checks, and what it measures: trainings in 16 bits, bytes of a step, checkpoints.
+
+On a CPU no allocator tells what PyTorch holds, so the tensors are counted: each storage once, however many
+tensors look into it. What libraries use inside an operation (oneDNN's scratch space) is not in these numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+import platform
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas
+import torch
+from labkit import check, data, expect, nets, timing
+from labkit.errors import CheckFailed
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+GPU_TIMES = 64  # a GPU gets so many times a CPU's images and rows
+CUTS = (1, 2, 4, 8, 16, 32)  # segments of the deep net
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
+KINDS = {"Conv2d": "conv", "Linear": "linear", "ReLU": "relu", "MaxPool2d": "pool"}
+
+
+@check.exercise("14.1")
+def steps_with_loss_scaling(scaled_step):
+    """Steps in a row with finite gradients and others, a scale below 1, and float16's largest numbers."""
+    inf, nan = math.inf, math.nan
+    specials = [1, 2**-14, 1, 1, inf, 1, 2, 1, nan, 1, 1, -inf, inf, 1, 1, 1]  # one gradient, by step
+    after = [16, 16, 17, 17, 16, 16, 16, 17, 16, 16, 16, 15, 14, 14, 14, 15]  # 2 to this: the scale after it
+    scaling = {"scale": 2.0**16, "good": 0}
+    for number, (special, exponent) in enumerate(zip(specials, after, strict=True), 1):
+        scale = scaling["scale"]
+        with check.case(f"step {number}, scale {scale:g}, patience 3"):
+            usual, other = torch.tensor([1, -2, 2.0**-10]).half(), torch.tensor([0.5, special]).half()
+            gradients = [other, usual] if number == 9 else [usual, other]
+            weights = [torch.zeros(len(gradient)) for gradient in gradients]
+            # A list of its own: only what is changed in place is seen in `weights`.
+            copies = [gradient.clone() for gradient in gradients]
+            taken = scaled_step(list(weights), copies, scaling, 8.0, 3)
+            for weight, gradient in zip(weights, gradients, strict=True):
+                if math.isfinite(special):
+                    exact = gradient.float()
+                    expect.close(
+                        weight,
+                        -8 * exact / scale,
+                        "the weights (they were 0; the rate is 8)",
+                        rtol=1e-4,
+                        atol=0,
+                        slips={
+                            "no weight changed. Change it in place, and divide in float32": 0 * exact,
+                            "the gradients are still times the scale. Divide it away": -8 * exact,
+                            "a small gradient became 0 on its way. Divide in float32, not in float16": (
+                                -8 * (gradient / scale).float()
+                            ),
+                        },
+                    )
+                else:
+                    bad = f"one gradient is {special}, and yet a weight changed"
+                    expect(not weight.any(), f"{bad}. Look at all, then change.")
+            expect.equal(taken, math.isfinite(special), "whether the step was taken")
+            expect.equal(scaling["scale"], 2.0**exponent, "the scale after it")
+    with check.case("inf, then 60,000 at scale 1"):
+        scaling = {"scale": 1.0, "good": 0}
+        weights = [torch.zeros(1)]
+        scaled_step(list(weights), [torch.tensor([inf]).half()], scaling, 8.0, 3)
+        expect.equal(scaling["scale"], 0.5, "the scale after inf (it may go below 1)")
+        scaled_step(list(weights), [torch.tensor([60_000.0]).half()], scaling, 8.0, 3)
+        expect.close(
+            weights[0], [-960_000.0], "a gradient of 60,000 at scale 0.5, rate 8: the weight, once 0"
+        )
+    scaling = {"scale": 2.0**30, "good": 0}
+    weights = [torch.ones(2), torch.ones(1)]
+    wanted = 1.0
+    for number in range(1, 7):
+        scale = scaling["scale"]
+        with check.case(f"good step {number} of 6, scale 2^{math.log2(scale):g}, rate 1024, patience 2"):
+            gradients = [torch.full_like(weight, 65504).half() for weight in weights]
+            taken = scaled_step(list(weights), gradients, scaling, 1024.0, 2)
+            expect(taken, "65,504, float16's largest number, is finite: take the step. A sum of them is not.")
+            wanted -= 1024 * 65504 / scale
+            for weight in weights:
+                expect.close(weight, [wanted] * len(weight), "the weights, 1 at the start, after it")
+            what = "the scale after it (it doubles after 2, 4 and 6)"
+            expect.equal(scaling["scale"], 2.0 ** (30 + number // 2), what)
+
+
+@check.exercise("14.2")
+def mixed_steps_beside_float32(mixed_step, device):
+    """40 small steps beside the same ones in float32: bfloat16 in the layers, float32 weights and loss."""
+    net, twin = (nets.torch_digits().to(device) for _ in range(2))
+    start = _flat(net)
+    outputs: list[torch.Tensor] = []
+    linear = net[::2]
+    for layer in linear:
+        layer.register_forward_hook(lambda layer, inputs, output: outputs.append(output.detach()))
+    inside: list[bool] = []  # whether backward ran inside of torch.autocast
+    net[0].weight.register_hook(lambda gradient: inside.append(torch.is_autocast_enabled(device.type)))
+    optimizer, twins = (torch.optim.SGD(model.parameters(), lr=0.003) for model in (net, twin))
+    images, labels = (torch.tensor(part[:64], device=device) for part in data.digits()[:2])
+    for number in range(1, 41):
+        outputs.clear()
+        loss = mixed_step(net, optimizer, images, labels)
+        expect(isinstance(loss, numbers.Real), "Return loss.item(), a plain number.")
+        kinds = _kinds(outputs) or "none: net was not called"
+        expect(kinds == "bfloat16", f"The layers should give bfloat16; here it is {kinds}.")
+        kinds = _kinds(net.parameters())
+        expect(kinds == "float32", f"The weights should stay float32; here it is {kinds}.")
+        runs = len(outputs) // len(linear)
+        again = f"net ran {runs} times in a step. Return the loss that backward started from."
+        expect(runs == 1, again)
+        page = "It should wrap forward and loss alone: its page says so."
+        expect(not any(inside), f"backward ran inside torch.autocast. {page}")
+        exact = functional.cross_entropy(outputs[-1].float(), labels).item()
+        near = abs(loss - exact) < 0.05 * exact
+        because = "compute the loss in float32" if near else "is it the mean over the images?"
+        what = f"Loss of step {number} (expected: of the same logits, in float32)"
+        expect.close(loss, exact, what, rtol=1e-4, because=because)
+        way = _flat(net) - start
+        expect(way.any(), "No weight changed. The order: optimizer.zero_grad(), backward, optimizer.step().")
+        what = f"Loss of step {number} (expected: of the training in float32)"
+        float32_loss = plain_step(twin, twins, images, labels)
+        expect.close(loss, float32_loss, what, rtol=0.1, because="is .grad of this step alone?")
+    right = _flat(twin) - start
+    length = way @ right / (right @ right)
+    twice = f"In 40 steps the weights went {length:.1f} times as far as in float32. One update a step."
+    expect(length < 1.5, twice)
+    off = (way - right).norm() / right.norm()
+    lost = f"After 40 small steps the weights are {off:.0%} off float32's way"
+    expect(off < 0.1, f"{lost}: are small updates rounded away?")
+
+
+def _kinds(tensors) -> str:
+    return ", ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
+
+
+def _flat(net) -> torch.Tensor:
+    return torch.cat([weight.detach().float().flatten() for weight in net.parameters()])
+
+
+@check.exercise("14.3")
+def bytes_kept_for_backward(kept_bytes, device):
+    """What PyTorch keeps for backward, for nets with and without pooling, in float32 and bfloat16."""
+    for name, make, shape, batch, kind in (
+        ("digits", nets.torch_digits, (64,), 8, torch.float32),
+        ("small VGG", small_vgg, (3, 16, 16), 8, torch.float32),
+        ("small VGG", small_vgg, (3, 16, 16), 24, torch.bfloat16),
+        ("VGG, 400 classes", partial(small_vgg, classes=400), (3, 16, 16), 8, torch.float32),
+    ):
+        net = make().to(device, kind)
+        images = torch.rand(batch, *shape, device=device, dtype=kind)
+        layers, image, value = table(net, images), images[0].numel(), images.element_size()
+        right = parts(net, torch.optim.SGD(net.parameters()), images)["activations"]
+        numbers_of = layers.groupby("kind").activations.sum()
+        if "pool" in numbers_of:
+            pooled = numbers_of["pool"]
+            eight = "8 bytes for each output, whatever `value` is"
+            slips = {
+                f"pooling also keeps the places of its maxima: {eight}": right - batch * 8 * pooled,
+                # In float32 the same as no outputs of pooling, which the next layer keeps.
+                f"pooling keeps its outputs, as the next layer's input, and {eight}, for places": right
+                + batch * (value - 8) * pooled,
+            }
+        else:
+            others = numbers_of["linear"] - layers.activations.iloc[-1]
+            slips = {
+                "these are the bytes of one image": right / batch,
+                "a linear layer or convolution needs no output of its own for backward": right
+                + batch * value * others,
+                "the images are missing: the first layer needs its input": right - batch * value * image,
+            }
+        with check.case(f"{name}, {batch} images, {_kinds([images])}"):
+            what = "bytes kept (expected: in PyTorch's tensors)"
+            expect.close(kept_bytes(layers, image, batch, value), right, what, rtol=2e-3, slips=slips)
+
+
+@check.exercise("14.4")
+def checkpoints_by_segment(checkpointed):
+    """Only the segments' inputs are kept, each layer runs twice, gradients are right; for several cuts."""
+    for pairs, segments in [(1, 1), (3, 2), (8, 2), (8, 5), (12, 4)]:
+        net, twin = deep(pairs), deep(pairs)
+        x, labels = torch.randn(512, 64), torch.arange(512) % 10
+        forward = partial(checkpointed, net, x, segments)
+        longest = math.ceil(len(net) / segments)  # layers of a segment
+        with check.case(f"{len(net)} layers, {segments} segment{'s' if segments > 1 else ''}"):
+            held = kept(forward, *net.parameters()) / x.nbytes
+            more = f"forward keeps {held:.1f} times x for backward. Keep the segments' inputs alone"
+            expect(held < segments + 0.5, f"{more}: checkpoint each, the last too, {longest} layers long.")
+            few = f"forward keeps only {held:.0f} times x. Is there an input for each segment"
+            expect(held > math.ceil(len(net) / longest) - 0.5, f"{few}? Is use_reentrant=False?")
+            ran = Counter()
+            for place in range(0, len(net), 2):
+                net[place].register_forward_pre_hook(lambda *_, place=place, ran=ran: ran.update([place]))
+            logits = forward()
+            expect(torch.is_tensor(logits), f"got {type(logits).__name__}. Does the function return x?")
+            loss, wanted = (functional.cross_entropy(out, labels) for out in (logits, twin(x)))
+            expect.close(loss, wanted, "the loss (did every layer run?)")
+            wanted.backward()
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                cure = "does a function that you made in a loop look up a name which has changed since?"
+                what = "backward did not run the same layers again"
+                raise CheckFailed(f"{what}: {cure} ({str(error)[:70]}…)") from None
+            for number, (weight, right) in enumerate(zip(net.parameters(), twin.parameters(), strict=True)):
+                lost = f"no gradient for parameter {number}. Is use_reentrant=False?"
+                expect(weight.grad is not None, f"{lost} Was x detached, or were the layers copied?")
+                what = f"gradient of parameter {number}"
+                expect.close(weight.grad, right.grad, what, rtol=1e-4, atol=1e-7)
+            runs = [ran[place] for place in range(0, len(net), 2)]
+            expect(set(runs) == {2}, f"linear layers ran {runs} times; forward and again makes 2.")
+            most = peak(lambda forward=forward: forward().sum().backward())
+            most = (most - sum(weight.nbytes for weight in net.parameters())) / x.nbytes
+            uneven = f"{most:.0f} times x at the peak: the segments are not equally long."
+            expect(most < segments + longest / 2 + 3, uneven)
+
+
+def small_vgg(width: int = 8, side: int = 16, classes: int = 10) -> torch.nn.Sequential:
+    """(n, 3, side, side) -> logits: convolutions, ReLU and max-pooling in VGG's order, two linear layers."""
+    nn = torch.nn
+    layers: list[torch.nn.Module] = []
+    inputs = 3
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for outputs in (width, 2 * width):
+            for _ in range(2):
+                layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
+                inputs = outputs
+            layers.append(nn.MaxPool2d(2))
+        units = inputs * (side // 4) ** 2
+        layers += [nn.Flatten(), nn.Linear(units, 8 * width), nn.ReLU(), nn.Linear(8 * width, classes)]
+        return nn.Sequential(*layers)
+
+
+def deep(pairs: int, width: int = 64, classes: int = 10) -> torch.nn.Sequential:
+    """(n, width) -> logits: so many pairs of linear layer and ReLU; the last ReLU is a classifier."""
+    nn = torch.nn
+    layers: list[torch.nn.Module] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for _ in range(pairs):
+            layers += [nn.Linear(width, width), nn.ReLU()]
+        for layer in layers[::2]:  # as large in each layer, forward and backward (He et al. 2015)
+            nn.init.normal_(layer.weight, std=(2 / width) ** 0.5)
+        return nn.Sequential(*layers[:-1], nn.Linear(width, classes))
+
+
+def table(net: torch.nn.Sequential, images: torch.Tensor) -> pandas.DataFrame:
+    """The layers of `net`: kind, parameters, activations (numbers in one image's output).
+
+    Columns as in nets.layer_table. A layer that only looks at its input in another shape has no row.
+    """
+    rows = []
+    x = images[:1]
+    with torch.no_grad():
+        for layer in net:
+            x = layer(x)
+            kind = KINDS.get(type(layer).__name__)
+            if kind:
+                rows.append((kind, sum(p.numel() for p in layer.parameters()), x.numel()))
+    return pandas.DataFrame(rows, columns=["kind", "parameters", "activations"])
+
+
+def kept(forward: Callable[[], torch.Tensor], *apart: torch.Tensor, note: Callable | None = None) -> int:
+    """Bytes that autograd keeps for backward in `forward()`, without those of the tensors `apart`.
+
+    note(tensor) is called with each tensor that is kept.
+    """
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage
+        if note is not None:
+            note(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = forward()
+    without = {_place(tensor) for tensor in apart}
+    total = sum(storage.nbytes() for place, storage in storages.items() if place not in without)
+    del result  # until here: what is freed could be used again, and counted once instead of twice
+    return total
+
+
+def parts(net, optimizer, images, *, mixed: bool = False) -> dict[str, int]:
+    """Bytes by part in one training step: parameters, gradients, optimizer, activations, copies of weights.
+
+    Activations: what is kept for backward except weights and labels. Optimizer: its state, after its step.
+    mixed: forward runs under autocast to bfloat16. A copy of weights is told by its type and shape, so choose
+    a batch that no weight has as a side.
+    """
+    labels = torch.arange(len(images), device=images.device) % 10
+    held: dict = {}
+    weights = list(net.parameters())
+    shapes = {tuple(weight.shape) for weight in weights} if mixed else set()
+    copies: dict[int, int] = {}
+
+    def forward():
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=mixed):
+            logits = net(images)
+        logits = logits.float() if mixed else logits
+        held["loss"] = functional.cross_entropy(logits, labels)
+        return held["loss"]
+
+    def note(tensor):
+        shape = tuple(tensor.shape)
+        if tensor.dtype == torch.bfloat16 and (shape in shapes or shape[::-1] in shapes):
+            copies[_place(tensor)] = tensor.untyped_storage().nbytes()
+
+    activations = kept(forward, labels, *weights, note=note) - sum(copies.values())
+    held.pop("loss").backward()
+    optimizer.step()
+    states = [value for state in optimizer.state.values() for value in state.values()]
+    return {
+        "copies of weights": sum(copies.values()),
+        "parameters": sum(weight.nbytes for weight in weights),
+        "gradients": sum(weight.grad.nbytes for weight in weights),
+        "optimizer": sum(value.nbytes for value in states if torch.is_tensor(value)),
+        "activations": activations,
+    }
+
+
+def peak(call: Callable[[], object], device: str = "cpu") -> int:
+    """Most bytes that `call()` held at a time, above what was there before it.
+
+    On a GPU the allocator's word (torch.cuda.max_memory_allocated); on a CPU the tensors made by PyTorch's
+    operations, counted.
+    """
+    if str(device).startswith("cuda"):
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        call()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    with _Live() as live:
+        call()
+    return live.most
+
+
+class _Live(TorchDispatchMode):
+    """Counts bytes of the storages that operations make while it is on, until they are freed."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0
+        self.most = 0
+        self._known: weakref.WeakSet = weakref.WeakSet()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        arguments = {_place(leaf) for leaf in tree_leaves((args, kwargs)) if torch.is_tensor(leaf)}
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if torch.is_tensor(leaf) and _place(leaf) not in arguments:  # else a view, or changed in place
+                self._count(leaf.untyped_storage())
+        return result
+
+    def _count(self, storage) -> None:
+        if storage in self._known:
+            return
+        self._known.add(storage)
+        nbytes = storage.nbytes()
+        self.now += nbytes
+        self.most = max(self.most, self.now)
+        weakref.finalize(storage, self._freed, nbytes)
+
+    def _freed(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def plain_step(net, optimizer, images, labels) -> float:
+    """One training step that computes in the type that the weights have. Returns the loss before it."""
+    optimizer.zero_grad()
+    loss = functional.cross_entropy(net(images.to(next(net.parameters()).dtype)), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def train_scaled(step: Callable, device, *, seeds, **settings) -> tuple[dict, list]:
+    """({way: accuracy (%) of each seed}, the scale by step, from the start on), of the digits.
+
+    Ways: float32 and float16 with a scale of 1 that never changes, and float16 scaled, from 2^48 (far too
+    high, on purpose) with a patience of 20. step: the learner's scaled_step.
+    settings: epochs, batch, and tiny, by which the loss is multiplied and the learning rate (0.2) divided.
+    """
+    never = 10**9
+    ways = {
+        "float32": (torch.float32, 1.0, never),
+        "float16,\nno scaling": (torch.float16, 1.0, never),
+        "float16,\nscaled": (torch.float16, 2.0**48, 20),
+    }
+    right: dict[str, list[float]] = {}
+    for way, (kind, scale, patience) in ways.items():
+        right[way] = []
+        for seed in seeds:
+            accuracy, scales = _train_scaled(step, kind, scale, patience, seed, device, **settings)
+            right[way].append(accuracy)
+    return right, scales
+
+
+def _train_scaled(step, kind, scale, patience, seed, device, *, epochs, batch, tiny, rate=0.2):
+    net = nets.torch_digits(nets.start_weights(seed)).to(device)
+    low = copy.deepcopy(net).to(kind)
+    scaling = {"scale": scale, "good": 0}
+    scales = [scale]
+    train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in data.digits())
+    for epoch in range(epochs):
+        for picked in data.batches(len(train_x), batch, epoch, seed):
+            low.load_state_dict(net.state_dict())  # every float32 weight, rounded to `kind`
+            low.zero_grad()
+            loss = tiny * functional.cross_entropy(low(train_x[picked].to(kind)).float(), train_y[picked])
+            (loss * scaling["scale"]).backward()
+            gradients = [weight.grad for weight in low.parameters()]
+            step(list(net.parameters()), gradients, scaling, rate / tiny, patience)
+            scales.append(scaling["scale"])
+    return 100 * (net(test_x).argmax(1) == test_y).float().mean().item(), scales
+
+
+def fine_training(mixed_step: Callable, epochs: int, device, batch: int = 64, rate: float = 0.01) -> dict:
+    """Mean training loss by epoch, a small learning rate: float32, mixed, weights kept in bfloat16."""
+    ways = {"float32": plain_step, "mixed": mixed_step, "bfloat16 weights": plain_step}
+    curves: dict[str, list[float]] = {}
+    images, labels = (torch.tensor(part, device=device) for part in data.digits()[:2])
+    for way, step in ways.items():
+        net = nets.torch_digits().to(device, torch.bfloat16 if way.startswith("bfloat16") else torch.float32)
+        optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+        curves[way] = []
+        for epoch in range(epochs):
+            picks = data.batches(len(images), batch, epoch)
+            losses = [step(net, optimizer, images[rows], labels[rows]) for rows in picks]
+            curves[way].append(sum(losses) / len(losses))
+    return curves
+
+
+def abilities(device) -> str:
+    """A line on what this device has for numbers of 16 bits."""
+    if device.type == "cuda":
+        major, minor = torch.cuda.get_device_capability(device)
+        return f"{torch.cuda.get_device_name(device)}, compute capability {major}.{minor}"
+    told = Path("/proc/cpuinfo")
+    flags = set(told.read_text(encoding="utf-8").split()) if told.exists() else set()
+    wanted = ("avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16", "avx_ne_convert", "bf16", "asimdhp")
+    here = [name for name in wanted if name in flags]
+    return f"This {platform.machine()} processor tells of these for 16 bits: {', '.join(here) or 'none'}."
+
+
+def speeds(images: int, matrix: int, runs: int, device) -> dict[str, dict]:
+    """A convolution net's training step by type and layout: its time, flop/s, share of the matrix product's.
+
+    Keys such as "bfloat16, channels-last"; values {"seconds": Measurement, "flops": flop/s, "share": part of
+    the flop/s of a product of two square matrices of `matrix` rows in that type}. All in turns, in one run.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    steps: dict[str, Callable] = {}
+    products: dict[str, Callable] = {}
+    if device.type == "cuda":
+        images = GPU_TIMES * images
+        matrix = 16 * matrix
+    for kind in (torch.float32, torch.bfloat16, torch.float16):
+        name = str(kind)[6:]
+        square = torch.rand(matrix, matrix, device=device).to(kind)
+        products[name] = partial(torch.mm, square, square)
+        for layout, order in LAYOUTS.items():
+            if kind == torch.float16 and device.type == "cpu" and layout != "contiguous":
+                continue  # seconds a step where no library has a kernel for it
+            net = nets.torch_conv().to(device, memory_format=order)
+            x = torch.rand(images, 3, 32, 32, device=device).contiguous(memory_format=order)
+            steps[f"{name}, {layout}"] = partial(_conv_step, net, x, kind)
+    with FlopCounterMode(display=False) as counter:
+        steps["float32, contiguous"]()
+    times = timing.in_turns(steps, repeat=runs, warmup=1, device=str(device))
+    best = timing.in_turns(products, repeat=runs, warmup=1, device=str(device))
+    rows = {}
+    for name, time in times.items():
+        flops = counter.get_total_flops() / time.median
+        top = 2 * matrix**3 / best[name.split(",")[0]].median
+        rows[name] = {"seconds": time, "flops": flops, "share": flops / top}
+    return rows
+
+
+def _conv_step(net, x, kind: torch.dtype) -> None:
+    net.zero_grad()
+    with torch.autocast(x.device.type, kind, enabled=kind != torch.float32):
+        out = net(x)
+    out.float().square().mean().backward()
+
+
+def bytes_by_way(device, batch: int = 24) -> dict[str, dict[str, int]]:
+    """A small VGG's step with Adam, {way: {part: bytes}}: in float32, mixed, and all in bfloat16."""
+    ways = {
+        "float32": (torch.float32, False),
+        "mixed": (torch.float32, True),
+        "all bfloat16\n(the control)": (torch.bfloat16, False),
+    }
+    held = {}
+    for way, (kind, mixed) in ways.items():
+        net = small_vgg().to(device, kind)
+        images = torch.rand(batch, 3, 16, 16, device=device).to(kind)
+        held[way] = parts(net, torch.optim.Adam(net.parameters(), lr=0.01), images, mixed=mixed)
+    return held
+
+
+def trade(checkpointed, pairs: int, rows: int, runs: int, device) -> dict:
+    """A deep net's step by segments, beside all activations kept.
+
+    "held": curves segments -> tensors of a layer's size held at the peak; "longer": curves segments -> how
+    many times as long a step takes; "peaks" by segments (0: no checkpoints); "forward_share": of a step
+    without checkpoints; "cut", the segments that the lab's prediction asks for, and "ratio", its time.
+    """
+    if device.type == "cuda":
+        rows = GPU_TIMES * rows
+    x = torch.rand(rows, 64, device=device)
+    labels = torch.arange(rows, device=device) % 10
+
+    def step(net, forward):
+        net.zero_grad(set_to_none=False)
+        functional.cross_entropy(forward(net, x), labels).backward()
+
+    cuts = [cut for cut in CUTS if cut <= pairs]
+    ways = {0: lambda net, x: net(x)} | {cut: partial(checkpointed, segments=cut) for cut in cuts}
+    steps: dict = {}
+    for cut, forward in ways.items():
+        steps[cut] = partial(step, deep(pairs).to(device), forward)
+        steps[cut]()  # from here on the gradients are there, and no part of the peak
+    peaks = {cut: peak(call, device) / x.nbytes for cut, call in steps.items()}
+    steps["forward"] = partial(deep(pairs).to(device), x)
+    times = timing.in_turns(steps, repeat=runs, warmup=1, device=str(device))
+    share = float(np.median(times["forward"].samples / times[0].samples))
+    longer = {cut: times[cut].samples / times[0].samples for cut in cuts}
+    cut = max(cut for cut in cuts if cut <= 8)
+    return {
+        "held": {
+            "measured": {number: peaks[number] for number in cuts},
+            "inputs + one segment": {number: number + pairs / number for number in cuts},
+            "no checkpoints, measured": dict.fromkeys(cuts, peaks[0]),
+        },
+        "longer": {
+            "measured": longer,
+            "4/3: backward takes twice forward": dict.fromkeys(cuts, 4 / 3),
+            "1 + forward's measured share": dict.fromkeys(cuts, 1 + share),
+        },
+        "peaks": peaks,
+        "forward_share": share,
+        "cut": cut,
+        "ratio": float(np.median(longer[cut])),
+    }

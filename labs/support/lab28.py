@@ -1,0 +1,295 @@
+"""Lab 28: its checks, its networks on the virtual cluster, and the published numbers that it quotes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from labkit import check, expect, nets, virtual
+from labkit.collectives import ring_allgather, ring_allreduce, ring_reduce_scatter
+
+
+@check.exercise("28.1")
+def time_of_an_allreduce(allreduce_time):
+    """The time of the virtual cluster's own Allreduce, on links that have α and β alone."""
+    for alpha, rate in ((2e-6, 1e9), (3e-5, 5e10)):
+        for p in (8, 16, 2, 1):
+            for nbytes in (4, 2048, 2056, 65536, 100_000_000):
+                machine = virtual.ideal(alpha, rate)
+                vector = virtual.vector(np.ones(64), stands_for=nbytes)
+                want = 1e6 * virtual.Cluster(p, 1, machine).run(allreduce, vector).time
+                lg = math.log2(p)
+                latency, transfer = 1e6 * alpha, 1e6 * nbytes / rate  # µs; of the whole vector, once
+                share = (p - 1) / p
+                if nbytes <= 2048:
+                    slips = {
+                        "this is Rabenseifner; up to 2,048 bytes it is doubling": 2 * lg * latency
+                        + 2 * share * transfer,
+                        "in doubling each message has the whole vector, lg p times": lg * latency + transfer,
+                    }
+                else:
+                    slips = {
+                        "this is doubling; above 2,048 bytes it is Rabenseifner": lg * (latency + transfer),
+                        "each byte goes there and back: 2 (p - 1)/p": want - share * transfer,
+                        "Rabenseifner has 2 lg p messages: there and back": want - lg * latency,
+                    }
+                where = f"{nbytes:,} bytes, ranks: {p}, α {latency:g} µs, 1/β {rate / 1e9:g} GB/s"
+                with check.case(where):
+                    got = allreduce_time(nbytes, p, alpha, 1 / rate)
+                    expect(got is not None, "allreduce_time returns nothing. Add a `return`.")
+                    expect.close(1e6 * got, want, "µs, beside the virtual cluster's", slips=slips)
+
+
+@check.exercise("28.2")
+def balanced_bytes(balance):
+    """The bytes for which both parts are equal, on 2 to 64 ranks."""
+    for p, alpha, rate in ((8, 4e-6, 1e10), (64, 3e-5, 5e10), (2, 1e-5, 1e9)):
+        single = alpha * rate  # bytes that take as long as a message
+        lg = math.log2(p)
+        with check.case(f"{p} ranks, α {1e6 * alpha:g} µs, 1/β {rate / 1e9:g} GB/s"):
+            expect.close(
+                balance(p, alpha, 1 / rate),
+                lg * p / (p - 1) * single,
+                "bytes",
+                slips={
+                    "this is the size for a single message": single,
+                    "of a vector only (p - 1)/p travel": lg * single,
+                    "`beta` is seconds a byte: divide by it": lg * p / (p - 1) * alpha / rate,
+                },
+            )
+
+
+@check.exercise("28.3")
+def share_that_waits(waiting):
+    """The share with nothing hidden, with a part, and with all of it."""
+    for compute, exchange, hidden in (
+        (0.1, 0.06, 0.0),
+        (0.1, 0.06, 0.2),
+        (0.1, 0.06, 0.65),
+        (0.02, 0.9, 2 / 3),
+        (0.3, 0.0, 0.5),
+    ):
+        uncovered = exchange - hidden * compute
+        exposed = max(0, uncovered)
+        with check.case(f"{compute} s of computing, {exchange} s of exchange, hidden {hidden:.2f}"):
+            expect.close(
+                waiting(compute, exchange, hidden),
+                exposed / (compute + exposed),
+                "the share that waits",
+                slips={
+                    "where all is covered nobody waits: it is 0, not less": uncovered / (compute + uncovered),
+                    "hidden is a share of the computing, not of the exchange": (1 - hidden)
+                    * exchange
+                    / (compute + (1 - hidden) * exchange),
+                    "that is a share of the computing; a step is longer": exposed / compute,
+                },
+            )
+
+
+def allreduce(comm, vector):
+    """The sum of all ranks' vectors, by the virtual cluster's MPI."""
+    total = np.empty_like(vector)
+    comm.Allreduce(vector, total)
+    return total
+
+
+NETWORKS = {
+    "10 GbE": "ethernet10",
+    "25 GbE": "ethernet25",
+    "100 GbE": "ethernet100",
+    "RoCE": "roce100",
+    "Omni-Path": "omnipath",
+    "FDR": "fdr",
+    "EDR": "edr",
+    "NDR": "ndr",
+    "NVLink": "ndr",  # inside a node, which its network never leaves
+}
+
+
+def connect(network: str, gpus: int, machine: virtual.Machine | None = None) -> virtual.Cluster:
+    """So many GPUs on a network, each in a node of its own with its own card; by NVLink all in one node.
+
+    machine: in place of the network's own. Messages wait for no handshake: as in NCCL, which agrees on its
+    buffers when it starts.
+    """
+    machine = machine or virtual.machine(NETWORKS[network]).but(handshake=0.0)
+    if network == "NVLink":
+        return virtual.Cluster(1, gpus, machine)
+    return virtual.Cluster(gpus, 1, machine)
+
+
+def free(network: str, what: str) -> virtual.Machine:
+    """The network's machine without one part of its cost: what is "latency" or "bytes", on both links."""
+    machine = virtual.machine(NETWORKS[network]).but(handshake=0.0)
+    links = {}
+    for place in ("inside", "between"):
+        link = getattr(machine, place)
+        if what == "latency":
+            links[place] = virtual.Link(0.0, link.bandwidth)
+        else:
+            links[place] = virtual.Link(link.latency, float("inf"))
+    return machine.but(**links)
+
+
+def ranked(seconds: Mapping[str, float]) -> str:
+    """The names, fastest first; `=` between neighbours whose times are closer than 5 %."""
+    names = sorted(seconds, key=seconds.get)
+    text = names[0]
+    for before, name in pairwise(names):
+        alike = seconds[name] <= 1.05 * seconds[before]
+        text += f" = {name}" if alike else f", {name}"
+    return text
+
+
+def pairs_in_order(order: Sequence[str], seconds: Mapping[str, float]) -> tuple[int, int]:
+    """(right, all) pairs of names in `order`, fastest first. Times closer than 5 % are right in any order."""
+    pairs = [pair for pair in combinations(order, 2) if set(pair) <= set(seconds)]
+    right = [1 for first, second in pairs if seconds[first] <= 1.05 * seconds[second]]
+    return len(right), len(pairs)
+
+
+def torus_allreduce(comm, vector, per_node: int) -> None:
+    """Sum `vector` over all ranks, in place: scattered in each node, summed across by parts, gathered.
+
+    per_node: ranks of a node. The ranks of a node send their parts through all of its cards (lab 26).
+    """
+    inside = comm.Split(comm.rank // per_node, comm.rank)
+    across = comm.Split(inside.rank, comm.rank)
+    part = ring_reduce_scatter(inside, vector)
+    ring_allreduce(across, part)
+    ring_allgather(inside, vector)
+
+
+class Device(NamedTuple):
+    """By its data sheet. peak: operations a second; size: bytes of the numbers that these work on.
+
+    bandwidth: bytes a second of its memory; memory: bytes of that memory.
+    """
+
+    name: str
+    year: int
+    peak: float
+    size: int
+    bandwidth: float
+    memory: float
+    source: str
+
+
+DEVICES = (
+    Device(
+        "CPU (EPYC 7763)",
+        2021,
+        64 * 2.45e9 * 32,
+        4,
+        204.8e9,
+        4e12,
+        "AMD's product page: 64 cores, 2.45 GHz, 8 channels of DDR4-3200, up to 4 TB; the peak is computed: "
+        "32 operations a cycle and core (two units of 8 multiply-adds)",
+    ),
+    Device("K80", 2014, 8.73e12, 4, 480e9, 24e9, "NVIDIA, Tesla K80: both GPUs of the board, at boost clock"),
+    Device("V100", 2017, 125e12, 2, 900e9, 16e9, "NVIDIA, Tesla V100 SXM2 data sheet: tensor cores"),
+    Device("H100", 2022, 989e12, 2, 3.35e12, 80e9, "NVIDIA, H100 SXM data sheet: tensor cores, not sparse"),
+    Device("TPU v3", 2018, 123e12, 2, 900e9, 32 * 2**30, "Google, cloud.google.com/tpu/docs/v3: one chip"),
+    Device(
+        "IPU (GC2)",
+        2018,
+        124.5e12,
+        2,
+        45e12,
+        304 * 2**20,
+        "Jia and others, arXiv 1912.03413: mixed precision; the nominal bandwidth of its on-chip memory",
+    ),
+    Device(
+        "FPGA (Alveo U280)",
+        2018,
+        17.2e12,
+        1,
+        460e9,
+        8e9,
+        "AMD, PG367: the processor for convolutions DPUCAHX8H on a U280, integers of 8 bits; UG1393: its "
+        "HBM2 memory",
+    ),
+)
+
+_SHAPES = {"fc6": (25088, 4096), "conv4_2": (512 * 28 * 28, 512 * 28 * 28)}  # numbers in and out, a picture
+LAYERS = (("fc6", 1), ("fc6", 256), ("conv4_2", 32))  # of VGG-16, with so many pictures
+
+
+def intensity(layer: str, pictures: int, size: int) -> float:
+    """Operations of a layer of VGG-16 on its way forward, for each byte that it moves at least.
+
+    It reads its parameters once and each picture's numbers, and writes each picture's numbers. size: bytes
+    of a number.
+    """
+    (row,) = nets.layer_table("vgg16").query("layer == @layer").itertuples()
+    moved = row.parameters + pictures * sum(_SHAPES[layer])
+    return pictures * row.flops / (size * moved)
+
+
+_NVIDIA = (
+    "NVIDIA/DeepLearningExamples, PyTorch/Classification/ConvNets/resnet50v1.5/README.md, training "
+    "performance, one GPU, container 21.03"
+)
+_TENSORFLOW = "TensorFlow's page Benchmarks, May 2017, one GPU of a DGX-1, synthetic images"
+_DEEPBENCH = (
+    "Baidu, DeepBench, results/train/DeepBench_IA_KNL7250.xlsx (2017): Intel MLSL, a process a node, Xeon "
+    "Phi 7250, Omni-Path 100"
+)
+
+
+class Gpu(NamedTuple):
+    """What training ResNet-50 reached on one GPU. images: a second; peak: operations a second of its kind."""
+
+    name: str
+    images: float
+    peak: float
+    source: str
+
+
+class Allreduce(NamedTuple):
+    """One that somebody measured. nbytes: of a rank's vector; seconds: of the whole allreduce."""
+
+    nbytes: float
+    nodes: int
+    seconds: float
+    source: str
+
+
+class Net(NamedTuple):
+    """gradient: bytes, in 32 bits. flops: of one picture's training, three times its way forward."""
+
+    gradient: float
+    flops: float
+
+
+def _net(name: str) -> Net:
+    table = nets.layer_table(name)
+    return Net(4.0 * float(table.parameters.sum()), 3.0 * float(table.flops.sum()))
+
+
+RESNET50 = _net("resnet50")
+
+# Peaks: NVIDIA's data sheets of the P100 SXM2, V100 SXM2 and A100 SXM; 16 bits are those of the tensor cores.
+GPUS = (
+    Gpu("P100, 32 bits", 219.0, 10.6e12, _TENSORFLOW),
+    Gpu("V100, 32 bits", 367.0, 15.7e12, _NVIDIA),
+    Gpu("V100, 16 bits", 1200.0, 125e12, _NVIDIA),
+    Gpu("A100, 16 bits", 2470.0, 312e12, _NVIDIA),
+)
+
+MEASURED = tuple(
+    Allreduce(4.0 * floats, nodes, milliseconds / 1e3, _DEEPBENCH)
+    for floats, nodes, milliseconds in (
+        (100_000, 2, 0.09),
+        (100_000, 32, 0.31),
+        (3_097_600, 8, 2.26),
+        (16_777_216, 8, 8.66),
+        (16_777_216, 16, 14.72),
+        (16_777_216, 32, 19.0),
+        (64_500_000, 8, 54.73),
+        (64_500_000, 32, 76.68),
+    )
+)

@@ -1,0 +1,576 @@
+"""Lab 46: its checks, the ways that gradients can go here, its nets, its ranks, and published runs."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from labkit import builds, check, data, doctor, expect, launch, nets, placement, plots, timing, world
+from labkit.horovod import meet_by_gloo, timeline
+
+
+@check.exercise("46.1")
+def three_numbers_of_a_report(images_per_second, efficiency, share):
+    """Images of all ranks, by the median; any fewest ranks; the median of the pairs' shares."""
+    seconds = np.array([0.4, 0.3, 0.5, 8.0, 0.6])  # one step was held up
+    slips = {
+        "these are the images of one rank": 32 / 0.5,
+        "by the mean, the one step of 8 s decides": 127 / np.mean(seconds),
+        "every step was timed after the warm-up, the first one too": 127 / np.median(seconds[1:]),
+    }
+    got = images_per_second([32, 32, 32, 31], seconds)
+    expect.close(got, 127 / 0.5, "images per second, of 32 + 32 + 32 + 31 a step of 0.5 s", slips=slips)
+    vgg = {1: 130.9, 16: 1787.4}  # VGG-16 with NCCL over RDMA, as published: see below
+    slips = {"this is the speed-up": {1: 1.0, 16: 1787.4 / 130.9}}
+    expect.close(efficiency(vgg), {1: 1.0, 16: 0.8534}, f"efficiency of {vgg}", rtol=1e-3, slips=slips)
+    large = {8: 450.0, 2: 150.0, 4: 300.0}  # a net too large for one GPU
+    slips = {"compared with the rate of the whole smallest job": {8: 0.375, 2: 0.5, 4: 0.5}}
+    expect.close(efficiency(large), {8: 0.75, 2: 1.0, 4: 1.0}, f"efficiency of {large}", slips=slips)
+    better = {1: 100.0, 2: 210.0}  # it happens: what fits into two caches, and not into one
+    expect.close(efficiency(better), {1: 1.0, 2: 1.05}, f"efficiency of {better}")
+    worse = {1: 100.0, 2: 80.0}  # more ranks, and fewer images
+    expect.close(efficiency(worse), {1: 1.0, 2: 0.4}, f"efficiency of {worse}")
+    # Communication is a fifth of each step but the first, which something held up. A neighbour makes every
+    # other pair three times as long: so the medians of the two columns are of different moments.
+    alone = 0.08 * np.where(np.arange(25) % 2 == 0, 1.0, 3.0)
+    step = alone / 0.8
+    step[0] *= 20
+    slips = {
+        "the two medians are of different moments: first the pairs": 1 - np.median(alone) / np.median(step),
+        "by the mean, the one step that was held up counts": np.mean(1 - alone / step),
+        "this is over the control; the share is over the whole step": 0.25,
+    }
+    expect.close(share(step, alone), 0.2, "share of communication, of 25 pairs", slips=slips)
+    longer = share(np.array([0.9]), np.array([1.0]))
+    expect.close(longer, -1 / 9, "share where the control took longer: negative, leave it so")
+
+
+@check.exercise("46.2")
+def between_two_bounds(bounds):
+    """The longer one of computing and communication, and their sum, on any number of ranks."""
+    for p in (4, 2, 16, 6):
+        for alone, calls, wait in ((0.5, 4, 2e-3), (0.01, 50, 1e-3)):
+            _one_step(bounds, p, alone, calls, wait)
+
+
+def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
+    nbytes, alpha, beta = 10**8, 3e-4, 2e-10
+    messages = calls * 2 * math.log2(p) * alpha
+    moving = 2 * (p - 1) / p * nbytes * beta
+    communication = calls * wait + messages + moving
+    case = f"{p} ranks, {alone} s alone, 100 MB in {calls} calls"
+    got = bounds(alone, calls, nbytes, p, wait, alpha, beta)
+    expect(got is not None and len(got) == 2, f"{case}: bounds returns two numbers, not {got!r}.")
+    slips = {
+        "the wait comes with each call": alone + wait + messages + moving,
+        "communication counts α once, not for each call": alone + calls * wait + messages / calls + moving,
+        "this is the step with all hidden: it comes first": max(alone, communication),
+    }
+    expect.close(got[1], alone + communication, f"{case}: a step with nothing hidden", rtol=1e-4, slips=slips)
+    slips = {"a step is never shorter than its communication": min(alone, communication)}
+    expect.close(got[0], max(alone, communication), f"{case}: a step with all hidden", rtol=1e-4, slips=slips)
+
+
+# ---------------------------------------- ways that gradients could go here
+
+BESIDE = "mvapich2"  # the MPI that `make mvapich2` puts beside the one of the set-up
+GLOO = "HOROVOD_CONTROLLER=gloo HOROVOD_CPU_OPERATIONS=gloo"
+SWITCHES = {
+    "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
+    "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
+}  # of a CUDA-aware MPI, by its family
+BUILDS = {"host MPI": "host", "Gloo": "host", "CUDA-aware MPI": "mpi", "NCCL": "nccl"}  # HOROVOD=…
+
+
+class Machine(NamedTuple):
+    """What decides which libraries can carry gradients.
+
+    builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
+    doctor.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
+    """
+
+    builds: tuple[str, ...]
+    mpi: str
+    mpi_takes_gpu_memory: bool
+    gpus: int
+    ranks: int
+
+
+class Way(NamedTuple):
+    """A library, and the MPI under it, which starts the ranks in every way.
+
+    name: in tables. mpi: a build of MPI, as in launch.run(mpi=…); None is the one that is used anyway.
+    """
+
+    name: str
+    library: str
+    mpi: str | None = None
+
+    @property
+    def file_name(self) -> str:
+        """The name as part of a file's name."""
+        return "_".join(re.findall(r"\w+", self.name))
+
+
+def ways() -> list[Way]:
+    """All that this lab would like to run here: host MPI by each MPI that is there, then other libraries."""
+    own = _own_family()
+    every = [Way(f"host, {own}", "host MPI")]
+    others = [name for name in dict.fromkeys([*builds.mpi_builds(), BESIDE]) if name != builds.current_mpi()]
+    if not own.startswith("MVAPICH"):
+        every += [Way(f"host, {name.upper()}", "host MPI", name) for name in others]
+    return [*every, Way("CUDA-aware MPI", "CUDA-aware MPI"), Way("NCCL", "NCCL"), Way("Gloo", "Gloo")]
+
+
+def closed(way: Way) -> str:
+    """Why this run cannot take the way, whatever the machine has; "" if it can.
+
+    A process holds one MPI library, and one controller of Horovod. In a job they are those with which it was
+    started.
+    """
+    if way.mpi and way.mpi not in builds.mpi_builds():
+        return f"not here: `make {way.mpi}` builds it"
+    if world.launcher() is None:
+        return ""
+    if way.mpi:
+        return f"another MPI than this job's: `make submit LAB=46 MPI={way.mpi}` runs it"
+    by_gloo = os.environ.get("HOROVOD_CONTROLLER") == "gloo"
+    if by_gloo and way.library != "Gloo":
+        return "this job's controller is Gloo: one without HOROVOD_CONTROLLER=gloo runs it"
+    if way.library == "Gloo" and not by_gloo:
+        return f'this job\'s controller is MPI: `make submit LAB=46 ENV="{GLOO}"` runs it'
+    return ""
+
+
+def machine(way: Way, ranks: int) -> Machine:
+    """What this machine has, for this way on so many ranks. In a job: what the job was started with."""
+    in_a_job = world.launcher() is not None
+    own_build = builds.current_horovod()
+    there = (own_build,) if in_a_job and own_build else tuple(builds.horovod_builds())
+    family = way.mpi.upper() if way.mpi else _own_family()
+    gpus = _gpus()
+    takes = bool(gpus) and launch.run(_takes_gpu_memory, ranks=launch.ranks_here(1), echo=False)[0]
+    return Machine(there, family, takes, gpus, world.local_size() if in_a_job else ranks)
+
+
+def missing(library: str, machine: Machine) -> str:
+    """What is missing so that this library could carry gradients on the machine; "" if nothing is."""
+    build = BUILDS[library]
+    if build != "host" and not machine.gpus:
+        return f"no GPU here. On a GPU cluster: `make submit LAB=46 HOROVOD={build}`"
+    if build not in machine.builds:
+        return f"this run has no build `{build}` of Horovod: `make submit LAB=46 HOROVOD={build}`"
+    if library == "CUDA-aware MPI" and not machine.mpi_takes_gpu_memory:
+        return "this MPI was built without CUDA; MVAPICH2-GDR would do"
+    if library == "NCCL" and machine.ranks > machine.gpus:
+        return "NCCL wants a GPU for each rank: start as many ranks on a node as it has GPUs"
+    return ""
+
+
+def variables(library: str, mpi: str) -> dict[str, str]:
+    """The variables with which Horovod lets this library carry gradients. mpi: the family of the MPI.
+
+    MVAPICH2-GDR's: its user guide 2.3.7, section 7.3; affinity: lab 42. MVP_ENABLE_GPU: MVAPICH's list of
+    variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
+    """
+    if library == "Gloo":
+        return dict(pair.split("=") for pair in GLOO.split())
+    needed = {}
+    if mpi.startswith("MVAPICH2"):
+        needed["MV2_ENABLE_AFFINITY"] = "0"
+    if library == "CUDA-aware MPI":
+        needed |= SWITCHES.get(mpi, {})
+    return needed
+
+
+def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
+    """Did the job do what was asked? library: as in the lab's table. carried: "MPI", "GLOO", "NCCL".
+
+    That library alone has carried; and what reads GPU memory itself was not staged.
+    """
+    wanted = {"NCCL": "NCCL", "Gloo": "GLOO"}.get(library, "MPI")
+    return set(carried) == {wanted} and not (library in ("NCCL", "CUDA-aware MPI") and staged)
+
+
+def _own_family() -> str:
+    """The MPI that is used here, by what it says of itself; in a job, the one that is loaded."""
+    mpi = doctor.loaded_mpi_described() if world.launcher() else doctor.which_mpi()
+    return mpi.family or mpi.banner
+
+
+def _gpus() -> int:
+    """GPUs of this node that PyTorch can use."""
+    if world.device() == "cpu":
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _takes_gpu_memory(comm) -> bool:
+    """On a rank, whose communicator says that MPI runs: was it built for GPU memory?"""
+    return bool(comm and doctor.takes_gpu_memory())
+
+
+# ---------------------------------------- the two nets
+
+PIXELS = {"small": 32, "resnet50": 224}
+CLASSES = {"small": 10, "resnet50": 1000}
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # ResNet-50: width, blocks, first stride
+
+
+def chosen(net: str) -> str:
+    """The net that is meant: "auto" is ResNet-50 where there is a GPU, and the small one elsewhere."""
+    return {"auto": "small" if world.device() == "cpu" else "resnet50"}.get(net, net)
+
+
+def in_torch(net: str, seed: int = 0):
+    """The net in PyTorch: (n, 3, pixels, pixels) float32 -> logits (n, classes).
+
+    The weights depend on seed.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return {"small": _torch_small, "resnet50": _torch_resnet50}[net]()
+
+
+def in_keras(net: str, seed: int = 0):
+    """The net in Keras: (n, pixels, pixels, 3) float32 -> logits (n, classes)."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    shape = (PIXELS[net], PIXELS[net], 3)
+    if net == "resnet50":
+        return keras.applications.ResNet50(
+            weights=None, input_shape=shape, classes=CLASSES[net], classifier_activation=None
+        )
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(256, activation="relu"),
+            layers.Dense(CLASSES[net]),
+        ]
+    )
+
+
+def _torch_small():
+    """Two convolutions and two linear layers: 1,070,794 parameters, 4.3 MB of gradient, most in one layer.
+
+    Like VGG-16 it sends much for what it computes.
+    """
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 8 * 8, 256),
+        nn.ReLU(),
+        nn.Linear(256, CLASSES["small"]),
+    )
+
+
+def _torch_resnet50():
+    """ResNet-50 with the stride on the 3 x 3 convolution ("v1.5"): 25,557,032 parameters.
+
+    He et al. 2015, "Deep Residual Learning for Image Recognition", table 1.
+    """
+    from torch import nn
+
+    stem = [_convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    blocks = []
+    channels = 64
+    for width, count, first_stride in STAGES:
+        for place in range(count):
+            blocks.append(_bottleneck(channels, width, first_stride if place == 0 else 1))
+            channels = 4 * width
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES["resnet50"])]
+    return nn.Sequential(*stem, *blocks, *head)
+
+
+def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1):
+    """A convolution without bias, and batch normalisation behind it."""
+    from torch import nn
+
+    padding = kernel // 2
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False), nn.BatchNorm2d(outputs)
+    )
+
+
+def _bottleneck(channels: int, width: int, stride: int):
+    """1 x 1 to fewer channels, 3 x 3, 1 x 1 to four times as many, added to the input."""
+    import torch
+    from torch import nn
+
+    class Bottleneck(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                _convolution(channels, width, 1),
+                nn.ReLU(inplace=True),
+                _convolution(width, width, 3, stride),
+                nn.ReLU(inplace=True),
+                _convolution(width, 4 * width, 1),
+            )
+            same = channels == 4 * width and stride == 1
+            self.shortcut = nn.Identity() if same else _convolution(channels, 4 * width, 1, stride)
+
+        def forward(self, images):
+            return torch.relu(self.body(images) + self.shortcut(images))
+
+    return Bottleneck()
+
+
+# ---------------------------------------- on the ranks
+
+MODULES = {"pytorch": "horovod.torch", "keras": "horovod.tensorflow"}
+METRIC = "loss"  # what a step averages beside its gradients, while the timeline is written
+
+
+class Steps(NamedTuple):
+    """A training step whose gradients Horovod averages, the same without, and the bytes of the gradients."""
+
+    together: Callable[[], object]
+    alone: Callable[[], object]
+    nbytes: int
+
+
+class Watched(NamedTuple):
+    """Some steps under the timeline: calls of libraries, names of the gradients, and how many steps."""
+
+    calls: list[timeline.Collective]
+    gradients: frozenset[str]
+    steps: int
+
+
+class Run(NamedTuple):
+    """What rank 0 brings home from a run.
+
+    times: "weak" and "strong" -> {"step", "alone"}, in pairs, and of "weak" also "no Horovod". nbytes: of the
+    gradients. place: for records: device, staged, library, build of Horovod, MPI.
+    """
+
+    times: dict[str, dict[str, timing.Measurement]]
+    watched: Watched | None
+    nbytes: int
+    place: dict[str, str | None]
+    nodes: int
+    ranks: int
+
+
+def place(comm, where: placement.Placement) -> tuple[dict[str, str | None], int, int]:
+    """(what records say of where this rank's tensors are and of its libraries, nodes, ranks of the run)."""
+    hosts = set(comm.allgather(socket.gethostname()))
+    return {**where.fields(), **builds.in_use()}, len(hosts), comm.size
+
+
+@contextmanager
+def started(comm, framework: str) -> Iterator[placement.Placement]:
+    """Horovod on the ranks of comm, each with its own GPU if there are any; yields where its tensors will be.
+
+    It is ended with the block, so that this process may start it again.
+    """
+    hvd = horovod(framework)
+    with ExitStack() as stack:
+        if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
+            stack.enter_context(meet_by_gloo(comm))
+        hvd.init()
+        stack.callback(hvd.shutdown)
+        where = placement.of_horovod(hvd)
+        if framework == "keras" and where.device != "cpu":
+            import tensorflow as tf
+
+            gpus = tf.config.list_physical_devices("GPU")
+            tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+        yield where
+
+
+def horovod(framework: str):
+    """Horovod for this framework, "pytorch" or "keras"."""
+    return importlib.import_module(MODULES[framework])
+
+
+def images_of(kind: str, images: int, rank: int, ranks: int) -> int:
+    """Images of this rank in a step. kind "weak": `images` each; "strong": its part of `images`."""
+    return images if kind == "weak" else len(data.shard(range(images), rank, ranks))
+
+
+def made_up_images(framework: str, net: str, count: int, device: str) -> tuple:
+    """Random pictures and labels for the net, in this framework's order, on the device."""
+    pixels = PIXELS[net]
+    classes = CLASSES[net]
+    if framework == "pytorch":
+        import torch
+
+        pictures = torch.rand(count, 3, pixels, pixels, device=device)
+        return pictures, torch.randint(classes, (count,), device=device)
+    import tensorflow as tf
+
+    labels = tf.random.uniform((count,), maxval=classes, dtype=tf.int32)
+    return tf.random.uniform((count, pixels, pixels, 3)), labels
+
+
+def watch(comm, framework: str, make: Callable, steps: int, file: Path) -> Watched | None:
+    """Start Horovod once more, and have it write a timeline of `steps` training steps. None but on rank 0.
+
+    make(where) returns Steps. Behind each step, a number on the host is averaged, as training scripts average
+    their loss. Apart from the timed steps, since the thread that writes a timeline never rests.
+    """
+    hvd = horovod(framework)
+    with launch.environment({"HOROVOD_TIMELINE": "DYNAMIC"}), started(comm, framework) as where:
+        step = make(where).together
+        average = _allreduce_on_host(framework)
+        step()  # connections, buffers and the cache of names are made before
+        comm.Barrier()
+        hvd.start_timeline(str(file))
+        comm.Barrier()
+        for _ in range(steps):
+            step()
+            average()
+        hvd.stop_timeline()  # returns when all is written
+    if comm.rank:
+        return None
+    calls = timeline.collectives(timeline.read(file))
+    names = {tensor for call in calls for tensor in call.tensors}
+    return Watched(calls, frozenset(name for name in names if METRIC not in name), steps)
+
+
+def _allreduce_on_host(framework: str) -> Callable[[], object]:
+    """An allreduce of one number in host memory."""
+    hvd = horovod(framework)
+    if framework == "pytorch":
+        import torch
+
+        number = torch.zeros(1)
+        return lambda: hvd.allreduce(number, name=METRIC)
+    import tensorflow as tf
+
+    with tf.device("CPU:0"):
+        value = tf.zeros(1)
+    return lambda: hvd.allreduce(value, name=METRIC).numpy()
+
+
+def parts(times: Mapping[str, timing.Measurement]) -> dict[str, np.ndarray]:
+    """The parts of a step for plots.bars, in ms: computing, and what Horovod's thread and communication add.
+
+    times: of "step" and "alone", in pairs, and of "no Horovod". A part that came out below 0 is nothing.
+    """
+    step = 1e3 * times["step"].samples
+    alone = 1e3 * times["alone"].samples
+    bare = 1e3 * times["no Horovod"].samples
+    return {
+        "computing": bare,
+        "Horovod's thread": np.maximum(0.0, alone - np.median(bare)),
+        "communication": np.maximum(0.0, step - alone),
+    }
+
+
+# ---------------------------------------- published
+
+
+class Published(NamedTuple):
+    """A line of a published table.
+
+    carrier: of the gradients. images: per second, of all GPUs; one_gpu: of a single one. gbit: of a server's
+    link, in 10^9 bits/s.
+    """
+
+    carrier: str
+    net: str
+    gpus: int
+    gbit: float
+    images: float
+    one_gpu: float
+    batch: int = 64  # images of each GPU in a step
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step."""
+        return self.batch * self.gpus / self.images
+
+    @property
+    def alone(self) -> float:
+        """Seconds of a step of a single GPU."""
+        return self.batch / self.one_gpu
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the gradients, in float32."""
+        return 4 * int(nets.layer_table(self.net)["parameters"].sum())
+
+    @property
+    def beta(self) -> float:
+        """Seconds that a byte takes on the link."""
+        return 8 / (self.gbit * 1e9)
+
+    def __str__(self) -> str:
+        names = {"vgg16": "VGG-16", "resnet101": "ResNet-101", "inception_v3": "Inception V3"}
+        return f"{names[self.net]}, {self.gpus} GPUs, {self.carrier}"
+
+
+SOURCE = "Horovod's README of September 2017 (github.com/horovod/horovod, blob/d54e3a88/README.md)"
+# Servers with 4 Pascal GPUs each; synthetic images, 64 for each GPU. "host": "allreduce on CPU", by MPI.
+_ONE_GPU = {
+    16: {"inception_v3": 134.4, "resnet101": 119.4, "vgg16": 130.9},
+    64: {"inception_v3": 148.8, "resnet101": 136.0, "vgg16": 149.6},
+}
+_TABLE = (
+    ("host over TCP", 16, 25, {"inception_v3": 2073.3, "resnet101": 1338.3, "vgg16": 616.8}),
+    ("host over RDMA", 16, 25, {"inception_v3": 2073.1, "resnet101": 1446.3, "vgg16": 618.0}),
+    ("NCCL over TCP", 16, 25, {"inception_v3": 1990.7, "resnet101": 1685.1, "vgg16": 1308.7}),
+    ("NCCL over RDMA", 16, 25, {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}),
+    ("host over TCP", 64, 40, {"inception_v3": 6549.6, "resnet101": 3761.6, "vgg16": 1462.6}),
+    ("NCCL over TCP", 64, 40, {"inception_v3": 7932.1, "resnet101": 7741.6, "vgg16": 6084.2}),
+)
+
+
+def published(net: str | None = None, gpus: int | None = None) -> list[Published]:
+    """The lines of the tables in SOURCE that were measured with Horovod; of one net, of so many GPUs."""
+    lines = [
+        Published(carrier, name, count, gbit, images, _ONE_GPU[count][name])
+        for carrier, count, gbit, row in _TABLE
+        for name, images in row.items()
+    ]
+    return [line for line in lines if net in (None, line.net) and gpus in (None, line.gpus)]
+
+
+@plots.styled
+def draw_bounds(rows: Mapping[str, tuple[float, float, float]], title: str):
+    """For each name, of (all hidden, nothing hidden, measured), a bar between the two and a mark."""
+    figure, axes = plots.one_axes(
+        title, "step, in times a step without communication", "", height=1.6 + 0.42 * len(rows)
+    )
+    figure.set_figwidth(9.5)
+    hidden, added, measured = np.array(list(rows.values())).T
+    places = np.arange(len(rows))
+    label = "between all hidden and nothing hidden"
+    axes.barh(places, added - hidden, 0.5, left=hidden, color=plots.COLORS[3], label=label)
+    axes.plot(measured, places, linestyle="", marker="D", color=plots.INK, label="measured")
+    axes.axvline(1, color=plots.FAINT, linewidth=1.5)
+    axes.set_yticks(places, list(rows))
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlim(left=0)
+    figure.legend(loc="outside lower center", ncols=2)
+    return plots.done(figure, title)

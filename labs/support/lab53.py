@@ -1,0 +1,375 @@
+"""Lab 53: its checks, steps of random length, cases with a hidden straggler, and ranks that nap.
+
+Work on real ranks is a nap: naps need no core, so that a few cores are enough for all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter, sleep
+from typing import NamedTuple
+
+import numpy as np
+from labkit import check, expect, plots, profiling
+
+MEAN = 0.020  # seconds of a step on one rank
+SPREAD = 0.005  # their standard deviation
+KINDS = ("steady", "normal", "heavy-tailed")
+INDEX = 3  # of the Pareto distribution: the chance of a time beyond t falls as t to the power of -3
+READ = 0.006  # seconds in which a rank reads the images of a step
+EACH = 0.001  # seconds in which it computes the gradient of one image
+IMAGES = 24  # of a rank in a step
+EXCHANGE = 0.008  # seconds in which a rank's bytes leave in a step
+NOISE = 0.03  # standard deviation of every part, as a share of it
+CAUSES = ("slow disk", "slow core", "imbalance", "slow link", "jitter")
+STEPS = 12
+LATE = 0.4  # of its computing: how far a culprit is behind
+WHY = {
+    "slow disk": "it waits least in most steps, and of its own parts reading is furthest above the others'",
+    "slow core": "it waits least in most steps, and computes longer for each image than the others",
+    "imbalance": "it waits least in most steps, and computes longer because it has more images",
+    "slow link": "it waits least in most steps, and its bytes leave slowly",
+    "jitter": "no rank waits least in more than half of the steps: one bad step is no slow rank",
+}
+LOOK = 1e-4  # seconds between two looks whether a request is over
+LOOKS = {
+    "input": plots.Look("input", plots.COLORS[1], "...."),
+    "compute": plots.Look("compute", plots.COLORS[0]),
+    "exchange": plots.Look("in the exchange, waiting", "#e0e0e0", edge=0),
+    "send": plots.Look("in the exchange, sending", plots.COLORS[4], "////"),
+}
+
+
+@check.exercise("53.1")
+def slowest_of_many(expected_slowest):
+    """The expected slowest of p, from the times of one rank, by the chances above."""
+    random = np.random.default_rng(1)
+    for samples in ([10, 20], [3, 1, 2], [6, 5, 4, 3, 2, 1], random.exponential(size=500)):
+        samples = np.array(samples, float)
+        for size in (1, 2, 5, 64):
+            before = samples.copy()
+            got = expected_slowest(samples, size)
+            expect.unchanged(before, samples, "The array of samples")
+            # The longest, less every gap below it where all ranks fall short of it.
+            ordered = np.sort(samples)
+            short = (np.arange(1, len(ordered)) / len(ordered)) ** size
+            want = ordered[-1] - np.sum(short * np.diff(ordered))
+            slips = {"this is one rank's mean": ordered.mean(), "this is the longest of all": ordered[-1]}
+            slips = slips if size > 1 else {"this is the longest of all": ordered[-1]}
+            what = f"Slowest of {size}, {len(samples)} samples from {ordered[0]:.3g} to {ordered[-1]:.3g}"
+            expect.close(got, want, what, rtol=1e-6, slips=slips)
+
+
+@check.exercise("53.2")
+def parts_of_a_step(parts):
+    """The seconds of each part, by rank, of a step made up and of some that were played."""
+    made_up = [
+        *[(1, "send", 5, 6), (0, "input", 0, 1), (0, "compute", 1, 3), (0, "exchange", 3, 8)],
+        *[(1, "input", 0, 2), (0, "send", 3, 4), (1, "compute", 2, 5), (1, "exchange", 5, 8)],
+        *[(0, "send", 6, 7), (1, "send", 6, 8), (2, "compute", 0, 4), (2, "exchange", 4, 4.5)],
+    ]
+    got = parts(made_up, 3)
+    want = {"input": [1, 2, 0], "compute": [2, 3, 4], "send": [2, 3, 0], "wait": [3, 0, 0.5]}
+    whole = {"wait": {"this is the whole exchange: its sends are no waiting": [5, 3, 0.5]}}
+    for part, seconds in want.items():
+        expect(part in got, f"The dict has no {part!r}.")
+        expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
+    for played in cases([3]):
+        got = parts(played.steps[2], played.ranks)
+        for part in ("input", "compute", "send"):
+            of_part = [span for span in played.steps[2] if span.kind == part]
+            seconds = [
+                sum(span.end - span.begin for span in of_part if span.rank == rank)
+                for rank in range(played.ranks)
+            ]
+            expect.close(got[part], seconds, f"{played.name}: seconds of {part}", rtol=1e-6)
+
+
+@check.exercise("53.3")
+def culprits_of_cases(find, hunt):
+    """Rank and cause in 40 cases; each has one very bad step, and one rank that reads for long."""
+    for each in cases(range(8)):
+        answer = hunt(each.steps, each.images)
+        expect.equal(answer, (each.rank, each.cause), f"{each.name}: rank and cause", because=each.why)
+    tied = []
+    for number in range(8):
+        wait = np.roll([0.0, 1.0, 1.0, 1.0], number % 2)
+        tied.append({"input": np.ones(4), "compute": np.ones(4), "send": np.ones(4), "wait": wait})
+    answer = find(tied, np.full(4, 24))
+    expect.equal(answer, (None, "jitter"), "Ranks 0 and 1 in turns", because="half of the steps are not most")
+
+
+def draw(kind: str, steps: int, ranks: int, seed: int = 0) -> np.ndarray:
+    """Seconds of each step on each rank: (steps, ranks), independent of each other.
+
+    kind: "steady" (all MEAN), "normal", or "heavy-tailed": of the same MEAN and SPREAD, by a Pareto
+    distribution, whose mean is a / (a - 1) and whose variance a / ((a - 1)^2 (a - 2)) of its shortest value
+    1, with a = INDEX.
+    """
+    rng = np.random.default_rng((seed, steps, ranks))
+    if kind == "steady":
+        return np.full((steps, ranks), MEAN)
+    if kind == "normal":
+        # Four standard deviations below its mean a time would be negative; that is cut off.
+        return np.maximum(MEAN + SPREAD * rng.standard_normal((steps, ranks)), MEAN / 100)
+    values = 1 + rng.pareto(INDEX, (steps, ranks))
+    mean = INDEX / (INDEX - 1)
+    spread = np.sqrt(INDEX / (INDEX - 2)) / (INDEX - 1)
+    return MEAN + SPREAD * (values - mean) / spread
+
+
+class Span(NamedTuple):
+    """kind: "input", "compute", "exchange", and within it "send". begin, end: seconds."""
+
+    rank: int
+    kind: str
+    begin: float
+    end: float
+
+
+class Work(NamedTuple):
+    """images: (ranks,) of a step. read, compute, send: (steps, ranks) seconds; send is of one message."""
+
+    images: np.ndarray
+    read: np.ndarray
+    compute: np.ndarray
+    send: np.ndarray
+
+
+def work(rng: np.random.Generator, ranks: int, steps: int, rank: int, cause: str, late: float) -> Work:
+    """Work of ranks, one of which is behind the others by `late` of their computing, for that cause.
+
+    "jitter": in each step another rank is behind, whatever `rank` says. Two things mislead: one rank reads
+    for longer, but has fewer images; and one rank, not the culprit, has one very bad step.
+    """
+    behind = late * EACH * IMAGES
+    images = np.full(ranks, IMAGES)
+    others = rng.permutation([other for other in range(ranks) if other != rank])
+    read = np.full((steps, ranks), READ)
+    each = np.full((steps, ranks), EACH)
+    send = np.full((steps, ranks), EXCHANGE / _messages(ranks))
+    images[others[0]] -= IMAGES // 4
+    read[:, others[0]] += 0.8 * EACH * (IMAGES // 4)
+    if cause == "slow disk":
+        read[:, rank] += behind
+    elif cause == "slow core":
+        images[rank] += 1  # misleads, too
+        each[:, rank] *= (1 + late) * IMAGES / images[rank]
+    elif cause == "imbalance":
+        images[rank] += round(late * IMAGES)
+    elif cause == "slow link":
+        send[:, rank] += behind / _messages(ranks)
+    compute = each * images
+    if cause == "jitter":
+        whose = rng.permutation([step % ranks for step in range(steps)])
+        for step, unlucky in enumerate(whose):
+            part = read if rng.random() < 0.5 else compute
+            part[step, unlucky] += behind
+    compute[rng.integers(steps), others[1]] += 6 * EACH * IMAGES
+    noisy = [part * (1 + NOISE * rng.standard_normal(part.shape)) for part in (read, compute, send)]
+    return Work(images, *noisy)
+
+
+def _messages(ranks: int) -> int:
+    """That a rank sends in an allreduce over a ring."""
+    return 2 * (ranks - 1)
+
+
+def play(todo: Work) -> list[list[Span]]:
+    """The spans of each step: every rank reads, computes, and sends round a ring, as soon as it can.
+
+    A rank may send a message when it has received the one before from its left neighbour (lab 23).
+    """
+    steps, ranks = todo.read.shape
+    begin = np.zeros(ranks)
+    spans = []
+    for step in range(steps):
+        of_step = []
+        for rank in range(ranks):
+            has_read = begin[rank] + todo.read[step, rank]
+            has_computed = has_read + todo.compute[step, rank]
+            of_step.append(Span(rank, "input", begin[rank], has_read))
+            of_step.append(Span(rank, "compute", has_read, has_computed))
+            begin[rank] = has_computed
+        sends, over = _ring(begin, todo.send[step])
+        of_step += [Span(rank, "exchange", begin[rank], over[rank]) for rank in range(ranks)]
+        spans.append(of_step + sends)
+        begin = over
+    return spans
+
+
+def _ring(arrived: np.ndarray, seconds: np.ndarray) -> tuple[list[Span], np.ndarray]:
+    """When each rank's messages leave, and when the ring's sum is there. seconds: of a message, by rank."""
+    free = arrived.copy()  # when a rank has sent its last message
+    there = arrived.copy()  # when it has what it sends next
+    spans = []
+    for _ in range(_messages(len(arrived))):
+        begin = np.maximum(free, there)
+        free = begin + seconds
+        spans += [Span(rank, "send", begin[rank], free[rank]) for rank in range(len(arrived))]
+        there = np.maximum(np.roll(free, 1), arrived)
+    return spans, np.maximum(free, there)
+
+
+class Case(NamedTuple):
+    """images: of each rank, in every step. steps: the Spans of each. rank, cause: the answer; why: it is."""
+
+    name: str
+    images: np.ndarray
+    steps: list[list[Span]]
+    rank: int | None
+    cause: str
+
+    @property
+    def ranks(self) -> int:
+        return len(self.images)
+
+    @property
+    def why(self) -> str:
+        return WHY[self.cause]
+
+
+def case(cause: str, seed: int, late: float = LATE, ranks: int | None = None) -> Case:
+    """A case of that cause, with 4 to 8 ranks; the culprit and all times are drawn with that seed."""
+    rng = np.random.default_rng((seed, CAUSES.index(cause)))
+    if ranks is None:
+        ranks = int(rng.integers(4, 9))
+    rank = int(rng.integers(ranks))
+    todo = work(rng, ranks, STEPS, rank, cause, late)
+    answer = None if cause == "jitter" else rank
+    return Case(f"Case {seed}, {ranks} ranks", todo.images, play(todo), answer, cause)
+
+
+def cases(seeds: Sequence[int], late: float = LATE) -> Iterator[Case]:
+    """A case of each cause for each of the seeds."""
+    for seed in seeds:
+        for cause in CAUSES:
+            yield case(cause, seed, late)
+
+
+def share_found(hunter: Callable, late: float, seeds: Sequence[int]) -> tuple[float, float]:
+    """Shares of cases (with one culprit) whose rank is found, and whose rank and cause are.
+
+    hunter(steps, images): steps as Spans. late: how far a culprit is behind, as a share of its computing.
+    """
+    tried = [each for each in cases(seeds, late) if each.rank is not None]
+    answers = [hunter(each.steps, each.images) for each in tried]
+    ranks = [rank == each.rank for each, (rank, _) in zip(tried, answers, strict=True)]
+    both = [answer == (each.rank, each.cause) for each, answer in zip(tried, answers, strict=True)]
+    return float(np.mean(ranks)), float(np.mean(both))
+
+
+def share_blamed(hunter: Callable, seeds: Sequence[int]) -> float:
+    """Share of cases in which a rank is named, though none is behind. hunter: as for `share_found`."""
+    healthy = [case("slow disk", seed, late=0) for seed in seeds]
+    return float(np.mean([hunter(each.steps, each.images)[0] is not None for each in healthy]))
+
+
+def above(values: Sequence[float], rank: int) -> float:
+    """How far a rank's value is above the median of all other ranks' values."""
+    values = np.asarray(values, float)
+    return float(values[rank] - np.median(np.delete(values, rank)))
+
+
+@plots.styled
+def draw_step(spans: Sequence[Span], title: str):
+    """A row for each rank, from the first one's begin on. Returns the figure."""
+    zero = min(span.begin for span in spans)
+    ranks = 1 + max(span.rank for span in spans)
+    rows = []
+    for rank in range(ranks):
+        kinds = {
+            kind: [
+                (span.begin - zero, span.end - zero)
+                for span in spans
+                if span.rank == rank and span.kind == kind
+            ]
+            for kind in LOOKS
+        }
+        rows.append((str(rank), kinds))
+    return plots.done(plots.draw_rows(rows, LOOKS, title=title, ylabel="rank"), title)
+
+
+def step_seconds(comm, times: dict[str, np.ndarray]) -> dict[str, dict[int, np.ndarray]]:
+    """kind -> ranks -> seconds of each synchronous step, on 1, 2, 4 … ranks of comm; on every rank.
+
+    times: kind -> (steps, ranks or more) seconds for which each rank naps before the allreduce of a step.
+    """
+    sizes = [2**power for power in range(comm.size.bit_length())]
+    seconds: dict[str, dict[int, np.ndarray]] = {kind: {} for kind in times}
+    for size in sizes:
+        group = comm.Split(int(comm.rank >= size), comm.rank)
+        if comm.rank < size:
+            for kind, naps in times.items():
+                seconds[kind][size] = _steps(group, naps[:, comm.rank])
+        _wait(comm.Ibarrier())
+        group.Free()
+    return comm.bcast(seconds)
+
+
+def _steps(comm, naps: np.ndarray) -> np.ndarray:
+    own = np.ones(1)
+    total = np.empty(1)
+    ends = []
+    _wait(comm.Iallreduce(own, total))
+    ends.append(perf_counter())
+    for nap in naps:
+        sleep(nap)
+        _wait(comm.Iallreduce(own, total))
+        ends.append(perf_counter())
+    return np.diff(ends)
+
+
+def _wait(request) -> None:
+    """Until a request is over, without keeping a core busy."""
+    while not request.Test():
+        sleep(LOOK)
+
+
+def recorded(
+    comm, cause: str | None, seed: int, steps: int
+) -> tuple[profiling.Profile, np.ndarray, tuple[int | None, str]]:
+    """Play a case with naps and messages. Returns its Profile, each rank's images, and (culprit, cause).
+
+    cause: one of CAUSES; None: any but jitter. What is drawn is drawn with the seed, the same on every rank.
+    """
+    rng = np.random.default_rng(seed)
+    culprit = int(rng.integers(comm.size))
+    if cause is None:
+        cause = str(rng.choice([each for each in CAUSES if each != "jitter"]))
+    todo = work(rng, comm.size, steps + 1, culprit, cause, 2 * LATE)
+    played = iter(range(steps + 1))  # the first one warms up
+    profile = profiling.record(
+        lambda: _play(comm, todo, next(played)), steps=steps, comm=comm, overhead=False
+    )
+    return profile, todo.images, (None if cause == "jitter" else culprit, cause)
+
+
+def _play(comm, todo: Work, step: int) -> None:
+    """One step: read, compute, and an allreduce over a ring whose every message takes its time to leave."""
+    right = (comm.rank + 1) % comm.size
+    left = (comm.rank - 1) % comm.size
+    leaving = np.zeros(1)
+    coming = np.empty(1)
+    _wait(comm.Ibarrier())  # the recording's own barrier keeps cores busy, which delays who leaves it
+    with profiling.span("input", "input"):
+        sleep(todo.read[step, comm.rank])
+    with profiling.span("compute", "compute"):
+        sleep(todo.compute[step, comm.rank])
+    with profiling.span("communication", "exchange"):
+        for _ in range(2 * (comm.size - 1)):
+            receive = comm.Irecv(coming, source=left)
+            with profiling.span("communication", "send"):
+                sleep(todo.send[step, comm.rank])
+                send = comm.Isend(leaving, dest=right)
+            _wait(receive)
+            send.Wait()
+
+
+def spans_of(profile: profiling.Profile, step: int) -> list[Span]:
+    """A recorded step of all ranks, on one clock."""
+    return [
+        Span(trace.rank, span.name, span.begin, span.end)
+        for trace in profile.ranks
+        for span in trace.spans[step]
+    ]

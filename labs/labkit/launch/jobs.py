@@ -49,7 +49,8 @@ def processes(
     """
     started: list[Process] = []
     with tempfile.TemporaryDirectory() as folder:
-        _serve(preload, env)
+        if calls:
+            _serve(preload, env)
         try:
             for number, call in enumerate(calls):
                 own, other = multiprocessing.Pipe()

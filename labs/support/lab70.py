@@ -668,7 +668,7 @@ def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
     """
     dice = random.Random(0)
     counts = dict.fromkeys(("kills", "in a save", "newest", "lost", "torn"), 0)
-    env = {**world.clean_env(), "OMP_NUM_THREADS": "1"}
+    env = here_alone()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "saved")
         begin = time.perf_counter()
@@ -697,6 +697,16 @@ def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
             counts["newest" if whole and number >= done else "lost" if whole else "torn"] += 1
             found = number if whole else begun
     return counts
+
+
+def here_alone() -> dict[str, str]:
+    """The environment of processes that none but this machine can reach.
+
+    Whoever reaches torchrun's rendezvous is in the job, as it knows no secret.
+    """
+    env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return env | launch.loopback_variables(env)
 
 
 DIGITS = 8
@@ -1031,10 +1041,7 @@ def with_fewer_ranks(
     """
     if world.launcher() is not None:
         return None
-    env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    # Whoever reaches a rendezvous without a secret is in the job: none but this machine can.
-    env |= launch.loopback_variables(env) | {"GLOO_SOCKET_IFNAME": "lo"}
+    env = here_alone() | {"GLOO_SOCKET_IFNAME": "lo"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         leave_order(folder, train_elastically, own_part, after_resize, batch, rate, every, dies)

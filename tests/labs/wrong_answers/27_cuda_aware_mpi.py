@@ -116,7 +116,7 @@ WRONG = [
           "rest = sum", "start = steps[0][0]\n    rest = sum", "is best"),
     Wrong("27.3", "chunks of no bytes where steps start at once",
           BEST, "min(nbytes, round(sqrt(nbytes * start / rest)))",
-          "chunks of 0 bytes; 1, a whole number, is best"),
+          "you take chunks of 0; 1 bytes, a whole number, is best"),
 ]
 
 RIGHT = [

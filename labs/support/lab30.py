@@ -1,4 +1,4 @@
-"""The checks of lab 30, and what they see of the learner's functions on a rank."""
+"""The checks of lab 30, what they see of the learner's functions on a rank, and a step's two parts, timed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, data, expect, launch, nets, predict, world
+import torch
+from labkit import check, data, expect, launch, nets, predict, timing, world
 from labkit.counting import CallLog, on_every_size
 
 
@@ -18,11 +19,13 @@ def equal_shares(my_share, batch, to_vector, new_net):
     for size in (1, 2, 4, 8):
         shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
         lengths = [len(share) for share in shares]
-        expect.equal(lengths, [batch // size] * size, f"Images on each of {_ranks(size)}")
+        expect.equal(lengths, [batch // size] * size, f"Images on each of {count_of(size)}")
         together = np.concatenate(shares)
-        expect(np.isin(together, rows).all(), f"With {_ranks(size)}, some rows are not of this batch at all.")
+        expect(
+            np.isin(together, rows).all(), f"With {count_of(size)}, some rows are not of this batch at all."
+        )
         twice = len(together) - len(set(together))
-        expect(not twice, f"With {_ranks(size)}, {twice} images are seen twice, and as many by nobody.")
+        expect(not twice, f"With {count_of(size)}, {twice} images are seen twice, and as many by nobody.")
     net_values = to_vector(new_net(seed=0).parameters())
     predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
 
@@ -44,7 +47,7 @@ def mean_by_one_call(average_gradients, ranks, patience):
     calls = launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0]
     for size, names in calls.items():
         many = f"the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
-        expect(len(names) <= 1, f"{_ranks(size)}: {many}")
+        expect(len(names) <= 1, f"{count_of(size)}: {many}")
         pickled = f"comm.{names[0]} pickles; the call for arrays is written with a capital." if names else ""
         expect(not names or names[0][0].isupper(), pickled)
 
@@ -92,7 +95,7 @@ def expect_step(seen: Seen, steps: int, part: int) -> None:
     expect(all(images == part for images in seen.images), twice)
     expect(seen.moved, "The weights never move: `optimizer.step()` is missing.")
     expect.equal(len(seen.losses), steps, "Losses, one for each step")
-    tensors = any(hasattr(loss, "detach") for loss in seen.losses)
+    tensors = any(torch.is_tensor(loss) for loss in seen.losses)
     expect(not tensors, "`losses` holds tensors: `loss.item()` is the number.")
 
 
@@ -106,28 +109,24 @@ class Started(NamedTuple):
 
 def started(comm, start_equal: Callable) -> Started:
     """What start_equal(comm, net) makes of nets whose weights and biases differ from rank to rank."""
-    import torch
-
     net = nets.torch_digits(nets.start_weights(seed=comm.rank)).to(world.device())
     with torch.no_grad():
         for weight in net.parameters():
             weight += 0.1 * (comm.rank + 1)  # biases differ, too; and no seed draws rank 0's
-    own = _by_name(net)
+    own = by_name(net)
     of_rank_0 = comm.bcast(own, root=0)
     start_equal(comm, net)
-    return Started(own, of_rank_0, _by_name(net))
+    return Started(own, of_rank_0, by_name(net))
 
 
 def expect_average(comm, average: Callable) -> list[str]:
     """Fail unless average(comm, net) leaves the mean in all gradients. Returns the calls of MPI it made."""
-    import torch
-
     net = nets.torch_digits().to(world.device())
     for weight in net.parameters():
         draw = torch.Generator().manual_seed(comm.rank)
         weight.grad = torch.rand(weight.shape, generator=draw).to(weight)
-    own = {name: _flat(weight.grad) for name, weight in net.named_parameters()}
-    before = _by_name(net)
+    own = {name: flat(weight.grad) for name, weight in net.named_parameters()}
+    before = by_name(net)
     log = CallLog(comm)
     average(log, net)
     for name, weight in net.named_parameters():
@@ -136,9 +135,9 @@ def expect_average(comm, average: Callable) -> list[str]:
             "this is the sum, not the mean": total,
             f"the gradient of {name} is still this rank's own": own[name],
         }
-        what = f"{_ranks(comm.size)}, rank {comm.rank}, gradient of {name}"
-        expect.close(_flat(weight.grad), total / comm.size, what, slips=slips)
-        expect.unchanged(before[name], _flat(weight), f"{_ranks(comm.size)}: the weight {name} itself")
+        what = f"{count_of(comm.size)}, rank {comm.rank}, gradient of {name}"
+        expect.close(flat(weight.grad), total / comm.size, what, slips=slips)
+        expect.unchanged(before[name], flat(weight), f"{count_of(comm.size)}: the weight {name} itself")
     return log.calls
 
 
@@ -180,7 +179,7 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
         else:
             images.append(through[0])
         through[0] = 0
-        weights = _flat(*net.parameters())
+        weights = flat(*net.parameters())
         # Across ranks: rank 0's weights, to compare with.
         of_rank_0 = comm.bcast(weights, root=0)
         apart.append(float(np.linalg.norm(weights - of_rank_0)))
@@ -190,7 +189,7 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
             missing[0] += 1
             return
         if not gradients:
-            gradients.append(_flat(*(weight.grad for weight in net.parameters())))
+            gradients.append(flat(*(weight.grad for weight in net.parameters())))
         average(comm, net)
 
     losses, weights = train(comm, average=watch, **options)
@@ -204,14 +203,45 @@ def watched_alone(comm, train: Callable, average: Callable) -> Seen:
     return watched(comm.Split(comm.rank), train, average)
 
 
-def _ranks(size: int) -> str:
-    return f"{size} rank" if size == 1 else f"{size} ranks"
+def count_of(size: int) -> str:
+    return "1 rank" if size == 1 else f"{size} ranks"
 
 
-def _by_name(net) -> dict[str, np.ndarray]:
-    return {name: _flat(weight) for name, weight in net.named_parameters()}
+def by_name(net) -> dict[str, np.ndarray]:
+    return {name: flat(weight) for name, weight in net.named_parameters()}
 
 
-def _flat(*tensors) -> np.ndarray:
+def flat(*tensors) -> np.ndarray:
     """The numbers of tensors in one array, copied."""
     return np.concatenate([tensor.detach().cpu().numpy().ravel() for tensor in tensors])
+
+
+def step_times(comm, share: Callable, average: Callable, batch: int) -> dict[str, dict]:
+    """{net: {"compute": Measurement, "average": Measurement}} of one step on the ranks of comm.
+
+    Nets: lab 10's on the digits, and `nets.torch_conv` on random pictures of 3 x 32 x 32.
+    share(rows, rank, size), average(comm, net): the learner's. batch: images of all ranks together.
+    """
+    device = world.device()
+    rows = np.asarray(share(np.arange(batch), comm.rank, comm.size))
+    digits, labels, *_ = data.digits()
+    pictures = np.random.default_rng(0).standard_normal((batch, 3, 32, 32), np.float32)
+    cases = {
+        "the digits' net": (nets.torch_digits(), digits[:batch]),
+        "a convolutional net": (nets.torch_conv(), pictures),
+    }
+    classes = torch.tensor(labels[:batch][rows], device=device)
+    times: dict[str, dict] = {}
+    for name, (net, images) in cases.items():
+        net = net.to(device)
+        own = torch.tensor(images[rows], device=device)
+
+        def compute(net=net, own=own) -> None:
+            torch.nn.functional.cross_entropy(net(own), classes).backward()
+
+        def exchange(net=net) -> None:
+            average(comm, net)
+
+        calls = {"compute": compute, "average": exchange}
+        times[name] = timing.in_turns(calls, comm=comm, device=device, seconds=2.0)
+    return times

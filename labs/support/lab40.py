@@ -1,15 +1,17 @@
-"""The checks of lab 40: what each tries on the ranks stands above it, what is asked of the results in it."""
+"""The checks of lab 40; ranks as if they were on other nodes, pieces that count their calls, checkpoints."""
 
 from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import horovod.torch as hvd
 import numpy as np
 import torch
 from labkit import check, data, expect, launch, nets
-
-from support.lab40.checkpoints import read_checkpoint, summary
-from support.lab40.nodes import in_all, nodes_of
-from support.lab40.pieces import Counted, calls_of
 
 # ------------------------------------------------------------------------------------------ 40.1
 
@@ -104,10 +106,11 @@ def begins_equal(begin_equal, begin, ranks, patience):
 def two_steps(make_optimizer, begin):
     """The learning rate, by how much the weight falls in two steps, and the rate of twice as many ranks.
 
-    There is one weight, and its gradient is rank + 1.
+    There is one weight, and its gradient is rank + 1. It is large: a decay of it would show.
     """
     begin(0)
     weight = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(weight.weight, 1000)
     with nodes_of(1):
         optimizer = make_optimizer(weight)
     with in_all(2 * hvd.size()):
@@ -136,7 +139,8 @@ def steps_together(make_optimizer, begin, rate_per_rank, ranks, patience):
         "The gradients were summed, not averaged": [own.sum()] * ranks,
     }
     subject = f"gradient used, by rank: the mean of 1 to {ranks}"
-    expect.close(moves / rates, [own.mean()] * ranks, subject, rtol=1e-3, slips=slips)
+    rule = "this is the weight's move over the rate: of plain SGD, with no weight decay and no Adam"
+    expect.close(moves / rates, [own.mean()] * ranks, subject, rtol=1e-3, slips=slips, because=rule)
     plain = "With the same gradient, plain SGD moves as far in the second step as in the first"
     expect.close(second, moves, "second move, by rank", rtol=1e-3, because=plain)
 
@@ -159,7 +163,11 @@ def report_and_save(mean_over_ranks, save, begin, checkpoint):
     want = summary({"net": net.state_dict(), "optimizer": optimizer.state_dict()})
     with calls_of("allreduce") as allreduce:
         means = mean_over_ranks([1.0 * hvd.rank(), 5.0])
-    return means, allreduce.calls, read_checkpoint(path), want
+    of_seven = [3.0, 5.0]
+    if allreduce.calls:
+        with seven_alike():
+            of_seven = mean_over_ranks(of_seven)
+    return means, allreduce.calls, of_seven, read_checkpoint(path), want
 
 
 @check.exercise("40.4")
@@ -167,13 +175,17 @@ def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
     """The mean over all ranks; one file of one rank, with both states in it."""
     answers = mean_over_ranks, save, begin, checkpoint
     results = launch.run(report_and_save, *answers, ranks=ranks, timeout=patience)
-    means, calls, files, right = zip(*results, strict=True)
+    means, calls, of_seven, files, right = zip(*results, strict=True)
+    tensors = any(torch.is_tensor(of_rank) for of_rank in means)
+    expect(not tensors, "`mean_over_ranks` returns a tensor, not a list: its .tolist() is one.")
     want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
     slips = {
         "This is the sum over the ranks, not the mean": ranks * want,
         "This was divided by the number of ranks twice": want / ranks,
     }
     expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
+    subject = "Means of [3, 5] over seven ranks that all hold these"
+    expect.close(of_seven[0], [3.0, 5.0], subject, because="hvd.size() tells how many ranks there are")
     expect(max(calls) <= 1, "All values of the list go in one call of hvd.allreduce: each is a message.")
     writers = [rank for rank in range(ranks) if files[rank]]
     expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
@@ -248,3 +260,138 @@ def trains(
     expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
     because = "save(net, optimizer, path) comes after the last step, when the net is trained"
     expect.equal(saved, trained, "Sums of the tensors in the file", because=because)
+
+
+# ---------------------------------------------------------------------------- what they try with
+
+
+@dataclass
+class Asked:
+    """What a block of code asked for. started: hvd.init() was called. current: "cuda:1" for each call of
+    torch.cuda.set_device, in order."""
+
+    started: bool = False
+    current: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def nodes_of(ranks: int) -> Iterator[Asked]:
+    """On a rank: while the block runs, hvd.local_rank() and hvd.local_size() are those on nodes of so many
+    ranks, in the order of ranks. torch.cuda.set_device is only noted, as this machine may lack that GPU.
+
+    Raises what Horovod raises (ValueError) when it is asked before hvd.init().
+    """
+    asked = Asked()
+    own = {name: getattr(hvd, name) for name in ("init", "is_initialized", "local_rank", "local_size")}
+    set_device = torch.cuda.set_device
+
+    def init(*arguments, **options):
+        asked.started = True
+        own["init"](*arguments, **options)
+
+    def note(device):
+        asked.current.append(name_of(device))
+
+    hvd.init = init
+    hvd.is_initialized = lambda: asked.started
+    hvd.local_rank = lambda: hvd.rank() % ranks
+    hvd.local_size = lambda: min(ranks, hvd.size() - hvd.rank() // ranks * ranks)
+    torch.cuda.set_device = note
+    try:
+        yield asked
+    finally:
+        for name, function in own.items():
+            setattr(hvd, name, function)
+        torch.cuda.set_device = set_device
+
+
+@contextmanager
+def in_all(ranks: int) -> Iterator[None]:
+    """On a rank: while the block runs, hvd.size() returns `ranks`. For what is computed, not for messages."""
+    own = hvd.size
+    hvd.size = lambda: ranks
+    try:
+        yield
+    finally:
+        hvd.size = own
+
+
+@contextmanager
+def seven_alike() -> Iterator[None]:
+    """On a rank: while the block runs, hvd.allreduce answers as among seven ranks that give the same."""
+    own = hvd.allreduce
+
+    def allreduce(tensor, average=None, name=None, compression=None, op=None, **options):
+        return 7 * tensor if op == hvd.Sum or average is False else tensor
+
+    hvd.allreduce = allreduce
+    try:
+        with in_all(7):
+            yield
+    finally:
+        hvd.allreduce = own
+
+
+def name_of(device) -> str:
+    """ "cuda:1" of what torch.cuda.set_device takes: 1, "cuda:1" or torch.device("cuda", 1)."""
+    return str(torch.device("cuda", device) if isinstance(device, int) else torch.device(device))
+
+
+class Counted:
+    """Calls `piece` and returns what it returns. calls: how often that was."""
+
+    def __init__(self, piece: Callable):
+        self.piece = piece
+        self.calls = 0
+
+    def __call__(self, *arguments, **options):
+        self.calls += 1
+        return self.piece(*arguments, **options)
+
+
+@contextmanager
+def calls_of(name: str) -> Iterator[Counted]:
+    """On a rank: the function hvd.<name> as a Counted, in its place while the block runs."""
+    own = getattr(hvd, name)
+    counted = Counted(own)
+    setattr(hvd, name, counted)
+    try:
+        yield counted
+    finally:
+        setattr(hvd, name, own)
+
+
+def summary(saved: object) -> dict:
+    """{name: state} of what was or is to be saved; each tensor of a state as the sum of its numbers.
+
+    What is no dict is told by its type: {"all": "a Sequential"}.
+    """
+    if not isinstance(saved, Mapping):
+        return {"all": kind_of(saved)}
+    return {name: state_of(state) for name, state in saved.items()}
+
+
+def read_checkpoint(path: Path) -> dict:
+    """The summary of what torch.save wrote to path; {} if there is no file.
+
+    A whole net in it is not rebuilt, as that would run code that the file names.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return summary(torch.load(path, weights_only=True))
+    except pickle.UnpicklingError:
+        return {"all": "a whole object, of which weights_only=True reads nothing"}
+
+
+def state_of(state: object) -> dict | str:
+    if not isinstance(state, Mapping):
+        return kind_of(state)
+    return {
+        name: value.double().sum().item() if torch.is_tensor(value) else value
+        for name, value in state.items()
+    }
+
+
+def kind_of(value: object) -> str:
+    return f"a {type(value).__name__}"

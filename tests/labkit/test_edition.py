@@ -5,12 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from labkit import checks, edition, labfile, paths
+from labkit import checks, copies, edition, labfile, paths
 from labkit.edition import Edition
 from labkit.errors import LabError
 from labkit.record import provenance
-
-from tests.authoring import tiny_lab
 
 
 @pytest.fixture
@@ -51,14 +49,14 @@ def test_learners_labs_are_read_from_their_own_scripts(learners, capsys):
     assert labfile.stems() == ["90_tiny"]
     assert labfile.find("90") == "90_tiny"
     assert labfile.headers(learners.root)["90_tiny"].minutes == 5
-    assert labfile.script("90_tiny") == learners.root / tiny_lab.SCRIPT
+    assert copies.script("90_tiny") == learners.root / "work/90_tiny.py"
     checks.show(learners.root)
     assert "0 of 2 exercises solved." in capsys.readouterr().out
 
 
 def test_what_learners_lack_is_one_sentence(learners):
     with pytest.raises(LabError) as error:
-        labfile.script("90_tiny", solved=True)
+        copies.script("90_tiny", solved=True)
     said = "A solved lab is not in the learners' archive, which holds no solutions and no tests."
     assert str(error.value) == f"{said} Your instructor has it."
 

@@ -48,7 +48,7 @@ def answers(lab: Lab) -> Iterator[tuple[str, list[str]]]:
 
 def _is_later(name: str, lab: Lab) -> bool:
     """Is this a file of a lab that comes after this one?"""
-    number = re.match(r"(?:labs|notebooks)/(?:support/lab)?(\d\d)[_/]", name)
+    number = re.match(r"(?:labs|notebooks)/(?:support/lab)?(\d\d)[_/.]", name)
     return number is not None and number[1] > lab.header.number
 
 

@@ -9,18 +9,33 @@
 # Horovod's callback makes equal, and when, (3) resume a saved net on all ranks, (4) measure images per second
 # of ResNet-50, and say what ranks, threads and the size of the gradients have to do with them.
 #
-# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 11, 40
+# Needs: horovod, tensorflow · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 11, 40
 
 # %%
 import numpy as np
-from labkit import check, data, expect, hint, home, lab, launch, nets, plots, predict, record, timing, world
-from support import lab41
+from labkit import (
+    check,
+    cluster,
+    data,
+    expect,
+    hint,
+    home,
+    lab,
+    launch,
+    nets,
+    plots,
+    predict,
+    record,
+    timing,
+    world,
+)
 
 lab.start("41_horovod_tensorflow")
 import horovod.tensorflow as hvd  # after lab.start, which turns off TensorFlow's start-up messages
 import horovod.tensorflow.keras as hvd_keras
 import keras
 import tensorflow as tf
+from support import lab41
 
 ranks = launch.ranks_here(4)
 few = launch.ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
@@ -50,8 +65,6 @@ patience = 90  # seconds after which a check calls the ranks stuck
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*: processes of their own, each with a
 # TensorFlow of its own. It returns their results, by rank. To import TensorFlow takes a rank some seconds.
-#
-# Cells that begin with *Tries your answer* need not be read. The cell after them says what is asked.
 #
 # Horovod's last release (0.28.1, 2023) knows Keras 2. This kit builds it with edits for Keras 3, in all that
 # this lab uses ([what they are](../env/HOROVOD.md)). Elsewhere, try it before you rely on it.
@@ -310,7 +323,7 @@ def train_in_fit(part, steps, equal):
     net = new_net(seed=hvd.rank())
     if equal:  # the net's variables are what matters here: this SGD only goes along
         begin_equal(net, keras.optimizers.SGD())
-    seen = lab41.steps_seen()
+    seen = lab41.StepsSeen()
     history = fit(net, seen, x=part, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
     return net, history["loss"], seen
 
@@ -372,8 +385,8 @@ means = np.reshape(alone, (epochs, -1)).mean(axis=1)  # fit reports the mean ove
 tape_off = np.abs(np.divide(losses["tape"], alone) - 1).max()
 fit_off = np.abs(np.divide(history, means) - 1).max()
 print(f"{ranks} ranks, loss off one process's by at most {tape_off:.1e} (tape) and {fit_off:.1e} (fit) of it")
-expect(tape_off < 1e-5, f"The tape is not one process: {lab41.suspect(losses['tape'], alone)}")
-expect(fit_off < 1e-5, f"fit is not one process (a loss is of an epoch): {lab41.suspect(history, means)}")
+expect(tape_off < 1e-5, "The tape is not one process: look at 41.1 (images), 41.2 (net) and 41.3 (step).")
+expect(fit_off < 1e-5, "fit is not one process: look at 41.1 (images), 41.2 (net) and 41.4 (fit).")
 counts = {"steps_with_different_nets": different}
 for name in results[0][3]:
     sums = {round(its_sums[name], 3) for *_, its_sums in results}
@@ -385,7 +398,6 @@ predict.compare("41.4", **counts)
 curves = {name: curve[:12] for name, curve in losses.items()}
 plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
 record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off)
-
 
 # %% [markdown]
 # **Explain.** Three curves lie on each other: many ranks compute what one process computes, up to the last
@@ -427,38 +439,17 @@ record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_of
 # | 224, on a GPU here | 1 | all |
 # | 64, on a CPU here | 1/12, as (64 / 224)² | all |
 #
-# ### Exercise 41.5 · Images per second of a job
-# All ranks make a step at the same time, each with `images` pictures of its own. `took` is the time of a
-# step of the slowest rank, a Measurement: `took.rate(work)` is work per second. How many images per second
-# does the **whole job** train? 1 line. *(beginner)*
+# All ranks make a step at the same time, each with pictures of its own. So the images per second of the whole
+# **job** are the pictures of all ranks, over the time of a step of the slowest rank. In the code below
+# `time.rate(work)` is work per second of a measured time.
 #
-# <details><summary>Hint 1: how much work?</summary>
-#
-# Not the pictures of one rank, and not those of one node.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `return took.rate(images * hvd.size())`.
-# </details>
-
-# %%
-def job_rate(took, images):
-    """took: Measurement of a step. images: pictures of each rank in it. Returns images/s of all ranks."""
-    raise NotImplementedError("exercise 41.5: Images per second of a job")
-
-
-# %%
-# Asked: The images/s of all ranks together.
-check("41.5", job_rate)
-
-# %% [markdown]
 # ### Predict
 # (a) How many megabytes (10⁶ bytes) of gradients does a rank give to Horovod in a step? (b) A rank for each
 # core (or GPU) of this machine, 8 at most, one thread each: how many times the images per second of one rank
 # alone, which has one thread, too? (A guess between 1 and the number of ranks.)
 
 # %%
-predict("41.5", megabytes=..., times_one_rank=...)  # two numbers
+predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 
 
 # %% [markdown]
@@ -480,7 +471,7 @@ predict("41.5", megabytes=..., times_one_rank=...)  # two numbers
 
 # %%
 def measure(comm, images, control):
-    """On all ranks: facts of a step of all ranks; with `control`, beside both controls."""
+    """On all ranks: times of a step of all ranks; with `control`, of both controls, too. And facts of it."""
     gpus = tf.config.list_physical_devices("GPU")
     begin(gpus)
     tf.config.experimental.enable_tensor_float_32_execution(True)  # TensorFlow's own choice, on GPUs
@@ -494,8 +485,7 @@ def measure(comm, images, control):
         calls["alone"] = lab41.on_rank_0(comm, calls["side by side"])
     # Across ranks: a step begins at a barrier and takes as long as that of the slowest rank.
     times = timing.in_turns(calls, comm=comm, repeat=repeat, warmup=2)
-    rate = job_rate(times["together"], images)
-    return {"network": network, "times": times, "rate": rate, **lab41.facts(comm, net, batch, len(gpus))}
+    return times, lab41.facts(comm, net, batch, len(gpus))
 
 
 # %%
@@ -503,21 +493,30 @@ gpus = len(tf.config.list_physical_devices("GPU"))
 images = pictures[bool(gpus)]
 workers = launch.ranks_here(max(2, min(most, gpus or world.cores())))
 # Across ranks: every rank has the same facts, as the time of a step is the slowest rank's.
-of_all = launch.run(measure, images, control=True, ranks=workers, timeout=600)[0]
-times = of_all["times"]
+times, facts = launch.run(measure, images, control=True, ranks=workers, timeout=600)[0]
 kept = timing.Ratio(times["alone"], times["together"])
-side = of_all["side"]
-print(f"{network}, {side} × {side} pixels, {images} pictures a rank, on {of_all['device']}")
+job_rate = times["together"].rate(images * workers)
+side, crowd = facts["side"], facts["crowd"]
+print(f"{network}, {side} × {side} pixels, {images} pictures a rank, on {facts['device']}")
 for kind in ("alone", "side by side", "together"):
     print(f"{kind:13} a step takes {times[kind]}")
-print(f"{workers} ranks: {of_all['rate']:.1f} images/s. Share of its own speed that a rank keeps: {kept}")
-print(lab41.crowding(of_all["place"]))
-times_one_rank = workers * kept.median
-predict.compare("41.5", megabytes=of_all["gradient_bytes"] / 1e6, times_one_rank=times_one_rank)
+print(f"{workers} ranks: {job_rate:.1f} images/s. Share of its own speed that a rank keeps: {kept}")
+if crowd > 1:
+    print(f"Up to {crowd:.3g} ranks share a core or a GPU: they take turns, so more cannot be faster here.")
+predict.compare("41.4", megabytes=facts["gradient_bytes"] / 1e6, times_one_rank=workers * kept.median)
 
 # %%
-lab41.keep(of_all)  # a record, of which `make scaling` makes a table
-lab41.show_rates(of_all)
+record.add(  # of which `make scaling` makes a table
+    "weak",
+    network=network,
+    seconds=times["together"],
+    alone=times["alone"],
+    side_by_side=times["side by side"],
+    images_per_second=job_rate,
+    efficiency=kept,
+    **facts,
+)
+lab41.draw_rates(times, network, images, workers, crowd)
 
 # %% [markdown]
 # **Explain.** (a) 25.6 million weights of 4 bytes are 102 MB, in every step, on every rank.
@@ -572,7 +571,7 @@ print(f"predicted {kept_of_larger:.0%} with {2 * side} × {2 * side}")
 # rank with a thread on each core? (A guess.)
 
 # %%
-predict("41.5", ranks_over_threads=...)  # a number
+predict("41.4", ranks_over_threads=...)  # a number
 
 # %% [markdown]
 # ### Measure
@@ -585,16 +584,23 @@ cores = world.cores()
 if world.launcher() or gpus or cores < 2 or workers != cores:
     print("Nothing to compare: it takes 2 or more cores, no GPU, a rank for each core, and ranks of our own.")
 else:
-    ways = {f"{workers} ranks × 1 thread": of_all}
-    rates = {}
+    steps = {f"{workers} ranks × 1 thread": times["together"]}
     for inter in inter_op:
         env = {"TF_NUM_INTEROP_THREADS": str(inter)}
         options = {"ranks": 1, "threads": cores, "env": env, "timeout": 600}
-        way = launch.run(measure, images * workers, control=False, **options)[0]
-        ways[f"1 rank × {cores} threads, inter-op {inter}"] = way
-        rates[inter] = way["rate"]
-    lab41.show_ways(ways)
-    predict.compare("41.5", ranks_over_threads=of_all["rate"] / max(rates.values()))
+        of_one, _ = launch.run(measure, images * workers, control=False, **options)[0]
+        steps[f"1 rank × {cores} threads, inter-op {inter}"] = of_one["together"]
+    rates = {way: step.rate(images * workers) for way, step in steps.items()}
+    for way, step in steps.items():
+        print(f"{way:32} {rates[way]:6.1f} images/s; a step takes {step}")
+        record.add("threads", way=way, step=step, images_per_second=rates[way], network=network, side=side)
+    bars = {
+        way: {"images per second": images * workers / timing.samples_of(step)} for way, step in steps.items()
+    }
+    title = f"The same cores, as ranks or as threads ({network})"
+    plots.bars(bars, ylabel="images per second", title=title, name="ranks or threads")
+    of_ranks, *of_threads = rates.values()
+    predict.compare("41.4", ranks_over_threads=of_ranks / max(of_threads))
 
 # %% [markdown]
 # **Explain.** A rank with a thread on each core sums no gradients with anybody, but its threads share each
@@ -621,7 +627,10 @@ else:
 # machine's cores, so it cannot be faster than one: it shows that the same file runs on many nodes.
 
 # %%
-lab41.show_study()
+frame, whose = cluster.records_or_reference("41", "weak")
+columns = ["nodes", "ranks", "network", "side", "images", "images_per_second", "efficiency", "device"]
+print(f"{whose}:")
+print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
 
 # %% [markdown]
 # ### What you take away

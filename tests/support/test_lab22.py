@@ -1,13 +1,11 @@
-"""Lab 22: two lines through measured times, below and above the eager limit; a rank that is interrupted."""
+"""Lab 22: two lines through measured times, below and above the eager limit."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import virtual
-from labkit.errors import LabError
 from labkit.scaling import fit_alpha_beta
-from support.lab22 import Interrupted, OneRow, TwoLines, two_lines
+from support.lab22 import TwoLines, two_lines
 
 SIZES = [0, *(1 << power for power in range(25))]
 MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above=1e-10)
@@ -38,11 +36,6 @@ def test_the_memory_at_the_right_end_is_not_taken_for_a_step():
     assert two_lines(bent, by_labkit).eager == 8192
 
 
-def test_too_few_sizes_for_two_lines():
-    with pytest.raises(LabError, match="Two lines need"):
-        two_lines({n: MADE.time(n) for n in (1, 2, 4, 8, 16)}, by_labkit)
-
-
 def test_numbers_for_the_virtual_machine():
     times = {n: MADE.time(n) for n in SIZES}
     numbers = MADE.numbers(times, busy=1e-6, step=3e-6)
@@ -66,45 +59,3 @@ def test_a_line_that_falls_has_no_bandwidth():
     falls = MADE._replace(beta_above=-1e-12)
     assert falls.numbers({1: 1e-6}, 1e-6, 3e-6)["bandwidth"] == float("inf")
     assert str(falls) == "2.00 µs + n / 5.00 GB/s up to 8192 bytes, 6.00 µs above"
-
-
-def send_20(comm):
-    """Seconds of each of 20 sends to rank 1, the first two of which are held up."""
-    if comm.rank == 1:
-        for _ in range(20):
-            comm.Recv(np.zeros(1), source=0)
-        return None
-    interrupted = Interrupted(comm, first=2)
-    seconds = []
-    for _ in range(20):
-        start = comm.Wtime()
-        interrupted.Send(np.zeros(1), dest=1)
-        seconds.append(comm.Wtime() - start)
-    return seconds
-
-
-def test_the_first_sends_are_held_up_and_later_every_ninth():
-    seconds = virtual.Cluster(2).run(send_20).results[0]
-    assert [number for number, time in enumerate(seconds, 1) if time > 5e-4] == [1, 2, 9, 18]
-
-
-class Buffers:
-    """A communicator that notes the buffers of its `Irecv`s."""
-
-    rank = 1
-
-    def __init__(self):
-        self.given = []
-
-    def Irecv(self, buffer, source):
-        self.given.append((buffer, source))
-        return len(self.given)
-
-
-def test_all_receives_go_into_the_first_row():
-    comm = Buffers()
-    one_row = OneRow(comm)
-    inbox = np.zeros((3, 8), np.uint8)
-    assert [one_row.Irecv(row, source=0) for row in inbox] == [1, 2, 3]
-    assert one_row.rank == 1
-    assert all(np.shares_memory(buffer, inbox[0]) and source == 0 for buffer, source in comm.given)

@@ -2,7 +2,7 @@
 
     Collectives               the upper-case ones, on arrays, and what all three need
     ObjectCollectives         the lower-case ones, on objects: pickled, and combined in order of rank
-    NonblockingCollectives    Iallreduce, Ireduce, Ibcast, Ibarrier: they go on while the program computes
+    NonblockingCollectives    Iallreduce, Iallgather, Ireduce, Ibcast, Ibarrier: they go on beside the program
     CollectiveRequest         what these return
 
 Comm inherits the first three. They are made of messages (`algorithms`), which cost what the program's own
@@ -344,6 +344,26 @@ class NonblockingCollectives:
             return algorithms.allreduce(wire, work, op)
 
         return CollectiveRequest(self, entered, program, None if data is into else data, into)
+
+    def Iallgather(self, sendbuf, recvbuf) -> CollectiveRequest:
+        """All ranks' arrays one behind the other, on every rank. As Allgather."""
+        into = buffers.receiving(recvbuf, "Iallgather")
+        data = Parts.equal(into, self.size)[self.rank]
+        if not buffers.in_place(sendbuf):
+            data = buffers.as_array(sendbuf, "Iallgather", "sendbuf")
+            buffers.apart(data, into, "Iallgather")
+        buffers.whole(data.size, self.size, into, "Iallgather", "recvbuf")
+        self._unused(data, into)
+        entered = matching.enter(self, "Iallgather", count=data.size, dtype=into.dtype)
+        work = buffers.like(np.empty(into.size, into.dtype), data)
+        parts = Parts.equal(work, self.size)
+        parts[self.rank] = data
+
+        def program(wire: Arrays) -> np.ndarray:
+            algorithms.ring_allgather(wire, parts)
+            return work
+
+        return CollectiveRequest(self, entered, program, None if buffers.in_place(sendbuf) else data, into)
 
     def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
         """All ranks' arrays combined, into the root's recvbuf. As Reduce."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mpi4py
 import numpy as np
 import pytest
 from labkit import virtual
 from labkit.scaling import costs
+
+mpi4py.rc.initialize = False
 
 ALPHA, BANDWIDTH, REDUCE = 2e-6, 1e9, 4e9
 BETA, GAMMA = 1 / BANDWIDTH, 1 / REDUCE
@@ -30,6 +33,22 @@ def test_an_iallreduce_goes_on_beside_the_program():
     several = virtual.Cluster(4, machine=machine).run(beside, alone, 3).time
     wires = costs.rabenseifner_allreduce_time(n, 4, ALPHA, BETA)
     assert 3 * wires * 0.99 < several < 3 * alone  # they share the ports: only the reductions go on at once
+
+
+def test_an_iallgather_gives_what_an_allgather_does():
+    def both_ways(comm):
+        from mpi4py import MPI
+
+        own = np.arange(3) + 10 * comm.rank
+        there, later, in_place = np.empty((3, 3 * comm.size), int)
+        comm.Allgather(own, there)
+        in_place[3 * comm.rank :][:3] = own
+        requests = [comm.Iallgather(own, later), comm.Iallgather(MPI.IN_PLACE, in_place)]
+        MPI.Request.Waitall(requests)
+        np.testing.assert_array_equal([later, in_place], [there, there])
+
+    for ranks in (1, 2, 5):
+        virtual.Cluster(ranks).run(both_ways)
 
 
 def test_the_clocks_of_a_collective_and_its_program_meet_at_wait():

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 21, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {
     "patience": 25,
@@ -31,11 +31,57 @@ ALLREDUCE = """    mean = np.empty_like(gradient)
     comm.Allreduce(gradient, mean)
     return mean / comm.size"""
 
-SWAP = """        comm.Sendrecv(chunks[to], dest=to, recvbuf=box, source=source)
+SWAPPED = "comm.Sendrecv(chunks[to], dest=to, recvbuf=box, source=source)"
+SWAP = f"""        {SWAPPED}
         chunks[comm.rank] += box
 """
 
 # fmt: off
+RIGHT = [
+
+    Right("21.1", "requests, and whoever has the vector in a set", TREE, """\
+    for reach in doublings(comm.size):
+        if me < reach and me + reach < comm.size:
+            comm.Isend(vector, dest=(me + reach + root) % comm.size).Wait()
+        elif reach <= me < 2 * reach:
+            comm.Irecv(vector, source=(me - reach + root) % comm.size).Wait()
+"""),
+    Right("21.1", "positional arguments, [array, type]", [
+        "comm.Send(vector, dest=(me + reach + root) % comm.size)",
+        "comm.Recv(vector, source=(me - reach + root) % comm.size)"], [
+        "comm.Ssend([vector, len(vector)], (me + reach + root) % comm.size)",
+        "comm.Recv(vector, (me - reach + root) % comm.size, 0)"]),
+    Right("21.2", "requests", ["comm.Send(vector, dest=(me - reach + root) % comm.size)",
+                               "comm.Recv(box, source=(me + reach + root) % comm.size)"],
+          ["comm.Isend(vector, dest=(me - reach + root) % comm.size).wait()",
+           "comm.Irecv(box, source=(me + reach + root) % comm.size).Wait()"]),
+    Right("21.2", "Ssend, a status, np.add",
+          ["comm.Send(vector,", "comm.Recv(box, source=(me + reach + root) % comm.size)", "vector += box",
+           "    broadcast(comm, vector, root)\n"],
+          ["comm.Ssend(vector,", """from mpi4py import MPI
+
+            comm.Recv(box, (me + reach + root) % comm.size, status=MPI.Status())""",
+           "np.add(vector, box, out=vector)", "    broadcast(vector=vector, comm=comm, root=root)\n"]),
+    Right("21.3", "two requests, Waitall", SWAPPED, """\
+from mpi4py import MPI
+
+        MPI.Request.Waitall([comm.Irecv(box, source), comm.Isend(chunks[to], to)])"""),
+    Right("21.3", "all arguments by position, with a status", SWAPPED, """\
+from mpi4py import MPI
+
+        comm.Sendrecv(chunks[to], to, 0, box, source, MPI.ANY_TAG, MPI.Status())"""),
+    Right("21.4", "in place, in a copy", ALLREDUCE, """\
+    from mpi4py import MPI
+
+    mean = gradient.copy()
+    comm.Allreduce(MPI.IN_PLACE, mean)
+    mean /= comm.size
+    return mean"""),
+    Right("21.4", "divided first, arguments by name", ALLREDUCE, """\
+    mean = np.zeros_like(gradient)
+    comm.Allreduce(recvbuf=mean, sendbuf=gradient / np.float32(comm.Get_size()))
+    return mean"""),
+]
 WRONG = [
     Wrong("21.1", "root sends to everybody", TREE, """\
     if comm.rank == root:
@@ -61,8 +107,6 @@ WRONG = [
           "                comm.Send(vector, dest=(me + reach + root) % comm.size)\n",
           "            comm.Send(vector, dest=(me + reach + root) % comm.size)\n",
           "the number of vectors sent: expected 4, got 7"),
-    Wrong("21.1", "nobody receives", "elif me < 2 * reach:", "elif me < reach:",
-          "is as it was before the call"),
     Wrong("21.1", "into a copy that only the function sees",
           "    for reach in doublings(comm.size):\n        # Across ranks: who",
           "    vector = vector.copy()\n    for reach in doublings(comm.size):\n        # Across ranks: who",
@@ -137,7 +181,6 @@ WRONG = [
     return gradient / comm.size""", "`gradient` was changed"),
     Wrong("21.4", "result of another dtype", "np.empty_like(gradient)", "np.empty(len(gradient))",
           "differ in dtype"),
-    Wrong("21.4", "the number of ranks written down", "mean / comm.size", "mean / 4", "5 ranks: on rank"),
     Wrong("21.4", "small letters", "comm.Allreduce(gradient, mean)\n    return mean",
           "return comm.allreduce(gradient)",
           "the right mean, but by the calls"),

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 23, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"many": 16, "sizes": (1024, 65536), "patience": 10}
 
@@ -20,6 +20,39 @@ COST = """    steps, chunk = 2 * (p - 1), n / p
     return steps, steps * chunk, steps * (alpha + chunk * beta)"""
 
 # fmt: off
+RIGHT = [
+
+    Right("23.1", "two requests, Waitall", STEP, """\
+from mpi4py import MPI
+
+        sent = comm.Isend(chunks[(comm.rank - step) % comm.size], dest=right)
+        MPI.Request.Waitall([sent, comm.Irecv(box, source=left)])"""),
+    Right("23.1", "a fresh box, np.add, counted from 1", SCATTER, """\
+    for step in range(1, comm.size):
+        own = chunks[(comm.rank - step) % comm.size]
+        box = np.empty(own.shape, own.dtype)
+        comm.Sendrecv(chunks[(comm.rank - step + 1) % comm.size], right, 0, box, left)
+        np.add(own, box, out=own)
+"""),
+    Right("23.2", "one request", PASS, """\
+request = comm.Isend(chunks[(comm.rank + 1 - step) % comm.size], dest=right)
+        comm.Recv(theirs, source=left)
+        request.Wait()"""),
+    Right("23.2", "into a box, then into its place", PASS, """\
+box = np.empty_like(theirs)
+        mine = chunks[(comm.rank + 1 - step) % comm.size]
+        comm.Sendrecv(sendbuf=mine, dest=right, recvbuf=box, source=left)
+        theirs[:] = box"""),
+    Right("23.3", "NumPy numbers in an array", COST, """\
+    steps = np.int64(2 * p - 2)
+    return np.array([steps, steps * n / p, steps * alpha + steps * n / p * beta])"""),
+    Right("23.3", "step by step, in a list", COST, """\
+    chunks = [n / p for _ in range(2 * (p - 1))]
+    return [len(chunks), sum(chunks), sum(alpha + chunk * beta for chunk in chunks)]"""),
+    Right("23.4", "logarithm", "tree = 2 * (p - 1).bit_length()", "tree = 2 * int(np.ceil(np.log2(p)))"),
+    Right("23.4", "halved, with NumPy", "return more_messages * alpha / (more_vectors * beta)",
+          "return np.divide(more_messages / 2 * alpha, more_vectors / 2 * beta)"),
+]
 WRONG = [
     Wrong("23.1", "whole vectors go round: the right sum at the price of p - 1 vectors", SCATTER, """\
     total, passing, box = vector.copy(), vector.copy(), np.empty_like(vector)
@@ -43,28 +76,13 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
     Wrong("23.1", "adds to the chunk that it sends",
           "own = chunks[(comm.rank - step - 1) % comm.size]", "own = chunks[(comm.rank - step) % comm.size]",
           "is wrong"),
-    Wrong("23.1", "sends the same chunk in every step",
-          "comm.Sendrecv(chunks[(comm.rank - step) % comm.size]", "comm.Sendrecv(chunks[comm.rank]",
-          "is wrong"),
     Wrong("23.1", "one step too few",
           "for step in range(comm.size - 1):", "for step in range(comm.size - 2):", "is wrong"),
-    Wrong("23.1", "one step too many",
-          "for step in range(comm.size - 1):", "for step in range(comm.size):", "is wrong"),
-    Wrong("23.1", "replaces where it should add", "own += box", "own[:] = box", "is wrong"),
-    Wrong("23.1", "adds to a copy: the vector does not change", "own += box", "own = own + box", "is wrong"),
+    Wrong("23.1", "adds to a copy: the vector does not change", "own += box", "own = own + box",
+          "It is as it was before the call: the sum must lie in this array"),
     Wrong("23.1", "puts new arrays into the list: the right chunks, but not in the vector",
           "own += box", "chunks[(comm.rank - step - 1) % comm.size] = own + box",
           "in `vector`, chunk rank + 1 is wrong"),
-    Wrong("23.1", "works on copies of the chunks: the vector stays as it was",
-          "    for step", "    chunks = [chunk.copy() for chunk in chunks]\n    for step",
-          "in `vector`, chunk rank + 1 is wrong"),
-    Wrong("23.1", "receives on top of its own chunk",
-          "recvbuf=box, source=left)\n        own += box", "recvbuf=own, source=left)\n        own += own",
-          "is wrong"),
-    Wrong("23.1", "the remainder is dropped: chunks of length n // p", "    for step", """\
-    each = len(vector) // comm.size
-    chunks = [vector[rank * each : (rank + 1) * each] for rank in range(comm.size)]
-    for step""", "is wrong"),
     Wrong("23.1", "all of `incoming` for a shorter chunk",
           "box = incoming[: len(own)]", "box = incoming", "could not be broadcast together"),
     Wrong("23.1", "works for powers of two only", "own = chunks[(comm.rank - step - 1) % comm.size]",

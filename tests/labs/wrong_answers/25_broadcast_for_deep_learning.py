@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 25, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"many": 32, "sizes": (1024, 1048576), "most_chunks": 8, "sizes_here": (4096, 65536)}
 
@@ -23,6 +23,46 @@ CHAIN = """    chunks = np.array_split(vector, count)
 BEST = "    return max(1, round(sqrt((ranks - 2) * nbytes * beta / alpha)))"
 
 # fmt: off
+RIGHT = [
+
+    Right("25.1", "requests for the scatter, Waitall", SCATTER, """\
+    from mpi4py import MPI
+
+    if me == 0:
+        requests = [comm.Isend(chunks[i], (root + i) % comm.size) for i in range(1, comm.size)]
+        MPI.Request.Waitall(requests)
+    else:
+        comm.Irecv(chunks[me], root).Wait()
+"""),
+    Right("25.1", "the ring by requests", RING, """\
+        request = comm.Isend(chunks[old], right)
+        comm.Recv(chunks[new], left)
+        request.Wait()"""),
+    Right("25.2", "requests, all receives first", CHAIN, """\
+    from mpi4py import MPI
+
+    chunks = np.array_split(vector, count)
+    coming = [comm.Irecv(chunk, source=left) for chunk in chunks]
+    going = []
+    for chunk, request in zip(chunks, coming, strict=True):
+        request.Wait()
+        going.append(comm.Isend(chunk, dest=right))
+    MPI.Request.Waitall(going)"""),
+    Right("25.2", "places in place of pairs", CHAIN, """\
+    chunks = np.array_split(vector, count)
+    comm.Recv(buf=chunks[0], source=left)
+    for i in range(1, count):
+        comm.Sendrecv(chunks[i - 1], right, 0, chunks[i], left)
+    comm.Send(buf=chunks[count - 1], dest=right)"""),
+    Right("25.3", "a whole number of NumPy's", BEST,
+          "    return np.int64(max(np.rint(np.sqrt((ranks - 2) * nbytes * beta / alpha)), 1))"),
+    Right("25.3", "rounded up", BEST,
+          "    return max(1, int((((ranks - 2) * nbytes * beta) / alpha) ** 0.5 + 0.999))"),
+    Right("25.4", "sorted, by the larger ratio", "min(best, key=lambda size: abs(log(size / nbytes)))",
+          "sorted(best, key=lambda size: max(size / nbytes, nbytes / size))[0]"),
+    Right("25.4", "by NumPy", "min(best, key=lambda size: abs(log(size / nbytes)))",
+          "list(best)[int(np.argmin(np.abs(np.log(np.array(list(best)) / nbytes))))]"),
+]
 WRONG = [
     Wrong("25.1", "scatters by rank, right for root 0 alone",
           ["dest=(root + i) % comm.size", "(comm.rank - root) % comm.size"], ["dest=i", "comm.rank"],

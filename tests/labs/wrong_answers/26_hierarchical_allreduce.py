@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 26, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"nodes": 4, "lengths": (1e3, 1e6), "sizes": (256, 16384), "patience": 10}
 
@@ -14,6 +14,32 @@ TWO_LEVEL = f"""    tree_reduce(inside, vector)
 SCATTER = "chunk = ring_reduce_scatter(inside, vector)"
 
 # fmt: off
+RIGHT = [
+
+    Right("26.1", "no key: the order of the ranks", "comm.Split(node, comm.rank)", "comm.Split(color=node)"),
+    Right("26.1", "another color, in the same order of nodes", "comm.Split(inside.rank, node)",
+          "comm.Split(key=10 * node + 3, color=7 * inside.Get_rank())"),
+    Right("26.2", "a leader by its group, in two branches", LEADERS, """\
+    leader = not inside.Get_rank()
+    if leader and across.size > 1:
+        ring_allreduce(comm=across, vector=vector)
+"""),
+    Right("26.2", "the sum of a copy, written back", TWO_LEVEL, """\
+    total = vector.copy()
+    tree_reduce(inside, total)
+    if inside.rank == 0:
+        ring_allreduce(across, total)
+    tree_broadcast(inside, total)
+    vector[:] = total"""),
+    Right("26.3", "the chunk by array_split", SCATTER + """
+    # Across ranks: each rank talks to its likes in the other nodes, about its own chunk.
+    ring_allreduce(across, chunk)""", """\
+ring_reduce_scatter(inside, vector)
+    own = np.array_split(vector, inside.size)[(inside.rank + 1) % inside.size]
+    ring_allreduce(across, own)"""),
+    Right("26.3", "not between nodes where there is one", "    ring_allreduce(across, chunk)",
+          "    if across.size > 1:\n        ring_allreduce(across, chunk)"),
+]
 WRONG = [
     Wrong("26.1", "the node's number as the key, not as the color",
           "comm.Split(node, comm.rank)", "comm.Split(0, node)", "on rank 0, the ranks in `inside`"),

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 30, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"epochs": 1, "workers": 2, "patience": 15}
 
@@ -16,6 +16,35 @@ AVERAGE = """            # Across ranks: the mean of all ranks' gradients, befor
 LOSS = "comm.allreduce(loss.item()) / comm.size"
 
 # fmt: off
+RIGHT = [
+    Right("30.1", "a list, by the remainder", "rows[rank::size]",
+          "[row for place, row in enumerate(rows) if place % size == rank]"),
+    Right("30.1", "a block for each rank", "rows[rank::size]", "np.array_split(rows, size)[rank]"),
+    Right("30.2", "rank 0's array, received by the others", [BCAST], [
+        "weights = weights if comm.rank == 0 else np.empty_like(weights)\n    comm.Bcast(buf=weights)"]),
+    Right("30.2", "an object for all", BCAST, "weights = comm.bcast(weights)"),
+    Right("30.3", "in place, with MPI's names", ALLREDUCE, """\
+    from mpi4py import MPI
+
+    comm.Allreduce(MPI.IN_PLACE, [own, MPI.FLOAT], op=MPI.SUM)
+    own /= comm.Get_size()
+    from_vector(own, gradients)"""),
+    Right("30.3", "new gradients, and nothing to do on one rank", ALLREDUCE, """\
+    if comm.size == 1:
+        return
+    total = np.empty_like(own)
+    comm.Allreduce(sendbuf=own, recvbuf=total)
+    start = 0
+    for weight in net.parameters():
+        part = total[start : start + weight.numel()] / comm.size
+        weight.grad = torch.from_numpy(part).view_as(weight)
+        start += weight.numel()"""),
+    Right("30.4", "a NumPy number", LOSS, "comm.allreduce(loss.detach().numpy()) / comm.size"),
+    Right("30.4", "an array of one loss", f"losses.append({LOSS})", """\
+total = np.empty(1, np.float32)
+            comm.Allreduce(np.array([loss.item()], np.float32), total)
+            losses.append(total[0] / np.float32(comm.size))"""),
+]
 WRONG = [
     Wrong("30.1", "every rank works on the whole batch",
           "rows[rank::size]", "rows", "Images on each of 2 ranks: expected 64"),
@@ -28,7 +57,6 @@ WRONG = [
     Wrong("30.1", "each rank draws its images by lot",
           "rows[rank::size]", "np.random.default_rng(rank).choice(rows, len(rows) // size, replace=False)",
           "images are seen twice"),
-    Wrong("30.1", "every rank begins at row 0", "rows[rank::size]", "rows[::size]", "images are seen twice"),
     Wrong("30.1", "rows before the rank are forgotten",
           "rows[rank::size]", "rows[rank:]", "Images on each of 2 ranks"),
     Wrong("30.2", "the broadcast is forgotten", BCAST, "pass",
@@ -73,9 +101,6 @@ WRONG = [
           "The loss after one update"),
     Wrong("30.4", "the average is forgotten",
           "            average(comm, net)\n", "", "was called 0 times in 12 steps"),
-    Wrong("30.4", "average_gradients, whatever `average` is",
-          "            average(comm, net)\n", "            average_gradients(comm, net)\n",
-          "was called 0 times in 12 steps"),
     Wrong("30.4", "the net never moves",
           "            optimizer.step()\n", "", "`optimizer.step()` is missing"),
     Wrong("30.4", "the loss of the whole batch, computed once more on every rank",
@@ -98,16 +123,6 @@ WRONG = [
           "The losses of the ranks: [rank][step]"),
     Wrong("30.4", "divided by the lab's number of ranks, not by that of comm",
           LOSS, "comm.allreduce(loss.item()) / ranks", "divided by a number of ranks other than comm.size"),
-    Wrong("30.4", "the loss of rank 0's part for all",
-          LOSS, "comm.bcast(loss.item())", "The loss of the first step, before any update"),
-    Wrong("30.4", "every rank works on the whole batch: the right curve, and no time won",
-          ["images[share]", "labels[share]"], ["images[rows]", "labels[rows]"],
-          "go through each rank's net in a step, not its part"),
-    Wrong("30.4", "the average comes before backward", [AVERAGE, "            loss.backward()\n"],
-          ["            optimizer.step()\n", "            average(comm, net)\n            loss.backward()\n"],
-          "Either `backward()` comes later"),
-    Wrong("30.4", "the sum of the images' losses",
-          "labels[share])", 'labels[share], reduction="sum")', "The loss of the first step"),
     Wrong("30.4", "gradients of earlier steps stay",
           "            optimizer.zero_grad()\n", "", "Are the gradients of the step before cleared?"),
 ]

@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 40, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"epochs": 2}
 
@@ -14,25 +14,56 @@ CURRENT = "    torch.cuda.set_device(number)\n"
 RANK_0 = "    if hvd.rank() == 0:\n        torch.save("
 
 # fmt: off
+RIGHT = [
+
+    Right("40.1", "started once, a torch.device", ["    hvd.init()\n", "set_device(number)"],
+          ["    if not hvd.is_initialized():\n        hvd.init()\n",
+           'set_device(torch.device("cuda", number))']),
+    Right("40.1", "a slice with a step", "data.shard(rows, hvd.rank(), hvd.size())",
+          "rows[hvd.rank() :: hvd.size()].tolist()"),
+    Right("40.2", "the net by names and tensors",
+          "net.state_dict(), root_rank", "list(net.state_dict().items()), root_rank"),
+    Right("40.2", "the root by place", [STATE, "net.state_dict(), root_rank=0"],
+          [STATE.replace("root_rank=", ""), "net.state_dict(), 0"]),
+    Right("40.3", "the mean by its name, a list of parameters", DISTRIBUTED,
+          "hvd.DistributedOptimizer(optimizer, list(net.named_parameters()), op=hvd.Average)"),
+    Right("40.3", "the rate set in the optimizer's groups", "lr=rate_per_rank * hvd.size())", """\
+lr=rate_per_rank)
+    for group in optimizer.param_groups:
+        group["lr"] *= hvd.size()"""),
+    Right("40.4", "the sum over the number of ranks, a list of numbers",
+          "hvd.allreduce(torch.tensor(values)).tolist()",
+          "[float(value) / hvd.size() for value in hvd.allreduce(torch.tensor(values), op=hvd.Sum)]"),
+    Right("40.4", "not rank 0: nothing to do; into an open file",
+          ["if hvd.rank() == 0:", "torch.save({", "optimizer.state_dict()}, path)"],
+          ["if hvd.rank():\n        return\n    with open(path, \"wb\") as file:", "torch.save({",
+           "optimizer.state_dict()}, file)"]),
+    Right("40.5", "a list of all batches", """\
+    losses = []
+    for epoch in range(epochs):
+        for rows in data.batches(len(images), images_per_rank * hvd.size(), epoch, seed=0):
+            losses.append(make_step(net, optimizer, images, labels, part(rows)))
+""", """\
+    size = hvd.size() * images_per_rank
+    batches = [rows for epoch in range(epochs) for rows in data.batches(len(images), size, epoch)]
+    losses = [make_step(net, optimizer, images, labels, part(rows)) for rows in batches]
+"""),
+    Right("40.5", "reported before it is saved",
+          ["    save(net, optimizer, path)\n", "return mean_over_ranks(losses)"],
+          ["    means = mean_over_ranks(losses)\n", "save(net, optimizer, path)\n    return means"]),
+]
 WRONG = [
     Wrong("40.1", "no init", "    hvd.init()\n", "", "hvd.init()"),
     Wrong("40.1", "no init where there are GPUs",
           ["    hvd.init()\n", '        return "cpu"\n'], ["", '        hvd.init()\n        return "cpu"\n'],
           "use hvd.init()"),
-    Wrong("40.1", "no init where there are none",
-          ["    hvd.init()\n", "    number = "], ["", "    hvd.init()\n    number = "],
-          "hvd.init()"),
     Wrong("40.1", "the device by rank, not by local rank", "hvd.local_rank() % gpus", "hvd.rank() % gpus",
           "two ranks and four GPUs: expected 'cuda:0' at [2], got 'cuda:2'"),
     Wrong("40.1", "no remainder: a GPU that is not there", "hvd.local_rank() % gpus", "hvd.local_rank()",
           "three ranks and two GPUs: expected 'cuda:0' at [2], got 'cuda:2'"),
-    Wrong("40.1", "all on the first GPU", "hvd.local_rank() % gpus", "0", "expected 'cuda:1' at [1]"),
     Wrong("40.1", "a GPU where there is none",
           '    if not gpus:\n        return "cpu"\n', "", "modulo by zero"),
     Wrong("40.1", "the GPU is not made current", CURRENT, "", "GPUs made current by rank, on nodes of two"),
-    Wrong("40.1", "another GPU is made current: that of the rank's number among all",
-          CURRENT, CURRENT.replace("number", "hvd.rank()"),
-          "GPUs made current by rank, on nodes of two ranks and four GPUs: expected 'cuda:0' at [2][0]"),
     Wrong("40.1", "always GPU 0 is made current", CURRENT, CURRENT.replace("number", "0"),
           "expected 'cuda:1' at [1][0], got 'cuda:0'"),
     Wrong("40.1", "a GPU is made current on a node that has none",
@@ -41,22 +72,9 @@ WRONG = [
     Wrong("40.1", "each node trains on the whole batch",
           "data.shard(rows, hvd.rank(), hvd.size())", "data.shard(rows, hvd.local_rank(), hvd.local_size())",
           "takes the same samples"),
-    Wrong("40.1", "every rank trains on all images",
-          "data.shard(rows, hvd.rank(), hvd.size())", "rows", "takes the same samples"),
-    Wrong("40.1", "every rank takes the first part",
-          "data.shard(rows, hvd.rank(), hvd.size())", "data.shard(rows, 0, hvd.size())",
-          "takes the same samples"),
-    Wrong("40.1", "images dropped",
-          "data.shard(rows, hvd.rank(), hvd.size())", "data.shard(rows, hvd.rank(), 2 * hvd.size())",
-          "images by rank, of 48 in the batch: expected 12 at [0], got 6"),
     Wrong("40.1", "the number of ranks spelled out",
           "data.shard(rows, hvd.rank(), hvd.size())", "rows[hvd.rank() :: 4]",
           "in the batch, with twice as many ranks: expected 12 at [0], got 24"),
-    Wrong("40.1", "hvd is asked before it is started",
-          ["    hvd.init()\n", "    number = hvd.local_rank() % gpus\n"],
-          ["    local_rank = hvd.local_rank() if gpus else 0\n    hvd.init()\n",
-           "    number = local_rank % gpus\n"],
-          "use hvd.init()"),
     Wrong("40.2", "no broadcast of the parameters", PARAMETERS, "", "The weights by rank (what rank 0 had)"),
     Wrong("40.2", "no broadcast of the optimizer's state", STATE, "",
           "The momentum by rank (what rank 0 had)"),
@@ -88,6 +106,13 @@ WRONG = [
           "with twice as many ranks"),
     Wrong("40.3", "momentum, which nobody asked for", "lr=rate_per_rank * hvd.size()",
           "lr=rate_per_rank * hvd.size(), momentum=0.9", "plain SGD moves as far in the second step"),
+    Wrong("40.3", "weight decay, which nobody asked for", "lr=rate_per_rank * hvd.size()",
+          "lr=rate_per_rank * hvd.size(), weight_decay=1e-4", "no weight decay and no Adam"),
+    Wrong("40.3", "Adam", "torch.optim.SGD(", "torch.optim.Adam(", "of plain SGD"),
+    Wrong("40.4", "divided by the notebook's number of ranks", "hvd.allreduce(torch.tensor(values)).tolist()",
+          "(hvd.allreduce(torch.tensor(values), op=hvd.Sum) / ranks).tolist()",
+          "Means of [3, 5] over seven ranks"),
+    Wrong("40.4", "a tensor, not a list", ".tolist()", "", "returns a tensor, not a list"),
     Wrong("40.4", "the sum of the losses",
           "torch.tensor(values)", "torch.tensor(values), op=hvd.Sum", "the sum over the ranks, not the mean"),
     Wrong("40.4", "divided once more", "hvd.allreduce(torch.tensor(values))",
@@ -96,13 +121,8 @@ WRONG = [
           "hvd.allreduce(torch.tensor(values)).tolist()", "values", "mean_over_ranks([rank, 5]), by rank"),
     Wrong("40.4", "the first rank of each node writes",
           "if hvd.rank() == 0:", "if hvd.local_rank() == 0:", "Ranks that wrote the checkpoint"),
-    Wrong("40.4", "the net's state twice",
-          '"optimizer": optimizer.state_dict()', '"optimizer": net.state_dict()',
-          "What the checkpoint holds"),
     Wrong("40.4", "every rank writes",
           RANK_0, "    if True:\n        torch.save(", "Ranks that wrote the checkpoint"),
-    Wrong("40.4", "the last rank writes",
-          "if hvd.rank() == 0:", "if hvd.rank() == hvd.size() - 1:", "Ranks that wrote the checkpoint"),
     Wrong("40.4", "the optimizer is forgotten",
           ', "optimizer": optimizer.state_dict()}', "}", "What the checkpoint holds"),
     Wrong("40.4", "nothing is returned", "return hvd.allreduce", "hvd.allreduce",
@@ -114,34 +134,23 @@ WRONG = [
           'dict.fromkeys(net.state_dict()), "optimizer"', "What the checkpoint holds"),
     Wrong("40.4", "the net itself, not its state", '{"net": net.state_dict(),', '{"net": net,',
           "What the checkpoint holds"),
-    Wrong("40.4", "the optimizer's names alone", "optimizer.state_dict()",
-          '{"state": 0, "param_groups": 0}', "What the checkpoint holds"),
     Wrong("40.5", "all ranks take all images of a batch", OWN, OWN.replace("part(rows)", "rows"),
           "at ['part']"),
     Wrong("40.5", "the batch of one rank", BATCH, "images_per_rank, epoch, seed=0",
           "global batch holds images_per_rank images for each"),
     Wrong("40.5", "the ranks' global batches differ", BATCH, BATCH.replace("=0", "=hvd.rank()"),
           "The first loss (did all begin with rank 0's net? the same batch"),
-    Wrong("40.5", "every epoch in the same order", BATCH, "images_per_rank * hvd.size(), 0, seed=0",
-          "the same batches in the same order"),
     Wrong("40.5", "nets begin as they are", START, "", "at ['start']"),
-    Wrong("40.5", "equal only at the end", [START, "    save(net"], ["", START + "    save(net"],
-          "The first loss (did all begin with rank 0's net?"),
     Wrong("40.5", "a piece by its name", "part(rows)", "my_rows(rows)",
           "calls its arguments, not make_optimizer"),
     Wrong("40.5", "a plain optimizer", "optimizer = optimize(net)",
           "optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())",
           "calls its arguments, not make_optimizer"),
-    Wrong("40.5", "each rank reports its own", "return mean_over_ranks(losses)", "return losses",
-          "the same batch? the mean over the ranks?"),
     Wrong("40.5", "a message in every step", [OWN, "return mean_over_ranks(losses)"],
           [f"mean_over_ranks([{OWN}])[0]", "return losses"], "go in one call, after the last step"),
     Wrong("40.5", "the notebook's global batch", BATCH, "whole_batch, epoch, seed=0",
           "with twice as many ranks"),
     Wrong("40.5", "nobody saves", "    save(net, optimizer, path)\n", "", "Nobody saved"),
-    Wrong("40.5", "saved before the first step", [START, "    save(net, optimizer, path)\n    return"],
-          [START + "    save(net, optimizer, path)\n", "    return"],
-          "comes after the last step, when the net is trained"),
     Wrong("40.5", "nothing is returned", "return mean_over_ranks(losses)", "mean_over_ranks(losses)",
           "train returned nothing"),
 ]

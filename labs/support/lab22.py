@@ -1,0 +1,209 @@
+"""The checks of lab 22, communicators for its benchmarks, and two lines α + nβ through measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from labkit import check, expect, launch, scaling, virtual
+from labkit.timing import benchmarks, digits, human
+
+PAUSE = 1e-3  # seconds that an interruption takes
+MOST = 1 << 21  # bytes up to which two lines are fitted
+
+
+@check.exercise("22.1")
+def check_latency(latency):
+    """Half a round trip, after the warm-up; all `rounds` values and their median."""
+
+    def try_trips(comm, nbytes, held_up):
+        comm = Interrupted(comm, held_up) if held_up else comm
+        return latency(comm, nbytes, rounds=40, skip=10, clock=comm.Wtime)
+
+    for alpha, rate in ((1e-6, 1e9), (20e-6, 1e8)):
+        two = virtual.Cluster(nodes=2, machine=virtual.ideal(alpha, rate))
+        for nbytes, held_up in ((0, 0), (1000, 0), (100_000, 0), (1000, 10)):
+            run = two.run(try_trips, nbytes, held_up)
+            got, seconds = run.results[0]
+            want = alpha + nbytes / rate
+            link = f"On a virtual link where {nbytes} bytes take {want * 1e6:g} µs"
+            if held_up:
+                link += ", but the first 10 rounds and some later ones are held up by 1 ms"
+            expect.equal(len(seconds), 40, f"{link}: the number of values, with rounds=40 and skip=10")
+            warm = not held_up or max(seconds[:5]) < 5e-4
+            expect(warm, f"{link}: one of those 10 is among your values.")
+            if held_up:
+                slow = [place for place, value in enumerate(seconds) if value > 5e-4]
+                rest = f"{link}: your values are not those of the 40 rounds after these, in their order."
+                expect(slow == [7, 16, 25, 34], rest)
+            slips = {f"you say {got * 1e6:g}, which is there and back": 2 * want}
+            slips["that is half of one way; do both send at once?"] = want / 2
+            expect.close(got, want, f"{link}: your latency in seconds", rtol=0.01, slips=slips)
+            expect(run.time > 75 * want, f"{link}: both send at once. Rank 1 must receive before it sends.")
+    real = launch.run(benchmarks.sweep, latency, (8,), (51, 5), (), ranks=2)[0]
+    got, seconds = next(iter(real.values()))[8]
+    expect.close(got, np.median(seconds), "On real ranks, 8 bytes: your number, beside your values' median")
+
+
+def expect_rate(run, nbytes, in_flight):
+    """The rate that this link allows, with one reply a window."""
+    rates = run.results[0]
+    case = f"On a virtual link of 1000 MB/s, {nbytes} bytes, {in_flight} in flight:"
+    got = np.median(rates)
+    rest = 2e-6 + 4e-9 + (5e-6 if nbytes > 512 else 0)  # there and back, the reply's bytes, a handshake
+    want = in_flight * nbytes / (in_flight * nbytes / 1e9 + rest) / 1e6
+    case += f" {got:.6g} MB/s,"
+    expect(got <= 1000, f"{case} more than the link carries. Does rank 0 wait for the reply?")
+    expect(got > 0.7 * want, f"{case} not {want:.4g}. Are all started before the first Wait?")
+    expect.close(got, want, f"{case} which is off", rtol=0.01)
+    expect.equal(run.sent[0], in_flight * run.sent[1], f"{case} but not one reply a window: messages sent")
+
+
+@check.exercise("22.2")
+def check_bandwidth(bandwidth):
+    """A window of messages at the rate of the link, then one reply."""
+    # α is 1 µs, a call next to nothing: the order in which a window is waited for does not matter.
+    link = virtual.Link(latency=1e-6, bandwidth=1e9, overhead=1e-12)
+    two = virtual.Cluster(nodes=2, machine=virtual.ideal().but(between=link, eager=512, handshake=5e-6))
+
+    def try_windows(comm, nbytes, in_flight):
+        return bandwidth(comm, nbytes, rounds=20, skip=10, clock=comm.Wtime, window=in_flight)
+
+    for nbytes, in_flight in ((500, 64), (1000, 64), (1000, 4)):
+        expect_rate(two.run(try_windows, nbytes, in_flight), nbytes, in_flight)
+    launch.run(benchmarks.sweep, bandwidth, (8, 65536), (9, 2), (9, 2), window=8, ranks=2)  # real ranks too
+
+
+@check.exercise("22.3")
+def check_fit(fit):
+    """The line of least relative error, for exact times and for times 20% off."""
+    n = 2.0 ** np.arange(25)
+    for alpha, rate, noise in ((2e-6, 12e9, 0), (50e-6, 1e9, 0), (2e-6, 12e9, 0.2)):
+        times = (alpha + n / rate) * (1 + noise * np.cos(2 * np.arange(25)))
+        slope, start = np.polyfit(n, times, 1, w=1 / times)
+        kind = "times 20% off (is each error divided by its own t?)" if noise else "exact times"
+        wanted = (start, slope, start / slope)
+        for name, got, want in zip(("α", "β", "n½"), fit(n, times), wanted, strict=True):
+            expect.close(got, want, f"1/β = {rate:g} bytes/s, {kind}: your {name}", rtol=1e-3, atol=0)
+
+
+@check.exercise("22.4")
+def check_columns(columns):
+    """The mean over calls and ranks; both bandwidths, in 10^9 bytes per second."""
+    for p, power in ((2, 8), (3, 8), (4, 6), (8, 9), (1, 8)):
+        seconds = 0.02 + 0.01 * np.arange(p)[:, None] + np.array([0, -0.003, 0.006])  # [rank, call]
+        mean = seconds.mean()
+        gigabytes = 10**power / 1e9
+        us, algbw, busbw = columns(seconds, 10**power)
+        case = f"{p} ranks, 10^{power} bytes, calls of {mean:.3g} s in the mean:"
+        expect.close(us, mean * 1e6, f"{case} µs")
+        expect.close(algbw, gigabytes / mean, f"{case} algbw in GB/s, of 10^9 bytes")
+        expect.close(busbw, scaling.costs.busbw(gigabytes, mean, p), f"{case} busbw in GB/s")
+
+
+class OneRow:
+    """A communicator of mpi4py's whose `Irecv`s all go into the buffer of the first, as in osu_bw.
+
+    Requests that are under way then share a buffer. MPI does not allow that; the benchmark does it all the
+    same, and what arrives is never read.
+    """
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.row = None
+
+    def __getattr__(self, name: str):
+        return getattr(self.comm, name)
+
+    def Irecv(self, buffer, *positional, **named):
+        if self.row is None:
+            self.row = buffer
+        return self.comm.Irecv(self.row, *positional, **named)
+
+
+class Interrupted:
+    """A virtual communicator whose sends take 1 ms more: the `first` ones, and later every ninth."""
+
+    def __init__(self, comm, first: int):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.first = first
+        self.sent = 0
+
+    def __getattr__(self, name: str):
+        if name in ("Send", "Ssend", "Isend", "Issend"):
+            self.sent += 1
+            if self.sent <= self.first or self.sent % 9 == 0:
+                self.comm.compute(PAUSE)
+        return getattr(self.comm, name)
+
+
+class TwoLines(NamedTuple):
+    """α and β of a line for messages of up to `eager` bytes, and of another above."""
+
+    eager: int
+    alpha: float
+    beta: float
+    alpha_above: float
+    beta_above: float
+
+    def time(self, nbytes: float) -> float:
+        """Seconds of a message."""
+        if nbytes <= self.eager:
+            return self.alpha + nbytes * self.beta
+        return self.alpha_above + nbytes * self.beta_above
+
+    def numbers(self, times: Mapping[int, float], busy: float, step: float) -> dict[str, float]:
+        """What virtual.machine("here") needs of a link, in seconds and bytes.
+
+        times: the ping-pong's, bytes -> seconds; the bandwidth is the median over the long messages, as one
+        line would follow those that happen to fit a cache. busy: from one short message to the next where
+        many are in flight, LogGP's gap. step: a collective's with 1 KiB (benchmarks.step).
+        """
+        rates = [
+            nbytes / (seconds - self.alpha_above)
+            for nbytes, seconds in times.items()
+            if nbytes > self.eager and seconds > 2 * self.alpha_above
+        ]
+        endless = 1 / self.beta_above if self.beta_above > 0 else float("inf")
+        return {
+            "alpha": self.alpha,
+            "bandwidth": float(np.median(rates)) if rates else endless,
+            "eager": self.eager,
+            "handshake": max(0.0, self.alpha_above - self.alpha),
+            "busy": busy,
+            "step": step,
+        }
+
+    def __str__(self) -> str:
+        below = line_text(self.alpha, self.beta)
+        above = line_text(self.alpha_above, self.beta_above)
+        return f"{below} up to {self.eager} bytes, {above} above"
+
+
+def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
+    """Two lines through {bytes: seconds}, cut where that leaves the least sum of squared relative errors.
+
+    fit: fit(sizes, seconds) gives α and β first. The cut is looked for from 256 bytes to 128 KiB, where MPI
+    libraries change from eager messages to rendezvous, and in the times of up to 2 MiB: beyond, caches and
+    memory bend the line.
+    """
+    sizes = np.array([nbytes for nbytes in times if nbytes <= MOST], float)
+    seconds = np.array([times[nbytes] for nbytes in times if nbytes <= MOST], float)
+    candidates = []
+    for cut in range(3, len(sizes) - 2):
+        if 256 <= sizes[cut - 1] <= 1 << 17:
+            below = fit(sizes[:cut], seconds[:cut])[:2]
+            above = fit(sizes[cut:], seconds[cut:])[:2]
+            lines = TwoLines(int(sizes[cut - 1]), *map(float, below), *map(float, above))
+            model = np.array([lines.time(nbytes) for nbytes in sizes])
+            error = float(np.sum((model / seconds - 1) ** 2))
+            candidates.append((error, lines))
+    return min(candidates)[1]
+
+
+def line_text(alpha: float, beta: float) -> str:
+    """A line as one reads it; without its bandwidth where it falls."""
+    return human(alpha) + (f" + n / {digits(1e-9 / beta)} GB/s" if beta > 0 else "")

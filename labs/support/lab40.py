@@ -1,0 +1,397 @@
+"""The checks of lab 40; ranks as if they were on other nodes, pieces that count their calls, checkpoints."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import horovod.torch as hvd
+import numpy as np
+import torch
+from labkit import check, data, expect, launch, nets
+
+# ------------------------------------------------------------------------------------------ 40.1
+
+# What is said of the nodes, ranks on each, GPUs on each.
+NODES = [("of two ranks and four GPUs", 2, 4), ("of three ranks and two GPUs", 3, 2), ("without GPUs", 2, 0)]
+
+
+def begin_on_nodes(begin, my_rows, ranks):
+    """For each of NODES: was Horovod started, the device, the GPUs made current; and this rank's rows."""
+    tried = []
+    for _, on_node, gpus in NODES:
+        with nodes_of(on_node) as asked:  # notes set_device: this machine may lack those GPUs
+            device = begin(gpus)
+            tried.append((asked.started, device, asked.current))
+            rows = my_rows(np.arange(100, 100 + 12 * hvd.size()))
+    with in_all(2 * hvd.size()):
+        of_many = my_rows(np.arange(24 * ranks))
+    return tried, rows, len(of_many)
+
+
+@check.exercise("40.1")
+def begins(begin, my_rows, ranks, patience):
+    """On nodes of several kinds hvd.init(), the device and the current GPU; other rows by rank."""
+    results = launch.run(begin_on_nodes, begin, my_rows, ranks, ranks=ranks, timeout=patience)
+    for place, (kind, on_node, gpus) in enumerate(NODES):
+        started, devices, current = zip(*[tried[place] for tried, _, _ in results], strict=True)
+        first = f"Nodes {kind}: Horovod was not started: hvd.init() comes before all else of hvd."
+        expect(all(started), first)
+        numbers = [rank % on_node % gpus if gpus else None for rank in range(ranks)]
+        want = ["cpu" if number is None else f"cuda:{number}" for number in numbers]
+        expect.equal(list(devices), want, f"devices by rank, on nodes {kind}")
+        made_current = [[device] if gpus else [] for device in want]
+        why = "torch.cuda.set_device makes a rank's GPU the current one, where there are GPUs"
+        expect.equal(list(current), made_current, f"GPUs made current by rank, on nodes {kind}", because=why)
+    _, parts, with_many = zip(*results, strict=True)
+    seen = np.concatenate(parts)
+    expect(len(set(seen.tolist())) == len(seen), "A rank takes the same samples as another.")
+    expect.equal([len(part) for part in parts], [12] * ranks, f"images by rank, of {12 * ranks} in the batch")
+    expect.equal(np.sort(seen), np.arange(100, 100 + len(seen)), "The rows of all ranks together")
+    subject = f"images by rank, of {24 * ranks} in the batch, with twice as many ranks"
+    expect.equal(list(with_many), [12] * ranks, subject, because="hvd.size() tells how many ranks there are")
+
+
+# ------------------------------------------------------------------------------------------ 40.2
+
+
+def sums(net, optimizer):
+    """What a rank has, each as one number."""
+    return {
+        "weights": sum(weights.sum().item() for weights in net.parameters()),
+        "running mean of the batch normalisation": net[0].running_mean.sum().item(),
+        "momentum": sum(state["momentum_buffer"].sum().item() for state in optimizer.state.values()),
+        "learning rate": optimizer.param_groups[0]["lr"],
+    }
+
+
+def before_and_after(begin_equal, begin):
+    """What this rank had, and what it has then. Each has other weights, rate and running mean; rank 0 has
+    momentum, as if it had read a checkpoint."""
+    begin(0)
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(64), nets.torch_digits(nets.start_weights(hvd.rank())))
+    rate = 0.1 * (1 + hvd.rank())
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9, weight_decay=0.1)
+    pictures = torch.arange(128.0).reshape(2, 64) * (1 + hvd.rank())
+    net(pictures)[:, hvd.rank()].sum().backward()
+    if hvd.rank() == 0:
+        optimizer.step()
+    before = sums(net, optimizer)
+    begin_equal(net, optimizer)
+    return before, sums(net, optimizer)
+
+
+@check.exercise("40.2")
+def begins_equal(begin_equal, begin, ranks, patience):
+    """On all ranks the net's tensors, the momentum and the learning rate that rank 0 had."""
+    results = launch.run(before_and_after, begin_equal, begin, ranks=ranks, timeout=patience)
+    for name, of_rank_0 in results[0][0].items():
+        own = [before[name] for before, _ in results]
+        slips = {
+            "nothing was sent: each rank kept its own": own,
+            "these are another rank's": [own[-1]] * ranks,
+        }
+        because = "" if name != "weights" else "broadcast_optimizer_state may move weights: it comes first"
+        subject = f"The {name} by rank (what rank 0 had)"
+        by_rank = [after[name] for _, after in results]
+        expect.close(by_rank, [of_rank_0] * ranks, subject, slips=slips, because=because)
+
+
+# ------------------------------------------------------------------------------------------ 40.3
+
+
+def two_steps(make_optimizer, begin):
+    """The learning rate, by how much the weight falls in two steps, and the rate of twice as many ranks.
+
+    There is one weight, and its gradient is rank + 1. It is large: a decay of it would show.
+    """
+    begin(0)
+    weight = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(weight.weight, 1000)
+    with nodes_of(1):
+        optimizer = make_optimizer(weight)
+    with in_all(2 * hvd.size()):
+        of_many = make_optimizer(torch.nn.Linear(1, 1, bias=False)).param_groups[0]["lr"]
+    places = [weight.weight.item()]
+    for _ in range(2):
+        optimizer.zero_grad()
+        (weight(torch.ones(1, 1)) * (hvd.rank() + 1)).sum().backward()
+        optimizer.step()
+        places.append(weight.weight.item())
+    first, second = -np.diff(places)
+    return optimizer.param_groups[0]["lr"], first, second, of_many
+
+
+@check.exercise("40.3")
+def steps_together(make_optimizer, begin, rate_per_rank, ranks, patience):
+    """A rate that grows with the ranks, the mean gradient, and no momentum in the second step."""
+    results = launch.run(two_steps, make_optimizer, begin, ranks=ranks, timeout=patience)
+    rates, moves, second, of_many = np.transpose(results)
+    expect.close(rates, [rate_per_rank * ranks] * ranks, "learning rate by rank (it grows with the ranks)")
+    subject = "learning rate by rank, with twice as many ranks"
+    expect.close(of_many, [rate_per_rank * 2 * ranks] * ranks, subject)
+    own = np.arange(1, ranks + 1)  # a rank's own gradient is rank + 1
+    slips = {
+        "Each rank used its own gradient: nothing is averaged": own,
+        "The gradients were summed, not averaged": [own.sum()] * ranks,
+    }
+    subject = f"gradient used, by rank: the mean of 1 to {ranks}"
+    rule = "this is the weight's move over the rate: of plain SGD, with no weight decay and no Adam"
+    expect.close(moves / rates, [own.mean()] * ranks, subject, rtol=1e-3, slips=slips, because=rule)
+    plain = "With the same gradient, plain SGD moves as far in the second step as in the first"
+    expect.close(second, moves, "second move, by rank", rtol=1e-3, because=plain)
+
+
+# ------------------------------------------------------------------------------------------ 40.4
+
+
+def report_and_save(mean_over_ranks, save, begin, checkpoint):
+    """Means of a list, calls for them, what this rank's file holds if it wrote one, and what is right.
+
+    Every rank gives `save` another file name: that shows who wrote.
+    """
+    begin(0)
+    net = nets.torch_digits()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    path = checkpoint.with_suffix(f".try{hvd.rank()}")
+    path.unlink(missing_ok=True)
+    with nodes_of(2):
+        save(net, optimizer, path)
+    want = summary({"net": net.state_dict(), "optimizer": optimizer.state_dict()})
+    with calls_of("allreduce") as allreduce:
+        means = mean_over_ranks([1.0 * hvd.rank(), 5.0])
+    of_seven = [3.0, 5.0]
+    if allreduce.calls:
+        with seven_alike():
+            of_seven = mean_over_ranks(of_seven)
+    return means, allreduce.calls, of_seven, read_checkpoint(path), want
+
+
+@check.exercise("40.4")
+def reports_once(mean_over_ranks, save, begin, checkpoint, ranks, patience):
+    """The mean over all ranks; one file of one rank, with both states in it."""
+    answers = mean_over_ranks, save, begin, checkpoint
+    results = launch.run(report_and_save, *answers, ranks=ranks, timeout=patience)
+    means, calls, of_seven, files, right = zip(*results, strict=True)
+    tensors = any(torch.is_tensor(of_rank) for of_rank in means)
+    expect(not tensors, "`mean_over_ranks` returns a tensor, not a list: its .tolist() is one.")
+    want = np.array([[(ranks - 1) / 2, 5.0]] * ranks)
+    slips = {
+        "This is the sum over the ranks, not the mean": ranks * want,
+        "This was divided by the number of ranks twice": want / ranks,
+    }
+    expect.close(np.array(means), want, "mean_over_ranks([rank, 5]), by rank", slips=slips)
+    subject = "Means of [3, 5] over seven ranks that all hold these"
+    expect.close(of_seven[0], [3.0, 5.0], subject, because="hvd.size() tells how many ranks there are")
+    expect(max(calls) <= 1, "All values of the list go in one call of hvd.allreduce: each is a message.")
+    writers = [rank for rank in range(ranks) if files[rank]]
+    expect.equal(writers, [0], "Ranks that wrote the checkpoint (all hold the same: rank 0 is enough)")
+    subject = "What the checkpoint holds: of the net each sum of a tensor, and the optimizer's state"
+    expect.equal(files[0], right[0], subject)
+
+
+# ------------------------------------------------------------------------------------------ 40.5
+
+
+def one_training(train, pieces, begin, new_net, checkpoint, dataset, images_per_rank):
+    """Losses, calls of each piece, calls of allreduce, weights in the file and in the net; steps of many.
+
+    pieces: those that `train` gets as arguments; they are counted.
+    """
+    begin(0)
+    path = checkpoint.with_suffix(".try")
+    if hvd.rank() == 0:
+        path.unlink(missing_ok=True)
+    counted = {name: Counted(piece) for name, piece in pieces.items()}
+    net = new_net(seed=hvd.rank())
+    images, labels = (torch.tensor(part) for part in data.load(dataset)[:2])
+    with calls_of("allreduce") as allreduce:
+        losses = train(net, images, labels, path, **counted)
+    calls = {name: piece.calls for name, piece in counted.items()}
+    # Rank 0 wrote the file; another rank may come here while it still does.
+    saved = read_checkpoint(path).get("net") if hvd.rank() == 0 else None
+    trained = summary({"net": net.state_dict()})["net"]
+    count = 2 * images_per_rank * hvd.size()  # blank images: with twice as many ranks, one step an epoch
+    blank = torch.zeros(count, images.shape[1])
+    of_many = Counted(pieces["part"])
+    with in_all(2 * hvd.size()):
+        train(new_net(), blank, labels.new_zeros(count), checkpoint.with_suffix(".many"), part=of_many)
+    return losses, calls, allreduce.calls, saved, trained, of_many.calls
+
+
+@check.exercise("40.5")
+def trains(
+    train,
+    make_optimizer,
+    begin_equal,
+    my_rows,
+    begin,
+    new_net,
+    checkpoint,
+    dataset,
+    images_per_rank,
+    epochs,
+    alone,
+    ranks,
+    patience,
+):
+    """The pieces that were given, as many steps as one process makes, its losses, and a file."""
+    pieces = {"optimize": make_optimizer, "start": begin_equal, "part": my_rows}
+    what = train, pieces, begin, new_net, checkpoint, dataset, images_per_rank
+    by_rank = launch.run(one_training, *what, ranks=ranks, timeout=4 * patience)
+    losses, calls, messages, saved, trained, of_many = by_rank[0]
+    expect(losses is not None, "train returned nothing: it returns the losses.")
+    of_one_rank = epochs * (len(data.load(dataset).train_x) // images_per_rank)
+    slips = {"the global batch holds images_per_rank images for each of all ranks": of_one_rank}
+    expect.equal(len(losses), len(alone), f"Losses of {epochs} epochs", slips=slips)
+    want = {"optimize": 1, "start": 1, "part": len(alone)}
+    because = "train calls its arguments, not make_optimizer, begin_equal or my_rows by name"
+    expect.equal(calls, want, "Calls of the pieces that train was given", because=because)
+    expect(messages <= 1, "The losses of a whole run go in one call, after the last step: each is a message.")
+    subject = f"Steps of {epochs} epochs of one global batch, with twice as many ranks"
+    expect.equal(of_many, epochs, subject, because="hvd.size() tells how many ranks there are")
+    subject = "The first loss (did all begin with rank 0's net? the same batch? the mean over the ranks?)"
+    expect.close(losses[0], alone[0], subject, rtol=1e-4)
+    subject = "The losses, beside those of one process (the same batches in the same order? its own rows?)"
+    expect.close(losses, alone, subject, rtol=1e-3)
+    expect(saved, "Nobody saved: save(net, optimizer, path) comes after the last step.")
+    because = "save(net, optimizer, path) comes after the last step, when the net is trained"
+    expect.equal(saved, trained, "Sums of the tensors in the file", because=because)
+
+
+# ---------------------------------------------------------------------------- what they try with
+
+
+@dataclass
+class Asked:
+    """What a block of code asked for. started: hvd.init() was called. current: "cuda:1" for each call of
+    torch.cuda.set_device, in order."""
+
+    started: bool = False
+    current: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def nodes_of(ranks: int) -> Iterator[Asked]:
+    """On a rank: while the block runs, hvd.local_rank() and hvd.local_size() are those on nodes of so many
+    ranks, in the order of ranks. torch.cuda.set_device is only noted, as this machine may lack that GPU.
+
+    Raises what Horovod raises (ValueError) when it is asked before hvd.init().
+    """
+    asked = Asked()
+    own = {name: getattr(hvd, name) for name in ("init", "is_initialized", "local_rank", "local_size")}
+    set_device = torch.cuda.set_device
+
+    def init(*arguments, **options):
+        asked.started = True
+        own["init"](*arguments, **options)
+
+    def note(device):
+        asked.current.append(name_of(device))
+
+    hvd.init = init
+    hvd.is_initialized = lambda: asked.started
+    hvd.local_rank = lambda: hvd.rank() % ranks
+    hvd.local_size = lambda: min(ranks, hvd.size() - hvd.rank() // ranks * ranks)
+    torch.cuda.set_device = note
+    try:
+        yield asked
+    finally:
+        for name, function in own.items():
+            setattr(hvd, name, function)
+        torch.cuda.set_device = set_device
+
+
+@contextmanager
+def in_all(ranks: int) -> Iterator[None]:
+    """On a rank: while the block runs, hvd.size() returns `ranks`. For what is computed, not for messages."""
+    own = hvd.size
+    hvd.size = lambda: ranks
+    try:
+        yield
+    finally:
+        hvd.size = own
+
+
+@contextmanager
+def seven_alike() -> Iterator[None]:
+    """On a rank: while the block runs, hvd.allreduce answers as among seven ranks that give the same."""
+    own = hvd.allreduce
+
+    def allreduce(tensor, average=None, name=None, compression=None, op=None, **options):
+        return 7 * tensor if op == hvd.Sum or average is False else tensor
+
+    hvd.allreduce = allreduce
+    try:
+        with in_all(7):
+            yield
+    finally:
+        hvd.allreduce = own
+
+
+def name_of(device) -> str:
+    """ "cuda:1" of what torch.cuda.set_device takes: 1, "cuda:1" or torch.device("cuda", 1)."""
+    return str(torch.device("cuda", device) if isinstance(device, int) else torch.device(device))
+
+
+class Counted:
+    """Calls `piece` and returns what it returns. calls: how often that was."""
+
+    def __init__(self, piece: Callable):
+        self.piece = piece
+        self.calls = 0
+
+    def __call__(self, *arguments, **options):
+        self.calls += 1
+        return self.piece(*arguments, **options)
+
+
+@contextmanager
+def calls_of(name: str) -> Iterator[Counted]:
+    """On a rank: the function hvd.<name> as a Counted, in its place while the block runs."""
+    own = getattr(hvd, name)
+    counted = Counted(own)
+    setattr(hvd, name, counted)
+    try:
+        yield counted
+    finally:
+        setattr(hvd, name, own)
+
+
+def summary(saved: object) -> dict:
+    """{name: state} of what was or is to be saved; each tensor of a state as the sum of its numbers.
+
+    What is no dict is told by its type: {"all": "a Sequential"}.
+    """
+    if not isinstance(saved, Mapping):
+        return {"all": kind_of(saved)}
+    return {name: state_of(state) for name, state in saved.items()}
+
+
+def read_checkpoint(path: Path) -> dict:
+    """The summary of what torch.save wrote to path; {} if there is no file.
+
+    A whole net in it is not rebuilt, as that would run code that the file names.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return summary(torch.load(path, weights_only=True))
+    except pickle.UnpicklingError:
+        return {"all": "a whole object, of which weights_only=True reads nothing"}
+
+
+def state_of(state: object) -> dict | str:
+    if not isinstance(state, Mapping):
+        return kind_of(state)
+    return {
+        name: value.double().sum().item() if torch.is_tensor(value) else value
+        for name, value in state.items()
+    }
+
+
+def kind_of(value: object) -> str:
+    return f"a {type(value).__name__}"

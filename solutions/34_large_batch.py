@@ -503,7 +503,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_so
 # Adasum of many gradients is Adasum of pairs, then of pairs of pairs: recursive doubling (lab 24), with a
 # power of two of ranks. In Horovod `op=hvd.Adasum` switches it on. The net of lab 30 learns with it here,
 # beside sum and mean, on 1 to 32 virtual ranks of 16 images each. The rate suits **one** rank, and nobody
-# tunes it again. About 15 s.
+# tunes it again. About half a minute.
 
 
 # %%

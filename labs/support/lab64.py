@@ -129,15 +129,14 @@ def five_parts(step_seconds):
         (nets[6], (8, 8, 24, 2)),
     ):
         layout = Layout(*shape)
-        count = net.batch / (layout.data * layout.micro)
-        more = layout.pipeline - 1
         cost = parts_of_step(net, layout, gpus)
+        nbytes = 2 * net.parameters / (layout.tensor * layout.pipeline)
+        neighbors = gpus.allreduce(layout.data, 1, nbytes)
         where = f"{net.name} billion parameters, (tensor, pipeline, data, micro) {shape}"
         slips = {
             "the bubble is missing": cost.total - cost.bubble,
             "the gradients' sum is missing": cost.total - cost.gradients,
-            "the sums of the tensor ranks are missing": cost.total - cost.sums * (1 + more / count),
-            "the gradients are added up once a step": cost.total + (count + more - 1) * cost.gradients,
+            "data ranks are `tensor` GPUs apart": cost.total - cost.gradients + neighbors,
         }
         slips = {words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6}
         expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)

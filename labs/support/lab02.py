@@ -22,7 +22,7 @@ def operations_of_trainings(training_flops, vgg16):
         expect.close(
             training_flops(table, pictures, epochs),
             3 * forward * pictures * epochs,
-            f"operations of a training: {forward:.3g} forward, {pictures:,} pictures, epochs: {epochs}",
+            f"operations of a training: {forward:.3g} forward, pictures: {pictures:,}, epochs: {epochs}",
             slips={
                 "this is the way forward alone; the way back takes two times as many": forward
                 * pictures

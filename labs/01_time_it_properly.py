@@ -85,7 +85,6 @@ predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 #     machine.clock()      # 0.1
 
 # %%
-# You need not read this cell.
 class PretendMachine:
     """A machine whose clock moves only when it works. All times in seconds."""
 

@@ -296,7 +296,7 @@ predict.compare("14.2", **gains)
 # ### Bytes, by part
 # What does a step hold? The **parameters**; their **gradients**; the **optimizer**'s state (Adam keeps two
 # numbers for each parameter); and the **activations**, what forward keeps for backward. Only these depend on
-# the batch. Lab 02 counted the output of every layer. That is the upper end; here is what really stays.
+# the batch. Lab 02 counted the output of every layer; here is what really stays.
 #
 # What is kept? A layer's output is a tensor; the next layer's input is the same tensor, and it counts once.
 #

@@ -431,8 +431,10 @@ curves = {
 }
 axes = {"xlabel": "input (in units of compute)", "ylabel": "exposed (in units of compute)"}
 plots.lines(curves, **axes, title="Prefetch hides input up to one compute", name="exposed")
-nearest = {share: waits[min(waits, key=lambda x, to=share: abs(x - to))] for share in (2, 0.5)}
-predict.compare("15.4", exposed_at_2=nearest[2], exposed_at_half=nearest[0.5])
+# Of the three points that are nearest to 2, and to a half, the median.
+nearest = {at: sorted(places, key=lambda place, at=at: abs(place - at))[:3] for at in (2, 0.5)}
+at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest.values())
+predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 
 # %% [markdown]
 # **Explain.** You should see two lines: without prefetch exposed is the input itself; with prefetch it is

@@ -7,7 +7,7 @@
 # **You will be able to** (1) set up a strong and a weak scaling study, (2) compute speed-up and efficiency
 # without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) split a step into its parts.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 21, 23, 30
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 21, 23, 30
 
 # %%
 import time
@@ -58,30 +58,17 @@ predict("50.1", speedup_strong=..., efficiency_weak=..., communication_strong=..
 
 
 # %% [markdown]
-# ### Exercise 50.1 · Share out the work
-# How many images does rank `rank` of `ranks` compute per step?
-#
-# - Weak: every rank computes `images`.
-# - Strong: `images` are shared out. None is lost, and no rank has more than one image more than another,
-#   since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
-#
-# 1 to 4 lines. *(beginner)*
-#
-# <details><summary>Hint 1: strong</summary>
-# Everyone gets images // ranks. Then images % ranks are left: the first ranks take one more each.</details>
-# <details><summary>Hint 2: nearly the answer</summary>
-# For "strong": images // ranks + (1 if rank < … else 0), where … is the number of images left over.</details>
+# ### Who computes what?
+# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more
+# than one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
+# (Labs 15 and 30 ask for such shares.)
 
 # %%
 def share(kind, images, rank, ranks):
     """Images per step of one rank, an int. "strong": `images` is the job's batch; "weak": each rank's."""
-    raise NotImplementedError("exercise 50.1: Share out the work")
-
-
-# %%
-# Asked: Weak, the same for all; strong, whole images, together the batch, as
-# even as can be.
-check("50.1", share)
+    if kind == "weak":
+        return images
+    return images // ranks + (1 if rank < images % ranks else 0)
 
 
 # %% [markdown]
@@ -91,8 +78,8 @@ check("50.1", share)
 # - of *compute*: until this rank has its own gradient;
 # - of *allreduce*: from then on, until the sum of all ranks is there.
 #
-# `train_step` in the next cell notes them in its line with `stamps.append`. The rest of these cells hands out
-# images, and repeats the step: it need not be read.
+# `train_step` in the next cell notes them in its line with `stamps.append`. The other cells hand out images,
+# and repeat the step.
 #
 # Every rank computes with one thread, at *every* number of ranks. If one rank alone used all cores, more
 # ranks could win nothing: they would share the cores that it had already.
@@ -120,7 +107,6 @@ def train_step(comm, place, net, pictures, labels, total, stamps):
 
 
 # %%
-# This cell and the next need not be read.
 def own_images(comm, kind):
     """This rank's pictures and labels, and how many images a step of the whole job has."""
     # Across ranks: this rank takes its share of the job's images, behind the shares of the ranks before it.
@@ -134,7 +120,7 @@ def own_images(comm, kind):
 
 
 # %%
-# The measurement on each rank; need not be read.
+# The measurement on each rank.
 def study(comm, kind, late=0.0):
     """Time training steps over comm: Measurement of a step; s of compute and allreduce per step; loss.
 
@@ -188,7 +174,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # for rounding. Only the time differs. Weak: a larger batch, so another loss. Whether that training still
 # works is the question of lab 34.
 #
-# ### Exercise 50.2 · Speed-up and efficiency
+# ### Exercise 50.1 · Speed-up and efficiency
 # `times` holds seconds per step by number of ranks, `{1: 8.0, 2: 4.0, 4: 2.5}`. Often one rank is missing: a
 # model too big for one GPU starts at 8, say. Then the **fewest** ranks, b of them, count as perfect.
 #
@@ -215,18 +201,18 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # %%
 def efficiency(times, weak):
     """times: {ranks: seconds per step}. Returns {ranks: efficiency}; the fewest ranks have 1.0."""
-    raise NotImplementedError("exercise 50.2: Speed-up and efficiency")
+    raise NotImplementedError("exercise 50.1: Speed-up and efficiency")
 
 
 def speedup(times, weak):
     """times: {ranks: seconds per step}. Returns {ranks: speed-up}."""
-    raise NotImplementedError("exercise 50.2: Speed-up and efficiency")
+    raise NotImplementedError("exercise 50.1: Speed-up and efficiency")
 
 
 # %%
 # Asked: Efficiency and speed-up by number of ranks, also where the fewest ranks
 # are not one.
-check("50.2", efficiency, speedup)
+check("50.1", efficiency, speedup)
 
 
 # %%
@@ -271,11 +257,11 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # s is 5 %. How many times as fast are 64 ranks as one? The formula tells: t(1) / t(64).
 
 # %%
-predict("50.3", speedup_of_64=...)
+predict("50.2", speedup_of_64=...)
 
 
 # %% [markdown]
-# ### Exercise 50.3 · Fit the serial share
+# ### Exercise 50.2 · Fit the serial share
 # Divide the law by t(1) and sort it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s · x. Measured
 # times follow it only roughly. The s with the smallest squared errors is: sum of x·y / sum of x·x.
 #
@@ -289,13 +275,13 @@ predict("50.3", speedup_of_64=...)
 # %%
 def serial_share(times):
     """times: {ranks: seconds}, one rank among them. Returns Amdahl's s by least squares."""
-    raise NotImplementedError("exercise 50.3: Fit the serial share")
+    raise NotImplementedError("exercise 50.2: Fit the serial share")
 
 
 # %%
 # Asked: The share of times that follow the law, in any order; and of noisy
 # times, all counted.
-check("50.3", serial_share)
+check("50.2", serial_share)
 
 # %%
 # Your strong scaling, by your function and by labkit's fit.
@@ -390,7 +376,7 @@ for nbytes in (1e8, 3e8):
 # Here the rank that came last also computed longest. That need not be: another one may have begun its step
 # late. Which rank was last, the allreduce alone tells.
 #
-# ### Exercise 50.4 · Compute, wait, communicate
+# ### Exercise 50.3 · Compute, wait, communicate
 # `compute` and `allreduce` are arrays (steps, ranks) of seconds. Return a dict of three arrays (steps,), the
 # last column of the table for every step:
 #
@@ -408,13 +394,13 @@ for nbytes in (1e8, 3e8):
 # %%
 def where(compute, allreduce):
     """compute, allreduce: (steps, ranks) s. Returns {"compute", "wait", "communicate"}: (steps,) each."""
-    raise NotImplementedError("exercise 50.4: Compute, wait, communicate")
+    raise NotImplementedError("exercise 50.3: Compute, wait, communicate")
 
 
 # %%
 # Asked: The table above, a step in which another rank comes last, and one that
 # rank 0 begins late.
-check("50.4", where)
+check("50.3", where)
 
 
 # %% [markdown]

@@ -5,24 +5,27 @@
 # Which library should carry your gradients? You write one benchmark for all, and let your numbers decide.
 #
 # **You will be able to** (1) time an allreduce by one loop that is fair to every library, (2) bring
-# `torch.distributed` up from any launcher, (3) send a net's gradients in messages of the right size, (4)
+# `torch.distributed` up from any launcher, (3) say when fusing gradients pays, (4)
 # decide from measurements, and say "either" where they do not decide.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 22, 23, 32, 40
+# Needs: mpi, torch · Ranks: 2 · Minutes: 40 · Level: intermediate · Before: 01, 22, 23, 32, 40
 
 # %%
+import socket
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
 import numpy as np
+import pandas
 import torch
-from labkit import check, hint, lab, launch, plots, predict
-from labkit.timing import human
+from labkit import check, hint, lab, launch, plots, predict, record, world
+from labkit.timing import Measurement, human
 from support import lab51
 
 lab.start("51_mpi_against_nccl")
-ranks = lab51.ranks()
+# One rank a GPU, or one a core, but at most 4: more would share a GPU (NCCL refuses), or wait for a core.
+ranks = launch.ranks_here(max(2, torch.cuda.device_count() or min(4, world.cores())))
 
 # %% tags=["parameters"]
 asked = (
@@ -41,7 +44,7 @@ rounds = ((8192, 100, 10), (1 << 20, 20, 5), (1 << 24, 8, 2), (1 << 28, 3, 1))  
 nets = ("resnet50", "vgg16")  # whose gradients are exchanged
 steps = 5  # timed exchanges of a net's gradients, after one that does not count
 bucket = 25 << 20  # bytes of a bucket at most (25 MiB, as in PyTorch's DistributedDataParallel)
-limit = 900  # seconds for one library's measurements, and for a cluster job
+limit = 900  # seconds for one library's measurements
 
 # %% [markdown]
 # ### Who carries the bytes
@@ -81,81 +84,38 @@ predict("51.1", busbw=..., gloo_over_mpi=...)
 
 
 # %% [markdown]
-# ### Exercise 51.1 · The benchmark loop
-# Write `time_calls`. It times what a call takes once *all* ranks are there:
+# ### One loop for all
+# `time_calls` times what a call takes once *all* ranks are there (labs 01 and 22 asked for such loops).
+# Before each call stands a barrier, and only then this rank's clock; no barrier follows. The first `warmup`
+# calls may have to open connections, and do not count. Without the barrier you would time how late the last
+# rank is.
 #
-# - before each call `link.barrier()`, and only then this rank's clock; no barrier after it;
-# - the first `warmup` calls may have to open connections, and do not count.
-#
-# `clock()` gives seconds, as `time.perf_counter()` does. About 7 lines. *(intermediate)*
-#
-# <details><summary>Hint 1: one call</summary>
-#
-# `link.barrier()`, `start = clock()`, `call()`, then append `clock() - start`.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# Do so `warmup + calls` times, then `return seconds[warmup:]`.
-# </details>
+# A call is over when its **slowest** rank has it, and of the calls we take the median. (nccl-tests stops the
+# time around many calls at once, and quotes the mean over the ranks.)
 
 # %%
 def time_calls(link, call, calls, warmup, clock):
     """Run call() warmup + calls times. Returns a list of `calls` values: seconds by clock(), on this rank."""
-    raise NotImplementedError("exercise 51.1: The benchmark loop")
+    seconds = []
+    for _ in range(warmup + calls):
+        # Across ranks: all begin together, or the first would time how late the last one is.
+        link.barrier()
+        start = clock()
+        call()
+        seconds.append(clock() - start)
+    return seconds[warmup:]
 
 
-# %%
-# Asked: Each call from the barrier to its end, without the warm-up.
-check("51.1", time_calls)
+def of_slowest(by_rank):
+    """{what: seconds of each call, by its slowest rank} of {what: seconds of each call} by rank."""
+    return {what: np.max([row[what] for row in by_rank], axis=0) for what in by_rank[0]}
 
-# %%
+
 predict.right("51.1", busbw=1e8 / 0.05 / 1e9 * 2 * 3 / 4)
 
 
 # %% [markdown]
-# ### Measure: what mistakes cost
-# Which numbers does a table quote? `columns` makes them of all ranks' seconds: a row for each rank, a column
-# for each call. A call is over when its **slowest** rank has it, and of the calls it takes the median. algbw
-# and busbw are nccl-tests'. (nccl-tests itself stops the time around many calls at once, and quotes the mean
-# over the ranks.)
-#
-# Your loop runs on three virtual ranks (lab 23), whose right answer is known. Their first 3 calls take 5 ms
-# more, and between the calls rank r is busy for r ms. Then the same without the barrier, and with calls that
-# count from the first on.
-
-# %%
-def columns(seconds, count, width):
-    """seconds: array [rank, call], of `count` values of `width` bytes.
-
-    Returns (seconds until the slowest rank has it, for each call; algbw; busbw: of the median, in GB/s).
-    """
-    slowest = seconds.max(axis=0)
-    n = len(seconds)
-    algbw = count * width / np.median(slowest) / 1e9
-    return slowest, algbw, algbw * 2 * (n - 1) / n
-
-
-# %%
-def no_barrier(link, call, calls, warmup, clock):
-    return time_calls(replace(link, barrier=lambda: None), call, calls, warmup, clock)
-
-
-def no_warmup(link, call, calls, warmup, clock):
-    return time_calls(link, call, calls, 0, clock)
-
-
-for name, loop in {"your loop": time_calls, "no barrier": no_barrier, "no warm-up": no_warmup}.items():
-    by_rank = np.array([rank.seconds for rank in lab51.late_calls(loop, 3)])
-    slowest, _, _ = columns(by_rank, 10**5, 4)
-    print(f"{name:10} median {human(np.median(slowest))}, mean {human(np.mean(slowest))}")
-
-
-# %% [markdown]
-# **Explain.** Without the barrier you time how late the last rank is: several times too much here, and
-# neither median nor mean can tell. Without warm-up the mean is far off. The median bears it, as long as fewer
-# than half of the calls are slow. So it takes both: leave the first calls out, and quote the median.
-#
-# ### Exercise 51.2 · Where the ranks meet
+# ### Exercise 51.1 · Where the ranks meet
 # `torch.distributed.init_process_group("gloo")` starts PyTorch's ranks. It reads four variables of the
 # environment, as text:
 #
@@ -181,13 +141,13 @@ for name, loop in {"your loop": time_calls, "no barrier": no_barrier, "no warm-u
 # %%
 def meeting(comm, host, port):
     """A dict: this rank's four variables, as text. host, port: this rank's own, the port is free there."""
-    raise NotImplementedError("exercise 51.2: Where the ranks meet")
+    raise NotImplementedError("exercise 51.1: Where the ranks meet")
 
 
 # %%
 # Asked: Rank 0's address and each rank's own numbers, as text. PyTorch's ranks
 # find each other by it.
-check("51.2", meeting)
+check("51.1", meeting)
 
 
 # %% [markdown]
@@ -218,13 +178,21 @@ def sweep(link):
 # %%
 on_ranks = {"ranks": ranks, "meeting": meeting, "timeout": limit}
 swept, why_not = lab51.each(asked, sweep, **on_ranks)
-times = lab51.tabulate(swept, columns)
-nodes = lab51.nodes(ranks)
-here = lab51.keep(times, ranks=ranks, nodes=nodes)
+nodes = len(set(launch.run(socket.gethostname, ranks=ranks))) if world.launcher() else 1
+times = {name: of_slowest(by_rank) for name, by_rank in swept.items()}
+here = {}  # backend: {bytes: (q1, median, q3)}
+for name, row in times.items():
+    here[name] = {n: tuple(np.percentile(took, (25, 50, 75)).tolist()) for n, took in row.items()}
+    q1, median, q3 = zip(*here[name].values(), strict=True)
+    where = {"ranks": ranks, "nodes": nodes, **lab51.place(name).fields()}
+    record.add("allreduce", backend=name, bytes=list(row), q1=q1, median=median, q3=q3, unit="s", **where)
+medians = pandas.DataFrame({name: {n: row[n][1] for n in row} for name, row in here.items()})
+print("µs by bytes:", (1e6 * medians).round(1).to_string(), sep="\n")
 for name, reason in why_not.items():
     print(f"{name}: {reason}, so no number.")
 plots.bandwidth(times, factor=2 * (ranks - 1) / ranks, what="busbw", title=f"Allreduce on {ranks} ranks")
-predict.compare("51.1", gloo_over_mpi=lab51.times_as_long(here, "torch-gloo", "mpi", 4))
+if {"torch-gloo", "mpi"} <= set(here):
+    predict.compare("51.1", gloo_over_mpi=medians["torch-gloo"][4] / medians["mpi"][4])
 
 
 # %%
@@ -275,55 +243,34 @@ for name, by_rank in hurried.items():
 # here: guess.)
 
 # %%
-predict("51.3", times_as_fast=...)
+predict("51.2", times_as_fast=...)
 
 
 # %% [markdown]
-# ### Exercise 51.3 · From gradients to messages
+# ### From gradients to messages
 # Buckets you know from lab 32. `lab51.buckets(sizes, limit)` plans them: the last layer first, as backward
-# yields them, and a new bucket when the next gradient would not fit into `limit` bytes. So `{"a": 10, "b":
-# 30, "c": 5}` with limit 40 becomes `[["c", "b"], ["a"]]`.
-#
-# Write `exchange`. For each bucket of the plan: copy its gradients one behind the other into one vector,
-# **one** `link.sum`, and copy the sums back **into** the same tensors, where the optimizer looks for them. 5
-# lines. The calls for it, on tensors of 6 and 4 values:
-#
-#     flat = torch.cat([conv.flatten(), bias.flatten()])  # a vector of 10 values, a copy
-#     first, second = flat.split([6, 4])                  # its parts; tensor.numel() is a tensor's 6 or 4
-#     conv.copy_(first.view_as(conv))                     # the values of `first`, in conv's shape, into conv
-#
-# *(intermediate)*
-#
-# <details><summary>Hint 1: pack</summary>
-#
-# `flat = torch.cat([gradients[layer].flatten() for layer in layers])` is a copy.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# After the sum `flat.split([gradients[layer].numel() for layer in layers])` are the parts, and
-# `gradients[layer].copy_(part.view_as(gradients[layer]))` brings each one back.
-# </details>
+# yields them, and a new bucket when the next gradient would not fit into `limit` bytes. `exchange` copies a
+# bucket's gradients one behind the other into one vector, sums that by **one** `link.sum`, and copies the
+# sums back **into** the same tensors, where the optimizer looks for them.
 
 # %%
 def exchange(link, gradients, plan):
     """gradients: {layer: tensor}. Each becomes the sum over all ranks, in place: one link.sum a bucket."""
     for layers in plan:
-        raise NotImplementedError("exercise 51.3: From gradients to messages")
-
-
-# %%
-# Asked: Sums over all ranks in the gradients' own places, by one call of the
-# link for each bucket.
-check("51.3", exchange)
+        flat = torch.cat([gradients[layer].flatten() for layer in layers])
+        # Across ranks: all have the same plan, so a bucket meets its like.
+        link.sum(flat)
+        parts = flat.split([gradients[layer].numel() for layer in layers])
+        for layer, part in zip(layers, parts, strict=True):
+            gradients[layer].copy_(part.view_as(gradients[layer]))
 
 
 # %% [markdown]
 # ### Measure
-# All gradients of a net, one by one and fused. And a control: your `exchange` over a link that carries
+# All gradients of a net, one by one and fused. And a control: `exchange` over a link that carries
 # nothing, which leaves the two copies. One to two minutes.
 
 # %%
-# You need not read this cell: it times the three ways.
 def one_by_one(link, gradients):
     """Sum every gradient by a call of its own, last layer first."""
     for gradient in reversed(gradients.values()):
@@ -353,9 +300,23 @@ def step(link):
 
 # %%
 stepped, _ = lab51.each(list(here), step, **on_ranks)
-for net, bars in lab51.keep_steps(stepped, ranks=ranks, nodes=nodes).items():
+took = {}  # (backend, net, way): a Measurement
+for name, by_rank in stepped.items():
+    for (net, way), seconds in of_slowest(by_rank).items():
+        took[name, net, way] = Measurement(seconds)
+        where = {"ranks": ranks, "nodes": nodes, **lab51.place(name).fields()}
+        record.add("step", backend=name, net=net, way=way, seconds=took[name, net, way], **where)
+for net in nets:
+    bars = {}
+    for name in stepped:
+        label = name.replace("horovod", "hvd").replace("-", "\n")
+        alone, fused, copies = (1e3 * took[name, net, way].samples for way in ("alone", "fused", "copies"))
+        bars[f"{label}\nalone"] = {"calls": alone}
+        bars[f"{label}\nfused"] = {"calls": np.maximum(0, fused - np.median(copies)), "copies": copies}
     plots.bars(bars, ylabel="time of all gradients (ms)", title=f"{net}: fusing saves calls, costs copies")
-predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "horovod-mpi", "resnet50"))
+if ("horovod-mpi", "resnet50", "fused") in took:
+    alone, fused = (took["horovod-mpi", "resnet50", way].median for way in ("alone", "fused"))
+    predict.compare("51.2", times_as_fast=alone / fused)
 
 
 # %% [markdown]
@@ -396,7 +357,7 @@ predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "horovod-mpi", "
 #
 # One net says NCCL, the other one does not. Yours must be measured.
 #
-# ### Exercise 51.4 · Which is best
+# ### Exercise 51.2 · Which is best
 # Two medians always differ. When may you say that one library is better? Write `best(row)`, where `row` is
 # {backend: (q1, median, q3)} in seconds, and q1 to q3 hold the middle half of the calls.
 #
@@ -420,21 +381,23 @@ predict.compare("51.3", times_as_fast=lab51.fused_gain(stepped, "horovod-mpi", "
 # %%
 def best(row):
     """row: {backend: (q1, median, q3)}, one or more. The one that leads clearly, or "either"."""
-    raise NotImplementedError("exercise 51.4: Which is best")
+    raise NotImplementedError("exercise 51.2: Which is best")
 
 
 # %%
 # Asked: The answer is y where it leads every other clearly; else "either".
-check("51.4", best)
+check("51.2", best)
 
 # %% [markdown]
 # ### Measure: which library here
-# `lab51.which(nbytes, table, best)` hands your `best` the row of this size: of each backend that was measured
-# there, or on both sides of it, the times of the nearest size. Where there is none it says "not measured":
-# beyond the sizes that you measured you know nothing.
+# Your `best` chooses for each size, of those that were measured. Beyond the sizes that you measured you know
+# nothing.
 
 # %%
-lab51.print_table(here, partial(lab51.which, best=best), f"measured now, {ranks} ranks")
+choice = {n: best({name: row[n] for name, row in here.items()}) for n in medians.index}
+shown = medians.map(human)
+shown["which"] = pandas.Series(choice)
+print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 
 # %% [markdown]
 # **Explain.** Inside one machine you should see `mpi` at the small sizes. Towards the end "either" may
@@ -456,27 +419,10 @@ lab51.print_table(here, partial(lab51.which, best=best), f"measured now, {ranks}
 # where the GPUs are.
 # </details>
 #
-# ### For those who have time: between nodes
-# Between nodes the libraries use the network. If a Slurm cluster is at hand, this file as it is goes there as
-# a batch job, on two nodes with two ranks each (4 MiB, one net: links may be slow). Else the kit's own
-# results stand in, and the table's title says so. A small call costs more there, so the size from which time
-# grows is another one: compare the tables.
-
-# %%
-tables = {nodes: here}
-if nodes == 1:
-    settings = {"longest": min(longest, 1 << 22), "nets": nets[:1], "steps": 1}
-    tables[2], title = lab51.elsewhere(limit, **settings)
-    lab51.print_table(tables[2], partial(lab51.which, best=best), title)
-places = {}
-for count, table in tables.items():
-    for nbytes in lab51.sizes_of(table):
-        places[nbytes, count] = lab51.which(nbytes, table, best)
-plots.crossover(places, ylabel="nodes", title="Which library, and where there is none to prefer")
-
-# %% [markdown]
-# **Explain.** The lower row is that of your machine. In the upper one, too, you should see `mpi` at the left,
-# and "either" at sizes where the middle halves overlap.
+# ### Going further: between nodes
+# Between nodes the libraries use the network, and a small call costs more, so the size from which time grows
+# is another one. `make submit LAB=51 NODES=2` runs this file as it is on a Slurm cluster (on links that may
+# be slow, with `SET=longest=4194304`): compare the tables.
 #
 # ### What you take away
 # - Without a barrier you time who is late; without warm-up, slow first calls. Quote the slowest rank's

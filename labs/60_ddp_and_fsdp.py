@@ -117,7 +117,7 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 # control, no exchange at all. About 20 s.
 
 # %%
-# Timing and a table; need not be read.
+# Timing and a table.
 size = ranks
 timings = launch.run(
     lab60.compare_steps,
@@ -261,7 +261,6 @@ predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabyte
 # rings send them. About 15 s.
 
 # %%
-# Counting and a table; need not be read.
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
 n = sum(weights.numel() for weights in lab60.new_net(width).parameters())
 stage_of = {"DDP": 0, "ZeRO-1": 1, "FSDP, parameters kept": 2, "FSDP": 3}
@@ -300,7 +299,7 @@ for way in stage_of:
 # For what price? Three in place of two, half as many bytes again. How much of that a step feels, your links
 # decide: measure it, as in 60.1.
 #
-# ## 5. Save and load (for those who have time)
+# ## 5. Save and load
 # A net whose pieces lie on many ranks is saved by all of them: each writes its own. Loading puts them
 # together again, for any number of ranks. `torch.distributed.checkpoint` does both:
 #

@@ -8,7 +8,7 @@
 # **You will be able to** (1) cut a net into stages, (2) carry activations forwards and gradients back between
 # ranks, (3) show that the net learns exactly as before, (4) say how much memory it saves, and who is idle.
 #
-# Needs: mpi, torch, tensorflow · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 02, 20, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 02, 20, 30
 
 # %%
 import itertools
@@ -16,7 +16,7 @@ import itertools
 import numpy as np
 import pandas
 import torch
-from labkit import check, hint, lab, launch, nets, predict, record, timing, world
+from labkit import check, hint, lab, launch, nets, predict, record, timing
 from support import lab62
 from torch.nn import functional
 
@@ -199,7 +199,6 @@ def study(comm):
 
 
 # %%
-# The runs and a table; need not be read.
 sizes = sorted({1, 2, ranks})
 studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
 rows = []
@@ -214,7 +213,6 @@ for size, results in studies.items():
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
 # %%
-# Adding up and drawing; need not be read.
 _, step, _, spans = studies[ranks][0]
 end = max(finish for own in spans for _, _, finish in own)
 busy = [sum(finish - start for _, start, finish in own) / end for own in spans]
@@ -225,7 +223,6 @@ print(f"Megabytes on each rank: {megabytes}, of {whole / 1e6:.2f}")
 print("Share of the step in which each rank computes:", np.round(busy, 2), "together", round(sum(busy), 2))
 predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)))
 lab62.draw_busy(spans, "One stage computes, the others wait")
-
 
 # %% [markdown]
 # **Explain.** After a dozen steps the loss is the same for any number of ranks: the net learns as before.
@@ -246,38 +243,10 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # <details><summary>Answer</summary> Other pictures. While rank 1 computes on the first pictures, rank 0 could
 # begin with the next ones. That is pipeline parallelism, lab 63.</details>
 #
-# ## 5. The same in TensorFlow: `tf.device`
 # Where the devices belong to **one** process, as the GPUs of one node may, no messages need be written. The
-# program says where each piece is to be computed, and the framework copies. We let TensorFlow make two
-# logical devices out of this machine's CPU. About 10 s.
-
-# %%
-def on_two_devices():
-    """A block on each of two logical CPUs: where its output is, and whether it is that of one device."""
-    import tensorflow
-
-    (cpu,) = tensorflow.config.list_physical_devices("CPU")
-    parts = [tensorflow.config.LogicalDeviceConfiguration() for _ in range(2)]
-    tensorflow.config.set_logical_device_configuration(cpu, parts)
-    layers = [tensorflow.random.stateless_normal((64, 64), seed=(1, place)) for place in range(2)]
-    pictures = tensorflow.random.stateless_normal((8, 64), seed=(2, 2))
-    values, places = pictures, []
-    for place, weights in enumerate(layers):
-        with tensorflow.device(f"CPU:{place}"):
-            values = tensorflow.nn.relu(values @ weights)
-        places.append(values.device.rpartition("/")[2])
-    with tensorflow.device("CPU:0"):
-        once = tensorflow.nn.relu(tensorflow.nn.relu(pictures @ layers[0]) @ layers[1])
-    return places, bool(np.array_equal(values.numpy(), once.numpy()))
-
-
-places, equal = launch.run(on_two_devices, ranks=1)[0] if not world.launcher() else (None, None)
-print("Where the blocks were computed:", places, "; the same as on one device:", equal)
-
-# %% [markdown]
-# **Explain.** Two blocks on two devices, the same numbers, and no word about a message: TensorFlow copies
-# what a device needs. In PyTorch one writes `block.to("cuda:1")` and `values.to("cuda:1")`. It ends at the
-# node's edge: devices of other nodes belong to other processes, and there somebody has to send, as you did.
+# program says where each piece is to be computed, and the framework copies: `block.to("cuda:1")` and
+# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61 shows it). It ends at the node's edge:
+# devices of other nodes belong to other processes, and there somebody has to send, as you did.
 #
 # ### What you take away
 # - Model parallelism cuts the net. Activations travel forwards, their gradients back.

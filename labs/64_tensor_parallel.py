@@ -356,7 +356,7 @@ print(f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies 
 # all: a gradient's sum can travel while others are computed (lab 32); the sums of f and g cannot, because
 # the next layer waits for each of them. So they want the fastest links there are.</details>
 #
-# ## 4. Sequence parallelism (for those who have time)
+# ## 4. Sequence parallelism
 # Between g and the next f every rank does the same arithmetic on the same numbers: norms, biases, additions.
 # It also keeps them all for the way back. **Sequence parallelism** (Korthikanti and others, 2022) deals these
 # out, too: each rank has some of the *places* there.
@@ -368,7 +368,7 @@ print(f"Loss of a guess among all characters: {uniform:.2f}, of the frequencies 
 #     g' back:    gather all places       f' back:    sum, keep own places
 #
 # They are written as your pair, with `comm.Reduce_scatter_block` and `comm.Allgather`, and stand in
-# `labs/support/lab64/pairs.py`: `lab64.Gather` is f', `lab64.Scatter` is g'.
+# `labs/support/lab64.py`: `lab64.Gather` is f', `lab64.Scatter` is g'.
 #
 # ### Measure
 # The same training with this pair. "MB sent" is what rings send: an allreduce twice (p - 1) / p of its
@@ -429,8 +429,8 @@ print("Calls in a step, by places:", by_places[0].calls)
 # | `gpus.compute(net, sequences)` | all arithmetic of so many sequences on **one** GPU |
 # | `gpus.allreduce(ranks, apart, nbytes)` | a sum over ranks of which every `apart`-th GPU is one |
 #
-# The sums are played on the virtual cluster, on a machine with Selene's links: by a ring, or by two
-# dimensions (lab 26), whichever is faster. (Above 16 ranks the closed form of the same is computed.)
+# The sums are computed by the closed forms, for Selene's links: by a ring, or by two dimensions (lab 26),
+# whichever is faster.
 #
 # ### Exercise 64.4 · Seconds of a step
 # Write the model. `net.batch`, `net.layers`, `net.hidden`, `net.sequence`, `net.parameters` are numbers. 6 to

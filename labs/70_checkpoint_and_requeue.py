@@ -591,8 +591,8 @@ predict("70.6", done_again=..., new_processes=...)
 # %% [markdown]
 # ### Measure
 # Real processes on this machine, and as a control the same training in one process, with nobody killed. About
-# 20 s: an agent counts as dead after 5 s without a sign of life, and a meeting with enough nodes waits 5 s
-# more for others. (So it was set here; PyTorch's own values are 15 s and 30 s.)
+# half a minute: an agent counts as dead after 5 s without a sign of life, and a meeting with enough nodes
+# waits 5 s more for others. (So it was set here; PyTorch's own values are 15 s and 30 s.)
 
 # %%
 ran = lab70.with_fewer_ranks(own_part, after_resize, batch=48, rate=0.2, every=3, dies=dies, limit=limit)

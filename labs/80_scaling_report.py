@@ -9,7 +9,7 @@
 # moment cannot spoil all runs of one number of ranks, (3) say where lost time went and what it costs,
 # (4) write only what your records support.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, reporting, scaling
@@ -278,32 +278,18 @@ figures = reporting.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# Two controls, on virtual ranks alone, and not recorded: the largest run without jitter, and the step of one
-# rank with four other seeds.
-
-# %%
-if where == "virtual":
-    still = notes.trial("strong", last, jitter=0.0)
-    print(f"without jitter {still['wait'] / sum(still.values()):.1%} of a step is waiting")
-    for other in (2, 3, 4, 5):
-        step = sum(notes.trial("strong", min(strong), seed=other).values())
-        print(f"seed {other}: a step of the fewest ranks takes {step:.3f} s")
-    first = study.runs["strong"][min(strong)]
-    print(f"this study's: {sum(first[name] for name in names):.3f} s; without jitter: {images / speed:.3f} s")
-
-# %% [markdown]
 # **Explain.** The three shares add up to 1 - efficiency, to within a percent: they are means of all steps,
 # while the efficiency takes medians.
 #
-# What strong scaling loses here is nearly all sending. Waiting is a few percent at most. Without jitter it is
-# nearly gone: it comes from the slowest of many, and your model knows no late ranks. One thing the virtual
+# What strong scaling loses here is nearly all sending. Waiting is a few percent at most. With `jitter = 0` it
+# is nearly gone: it comes from the slowest of many, and your model knows no late ranks. One thing the virtual
 # ranks do not know either: a real GPU takes longer for each image when it has few of them. `speed` is the
 # same for every share here; on real GPUs `slower` would show it.
 #
 # With the seed as it is, `slower` is below 0 in strong scaling, on every number of ranks above one. Do
-# virtual ranks compute faster in company? They cannot. Look at the last lines of the control: one rank
-# takes another time with each seed. This study's was slow by a percent, and it is the *baseline* of all the
-# others. An unlucky baseline moves every efficiency. That is a reason to measure it with care.
+# virtual ranks compute faster in company? They cannot. One rank takes another time with each `seed`. This
+# study's was slow by a percent, and it is the *baseline* of all the others. An unlucky baseline moves every
+# efficiency. That is a reason to measure it with care.
 #
 # On the default machine a node has four GPUs. One rank alone pays for four and uses one. So a full node is
 # the cheapest; beyond it each step comes sooner and each epoch costs more. On a laptop there is one node, and
@@ -436,7 +422,7 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # somebody else runs the command.
 # </details>
 #
-# ## 5. For those who have time: reading, where deep learning and HPC meet
+# ## 5. Going further: reading, where deep learning and HPC meet
 # Each paragraph names its source. Nothing in it was measured here.
 #
 # **Convergence.** Supercomputers train nets on simulations, and nets replace parts of simulations. Kurth and

@@ -36,9 +36,8 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # - **Explain** says what you should have seen, and what you may see instead. Think about its questions before
 #   you unfold the answers.
 #
-# Run a cell with Shift+Enter, from top to bottom. Cells with `with check(…)` you only run; you need not
-# understand them. Cells that nobody needs to read, such as those that draw a plot, are folded in JupyterLab
-# to three dots. You run them, too; a click on the dots opens them.
+# Run a cell with Shift+Enter, from top to bottom. What a check tries, `check.show("00.1")` prints in a cell
+# of your own.
 #
 # ## 1. What your machine has
 # Training on many GPUs needs many parts to fit together:

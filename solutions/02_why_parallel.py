@@ -324,7 +324,6 @@ check("02.3", best_speedup)
 # was published for cards of 40 Gb/s: nothing is measured here.
 
 # %%
-# Plot, need not be read.
 speeds = np.geomspace(1, 100, 41)  # Gb/s
 bounds = {}
 reached = {}

@@ -311,7 +311,7 @@ one_image = timing.measure(lambda: train_step(net, optimizer, images[:1], labels
 print(f"a step with 1 image    {one_image}")
 
 # %%
-# Plot, need not be read: what each call takes longer than the one before it, run by run.
+# What each call takes longer than the one before it, run by run.
 parts = {}
 before = 0.0
 for name, seconds in until.items():
@@ -560,7 +560,7 @@ for size, seconds in latency.items():
     print(f"{size:5} images  {seconds}")
 
 # %%
-# Plot, need not be read: images per millisecond, measured and by the formula.
+# Images per millisecond, measured and by the formula.
 measured = {size: time.rate(size) / 1000 for size, time in latency.items()}
 model = {size: size / (fixed + size * each) / 1000 for size in sizes}
 title = "A batch shares the price of the call"

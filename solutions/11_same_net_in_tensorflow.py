@@ -260,7 +260,6 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 
 
 # %%
-# Timing; need not be read.
 def eager_over_graph(net):
     """How many times as long as the graph the step of 11.1 takes line by line, a timing.Ratio."""
     arguments = (net, keras.optimizers.SGD(0.01), *steps[0])
@@ -328,7 +327,7 @@ def chain(x):
 
 
 # %%
-# The measuring itself; need not be read: `torch.compile(chain, backend=…)`, its first call, and then both in
+# `torch.compile(chain, backend=…)`, its first call, and then both in
 # turns.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker processes for one small function
 backends = ["aot_eager"]

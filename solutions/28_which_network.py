@@ -427,7 +427,7 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # shrank.
 #
 # Read a column: from 100 Gb/s on all can be hidden in this simulation, if the overlap is as good as can be.
-# Between the two numbers of a field lies what software does (labs 32 and 47).
+# Between the two numbers of a field lies what software does (labs 32 and 46).
 #
 # The rows of 100 Gb/s are nearly equal. So for this net one buys RDMA for other reasons. Which messages of a
 # training are short?
@@ -609,4 +609,4 @@ for gpu in lab28.GPUS:
 # - Short messages: RDMA or TCP decides. Long ones: bits per second, times the cards that the algorithm uses.
 # - Between them lies lg p · p/(p - 1) · α/β. At the same latency, more bandwidth needs longer messages.
 # - A faster GPU needs a faster network: there is less time in which to hide the exchange.
-# - The lower of two roofs is the limit, of memory as of a network. Lab 47 fits such numbers on your machine.
+# - The lower of two roofs is the limit, of memory as of a network. Lab 22 fits such numbers on your machine.

@@ -5,12 +5,11 @@
 # slower, through another library, or with two threads in an MPI that expects one. Here you learn to *prove*
 # what a job does.
 #
-# **You will be able to** (1) prove which MPI library a process holds, (2, for those who have time) say which
-# thread level Horovod is given, and mend it, (3) write the line that starts a job with MVAPICH2-GDR, and
-# start it, (4) prove from a timeline which library carried the gradients, (5) prove whether they stayed on
-# the GPU.
+# **You will be able to** (1) prove which MPI library a process holds, and which thread level Horovod is
+# given, (2) write the line that starts a job with MVAPICH2-GDR, and start it, (3) prove from a timeline
+# which library carried the gradients, (4) prove whether they stayed on the GPU.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 40
 
 # %%
 import itertools
@@ -35,7 +34,7 @@ rounds = 3  # of each way to train; the ways take turns
 
 # %% [markdown]
 # *In the track "PPoPP hands-on, 90 minutes" the exercise to do here is 42.3. It needs no other exercise: run
-# the next code cell, and go on at "The line that starts a job".*
+# the next code cell, and go on at "Which library carried the gradients?".*
 #
 # ## Which MPI does this process hold?
 # MVAPICH is a family of MPI libraries from Ohio State University, made for InfiniBand and GPUs. MVAPICH2-GDR
@@ -123,9 +122,7 @@ def which_mpi(text, mpiname=""):
 check("42.1", which_mpi)
 
 # %% [markdown]
-# ## Who may call MPI? (for those who have time)
-# This section, with 42.2, is not in the minutes above; nothing below needs its answer.
-#
+# ## Who may call MPI?
 # Horovod has a thread of its own, which calls MPI. Your program has another one. May both be in MPI at once?
 #
 # A program asks for a **thread level** when it starts MPI, and is given that one or a lower one. Of the four
@@ -143,52 +140,23 @@ check("42.1", which_mpi)
 # MULTIPLE to ranks that are not bound, or that are bound to a group of cores. By default it binds each rank
 # to **one** core, and grants SINGLE.
 #
-# ### Exercise 42.2 · The thread level trap
-# Write the whole rule, that of MVAPICH2's InfiniBand device, `ch3:mrail`. `env` holds the variables, which
-# are text: `"0"`, not 0. The first of these that applies decides:
+# What does MVAPICH2's InfiniBand device, `ch3:mrail`, make of a request for MULTIPLE? The first line that
+# applies decides:
 #
-# 1. `MV2_ENABLE_AFFINITY=0`: nobody is bound. MULTIPLE. (The default is 1.)
-# 2. `MV2_CPU_BINDING_LEVEL` is set: the rank is bound to one `core`, SINGLE; or to a `socket` or a
-#    `numanode`, which have several cores, MULTIPLE.
-# 3. `MV2_CPU_BINDING_POLICY=hybrid`: each rank is bound to a group of cores. MULTIPLE.
-# 4. Else the rank is bound to one core, whatever the policy. SINGLE.
+# | variables | the rank is bound to | granted |
+# |---|---|---|
+# | `MV2_ENABLE_AFFINITY=0` (the default is 1) | nothing | MULTIPLE |
+# | `MV2_CPU_BINDING_LEVEL=core` | one core | SINGLE |
+# | `MV2_CPU_BINDING_LEVEL=socket` or `numanode` | several cores | MULTIPLE |
+# | `MV2_CPU_BINDING_POLICY=hybrid` | a group of cores | MULTIPLE |
+# | anything else, or nothing set | one core | SINGLE |
 #
-# About 5 lines. *(beginner)*
-#
-# <details><summary>Hint 1: a variable that may be missing</summary>
-#
-# `env.get("MV2_ENABLE_AFFINITY", "1")` is its text, or `"1"` where it is not set. Without a second value, as
-# in `env.get("MV2_CPU_BINDING_LEVEL")`, it is None where it is not set.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# Rule 1 returns. Then `hybrid = env.get("MV2_CPU_BINDING_POLICY") == "hybrid"`, and `level =
-# env.get("MV2_CPU_BINDING_LEVEL", "cores" if hybrid else "core")`: SINGLE if that is "core".
-# </details>
-
-
-# %%
-def granted(env):
-    """What MVAPICH2 makes of a request for MPI_THREAD_MULTIPLE: "MULTIPLE" or "SINGLE"."""
-    ### BEGIN SOLUTION
-    if env.get("MV2_ENABLE_AFFINITY", "1") == "0":
-        return "MULTIPLE"
-    hybrid = env.get("MV2_CPU_BINDING_POLICY") == "hybrid"
-    level = env.get("MV2_CPU_BINDING_LEVEL", "cores" if hybrid else "core")
-    return "SINGLE" if level == "core" else "MULTIPLE"
-    ### END SOLUTION
-
-
-# %%
-check("42.2", granted)
-
-# %% [markdown]
 # ### Predict
 # What is Horovod given over `ch3:mrail` if nobody sets a variable? And with `MV2_CPU_BINDING_LEVEL=socket`?
-# Write "MULTIPLE", or "less" for any level below it. Your rule computes both.
+# Write "MULTIPLE", or "less" for any level below it.
 
 # %%
-predict("42.2", unset="less", socket="MULTIPLE")
+predict("42.1", unset="less", socket="MULTIPLE")
 
 # %% [markdown]
 # ### Measure
@@ -219,12 +187,12 @@ reference = record.reference(lab.current(), "thread level")[columns]
 print("Yours:", pandas.DataFrame(levels)[columns], "", sep="\n")
 print("The kit's reference, not yours:", reference, "", sep="\n")
 mrail = reference[reference.channel == "ch3:mrail"].set_index("setting").level
-predict.compare("42.2", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
+predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
 
 # %% [markdown]
 # **Explain.** You should see: of all lines in which MULTIPLE was asked for, only `ch3:mrail` with affinity on
-# gives less. With `socket` it does not: the rank is bound, but to several cores. (Rule 3 is not in the table:
-# it rests on the source of MVAPICH2, and on a run of ours.)
+# gives less. With `socket` it does not: the rank is bound, but to several cores. (`hybrid` is not in the
+# measured table: it rests on the source of MVAPICH2, and on a run of ours.)
 #
 # You may see MULTIPLE with affinity on in your own table. Then your MVAPICH2 has another device, such as
 # `ch3:nemesis:tcp`: that one binds nobody, and neither does MPICH. So a laptop on which all is well proves
@@ -268,9 +236,7 @@ predict.compare("42.2", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # `LD_LIBRARY_PATH`. And its guide says of Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
-# ### Exercise 42.3 · Write the line, and start it
-# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
-#
+# ### Exercise 42.2 · Write the line, and start it
 # `variables` returns what a flavour is given, as a dict of texts:
 #
 # | flavour | variables |
@@ -328,24 +294,24 @@ def command(launcher, job, variables, program):
 
 
 # %%
-check("42.3", variables, command)
+check("42.2", variables, command)
 
 # %% [markdown]
 # ### Measure
-# Now start your line. Where Slurm is, srun starts it in a job on two nodes (`make tabletop` starts a Slurm on
-# this machine). Elsewhere mpiexec starts it. Each rank says where it is, how many cores it may use, and with
-# which MPI. About 10 s for each MPI.
+# Now start your line. Where Slurm is, srun asks for two nodes and starts it there (`make tabletop` starts a
+# Slurm on this machine; mpirun_rsh's line is only checked). Elsewhere mpiexec starts it. Each rank says where
+# it is, how many cores it may use, and with which MPI. About 10 s for each MPI.
 
 # %%
 launcher = lab42.launcher_here() if free else None
 if launcher is None:
-    print("No line can be started from here: this is a job already, or mpiexec is not of MPICH's kin.")
+    print("No line can be started from here: this is a job already, or its launcher is another one.")
 job = lab42.job_here(cores=1) if launcher else None
 for mpi in mpis if launcher else []:
     flavour = "mvapich2-gdr" if job.gpus else "mvapich2"
     line = command(launcher, job, variables(flavour), lab42.PROGRAM)
     print(*line)
-    answers = lab42.start(line, job, mpi)
+    answers = lab42.start(line, mpi)
     print(pandas.DataFrame(answers)[["rank", "host", "cores", "threads", "device", "mpi", "level"]], "\n")
 
 # %% [markdown]
@@ -377,7 +343,9 @@ def run(ways, mpi=None, controller="mpi", size=(layers, width, steps)):
 
 short_run = run({"short": {}}, mpis[0], size=(3, 64, 3))["short"].events or []
 activities = timeline.activities(short_run)
-lab42.show([activity for activity in activities if activity.tensor.startswith("allreduce")], first=18)
+own = [activity for activity in activities if activity.tensor.startswith("allreduce")]
+for activity in own[:18]:
+    print(f"{1e3 * activity.start:>10.2f} ms  {activity.tensor:<22}{activity.name}")
 
 # %% [markdown]
 # | activity | what happens |
@@ -389,7 +357,9 @@ lab42.show([activity for activity in activities if activity.tensor.startswith("a
 # | MPI_ALLREDUCE | one call of the library carries all that is in the buffer |
 # | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out |
 #
-# ### Exercise 42.4 · Which library, in how many calls?
+# ### Exercise 42.3 · Which library, in how many calls?
+# *(The one to do in the track "PPoPP hands-on, 90 minutes".)*
+#
 # An activity that begins with a library's name (MPI, GLOO, NCCL, CCL) and `_` moved data. The tensors of
 # **one** call begin one right after the other. Between two calls, other activities begin. So `MPI_ALLREDUCE`
 # three times in a row is one call with 3 tensors.
@@ -424,7 +394,7 @@ def carried(events):
 
 
 # %%
-check("42.4", carried)
+check("42.3", carried)
 
 # %% [markdown]
 # ### Predict
@@ -432,7 +402,7 @@ check("42.4", carried)
 # `HOROVOD_FUSION_THRESHOLD=0`, which switches the buffer off? And at best, with the default of 128 MiB?
 
 # %%
-predict("42.4", calls_unfused=12, calls_fused_at_best=1)
+predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 
 # %% [markdown]
 # ### Measure
@@ -440,7 +410,6 @@ predict("42.4", calls_unfused=12, calls_fused_at_best=1)
 # TCP. It is the control: its name must be in its timeline, and MPI's must not be. About a minute.
 
 # %%
-# Trains in turns; need not be read.
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
 turns = {library: [] for library in libraries.values()}
 if free:  # Gloo's ranks are started in another way than MPI's
@@ -469,7 +438,7 @@ for library, trainings in results.items():
         fields.update(training.where.fields())
         record.add("step", ranks=ranks, mpi=library, seconds=training.took, **fields)
 best = {way: min(per_step[library, way] for library in libraries.values()) for way in ways}
-predict.compare("42.4", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])
+predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])
 
 # %% [markdown]
 # **Explain.** *The names.* MPI's lines hold `MPI_ALLREDUCE` alone, and Gloo's `GLOO_ALLREDUCE` alone. So a
@@ -512,7 +481,7 @@ for journey in lab42.JOURNEYS[:5]:
 # | `MEMCPY_IN_FUSION_BUFFER` | nothing: this buffer is where the gradients are, GPU or host |
 # | `WAIT_FOR_DATA` | nothing: a build with CUDA writes it for CPU tensors, too |
 #
-# ### Exercise 42.5 · Tell the way
+# ### Exercise 42.4 · Tell the way
 # Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four texts:
 #
 # 1. `"CPU tensors"`: the gradient is not on a GPU.
@@ -550,7 +519,7 @@ def way_of(activities, device, build):
 
 
 # %%
-check("42.5", way_of)
+check("42.4", way_of)
 
 # %%
 for library in libraries.values():
@@ -586,7 +555,7 @@ for library in libraries.values():
 # ## For those who have time: three measurements
 # They are not in the minutes above, and no exercise needs them.
 #
-# **What does one core cost?** The line of 42.3 with one core for its only rank, and with all. `asked` is what
+# **What does one core cost?** The line of 42.2 with one core for its only rank, and with all. `asked` is what
 # the line says. `seen` is the control: the cores that the rank found. (The tabletop's nodes bind nobody, so
 # it is mpiexec there.) About 10 s.
 
@@ -596,7 +565,7 @@ if launcher:
     rows = []
     for cores in sorted({1, world.cores()}):
         job = lab42.Job(1, 1, cores, 0)
-        (rank,) = lab42.start(command(alone, job, variables("mvapich2"), lab42.PROGRAM), job)
+        (rank,) = lab42.start(command(alone, job, variables("mvapich2"), lab42.PROGRAM))
         fields = {name: rank[name] for name in ("seconds", "seconds_q1", "seconds_q3", "steady", "threads")}
         rows.append(record.add("line", unit="s", way=alone, asked=cores, seen=rank["cores"], **fields))
     columns = ["asked", "seen", "threads", "seconds", "seconds_q1", "seconds_q3", "steady"]
@@ -626,21 +595,15 @@ plots.spread(times, title="A training step by library: compare only what is stea
 # ahead. If the boxes overlap, or a line says *not steady*, neither has won. You may see one way many times
 # slower: then ranks and Horovod's threads wait for cores, in each call anew. Lab 44 takes fusion apart.
 #
-# **Two nodes.** The same lab as a job on two nodes, once for each MPI: `make tabletop` starts two on this
-# machine. About a minute each. Without a cluster you see the kit's jobs.
+# **Two nodes.** `make submit LAB=42 NODES=2 MPI=mvapich2` runs the lab as a job (`make tabletop` starts two
+# nodes on this machine). Below is what your newest job measured, else the kit's reference.
 
 # %%
-frames = []
-for mpi in mpis if free and cluster.here() else []:
-    submitted = cluster.submit("42", settings={"steps": steps, "rounds": rounds}, mpi=mpi)
-    submitted.wait()
-    frames.append(submitted.records("step"))
-title = "Your jobs" if frames else "The kit's reference, not yours"
-table = pandas.concat(frames) if frames else record.reference(lab.current(), "step")
+table, whose = cluster.records_or_reference("42", "step")
 for name in ("seconds", "seconds_q1", "seconds_q3"):
     table[name.replace("seconds", "ms")] = (1e3 * table[name]).round(1)
 columns = ["nodes", "ranks", "mpi", "way", "ms", "ms_q1", "ms_q3", "seconds_steady"]
-print(f"{title}:", table.reindex(columns=columns).to_string(index=False), sep="\n")
+print(f"These are {whose}:", table.reindex(columns=columns).to_string(index=False), sep="\n")
 
 # %% [markdown]
 # **Explain.** `ms` is the median of a step, and `ms_q1` to `ms_q3` its middle half. Compare rows of the same

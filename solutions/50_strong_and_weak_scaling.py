@@ -6,7 +6,7 @@
 # **You will be able to** (1) set up a strong and a weak scaling study, (2) compute speed-up and efficiency
 # without the classic mistakes, (3) fit Amdahl's law and know its limits, (4) split a step into its parts.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 01, 21, 23, 30
+# Needs: mpi, torch · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 01, 21, 23, 30
 
 # %%
 import time
@@ -56,33 +56,19 @@ late = 0.1  # seconds that one rank comes too late, in the experiment of section
 predict("50.1", speedup_strong=1.8, efficiency_weak=0.9, communication_strong=0.1)
 
 # %% [markdown]
-# ### Exercise 50.1 · Share out the work
-# How many images does rank `rank` of `ranks` compute per step?
-#
-# - Weak: every rank computes `images`.
-# - Strong: `images` are shared out. None is lost, and no rank has more than one image more than another,
-#   since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
-#
-# 1 to 4 lines. *(beginner)*
-#
-# <details><summary>Hint 1: strong</summary>
-# Everyone gets images // ranks. Then images % ranks are left: the first ranks take one more each.</details>
-# <details><summary>Hint 2: nearly the answer</summary>
-# For "strong": images // ranks + (1 if rank < … else 0), where … is the number of images left over.</details>
+# ### Who computes what?
+# Weak: every rank computes `images`. Strong: `images` are shared out. None is lost, and no rank has more
+# than one image more than another, since all wait for the slowest. So 32 images on 3 ranks are 11, 11 and 10.
+# (Labs 15 and 30 ask for such shares.)
 
 
 # %%
 def share(kind, images, rank, ranks):
     """Images per step of one rank, an int. "strong": `images` is the job's batch; "weak": each rank's."""
-    ### BEGIN SOLUTION
     if kind == "weak":
         return images
     return images // ranks + (1 if rank < images % ranks else 0)
-    ### END SOLUTION
 
-
-# %%
-check("50.1", share)
 
 # %% [markdown]
 # ### Measure
@@ -91,8 +77,8 @@ check("50.1", share)
 # - of *compute*: until this rank has its own gradient;
 # - of *allreduce*: from then on, until the sum of all ranks is there.
 #
-# `train_step` in the next cell notes them in its line with `stamps.append`. The rest of these cells hands out
-# images, and repeats the step: it need not be read.
+# `train_step` in the next cell notes them in its line with `stamps.append`. The other cells hand out images,
+# and repeat the step.
 #
 # Every rank computes with one thread, at *every* number of ranks. If one rank alone used all cores, more
 # ranks could win nothing: they would share the cores that it had already.
@@ -121,7 +107,6 @@ def train_step(comm, place, net, pictures, labels, total, stamps):
 
 
 # %%
-# This cell and the next need not be read.
 def own_images(comm, kind):
     """This rank's pictures and labels, and how many images a step of the whole job has."""
     # Across ranks: this rank takes its share of the job's images, behind the shares of the ranks before it.
@@ -135,7 +120,7 @@ def own_images(comm, kind):
 
 
 # %%
-# The measurement on each rank; need not be read.
+# The measurement on each rank.
 def study(comm, kind, late=0.0):
     """Time training steps over comm: Measurement of a step; s of compute and allreduce per step; loss.
 
@@ -188,7 +173,7 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # for rounding. Only the time differs. Weak: a larger batch, so another loss. Whether that training still
 # works is the question of lab 34.
 #
-# ### Exercise 50.2 · Speed-up and efficiency
+# ### Exercise 50.1 · Speed-up and efficiency
 # `times` holds seconds per step by number of ranks, `{1: 8.0, 2: 4.0, 4: 2.5}`. Often one rank is missing: a
 # model too big for one GPU starts at 8, say. Then the **fewest** ranks, b of them, count as perfect.
 #
@@ -231,7 +216,7 @@ def speedup(times, weak):
 
 
 # %%
-check("50.2", efficiency, speedup)
+check("50.1", efficiency, speedup)
 
 
 # %%
@@ -276,10 +261,10 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # s is 5 %. How many times as fast are 64 ranks as one? The formula tells: t(1) / t(64).
 
 # %%
-predict("50.3", speedup_of_64=15)
+predict("50.2", speedup_of_64=15)
 
 # %% [markdown]
-# ### Exercise 50.3 · Fit the serial share
+# ### Exercise 50.2 · Fit the serial share
 # Divide the law by t(1) and sort it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**, in short y = s · x. Measured
 # times follow it only roughly. The s with the smallest squared errors is: sum of x·y / sum of x·x.
 #
@@ -304,7 +289,7 @@ def serial_share(times):
 
 
 # %%
-check("50.3", serial_share)
+check("50.2", serial_share)
 
 # %%
 # Your strong scaling, by your function and by labkit's fit.
@@ -398,7 +383,7 @@ for nbytes in (1e8, 3e8):
 # Here the rank that came last also computed longest. That need not be: another one may have begun its step
 # late. Which rank was last, the allreduce alone tells.
 #
-# ### Exercise 50.4 · Compute, wait, communicate
+# ### Exercise 50.3 · Compute, wait, communicate
 # `compute` and `allreduce` are arrays (steps, ranks) of seconds. Return a dict of three arrays (steps,), the
 # last column of the table for every step:
 #
@@ -425,7 +410,7 @@ def where(compute, allreduce):
 
 
 # %%
-check("50.4", where)
+check("50.3", where)
 
 # %% [markdown]
 # ### Measure

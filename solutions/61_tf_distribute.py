@@ -8,13 +8,13 @@
 # under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a hot server, (4)
 # say what gRPC, gRPC+X and "no gRPC" were.
 #
-# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 11, 31, 41
+# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 55 · Level: intermediate · Before: 11, 31, 41
 
 # %%
 import json
 
 import pandas
-from labkit import check, hint, lab, launch, plots, predict, record, world
+from labkit import check, cluster, hint, lab, launch, predict, record, world
 from support import lab61
 
 lab.start("61_tf_distribute")
@@ -28,7 +28,6 @@ lab61.devices(3)  # TensorFlow takes this machine for three devices; GPUs are le
 batch = 32  # images of each worker in a step
 repeat = 15  # timed rounds of each way and net
 proof = 5  # steps that are compared with one process
-limit = 300  # seconds to wait for a cluster job
 
 # %% [markdown]
 # ## 1. `tf.device`, and what crosses a wire
@@ -330,7 +329,7 @@ places = outcomes[net, lab61.SERVERS].servers
 print(f"Variables of the {net} are on servers {places}")
 for servers in (1, 2, 3, 6):
     busiest = max(servers_send(sizes[net], servers, ranks))
-    print(f"Computed: the busiest of {servers} server(s) sends {busiest / 1e6:.2f} MB")
+    print(f"Computed: servers: {servers}; the busiest sends {busiest / 1e6:.2f} MB")
 
 # %% [markdown]
 # **Explain.** The count is what you computed, to about one part in a hundred. The rest is what gRPC says
@@ -413,13 +412,16 @@ predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 
 # %% [markdown]
 # ### On the tabletop
-# `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine. Then this cell submits the lab as
-# a job, and shows its table. It takes about two minutes. Without a cluster it shows the kit's own table, if
-# it has one.
+# `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine, and `make submit LAB=61 NODES=2`
+# runs this lab there, in about two minutes. Then this cell shows the job's table, and without a job the kit's
+# own.
 
 # %%
-frame = lab61.elsewhere(limit, batch=batch, repeat=repeat)
-if frame is not None:
+frame, whose = cluster.records_or_reference("61", "training")
+frame = frame[frame["nodes"] > 1].drop_duplicates(["net", "way"], keep="last").set_index(["net", "way"])
+print(f"On several nodes ({whose}):")
+print(frame[["nodes", "images_per_second", "efficiency", "bytes_per_image"]].round(2).to_string())
+if len(frame):
     shares = [100 * frame.loc[(net, lab61.RING), "efficiency"] for net in lab61.NETS]
     predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
 
@@ -440,31 +442,9 @@ if frame is not None:
 # </details>
 #
 # ### VGG-16 itself
-# Your two functions know any net. Here is the busiest process in a step of real VGG-16 and ResNet-101: with
-# a server for every four workers, and in a ring. Computed, not measured. A layer of VGG-16 has two variables:
-# weights, then biases. One of ResNet-101 has three: weights, then scale and shift of its batch normalisation.
-
-# %%
-curves = {}
-many = (4, 8, 16, 32, 64)
-for name in ("vgg16", "resnet101"):
-    variables = lab61.variables_of(name)
-    pair = [f"{sent / 1e6:.1f}" for sent in servers_send(variables, 2, 8)]
-    print(f"{name}: with 8 workers, two servers send {' and '.join(pair)} MB")
-    curves[f"{name}, servers"] = {p: max(servers_send(variables, p // 4, p)) / 1e9 for p in many}
-    curves[f"{name}, ring"] = {p: ring_sends(variables, p) / 1e9 for p in many}
-title = "One server holds most of VGG-16"
-plots.lines(
-    curves, xlabel="workers", ylabel="GB sent by the busiest process", title=title, logx=True, logy=True
-)
-
-# %% [markdown]
-# **Explain.** A ring's worker sends about the same for any number of workers. VGG-16's busiest server grows
-# with the workers, as fc6 stays on one: twelve times as many bytes for 64 workers as for 4. ResNet-101's
-# grows by half: more servers share more workers.
-#
-# The two printed lines are the trap of section 5. VGG-16's variables come in twos, so one of two servers has
-# biases alone. ResNet-101's come in threes, and its two servers share well.
+# Your two functions know any net. With a server for every four workers, the busiest server of the real VGG-16
+# sends twelve times as many bytes for 64 workers as for 4, as fc6 stays on one; ResNet-101's sends half more.
+# A ring's worker sends about the same for any number of workers.
 #
 # Horovod's README has the end of it. With 64 GPUs over TCP, VGG-16 ran at 101 images/s with servers. With
 # Horovod it ran at 1,463, when MPI carried from host memory, and at 6,084 by NCCL. One GPU alone ran at 150.

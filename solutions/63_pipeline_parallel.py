@@ -160,7 +160,6 @@ def one_f_one_b(ranks, micro):
 check("63.2", one_f_one_b)
 
 # %%
-# Drawing; need not be read.
 both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
 played = {name: lab63.play(plans) for name, plans in both.items()}
 # Two pieces of the net on each rank, so a way forward through one takes half as long.
@@ -287,7 +286,6 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # Real arithmetic, and PyTorch is asked for every tensor that it keeps for the way back.
 
 # %%
-# Counting; need not be read.
 size = min(ranks, 4)
 micro = max(counts)
 held = {}
@@ -308,7 +306,6 @@ print("Most megabytes held for the way back:", table.round(2), sep="\n")
 # free machine.
 
 # %%
-# Measuring and drawing; need not be read.
 idle = {}
 for micro in counts:
     plans = one_f_one_b(size, micro)
@@ -346,7 +343,7 @@ lab63.draw({f"Measured, 1F1B, {max(counts)} micro-batches": last}, unit="seconds
 # You may see a much larger bubble, with a wide bar: then something else keeps this machine's cores busy, and
 # a rank that has slept enough is not woken at once.
 #
-# ## 4. PyTorch's own (for those who have time)
+# ## 4. Going further: PyTorch's own
 # `torch.distributed.pipelining` has these plans: `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B`
 # and some newer ones that split the way back in two ("zero bubble"). The same net, its 1F1B, over Gloo:
 

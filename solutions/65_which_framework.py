@@ -1,14 +1,14 @@
 # %% [markdown]
 # # 65 Which framework?
 #
-# The same net, the same images, five ways to train it on two ranks. You count, measure, kill a rank, and
-# decide by what the evidence carries, and by nothing else.
+# The same net, the same images, five ways to train it on two ranks. You count, measure, and decide by what
+# the evidence carries, and by nothing else.
 #
 # **You will be able to** (1) count what a framework asks you to change, (2) read start-up and speed from the
-# outside, alike for all, (3) say what the others do when a rank dies, (4) decide from spans, not from single
-# numbers, and (5) score a benchmark by MLPerf's rule.
+# outside, alike for all, (3) decide from spans, not from single numbers, and (4) score a benchmark by
+# MLPerf's rule.
 #
-# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 34, 41, 60, 61
+# Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 34, 41, 60, 61
 
 # %%
 import difflib
@@ -28,9 +28,8 @@ ranks = launch.ranks_here(2)
 ways = ("PyTorch DDP", "FSDP2", "Horovod on PyTorch", "Horovod on TensorFlow", "tf.distribute")
 width = 1024  # units of the net's three hidden layers
 batch = 64  # images of all ranks together, in a step
-steps = 60  # after which a rank is killed
+steps = 60  # of each training
 rounds = 2  # all ways one after the other, so many times
-watch = 60  # seconds for which the others are watched
 
 # %% [markdown]
 # ## 1. The same job, five times
@@ -45,7 +44,7 @@ watch = 60  # seconds for which the others are watched
 # | Horovod on TensorFlow | TensorFlow | `horovodrun`, `mpiexec` | 41 |
 # | `tf.distribute` | TensorFlow | nobody: each process needs its own `TF_CONFIG` | 61 |
 #
-# Each is a plain script of about 40 lines, in `labs/support/lab65/scripts`. It trains, and after each step it
+# Each is a plain script of about 40 lines, in `labs/support/lab65_scripts`. It trains, and after each step it
 # prints the step's number, the time, and the loss. Here is one, beside that for one device:
 
 # %%
@@ -177,21 +176,17 @@ def read_run(started, moments, batch, first=5):
 check("65.2", read_run)
 
 # %% [markdown]
-# ## 3. Measure, then kill
+# ## 3. Measure
 # Each way runs on two real processes, with one thread each. One device of either framework runs on one such
 # process. Gloo carries the gradients for all but `tf.distribute`, which brings its own ring over gRPC (lab
-# 61).
-#
-# After 60 steps the lab looks at each process's memory. Then it **kills** the last rank, as the system does
-# when memory runs out: the process gets no chance to say good-bye. The others are watched. There is no
-# launcher between: what you see is the frameworks themselves.
+# 61). After 60 steps the lab looks at each process's memory, and ends it.
 #
 # ### Predict
-# Three guesses. How long will it take from the start until the first step is over, in seconds: for PyTorch
-# DDP, for `tf.distribute`? And after the death of its neighbour, what will a rank of DDP do: "end" or "wait"?
+# Two guesses. How long will it take from the start until the first step is over, in seconds: for PyTorch DDP,
+# for `tf.distribute`?
 
 # %%
-predict("65.2", ddp_start=..., tf_distribute_start=..., ddp_rank=...)
+predict("65.2", ddp_start=..., tf_distribute_start=...)
 
 # %% [markdown]
 # ### Measure
@@ -199,7 +194,7 @@ predict("65.2", ddp_start=..., tf_distribute_start=..., ddp_rank=...)
 
 # %%
 alone = sorted({lab65.alone_of(way) for way in ways})
-sizes = {"width": width, "batch": batch, "steps": steps, "watch": watch}
+sizes = {"width": width, "batch": batch, "steps": steps}
 runs = lab65.measure([*alone, *ways], ranks, rounds, **sizes)
 
 # %%
@@ -213,19 +208,17 @@ print()
 print(lab65.show(spans).to_string())
 
 # %%
-# By round; need not be read.
 rows = []
 for way in [*alone, *ways]:
-    for turn, run in enumerate(runs[way], 1):
-        moments = [report.moments for report in run.reports]
-        start_up, speeds = read_run(run.reports[0].started, moments, batch, first=1)
+    for turn, reports in enumerate(runs[way], 1):
+        moments = [report.moments for report in reports]
+        start_up, speeds = read_run(reports[0].started, moments, batch, first=1)
         row = {"way": way, "round": turn, "start-up (s)": start_up, "steps 1-4": np.median(speeds[:4])}
         rows.append(row | {"from 5 on": np.median(speeds[4:])})
 print("Start-up, and images/s in the middle:")
 print(pandas.DataFrame(rows).set_index(["way", "round"]).round(1).to_string())
 
 # %%
-# Keeping the numbers, and the predictions; need not be read.
 for way in [*alone, *ways]:
     found = {column: row[way] for column, row in spans.items() if way in row}
     record.add("framework", way=way, ranks=ranks if way in ways else 1, width=width, batch=batch, spans=found)
@@ -264,42 +257,9 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # than DDP. Run the lab anew with that, if your machine has the memory: `make run LAB=65 SET="width=4096"`.
 # </details>
 #
-# ### And the others?
-
-# %%
-deaths = lab65.after_death(runs)
-print(deaths.to_string())
-for way in ways:
-    print(f"{way} said: … {lab65.last_words(runs, way)}")
-if "PyTorch DDP" in deaths.index:
-    waits = deaths.loc["PyTorch DDP", "others' exit status"] == "still there"
-    predict.compare("65.2", ddp_rank="wait" if waits else "end")
-
-# %% [markdown]
-# **Explain.** Nobody goes on without the dead rank. A connection over TCP breaks when its process is gone, as
-# the kernel closes it. So the next message of each other rank fails, the framework raises an error, and the
-# script ends, with a status that is not 0. It takes about a second, and more on a busy machine.
-#
-# Who died? Where Gloo carries, its message names an address and a port. Horovod turns it into a
-# `HorovodInternalError`, which is made to be caught, by Horovod's elastic mode. `tf.distribute` names the
-# task, here `/job:worker/replica:0/task:1`. None of them says why: none can know. That is in the output of
-# the one that died, if anywhere.
-#
-# The column "left by the dead" may surprise you. A process that is killed cannot clean up. TensorFlow writes
-# a file for each function that it translates, and removes them at its end: the dead leave theirs in the
-# temporary folder. Kill a thousand jobs, and there are thousands of files.
-#
-# This was the kind death. When would the others' exit status be "still there", or come after minutes?
-# <details><summary>Answer</summary>
-#
-# When nothing closes the connection. A *node* that loses power, or a cable that is pulled, says nothing:
-# TCP tries on for minutes if it has something to send, and waits for ever if it only listens. A rank that
-# hangs keeps its connections open, and the others wait for it for ever, or as long as a limit says (30
-# minutes for Gloo in PyTorch, 10 for NCCL). And NCCL sends over GPUs' memory and InfiniBand, where no
-# connection breaks in this way: there PyTorch's watchdog has to end the job. </details>
-#
-# A **launcher** does its part: `torchrun`, `mpiexec` and `srun --kill-on-bad-exit` end all ranks when one has
-# failed. So their manuals say; none runs here. For `tf.distribute` by hand nobody does.
+# None of the five goes on when a rank dies: a connection over TCP breaks when its process is gone, the next
+# message of each other rank fails, and the script ends with an error. Lab 70 goes on with fewer ranks, and
+# lab 72 shows what is left of a rank that hangs.
 #
 # ## 4. Decide by evidence
 # Two ways, one faster than the other: a reason to take it? Not if the spans overlap. Then another run may
@@ -310,35 +270,19 @@ if "PyTorch DDP" in deaths.index:
 # alike part by luck in 1 of 3 tables of two rounds: of the 6 orders of four values, 2 have both of one way
 # first. With three rounds it is 1 of 10, with five 1 of 126.
 #
-# ### Exercise 65.3 · Your decision table
-# Two functions. *(intermediate)*
-#
-# 1. `still_in(of_ways, more_is_better)` returns the list of those ways that nobody rules out. `of_ways` is a
-#    dict from a way to (low, high). About 6 lines.
-# 2. `my_decisions()` returns your table: a list of decisions,
-#    `lab65.Decision(need, among, take, column)`, of at least three different columns:
-#
-# | | what it is | example |
-# |---|---|---|
-# | `need` | what you need, in your words | `"my script must stay short"` |
-# | `among` | whom you choose from: a name in `lab65.groups(ways)` | `"TensorFlow"` |
-# | `take` | a way that is still in, or `None` where the column decides nothing among them | `None` |
-# | `column` | what decides, one of `lab65.COLUMNS` | `"lines changed"` |
-#
-# You may look at the table above and write each decision by hand; or let `still_in` fill them in. (Measure
-# anew, and one by hand may no longer hold.) For the second way you need three shapes. `spans`, of the table
-# above, is `{column: {way: (low, high)}}`, `lab65.COLUMNS` is `{column: whether more is better}`, and
-# `lab65.groups(ways)` is `{name: [way, …]}`. Each decision has another need.
+# ### Exercise 65.3 · Who is still in?
+# `still_in(of_ways, more_is_better)` returns the list of those ways that nobody rules out. `of_ways` is a
+# dict from a way to (low, high). About 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
 # Where less is better, a way with `low` is ruled out if any other's high is below `low`:
 # `any(other[1] < low for other in of_ways.values())`. Where more is better, the other way round.
 # </details>
-# <details><summary>Hint 2: a decision</summary>
+# <details><summary>Hint 2: nearly the answer</summary>
 #
-# `among = lab65.groups(ways)["any"]`, then `left = still_in({way: spans[column][way] for way in among}, …)`.
-# Take `None if len(left) == len(among) else left[0]`.
+# `for way, (low, high) in of_ways.items():`, and in the loop one of the two questions; whom it does not rule
+# out goes into a list.
 # </details>
 
 
@@ -358,34 +302,24 @@ def still_in(of_ways, more_is_better):
     ### END SOLUTION
 
 
-def my_decisions():
-    """A decision table: a list of lab65.Decision(need, among, take, column)."""
-    ### BEGIN SOLUTION
-    # By the rule alone, so that it fits what any machine measures; yours has your own needs.
-    table = []
-    for among, chosen in lab65.groups(ways).items():
-        for column, more_is_better in lab65.COLUMNS.items():
-            left = still_in({way: spans[column][way] for way in chosen}, more_is_better)
-            take = None if len(left) == len(chosen) else left[0]
-            table.append(lab65.Decision(f"{column}, among {among}", among, take, column))
-    return table
-    ### END SOLUTION
-
-
 # %%
-check("65.3", still_in, my_decisions)
-
-# %%
-table = pandas.DataFrame(my_decisions())
-others = []
-for among, column in zip(table["among"], table["column"], strict=True):
-    measured = {way: spans[column][way] for way in lab65.groups(ways)[among]}
-    others.append(len(still_in(measured, lab65.COLUMNS[column])))
-table["still in"] = others
-print(table.set_index("need").to_string())
+check("65.3", still_in)
 
 # %% [markdown]
-# **Explain.** Where several ways are still in, the one you took is a matter of taste, among these.
+# Here is what your rule says of the table above: by each column, among all ways, and among those of one
+# framework. Write three decisions down, of three columns: what you need, among whom you choose, and whom you
+# take, or that nothing decides.
+
+# %%
+rows = {}
+for among, chosen in lab65.groups(ways).items():
+    for column, more_is_better in lab65.COLUMNS.items():
+        left = still_in({way: spans[column][way] for way in chosen}, more_is_better)
+        rows[among, column] = "nothing decides" if len(left) == len(chosen) else ", ".join(left)
+print(pandas.Series(rows, name="still in").to_string())
+
+# %% [markdown]
+# **Explain.** Where several ways are still in, the one you take is a matter of taste, among these.
 #
 # Which columns decide depends on your machine. The column *lines changed* does on every machine, and
 # start-up between the two frameworks as a rule. Speed on two shared cores often decides little, and that is
@@ -487,7 +421,7 @@ predict.compare("65.4", valid=len(rows))
 # are still in: five seeds do not say which of them is best. The more a net's times vary, the more runs
 # MLPerf asks for: three to ten, once even 40.
 #
-# ## 6. Those that went before (for those who have time)
+# ## 6. Going further: those that went before
 # Seven frameworks of ten years ago. None of them is a first choice today. What each of them brought is in
 # the ones that you have just compared:
 #
@@ -524,13 +458,10 @@ print("Horovod still has a module for MXNet:", importlib.util.find_spec("horovod
 # (ATen, "A Tensor library", took the place of Torch's C code.) Gloo has carried most gradients of this lab.
 #
 # What this lab does not show: GPUs, where NCCL carries for all five; more than one node, unless you run it as
-# a job (`make submit LAB=65 NODES=2`); and elastic training, where the others do go on.
+# a job (`make submit LAB=65 NODES=2`).
 #
 # ### What you take away
 # - The same job, to the last digits, in five ways: first check that, then compare.
 # - Lines can be counted, start-up and speed read from the outside. Each number has a span.
-# - When a process dies, its TCP connections break, and the others end with an error of their own. Where
-#   nothing breaks, as with a rank that hangs (not measured here; lab 20 has one), only a limit of time ends
-#   them.
 # - Decide by a column only where the spans part. "Nothing decides" is an answer.
 # - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.

@@ -123,7 +123,7 @@ def against_arrows(sources: dict[str, str]) -> list[str]:
         for found in imports(text):
             target = targets(found, sources)
             to = target.split(".")[0]
-            another_lab = part == to == "support" and package(module) and not inside(target, package(module))
+            another_lab = part == to == "support" and not inside(target, package(module) or module)
             forbidden = to in FOLDERS and to != part and to not in MAY_IMPORT[part]
             if forbidden or (another_lab and target != "support"):
                 wrong.append(f"{module}:{found.line} imports {target}")

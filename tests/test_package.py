@@ -50,8 +50,8 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     ]
     assert len(imported) == len(modules) - 3, "the three packages themselves are not printed"
     assert (site / "support/lab43_logs/duplicate_gpu.log").exists()
-    assert (site / "support/lab52/published.csv").exists()
+    assert (site / "support/lab52.csv").exists()
     assert (site / "authoring/template/66_my_topic.py").exists()
-    assert (site / "support/lab65/scripts/torch_ddp.py").exists()
+    assert (site / "support/lab65_scripts/torch_ddp.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()
     assert (site / "labkit/board/board.html.j2").exists()

@@ -9,7 +9,7 @@ from labkit import check, expect, launch, predict
 
 
 @check.exercise("00.1")
-def check_per_rank(per_rank, ranks, report):
+def shares_of_a_machine(per_rank, ranks, report):
     """The shares of a machine with 6 cores and 2 GPUs, of 1 to 12 ranks; with one GPU, and none."""
     # Another machine: 64 cores, of which a job may use 6; 256 GiB, of which 33.1 are free; 2 GPUs.
     node = {
@@ -19,8 +19,8 @@ def check_per_rank(per_rank, ranks, report):
     for count, threads in ((1, 6), (3, 2), (4, 1), (12, 1)):
         want = {"threads": threads, "memory_gib": 33.1 / count, "gpus": 2}
         slips = {"`gpus` is not divided: every rank sees all of them": {**want, "gpus": 2 // count}}
-        what = f"{count} ranks, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs"
-        expect.equal(per_rank(node, count), want, what, slips=slips)
+        with check.case(f"Ranks: {count}, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs"):
+            expect.close(per_rank(node, count), want, "your answer's", slips=slips)
     node["gpu"] = {"devices": [{"name": "H100"}]}
     expect.equal(per_rank(node, 2)["gpus"], 1, "`gpus` of a machine with one GPU")
     node["gpu"] = {"devices": None}
@@ -29,7 +29,7 @@ def check_per_rank(per_rank, ranks, report):
 
 
 @check.exercise("00.2")
-def check_who_am_i(who_am_i, ranks):
+def who_the_ranks_are(who_am_i, ranks):
     """Every one of three ranks, and of four, tells its number and process, and names its MPI."""
 
     def answer_and_truth(comm):
@@ -61,7 +61,7 @@ def check_who_am_i(who_am_i, ranks):
 
 
 @check.exercise("00.3")
-def check_pass_on(pass_on, patience, ranks):
+def greetings_round_a_ring(pass_on, patience, ranks):
     """Each rank returns its left neighbor's greeting, with three ranks and with four."""
 
     def pass_on_and_tell(comm):

@@ -7,7 +7,7 @@ from labkit import check, expect, predict
 
 
 @check.exercise("01.1")
-def check_sample(sample, PretendMachine):
+def samples_after_a_warmup(sample, PretendMachine):
     """A duration for each of the calls after the warm-up, by the clock that is handed in."""
 
     def six_samples(slow):
@@ -34,7 +34,7 @@ def check_sample(sample, PretendMachine):
 
 
 @check.exercise("01.2")
-def check_sample_device(sample_device, PretendMachine):
+def samples_on_a_device(sample_device, PretendMachine):
     """Each of four durations is 0.1 s of work and its launch, whatever is in the queue before."""
 
     def four_samples(slow):
@@ -64,7 +64,7 @@ def check_sample_device(sample_device, PretendMachine):
 
 
 @check.exercise("01.3")
-def check_summarize(summarize):
+def summary_of_samples(summarize):
     """The five entries, right to the last digit, of odd and of even numbers of samples."""
     hiccup = [10, 10, 10, 10, 110]
     got = summarize(hiccup)

@@ -35,7 +35,7 @@ def pieces_of_cores(cores_of):
             with check.case(f"Cores {sorted(mask)}, ranks: {local_size}"):
                 shares = [cores_of(rank, local_size, mask) for rank in range(local_size)]
                 because = "copy it: sorted(cores)"
-                expect.unchanged(numbers, mask, "The set of cores that cores_of was given", because=because)
+                expect.unchanged(numbers, mask, "the set of cores that cores_of was given", because=because)
                 for rank, share in enumerate(shares):
                     expect(np.iterable(share), f"cores_of returned {share}. Return a list of cores.")
                     _one_piece(list(share), sorted(mask), f"rank {rank}")
@@ -147,7 +147,7 @@ def every_thread_moves(bind, cores_of, step, options):
         _make_pool()
         cores = usable()
         for targets in ([cores[0]], [cores[-1]], cores):
-            with check.case(f"bind({targets})"):
+            with check.case(f"after bind({targets})"):
                 _moved(bind, targets)
     shares: dict[str, list] = {}  # by host
     bound = launch.run(ways, cores_of, bind, step, **{**options, "repeat": 5})
@@ -176,7 +176,7 @@ def _moved(bind, cores: list[int]) -> None:
         expect(inside, f"thread {thread} ({whose}) may still run on cores {mask}. {cure}")
     own = after[os.getpid()]
     expect(own == cores, f"the main thread may run on {own} alone. Give it all cores.")
-    expect.equal(torch.get_num_threads(), len(cores), "Torch's threads after bind")
+    expect.equal(torch.get_num_threads(), len(cores), "Torch's threads")
     _make_pool()
     late = {thread: mask for thread, mask in masks().items() if not set(mask) <= set(cores)}
     expect(not late, f"threads begun after it may run elsewhere: {late}.")

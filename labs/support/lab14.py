@@ -163,11 +163,11 @@ def bytes_kept_for_backward(kept_bytes, device):
         numbers_of = layers.groupby("kind").activations.sum()
         if "pool" in numbers_of:
             pooled = numbers_of["pool"]
-            eight = "8 bytes for each output, whatever `value` is"
+            eight = "8 bytes each, whatever `value` is"
             slips = {
-                f"pooling also keeps the places of its maxima: {eight}": right - batch * 8 * pooled,
+                f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
                 # In float32 the same as no outputs of pooling, which the next layer keeps.
-                f"pooling keeps its outputs, as the next layer's input, and {eight}, for places": right
+                f"pooling keeps its outputs, as the next layer's input, and their places, {eight}": right
                 + batch * (value - 8) * pooled,
             }
         else:

@@ -114,11 +114,13 @@ def best_chunk(choose):
         best = n / min(np.geomspace(1, n, 9001), key=lambda count: pipeline_time(n, count, steps))
         whole = isinstance(chunk, int | np.integer) and chunk > 0
         near = whole and abs(chunk - best) < 1 + best / 50
-        expect(near, f"{case} chunks of {chunk!r} bytes; {best:.0f}, a whole number, is best.")
+        expect(near, f"{case} you take chunks of {chunk!r}; {best:.0f} bytes, a whole number, is best.")
         for share in (0.97, 1.03):
             half = share * pipeline_time(n, n / best, steps) / 2  # to start, and for all bytes
             zero = choose(n, steps, direct=(half, half / n)) == 0
-            expect.equal(zero, share < 1, f"{case} direct takes {share} of the best staging. Is 0 right?")
+            cure = "faster, so return 0" if share < 1 else "slower, so return the bytes of a chunk"
+            took = f"direct takes {share} times as long as the best chunks"
+            expect(zero == (share < 1), f"{case} {took}: it is {cure}.")
 
 
 def _received(received: list[np.ndarray], chunk: int | None = None) -> None:
@@ -155,7 +157,7 @@ def _no_waste(tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: S
 
 
 def _ranks(count: int) -> str:
-    return f"{count} rank" if count == 1 else f"{count} ranks"
+    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 LINK: Step = (2e-6, 1e-9)  # of the virtual cluster, if nothing else is said
@@ -182,7 +184,8 @@ def trial(way, ranks, nbytes, chunk=None, copy: Step = (1e-5, 1e-9), link=LINK, 
 
 def message(nbytes: int, chunk: int | None) -> str:
     """A message as one reads it: "1000 bytes in chunks of 100"."""
-    return f"{nbytes} bytes in chunks of {chunk}" if chunk else f"{nbytes} bytes"
+    whole = "1 byte" if nbytes == 1 else f"{nbytes} bytes"
+    return f"{whole} in chunks of {chunk}" if chunk else whole
 
 
 def pipeline_time(nbytes: float, count: float, steps: Sequence[tuple[float, float]]) -> float:

@@ -254,9 +254,9 @@ def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **train
     """
 
     def plain(comm, gradient, error):
-        mean = np.empty_like(gradient)
-        comm.Allreduce(gradient, mean)
-        return mean / comm.size
+        total = np.empty_like(gradient)
+        comm.Allreduce(gradient, total)
+        return total / comm.size
 
     def compressed(comm, gradient, error):
         mean = average(comm, gradient, error, *way)

@@ -668,7 +668,7 @@ def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
     """
     dice = random.Random(0)
     counts = dict.fromkeys(("kills", "in a save", "newest", "lost", "torn"), 0)
-    env = {**world.clean_env(), "OMP_NUM_THREADS": "1"}
+    env = here_alone()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "saved")
         begin = time.perf_counter()
@@ -697,6 +697,16 @@ def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
             counts["newest" if whole and number >= done else "lost" if whole else "torn"] += 1
             found = number if whole else begun
     return counts
+
+
+def here_alone() -> dict[str, str]:
+    """The environment of processes that none but this machine can reach.
+
+    Whoever reaches torchrun's rendezvous is in the job, as it knows no secret.
+    """
+    env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return env | launch.loopback_variables(env)
 
 
 DIGITS = 8
@@ -932,97 +942,61 @@ def three_lives(
     (folder / "job.sh").write_text(sourcing(script(shlex.quote(str(folder)))), encoding="utf-8")
     # sbatch takes this process's environment along: not what a launcher or a notebook's kernel has left.
     env = world.clean(os.environ)
-    client = slurm.at(
-        "tabletop",
-        {name: value for name, value in env.items() if name not in ("MPLBACKEND", "PYTHONPATH")},
-    )
+    kept = {name: value for name, value in env.items() if name not in ("MPLBACKEND", "PYTHONPATH")}
+    client = slurm.at("tabletop", kept)
     number = client.submit("--job-name=70_resume", f"--output={folder}/job.out", str(folder / "job.sh"))
     story = _Story(client, number, folder, limit)
     try:
         story.say(f"job {number} is submitted")
-        story.wait_for_step(0, moments[0])
-        story.interrupt("scancel", "--batch", "--signal=USR1", number)
-        story.start_again(1)
-        story.wait_for_step(1, moments[1])
-        story.interrupt("scontrol", "requeue", number)
-        story.start_again(2)
-        story.wait_until(lambda: story.facts()["JobState"] in OVER, "the job to end")
-        state = story.facts()["JobState"]
-        if state != "COMPLETED":
-            raise LabError(f"Job {number} is {state}. Its last lines:\n{story.output()[-1000:]}")
-        story.say(f"job {number} has completed, {story.steps()} steps are done")
+        for life, command in enumerate(
+            (["scancel", "--batch", "--signal=USR1", number], ["scontrol", "requeue", number])
+        ):
+            story.wait_for("RUNNING", life, moments[life])
+            story.say(f"`{' '.join(command)}`")
+            client.call(*command)
+            story.wait_for("PENDING", life + 1, 0)
+            story.say(f"back in the queue. Slurm would wait two minutes; we say {SOON}")
+            client.call("scontrol", "update", f"JobId={number}", SOON)
+        story.wait_for("COMPLETED", 2, last)
+        story.say("the job has completed")
     finally:
         client.ask("scancel", number)
     return read(folder), json.loads((folder / WHOLE).read_text(encoding="utf-8"))
 
 
-class _Story:
+class _Story(NamedTuple):
     """A job under way: what is waited for, and what is told."""
 
-    def __init__(self, client: slurm.Client, number: str, folder: Path, limit: float):
-        self.client = client
-        self.number = number
-        self.folder = folder
-        self.limit = limit
-        self.began = time.monotonic()
+    client: slurm.Client
+    number: str
+    folder: Path
+    limit: float
 
     def say(self, text: str) -> None:
-        """A line with the seconds since the beginning."""
-        print(f"{time.monotonic() - self.began:5.1f} s  {text}", flush=True)
+        """A line with the time of day and the steps done."""
+        done = max((loss.step for loss in read(self.folder)), default=0)
+        print(f"{time.strftime('%H:%M:%S')}  {done} steps are done: {text}", flush=True)
 
-    def interrupt(self, *command: str) -> None:
-        self.say(f"{self.steps()} steps are done. `{' '.join(command)}`")
-        self.client.call(*command)
+    def wait_for(self, state: str, restarts: int, step: int) -> None:
+        """Until the job is in this state, after so many restarts, and that life has done that step.
 
-    def facts(self) -> dict[str, str]:
-        """What Slurm says of the job."""
-        return self.client.job(self.number)
-
-    def steps(self) -> int:
-        """Steps done by now."""
-        return max((loss.step for loss in read(self.folder)), default=0)
-
-    def output(self) -> str:
-        """What the job has printed."""
-        path = self.folder / "job.out"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def wait_until(self, question: Callable[[], bool], what: str) -> None:
-        """Ask until the answer is yes. LabError after `limit` seconds."""
+        LabError when it ends in another state, or after `limit` seconds.
+        """
         deadline = time.monotonic() + self.limit
-        while not question():
-            if time.monotonic() > deadline:
-                raise LabError(f"Waited {self.limit:g} s for {what} in vain.\n{self.output()[-1000:]}")
+        while True:
+            facts = self.client.job(self.number)
+            now = facts["JobState"]
+            done = max((loss.step for loss in read(self.folder) if loss.life == restarts), default=0)
+            if now == state and int(facts["Restarts"]) >= restarts and done >= step:
+                return
+            if now in OVER or time.monotonic() > deadline:
+                path = self.folder / "job.out"
+                said = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+                raise LabError(
+                    f"Job {self.number} is {now}, and was to be {state} with {step} steps of life {restarts} "
+                    f"done. Its last lines:\n{said[-1000:]}"
+                )
             time.sleep(0.1)
-
-    def is_over(self) -> None:
-        """LabError when the job has ended, as it should not have."""
-        if self.facts()["JobState"] in OVER:
-            raise LabError(f"Job {self.number} ended too early:\n{self.output()[-1000:]}")
-
-    def wait_for_step(self, life: int, step: int) -> None:
-        """Until this life has done that step."""
-
-        def there() -> bool:
-            self.is_over()
-            return any(loss.life == life and loss.step >= step for loss in read(self.folder))
-
-        self.wait_until(there, f"step {step} of life {life}")
-
-    def start_again(self, restarts: int) -> None:
-        """Once the job is back in the queue: let it start soon."""
-
-        def queued() -> bool:
-            self.is_over()
-            facts = self.facts()
-            return facts["JobState"] == "PENDING" and int(facts["Restarts"]) >= restarts
-
-        self.wait_until(queued, "the job to be back in the queue")
-        self.say(
-            f"{self.steps()} steps are done, job {self.number} is back in the queue. Slurm would wait two "
-            f"minutes; we say {SOON}"
-        )
-        self.client.call("scontrol", "update", f"JobId={self.number}", SOON)
 
 
 def live_in_job(folder: Path, answers: Answers, last: int, every: int, interruptions: int) -> None:
@@ -1067,10 +1041,7 @@ def with_fewer_ranks(
     """
     if world.launcher() is not None:
         return None
-    env = {**world.clean_env(), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    # Whoever reaches a rendezvous without a secret is in the job: none but this machine can.
-    env |= launch.loopback_variables(env) | {"GLOO_SOCKET_IFNAME": "lo"}
+    env = here_alone() | {"GLOO_SOCKET_IFNAME": "lo"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         leave_order(folder, train_elastically, own_part, after_resize, batch, rate, every, dies)
@@ -1114,86 +1085,75 @@ def train_elastically(
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     ranks = dist.get_world_size()
-    learner = Learner()
-    samples, learner.rate = after_resize(batch, rate, 2, ranks, True)
+    epoch = Epoch()
     last = folder / "last.pt"
     if last.exists():
-        learner.load(torch.load(last, weights_only=True))
-    order = epoch()
-    while learner.done < SAMPLES:
-        own = own_part(order, learner.done, samples, rank, ranks)
-        whole = min(samples, SAMPLES - learner.done)
-        sums = learner.backward(own, whole)
-        if ranks == 2 and rank == 1 and learner.step == dies - 1:
+        epoch.load(torch.load(last, weights_only=True))
+
+    def added(tensor) -> None:
+        if ranks == 2 and rank == 1 and epoch.step == dies - 1:
             os.kill(os.getppid(), signal.SIGKILL)  # the node: its torchrun, and this rank with it
             time.sleep(1000)
-        dist.all_reduce(sums)
-        loss = learner.update(sums, whole)
+        dist.all_reduce(tensor)
+
+    samples, rate = after_resize(batch, rate, 2, ranks, True)
+    while epoch.done < SAMPLES:
+        own = own_part(epoch.order, epoch.done, samples, rank, ranks)
+        loss = epoch.advance(own, samples, rate, added)
         used = [int(sample) for sample in own]
-        line = {"step": learner.step, "rank": rank, "ranks": ranks, "used": used, "loss": loss}
+        line = {"step": epoch.step, "rank": rank, "ranks": ranks, "used": used, "loss": loss}
         append(folder / "steps.jsonl", line)
-        if rank == 0 and learner.step % every == 0:
-            torch.save(learner.state(), folder / "next.pt")
+        if rank == 0 and epoch.step % every == 0:
+            torch.save(epoch.state(), folder / "next.pt")
             os.replace(folder / "next.pt", last)
     dist.destroy_process_group()
 
 
-def epoch() -> np.ndarray:
-    """The order of the samples in the epoch that is trained: the same on every rank."""
-    return np.random.default_rng(71).permutation(SAMPLES)
+class Epoch:
+    """A training of one epoch; 64-bit numbers, so that sums in another order show nothing.
 
-
-class Learner:
-    """Net, optimizer and data of a rank; 64-bit numbers, so that sums in another order show nothing."""
+    order: of the samples, the same on every rank. step, done: steps and samples so far.
+    """
 
     def __init__(self):
         import torch
 
         digits = _digits()
+        self.order = np.random.default_rng(71).permutation(SAMPLES)
         self.pictures = torch.tensor(digits.train_x[:SAMPLES], dtype=torch.float64)
         self.labels = torch.tensor(digits.train_y[:SAMPLES])
         torch.manual_seed(71)
         self.net = torch.nn.Linear(64, 10, dtype=torch.float64)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.0, momentum=0.9)
-        self.rate = 0.0
         self.step = 0
         self.done = 0
 
-    def backward(self, own: Sequence[int], whole: int):
-        """Gradients of this rank's part of a step, and its loss, in one tensor.
+    def advance(self, own: Sequence[int], batch: int, rate: float, added: Callable) -> float:
+        """One step of `batch` samples, of which `own` are this rank's. Returns the mean loss of all.
 
-        Its sum over the ranks is of the mean over all `whole` samples of the step.
+        added(tensor): sum it over all ranks, in place.
         """
         import torch
 
+        whole = min(batch, SAMPLES - self.done)
         own = torch.as_tensor(np.asarray(own, dtype=np.int64))
         logits = self.net(self.pictures[own])
         loss = torch.nn.functional.cross_entropy(logits, self.labels[own], reduction="sum") / whole
         self.optimizer.zero_grad()
         loss.backward()
-        gradients = [weights.grad.flatten() for weights in self.net.parameters()]
-        return torch.cat([*gradients, loss.detach().reshape(1)])
-
-    def update(self, sums, whole: int) -> float:
-        """One step with the sums over all ranks. Returns the loss."""
-        place = 0
-        for weights in self.net.parameters():
-            weights.grad.copy_(sums[place : place + weights.numel()].view_as(weights))
-            place += weights.numel()
-        self.optimizer.param_groups[0]["lr"] = self.rate
+        loss = loss.detach()
+        for tensor in (*(weights.grad for weights in self.net.parameters()), loss):
+            added(tensor)
+        self.optimizer.param_groups[0]["lr"] = rate
         self.optimizer.step()
         self.step += 1
         self.done += whole
-        return float(sums[-1])
+        return loss.item()
 
     def state(self) -> dict:
         """All that a resume needs: the place in the data is `done`, and does not depend on the ranks."""
-        return {
-            "net": self.net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
-            "done": self.done,
-        }
+        parts = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return parts | {"step": self.step, "done": self.done}
 
     def load(self, state: dict) -> None:
         """What `state` returned."""
@@ -1205,11 +1165,12 @@ class Learner:
 
 def losses_alone(batch: int, rate: float) -> list[float]:
     """The loss of each step of the epoch, in one process."""
-    order = epoch()
-    learner = Learner()
-    learner.rate = rate
-    steps = [order[done : done + batch] for done in range(0, SAMPLES, batch)]
-    return [learner.update(learner.backward(own, len(own)), len(own)) for own in steps]
+    epoch = Epoch()
+    losses = []
+    while epoch.done < SAMPLES:
+        own = epoch.order[epoch.done : epoch.done + batch]
+        losses.append(epoch.advance(own, batch, rate, lambda tensor: None))
+    return losses
 
 
 if __name__ == "__main__":  # a rank of the job, or of torchrun

@@ -27,7 +27,7 @@ every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
 # A lab that has a batch script runs on its ranks as a batch job (tests/slurm/test_jobs.py). These run under
-# mpiexec as well: MPI by hand, Horovod, and one that takes two frameworks.
+# mpiexec as well: MPI by hand, Horovod, and PyTorch's tensors over MPI.
 UNDER_MPIEXEC_TOO = ("20_ranks_and_messages", "40_horovod_pytorch", "62_model_parallel")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import socket
 import sys
 
@@ -77,28 +76,6 @@ def test_servers_are_read_from_devices_and_bytes_from_logs():
     assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}  # 1000 in 5 rounds of 2 workers
 
 
-def test_a_table_has_the_latest_of_each_way():
-    entry = {"result": "training", "net": "a", "way": "b", "images_per_second": 1.0}
-    frame = lab61.table([entry, {**entry, "images_per_second": 2.0}, {"result": "bytes"}])
-    assert frame["images_per_second"].tolist() == [2.0]
-
-
-def test_inside_of_a_job_nothing_is_submitted(monkeypatch):
-    monkeypatch.setattr("support.lab61.away.world.launcher", lambda: "slurm")
-    assert lab61.elsewhere(1) is None
-
-
-def test_variables_of_well_known_nets():
-    vgg = lab61.variables_of("vgg16")
-    assert vgg[:4] == [1728, 64, 36864, 64]
-    assert vgg[-2:] == [4096000, 1000]
-    assert sum(vgg) == 138_357_544
-    resnet = lab61.variables_of("resnet101")
-    assert resnet[:3] == [9408, 64, 64]
-    assert resnet[-2:] == [2048000, 1000]
-    assert sum(resnet) == 44_549_160
-
-
 def tf_config(slurm, hosts, port):
     tasks = int(slurm["SLURM_NTASKS"])
     workers = [f"{hosts[0]}:{port + task}" for task in range(tasks)]
@@ -115,22 +92,3 @@ def test_a_mistake_in_the_step_ends_the_cluster_in_a_sentence():
     ways = [(lab61.RING, lab61.NETS[1])]
     with pytest.raises(LabError, match="a mistake in the step"):
         lab61.train(broken_step, tf_config, ways, nodes=2, batch=4, repeat=5, proof=1)
-    assert not _nurseries()
-
-
-def _nurseries() -> list[str]:
-    """Processes of a nursery that belong to this process, or to nobody any more."""
-    own = {str(os.getpid()), "1"}
-    names = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/cmdline") as file:
-                    command = file.read().replace("\0", " ")
-                with open(f"/proc/{entry}/stat") as file:
-                    parent = file.read().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if "support.lab61.nursery" in command and parent in own:
-                names.append(command)
-    return names

@@ -1,22 +1,11 @@
-"""Lab 62's support: the best cut, what a stage holds, and when ranks compute."""
+"""Lab 62's support: what a stage holds, and when ranks compute."""
 
 from __future__ import annotations
-
-import itertools
 
 import pytest
 import torch
 from labkit import launch, nets
 from support import lab62
-
-
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
-def test_the_best_cut_is_that_of_all_cuts(stages):
-    costs = [3, 1, 4, 1, 5, 9, 2, 6]
-    cuts = itertools.combinations(range(1, len(costs)), stages - 1)
-    edges = [(0, *places, len(costs)) for places in cuts]
-    best = min(max(sum(costs[first:end]) for first, end in itertools.pairwise(cut)) for cut in edges)
-    assert lab62.least_slowest(costs, stages) == best
 
 
 def test_adam_holds_sixteen_bytes_a_parameter():

@@ -29,7 +29,7 @@ For the kit's other parts:
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun or horovodrun started ends with a sentence
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
-    processes           functions on processes that may hang and die, forked by one server; all end together
+    processes, Process  functions on processes that may hang and die, forked by one server; one of them
     die_with_parent     end this process when its parent does
 
 Each name is imported when it is first used: a rank needs few of them, and every rank of every run would wait.
@@ -41,6 +41,7 @@ import importlib
 
 _MODULE_OF = {
     "Frame": "labkit.launch.diagnosis",
+    "Process": "labkit.launch.jobs",
     "THREAD_VARIABLES": "labkit.launch.plans",
     "because_of_none": "labkit.launch.diagnosis",
     "case": "labkit.launch.cases",
@@ -76,6 +77,7 @@ _MODULE_OF = {
 }
 __all__ = [
     "Frame",
+    "Process",
     "THREAD_VARIABLES",
     "because_of_none",
     "case",

@@ -44,12 +44,14 @@ def processes(
 ) -> Iterator[list[Process]]:
     """Start a process for each (function, *arguments), which calls function(pipe, *arguments).
 
-    env: their environment. preload: modules that the server imports when the first processes are started.
+    env: their environment; what a program's loader reads of it (LD_PRELOAD) is that of the first processes,
+    with which the server is started. preload: modules that it imports then.
     When the block ends, for whatever reason, all of them are killed.
     """
     started: list[Process] = []
     with tempfile.TemporaryDirectory() as folder:
-        _serve(preload, env)
+        if calls:
+            _serve(preload, env)
         try:
             for number, call in enumerate(calls):
                 own, other = multiprocessing.Pipe()

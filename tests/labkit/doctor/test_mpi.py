@@ -4,7 +4,7 @@ import types
 
 import pytest
 from labkit.doctor import mpi, tensors
-from support.lab51 import backends
+from support import lab51
 
 from tests.labkit.doctor.made_up import report_with
 
@@ -223,11 +223,11 @@ def test_lab_51_asks_in_the_same_way(monkeypatch):
     pytest.importorskip("mpi4py.MPI")  # before ctypes is replaced, with which it looks for its library
     comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
     library = Library(MPIX_GPU_query_support=True, MPIX_Query_cuda_support=False)
-    monkeypatch.setattr(backends.world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(backends, "own_gpu", lambda: "this host's first")
+    monkeypatch.setattr(lab51.world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(lab51, "own_gpu", lambda: "this host's first")
     monkeypatch.setattr(mpi, "loaded_mpi", lambda: ["libmpi.so"])
     monkeypatch.setattr(mpi.ctypes, "CDLL", lambda path: library)
-    assert backends.missing("mpi-gpu", comm) == ""
+    assert lab51.missing("mpi-gpu", comm) == ""
     assert library.called == ["MPIX_GPU_query_support"]
     library.MPIX_GPU_query_support = Library(MPIX_GPU_query_support=False).MPIX_GPU_query_support
-    assert backends.missing("mpi-gpu", comm).endswith("does not take GPU memory")
+    assert lab51.missing("mpi-gpu", comm).endswith("does not take GPU memory")

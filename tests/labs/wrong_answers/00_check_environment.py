@@ -1,6 +1,6 @@
 """Lab 00: first contact, so the mistakes are small; the checks have to say them kindly and exactly."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"ranks": 4, "patience": 4}
 
@@ -9,32 +9,26 @@ GREET = "    return comm.sendrecv(greeting, dest=right, source=left)"
 # fmt: off
 WRONG = [
     Wrong("00.1", "all cores of the node, not those this job may use",
-          'machine["cores"]', 'machine["cores_in_all"]', "expected 6 at ['threads'], got 64"),
+          'machine["cores"]', 'machine["cores_in_all"]', "['threads']: expected 6, got 64"),
     Wrong("00.1", "no thread at all when ranks outnumber cores",
           'max(1, machine["cores"] // ranks)', 'machine["cores"] // ranks',
-          "12 ranks, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs: expected 1 at ['threads'], got 0"),
+          "Ranks: 12, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs: your answer's ['threads']: expected 1"),
     Wrong("00.1", "half a thread",
-          'machine["cores"] // ranks', 'machine["cores"] / ranks', "at ['threads'], got 1.5"),
-    Wrong("00.1", "every rank takes all cores", 'max(1, machine["cores"] // ranks)', 'machine["cores"]',
-          "2 GPUs: expected 2 at ['threads'], got 6"),
+          'machine["cores"] // ranks', 'machine["cores"] / ranks', "['threads']: expected 1, got 1.5"),
     Wrong("00.1", "memory that others already use",
-          "memory_free_gib", "memory_gib", "expected 33.1 at ['memory_gib'], got 256"),
+          "memory_free_gib", "memory_gib", "['memory_gib']: expected 33.1, got 256"),
     Wrong("00.1", "memory not shared out", '["memory_free_gib"] / ranks', '["memory_free_gib"]', "got 33.1"),
     Wrong("00.1", "memory rounded", 'machine["memory_free_gib"] / ranks',
-          'round(machine["memory_free_gib"] / ranks, 2)', "expected 11.0333 at ['memory_gib'], got 11.03"),
-    Wrong("00.1", "all cores alone, one thread otherwise", 'max(1, machine["cores"] // ranks)',
-          'machine["cores"] if ranks == 1 else 1', "3 ranks, 6 cores of 64"),
+          'round(machine["memory_free_gib"] / ranks, 2)', "['memory_gib']: expected 11.0333, got 11.03"),
     Wrong("00.1", "the GPUs shared out, too", 'len(report["gpu"]["devices"] or [])',
           'len(report["gpu"]["devices"] or []) // ranks', "`gpus` is not divided"),
-    Wrong("00.1", "a GPU or none", 'len(report["gpu"]["devices"] or [])',
-          '2 if report["gpu"]["devices"] else 0', "a machine with one GPU"),
     Wrong("00.1", "a machine without GPU forgotten",
           'report["gpu"]["devices"] or []', 'report["gpu"]["devices"]',
           "object of type 'NoneType' has no len()"),
     Wrong("00.1", "the list of GPUs instead of their number",
-          'len(report["gpu"]["devices"] or [])', 'report["gpu"]["devices"] or 0', "expected 2 at ['gpus']"),
+          'len(report["gpu"]["devices"] or [])', 'report["gpu"]["devices"] or 0', "['gpus']"),
     Wrong("00.1", "this machine's report instead of the one handed in",
-          'machine = report["machine"]', 'machine = doctor.report()["machine"]', "at ['"),
+          'machine = report["machine"]', 'machine = doctor.report()["machine"]', "['threads']: expected"),
     Wrong("00.2", "a number from the screen", "os.getpid()", "1234", "not all different"),
     Wrong("00.2", "a pid taken beforehand, by the notebook",
           ["def who_am_i(comm)", ": os.getpid()"], ["def who_am_i(comm, pid=os.getpid())", ": pid"],
@@ -43,18 +37,14 @@ WRONG = [
           "`pid` of rank 0, from os.getpid()"),
     Wrong("00.2", "the call in quotes", "MPI.Get_library_version()", '"MPI.Get_library_version()"',
           "no quotes"),
-    Wrong("00.2", "a computer's name by heart", "platform.node()", '"localhost"', "`host` of rank 0"),
     Wrong("00.2", "rank and size swapped",
           '"rank": comm.rank, "ranks": comm.size', '"rank": comm.size, "ranks": comm.rank',
           "from rank to rank"),
-    Wrong("00.2", "every rank says 0", "comm.rank", "world.local_rank() * 0", "from rank to rank"),
     Wrong("00.2", "a number of ranks by heart", "comm.size", "8", "`ranks`, as the ranks see it"),
-    Wrong("00.2", "the notebook's parameter", "comm.size", "ranks", "`ranks`, as the ranks see it"),
     Wrong("00.2", "the version of the standard instead of the library",
           "MPI.Get_library_version()", "MPI.Get_version()", "gives text"),
     Wrong("00.2", "the function instead of its result",
           "MPI.Get_library_version()", "MPI.Get_library_version", "gives text"),
-    Wrong("00.2", "a name by heart", "MPI.Get_library_version()", '"MPICH"', "ask MPI.Get_library_version()"),
     Wrong("00.2", "nothing returned", "    return {**me", "    me = {**me", "rank 0 returned None"),
     Wrong("00.2", "MPI not imported",
           "    from mpi4py import MPI\n", "", "NameError: name 'MPI' is not defined"),
@@ -73,4 +63,29 @@ WRONG = [
           GREET, "    return comm.sendrecv(0, dest=comm.rank ^ 1, source=comm.rank ^ 1)", "Invalid rank"),
     Wrong("00.3", "sends, returns nothing", "return comm.sendrecv", "comm.sendrecv", "got None"),
     Wrong("00.3", "its rank instead of the greeting", "sendrecv(greeting,", "sendrecv(comm.rank,", "got 2"),
+]
+
+RIGHT = [
+    Right("00.1", "NumPy numbers, an if for the GPUs, divided by multiplying", [
+          'max(1, machine["cores"] // ranks)', 'machine["memory_free_gib"] / ranks',
+          'len(report["gpu"]["devices"] or [])'], [
+          '__import__("numpy").maximum(1, machine["cores"] // ranks)',
+          'machine["memory_free_gib"] * (1 / ranks)',
+          'len(report["gpu"]["devices"]) if report["gpu"]["devices"] is not None else 0']),
+    Right("00.1", "int and or", 'max(1, machine["cores"] // ranks)', 'int(machine["cores"] / ranks) or 1'),
+    Right("00.2", "the getters, dict(), socket", [
+          '    me = {"rank": comm.rank, "ranks": comm.size, "host": platform.node(), "pid": os.getpid()}\n',
+          ], [
+          "    import socket\n\n    me = dict(rank=comm.Get_rank(), ranks=comm.Get_size())\n"
+          "    me.update(host=socket.gethostname(), pid=os.getpid())\n"]),
+    Right("00.2", "one dict, the library first", "    return {**me, \"library\": MPI.Get_library_version()}",
+          "    return dict(library=MPI.Get_library_version(), **me)"),
+    Right("00.3", "sent first, received second: short messages are taken along", GREET, """\
+    comm.send(greeting, right)
+    return comm.recv(source=left)"""),
+    Right("00.3", "a request that is waited for", GREET, """\
+    request = comm.isend(greeting, dest=right)
+    note = comm.recv(source=left)
+    request.wait()
+    return note"""),
 ]

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 02: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"images": 1, "repeat": 5}
 
@@ -17,7 +17,7 @@ WRONG = [
     Wrong("02.1", "one epoch", _FLOPS, "return 3 * table.flops.sum() * pictures", "is one epoch"),
     Wrong("02.1", "parameters for operations", _FLOPS,
           "return 3 * table.parameters.sum() * pictures * epochs",
-          "counts parameters"),
+          "operations of a training"),
     Wrong("02.1", "multiply-adds counted twice", _FLOPS, "return 6 * table.flops.sum() * pictures * epochs",
           "expected"),
     Wrong("02.2", "numbers, not bytes", "return 4 * numbers", "return numbers", "each has 4 bytes"),
@@ -27,22 +27,69 @@ WRONG = [
     Wrong("02.2", "one picture's activations", _NUMBERS,
           "numbers = 4 * table.parameters.sum() + table.activations.sum()", "has its own activations"),
     Wrong("02.2", "no averages", _NUMBERS,
-          "numbers = 2 * table.parameters.sum() + batch * table.activations.sum()", "two averages for each"),
+          "numbers = 2 * table.parameters.sum() + batch * table.activations.sum()", "Adam's two averages"),
     Wrong("02.2", "one number too few", _NUMBERS,
           "numbers = 3 * table.parameters.sum() + batch * table.activations.sum()",
-          "itself, two averages and a gradient"),
+          "itself, a gradient, and Adam's"),
     Wrong("02.3", "one after the other", _STEP, "return devices * compute / (compute + exchange)",
           "not the sum"),
-    Wrong("02.3", "no exchange", _STEP, "return devices", "leaves the exchange out"),
+    Wrong("02.3", "no exchange", _STEP, "return devices", "the most that is possible: expected"),
     Wrong("02.3", "the shorter", _STEP, "return devices * compute / min(compute, exchange or compute)",
-          "shorter of the two"),
+          "the most that is possible: expected"),
     Wrong("02.3", "a step's time", _STEP, "return max(compute, exchange)", "the step's time, not"),
     Wrong("02.3", "efficiency", _STEP, "return compute / max(compute, exchange)", "a share of the ideal"),
     Wrong("02.3", "a shared batch", _STEP, "return compute / max(compute / devices, exchange)",
-          "its computing is not shared out"),
+          "the most that is possible: expected"),
     Wrong("02.3", "one link for all", "* gradient / link", "* gradient / 1e9", "expected"),
     Wrong("02.3", "sent once", "exchange = 2 * (devices", "exchange = (devices", "expected"),
     Wrong("02.3", "one device exchanges", "2 * (devices - 1) / devices * gradient", "2 * gradient",
           "expected"),
+]
+# fmt: on
+
+RIGHT = [
+    Right(
+        "02.1",
+        "a loop over the rows",
+        _FLOPS,
+        """\
+forward = 0
+    for operations in table["flops"]:
+        forward += operations
+    return (forward + 2 * forward) * epochs * pictures""",
+    ),
+    Right(
+        "02.1",
+        "NumPy's sum, as an int",
+        _FLOPS,
+        "return int(np.sum(table.flops.to_numpy()) * 3 * pictures * epochs)",
+    ),
+    Right(
+        "02.2",
+        "bytes from the start",
+        [_NUMBERS, "return 4 * numbers"],
+        [
+            'of_parameters = 16 * table["parameters"].sum()',
+            'return of_parameters + 4 * int(table["activations"].sum()) * batch',
+        ],
+    ),
+    Right("02.2", "in floating point", "return 4 * numbers", "return np.float64(4) * numbers"),
+    Right(
+        "02.3",
+        "by if",
+        _STEP,
+        """\
+step = compute
+    if exchange > compute:
+        step = exchange
+    return devices / (step / compute)""",
+    ),
+    Right(
+        "02.3",
+        "NumPy's minimum of both bounds",
+        _STEP,
+        'with np.errstate(divide="ignore"):\n'
+        "        return devices * np.minimum(1, np.divide(compute, exchange))",
+    ),
 ]
 # fmt: on

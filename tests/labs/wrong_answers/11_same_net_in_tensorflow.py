@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 11."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"epochs": 2, "compiler": "aot_eager", "wide": 64}
 
@@ -38,10 +38,6 @@ WRONG = [
           "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
           "[v.assign_sub(learning_rate * g) for v, g in zip(net.trainable_variables, gradients)]",
           "use the given `optimizer`"),
-    Wrong("11.1", "SGD by hand, at the optimizer's rate",
-          "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
-          "[v.assign_sub(optimizer.learning_rate * g) for v, g in zip(net.trainable_variables, gradients)]",
-          "use the given `optimizer`"),
     Wrong("11.2", "only forward in the graph",
           [f"@tf.function{SIGNATURE}\n", "labels, net(images))"],
           ["forward = tf.function(lambda rows: net(rows), input_signature=[images_kind])\n\n",
@@ -57,8 +53,6 @@ WRONG = [
           ["[None, 64]", "[None]"], ["[128, 64]", "[128]"], "Can not cast"),
     Wrong("11.2", "another rate, fixed in the graph",
           "rate * gradient", "learning_rate * gradient", "loss of call 3"),
-    Wrong("11.2", "no rate", "rate * gradient", "gradient", "loss of call 2"),
-    Wrong("11.2", "uphill", "assign_sub", "assign_add", "loss of call 2"),
     Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "loss of call 2"),
     Wrong("11.2", "a net of its own",
           "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "was not called"),
@@ -76,16 +70,45 @@ WRONG = [
     Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),
     Wrong("11.3", "every epoch in the same order",
           ORDERED, ORDERED.replace("[order]", "[orders[0]]"), "in its own order"),
-    Wrong("11.3", "images in order, labels not",
-          ORDERED, "digits.train_x[order], digits.train_y", "rate or label"),
     Wrong("11.3", "logits taken for probabilities", "(from_logits=True)", "()", "Another loss"),
     Wrong("11.3", "the default learning rate",
           "keras.optimizers.SGD(learning_rate)", '"sgd"', "Another loss"),
-    Wrong("11.3", "all epochs in every call",
-          FIT, FIT.replace("shuffle", "epochs=epochs, shuffle"), "One number for each epoch"),
     Wrong("11.3", "one call for all epochs",
           "for order in orders:", "for order in orders[:1]:", "One number for each epoch"),
     Wrong("11.3", "the loss of after the epoch",
           'losses += history.history["loss"]', "losses.append(net.evaluate(images, labels, verbose=0))",
           "Another loss"),
+]
+
+RIGHT = [
+    Right("11.1", "TensorFlow's own loss and its mean, optimizer.apply", [
+          "    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n",
+          "cross_entropy(labels, net(images, training=True))",
+          "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))"], [
+          "",
+          "tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=net(images)))",
+          "optimizer.apply(gradients, net.trainable_variables)"]),
+    Right("11.1", "a function for the loss, the weights taken once", [
+          "    with tf.GradientTape() as tape:\n", "loss = cross_entropy(labels, net(images, training=True))",
+          "tape.gradient(loss, net.trainable_variables)"], [
+          "    weights = net.trainable_weights\n    with tf.GradientTape() as tape:\n",
+          "loss = cross_entropy(y_true=labels, y_pred=net(images, training=True))",
+          "tape.gradient(target=loss, sources=weights)"]),
+    Right("11.2", "tf.function called, not a decorator; the rate cast inside", [
+          f"    @tf.function{SIGNATURE}\n", "    return step"], [
+          "", f"    return tf.function(step, {SIGNATURE[1:-1]})"]),
+    Right("11.2", "assign in place of assign_sub, the loss made once", [
+          "    images_kind =",
+          "keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, net(images))",
+          "variable.assign_sub(rate * gradient)"], [
+          "    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n    images_kind =",
+          "loss_of(labels, net(images, training=True))", "variable.assign(variable - rate * gradient)"]),
+    Right("11.3", "keywords, NumPy numbers, an array", [
+          FIT, 'losses += history.history["loss"]', "return losses"], [
+          "net.fit(x=images, y=labels, batch_size=batch, epochs=1, shuffle=False, verbose=0)",
+          'losses.append(np.float32(history.history["loss"][-1]))', "return np.array(losses)"]),
+    Right("11.3", "numbered epochs, a list of one's own", [
+          "for order in orders:", f"history = {FIT}", 'losses += history.history["loss"]'], [
+          "for epoch in range(len(orders)):\n        order = orders[epoch]",
+          f"of_epoch = {FIT}.history", 'losses = [*losses, *of_epoch["loss"]]']),
 ]

@@ -53,7 +53,7 @@ WRONG = [
     Wrong("13.3", "the main thread is left out",
           "in lab13.threads():", "in lab13.threads()[1:]:", "(the main one) may still run"),
     Wrong("13.3", "torch keeps its number of threads",
-          "    torch.set_num_threads(len(cores))", "", "Torch's threads after bind"),
+          "    torch.set_num_threads(len(cores))", "", "Torch's threads: expected"),
     Wrong("13.3", "all threads on the rank's first core",
           "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, cores[:1])",
           "alone. Give it all cores"),

@@ -116,7 +116,7 @@ WRONG = [
           "rest = sum", "start = steps[0][0]\n    rest = sum", "is best"),
     Wrong("27.3", "chunks of no bytes where steps start at once",
           BEST, "min(nbytes, round(sqrt(nbytes * start / rest)))",
-          "chunks of 0 bytes; 1, a whole number, is best"),
+          "you take chunks of 0; 1 bytes, a whole number, is best"),
 ]
 
 RIGHT = [
@@ -127,6 +127,9 @@ RIGHT = [
     coming.Wait()
     leaving.Wait()
 """),
+    Right("27.1", "by position, with its tags and a status",
+          "comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)",
+          "comm.Sendrecv(outbox, dest, 0, inbox, source, 0)"),
     Right("27.1", "names for copies, keyword arguments", [
           "device.to_host(outbox, out).wait()", "comm.Sendrecv(outbox, dest=dest,"], [
           "copy = device.to_host(host=outbox, memory=out)\n    copy.wait()",
@@ -136,6 +139,12 @@ RIGHT = [
           "comm.Isend(half(outbox, i), dest=dest)"], [
           "for i, _ in enumerate(pieces):", "comm.Irecv(buf=half(inbox, i), source=source)",
           "comm.Isend(buf=half(outbox, i), dest=dest)"]),
+    Right("27.2", "MPI.Request.Waitall at the end", DONE, """\
+    from mpi4py import MPI
+
+    MPI.Request.Waitall(sent)
+    for copy in landed:
+        copy.wait()"""),
     Right("27.2", "the end in two loops, copies first", DONE, """\
     for copy in landed:
         copy.wait()

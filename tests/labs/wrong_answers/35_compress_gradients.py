@@ -38,6 +38,9 @@ RIGHT = [
           ["    wanted = gradient + error\n", "compress(wanted)", ERROR, "comm.Allgather(message, messages)"],
           ["    error += gradient\n", "compress(error)", "    error -= expand(message, n)",
            "comm.Allgather(sendbuf=message, recvbuf=messages)"]),
+    Right("35.3", "the messages travel while the error is kept",
+          [ERROR + "\n", "    comm.Allgather(message, messages)\n"],
+          ["", f"    request = comm.Iallgather(message, messages)\n{ERROR}\n    request.Wait()\n"]),
 ]
 
 WRONG = [

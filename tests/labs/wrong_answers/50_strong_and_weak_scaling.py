@@ -1,91 +1,107 @@
 """Lab 50: the classic mistakes of scaling studies."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"images": 16, "width": 16, "repeat": 6, "warmup": 2, "most": 2, "late": 0.05}
 
-_EVEN = "images // ranks + (1 if rank < images % ranks else 0)"
 SLOPE = "return np.sum(x * y) / np.sum(x * x)"
 
 # fmt: off
 WRONG = [
-    Wrong("50.1", "strong and weak swapped", 'kind == "weak"', 'kind == "strong"', "Weak, 32 images"),
-    Wrong("50.1", "what is left over is dropped", _EVEN, "images // ranks", "must stay"),
-    Wrong("50.1", "shares rounded up", _EVEN, "-(-images // ranks)", "must stay"),
-    Wrong("50.1", "the last rank takes all that is left over",
-          _EVEN, "images // ranks + (images % ranks if rank == ranks - 1 else 0)", "Share more evenly"),
-    Wrong("50.1", "the first ranks take a rounded-up share, the last what remains",
-          _EVEN, "max(0, min(-(-images // ranks), images - rank * -(-images // ranks)))",
-          "Share more evenly"),
-    Wrong("50.1", "one rank too many takes one more", "rank <", "rank <=", "must stay"),
-    Wrong("50.1", "a share that is not whole", _EVEN, "images / ranks", "whole images"),
-    Wrong("50.1", "whole shares that are floats", _EVEN, "np.ceil((images - rank) / ranks)",
-          "each share an int"),
-    Wrong("50.1", "weak: the job's batch for every rank",
-          "return images\n", "return images * ranks\n", "Weak, 32"),
-    Wrong("50.2", "weak efficiency computed like strong",
+    Wrong("50.1", "weak efficiency computed like strong",
           "times[b] if weak else times[b] * b / p", "times[b] * b / p", "weak efficiency"),
-    Wrong("50.2", "weak and strong swapped",
-          "times[b] if weak else times[b] * b / p", "times[b] * b / p if weak else times[b]",
-          "strong efficiency"),
-    Wrong("50.2", "one rank expected in every table", "b = min(times)", "b = 1", "KeyError: 1"),
-    Wrong("50.2", "the first entry as baseline",
+    Wrong("50.1", "one rank expected in every table", "b = min(times)", "b = 1", "KeyError: 1"),
+    Wrong("50.1", "the first entry as baseline",
           "b = min(times)", "b = next(iter(times))", "strong efficiency"),
-    Wrong("50.2", "the slowest entry as baseline",
-          "b = min(times)", "b = max(times, key=times.get)", "weak efficiency"),
-    Wrong("50.2", "the longest time as the strong baseline",
+    Wrong("50.1", "the longest time as the strong baseline",
           "times[b] * b / p", "max(times.values()) * b / p", "strong efficiency of {1: 8.0, 2: 9.0}"),
-    Wrong("50.2", "the shortest time as the weak baseline",
-          "times[b] if weak", "min(times.values()) if weak", "weak efficiency of {8: 2.0, 16: 1.6}"),
-    Wrong("50.2", "a baseline of b ranks treated as one rank",
+    Wrong("50.1", "a baseline of b ranks treated as one rank",
           "times[b] * b / p", "times[b] / p", "{32: 10.0, 160: 4.0}"),
-    Wrong("50.2", "measured over ideal",
+    Wrong("50.1", "measured over ideal",
           "ideal[p] / times[p]", "times[p] / ideal[p]", "strong efficiency of"),
-    Wrong("50.2", "speed-up in place of efficiency",
-          "times[b] if weak else times[b] * b / p", "times[b]", "strong efficiency"),
-    Wrong("50.2", "speed-up without the ranks", "useful * p for", "useful for", "strong speed-up"),
-    Wrong("50.2", "weak speed-up as a ratio of step times",
+    Wrong("50.1", "speed-up without the ranks", "useful * p for", "useful for", "strong speed-up"),
+    Wrong("50.1", "weak speed-up as a ratio of step times",
           "    return {p: useful * p for p, useful in efficiency(times, weak).items()}",
           "    return {p: times[min(times)] * min(times) / t for p, t in times.items()}", "weak speed-up"),
-    Wrong("50.2", "speed-up always as for strong scaling",
-          "efficiency(times, weak).items()", "efficiency(times, False).items()", "weak speed-up"),
-    Wrong("50.2", "speed-up relative to the baseline's ranks",
+    Wrong("50.1", "speed-up relative to the baseline's ranks",
           "useful * p for", "useful * p / min(times) for", "strong speed-up of {32: 10.0, 160: 4.0}"),
-    Wrong("50.2", "weak speed-up relative to the baseline's ranks",
-          "useful * p for", "useful * p / (min(times) if weak else 1) for",
-          "weak speed-up of {8: 2.0, 16: 2.5}"),
-    Wrong("50.3", "the parallel share", SLOPE, "return 1 - np.sum(x * y) / np.sum(x * x)", "with s = 0.05"),
-    Wrong("50.3", "speed-up in place of time", "t / times[1]", "times[1] / t", "follow the law"),
-    Wrong("50.3", "only the largest number of ranks",
+    Wrong("50.1", "nothing is better than ideal",
+          "ideal[p] / times[p] for", "min(1, ideal[p] / times[p]) for",
+          "strong efficiency of {1: 8.0, 2: 3.2}"),
+    Wrong("50.2", "the parallel share", SLOPE, "return 1 - np.sum(x * y) / np.sum(x * x)", "with s = 0.05"),
+    Wrong("50.2", "speed-up in place of time", "t / times[1]", "times[1] / t", "follow the law"),
+    Wrong("50.2", "only the largest number of ranks",
           SLOPE, "return y[np.argmax(p)] / x[np.argmax(p)]", "every point counts"),
-    Wrong("50.3", "the mean of the points' shares",
+    Wrong("50.2", "the mean of the points' shares",
           SLOPE, "return np.mean(y[p > 1] / x[p > 1])", "every point counts"),
-    Wrong("50.3", "one rank divides zero by zero",
+    Wrong("50.2", "one rank divides zero by zero",
           SLOPE, "with np.errstate(invalid='ignore'):\n        return np.mean(y / x)", "got nan"),
-    Wrong("50.3", "the first entry taken for one rank", "t / times[1]", "t / t[0]", "follow the law"),
-    Wrong("50.3", "seconds in place of shares", "t / times[1]", "t", "follow the law"),
-    Wrong("50.3", "divided by y", "np.sum(x * x)", "np.sum(y * y)", "follow the law"),
-    Wrong("50.3", "cut off at zero", SLOPE, "return max(0, np.sum(x * y) / np.sum(x * x))", "super-linear"),
-    Wrong("50.4", "waiting counted as communication",
+    Wrong("50.2", "the first entry taken for one rank", "t / times[1]", "t / t[0]", "follow the law"),
+    Wrong("50.2", "seconds in place of shares", "t / times[1]", "t", "follow the law"),
+    Wrong("50.2", "divided by y", "np.sum(x * x)", "np.sum(y * y)", "follow the law"),
+    Wrong("50.2", "cut off at zero", SLOPE, "return max(0, np.sum(x * y) / np.sum(x * x))", "super-linear"),
+    Wrong("50.2", "the longest time as the baseline", "t / times[1]", "t / t.max()",
+          "where more ranks take longer"),
+    Wrong("50.3", "waiting counted as communication",
           "sending = allreduce.min(axis=1)", "sending = allreduce.mean(axis=1)",
           "of the rank that arrived last"),
-    Wrong("50.4", "the rank that waited longest",
+    Wrong("50.3", "the rank that waited longest",
           "sending = allreduce.min(axis=1)", "sending = allreduce.max(axis=1)",
           "of the rank that arrived last"),
-    Wrong("50.4", "per rank in place of per step",
+    Wrong("50.3", "per rank in place of per step",
           "sending = allreduce.min(axis=1)", "sending = allreduce.min(axis=0)",
           "in each step, of the rank that arrived last"),
-    Wrong("50.4", "the rank that computed longest, taken for the last",
+    Wrong("50.3", "the rank that computed longest, taken for the last",
           "allreduce.min(axis=1)", "allreduce[np.arange(len(allreduce)), compute.argmax(axis=1)]",
           "In the third step rank 1 computes longest, but rank 0 came last"),
-    Wrong("50.4", "the shortest of all steps",
+    Wrong("50.3", "the shortest of all steps",
           "sending = allreduce.min(axis=1)", "sending = np.full(len(allreduce), allreduce.min())",
           "in each step, of the rank that arrived last"),
-    Wrong("50.4", "rank 0 for all ranks", "allreduce.min(axis=1)", "allreduce[:, 0]", "that arrived last"),
-    Wrong("50.4", "the slowest rank's compute, so that waiting counts twice",
+    Wrong("50.3", "rank 0 for all ranks", "allreduce.min(axis=1)", "allreduce[:, 0]", "that arrived last"),
+    Wrong("50.3", "the slowest rank's compute, so that waiting counts twice",
           "compute.mean(axis=1)", "compute.max(axis=1)", "compute: in each step, the mean"),
-    Wrong("50.4", "all of the time in the allreduce is waiting",
+    Wrong("50.3", "all of the time in the allreduce is waiting",
           "allreduce.mean(axis=1) - sending", "allreduce.mean(axis=1)", "less communicate"),
-    Wrong("50.4", "the longest wait in place of the mean",
+    Wrong("50.3", "the longest wait in place of the mean",
           "allreduce.mean(axis=1) - sending", "allreduce.max(axis=1) - sending", "less communicate"),
+]
+
+RIGHT = [
+    Right("50.1", "sorted keys, loops, the speed-up by its own formula", """\
+    b = min(times)
+    ideal = {p: times[b] if weak else times[b] * b / p for p in times}
+    return {p: ideal[p] / times[p] for p in times}""", """\
+    b, *_ = sorted(times)
+    useful = {}
+    for p, seconds in sorted(times.items()):
+        useful[p] = times[b] / seconds * (1 if weak else b / p)
+    return useful"""),
+    Right("50.1", "NumPy's arrays, zipped at the end", [
+          "return {p: ideal[p] / times[p] for p in times}",
+          "return {p: useful * p for p, useful in efficiency(times, weak).items()}"], [
+          "p = np.array(list(times))\n    t = np.array(list(times.values()))\n"
+          "    return dict(zip(p.tolist(), np.array([ideal[one] for one in p.tolist()]) / t))",
+          "return {p: np.float64(p) * efficiency(times=times, weak=weak)[p] for p in times}"]),
+    Right("50.2", "least squares by NumPy", SLOPE, "return np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]"),
+    Right("50.2", "sums in a loop over the dict", """\
+    p = np.array(list(times))
+    t = np.array(list(times.values()))
+    x = 1 - 1 / p
+    y = t / times[1] - 1 / p
+    return np.sum(x * y) / np.sum(x * x)""", """\
+    above = below = 0.0
+    for p, t in times.items():
+        x = 1 - 1 / p
+        above += x * (t / times[1] - 1 / p)
+        below += x**2
+    return above / below"""),
+    Right("50.3", "lists, step by step", """\
+    sending = allreduce.min(axis=1)
+    waiting = allreduce.mean(axis=1) - sending
+    return {"compute": compute.mean(axis=1), "wait": waiting, "communicate": sending}""", """\
+    sending = [min(row) for row in allreduce.tolist()]
+    waiting = [np.mean(row) - least for row, least in zip(allreduce, sending)]
+    return {"communicate": sending, "wait": waiting, "compute": [np.mean(row) for row in compute]}"""),
+    Right("50.3", "by the rank that came last", "allreduce.min(axis=1)",
+          "np.take_along_axis(allreduce, allreduce.argmin(axis=1)[:, None], axis=1)[:, 0]"),
 ]

@@ -1,98 +1,115 @@
 """Mistakes that learners make in lab 52, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"pictures": 16, "repeat": 5}
+SMALL = {}
 
 RING = '2 * (p - 1) * (learned["round"] + nbytes / p * beta)'
 HALVING = "2 * nbytes * (crossing * row.line + (p - 1) / p * learned[row.network])"
-SERVER = "row.senders * row.busiest * nbytes * beta"
 ARRIVES = "end = max(end, share * computing) + exchange(nbytes, row, learned)"
 LATE = 'row.alone * (1 + learned["straggler"] * math.sqrt(2 * math.log(row.gpus)))'
 
 # fmt: off
 WRONG = [
-    Wrong("52.1", "forwards", "layers.parameters[::-1], layers.flops[::-1]",
-          "layers.parameters, layers.flops", "hese begin with the first layer"),
-    Wrong("52.1", "the rest is forgotten", "if held:", "if False:", "left at the end is a bucket"),
-    Wrong("52.1", "numbers, not bytes", "held += 4 * parameters", "held += parameters", "limit 180"),
-    Wrong("52.1", "more than the limit", "held >= limit", "held > limit", "limit 160"),
-    Wrong("52.1", "without the way forward", "share = 1 / 3", "share = 0", "way forward is missing"),
-    Wrong("52.1", "backward is a third", "2 / 3 * flops", "1 / 3 * flops", "shares"),
-    Wrong("52.1", "never empty again", "            held = 0\n", "", "limit 1"),
-    Wrong("52.1", "nothing is returned", "return ready", "result = ready", "buckets returns None"),
-    Wrong("52.2", "all bytes in each round", RING, RING.replace("nbytes / p", "nbytes"),
+    Wrong("52.1", "all bytes in each round", RING, RING.replace("nbytes / p", "nbytes"),
           "a part of n/p bytes is sent"),
-    Wrong("52.2", "only there", RING, RING.replace("2 * (p - 1)", "(p - 1)"), "here are 2 (p - 1) rounds"),
-    Wrong("52.2", "no rounds in a ring", RING, "2 * (p - 1) * nbytes / p * beta", "round costs something"),
-    Wrong("52.2", "software between nodes", "row.line + learned[row.network])\n    if",
+    Wrong("52.1", "only there", RING, RING.replace("2 * (p - 1)", "(p - 1)"), "here are 2 (p - 1) rounds"),
+    Wrong("52.1", "no rounds in a ring", RING, "2 * (p - 1) * nbytes / p * beta", "ms of 64 MB: expected"),
+    Wrong("52.1", "software between nodes", "row.line + learned[row.network])\n    if",
           "row.line)\n    if", "hat the software adds to a byte is missing"),
-    Wrong("52.2", "software inside", 'row.inside + learned["inside"]', "row.inside",
+    Wrong("52.1", "software inside", 'row.inside + learned["inside"]', "row.inside",
           "adds inside a node is missing"),
-    Wrong("52.2", "the links one after the other", "max(beta, row.line + learned[row.network])",
-          "beta + row.line + learned[row.network]", "nly the slowest link counts"),
-    Wrong("52.2", "only the network", "max(beta, row.line + learned[row.network])",
+    Wrong("52.1", "the links one after the other", "max(beta, row.line + learned[row.network])",
+          "beta + row.line + learned[row.network]", "Ring, 16 GPUs in 4 nodes: ms of 64 MB"),
+    Wrong("52.1", "only the network", "max(beta, row.line + learned[row.network])",
           "row.line + learned[row.network]", "it is one inside a node"),
-    Wrong("52.2", "a network in one node", "if row.nodes > 1:", "if True:",
+    Wrong("52.1", "a network in one node", "if row.nodes > 1:", "if True:",
           "othing is known of network 'none'"),
-    Wrong("52.2", "a tree in one node", 'row.nodes == 1 or row.algorithm == "ring"',
+    Wrong("52.1", "a tree in one node", 'row.nodes == 1 or row.algorithm == "ring"',
           'row.algorithm == "ring"', "node alone sums in a ring"),
-    Wrong("52.2", "one way in the tree", "rounds + 2 * nbytes * beta", "rounds + nbytes * beta",
+    Wrong("52.1", "one way in the tree", "rounds + 2 * nbytes * beta", "rounds + nbytes * beta",
           "bytes go up and down"),
-    Wrong("52.2", "bytes in each round of the tree", "rounds + 2 * nbytes * beta",
+    Wrong("52.1", "bytes in each round of the tree", "rounds + 2 * nbytes * beta",
           "rounds + 2 * math.log2(p) * nbytes * beta", "hunks follow one another"),
-    Wrong("52.2", "a card for each GPU", "row.per_node * (1 - 1 / row.nodes)", "1 - 1 / row.nodes",
+    Wrong("52.1", "a card for each GPU", "row.per_node * (1 - 1 / row.nodes)", "1 - 1 / row.nodes",
           "share its card"),
-    Wrong("52.2", "nothing stays in the node", "row.per_node * (1 - 1 / row.nodes)", "row.per_node",
+    Wrong("52.1", "nothing stays in the node", "row.per_node * (1 - 1 / row.nodes)", "row.per_node",
           "part of the bytes stays in the node"),
-    Wrong("52.2", "shared software", HALVING, "2 * nbytes * crossing * (row.line + learned[row.network])",
+    Wrong("52.1", "shared software", HALVING, "2 * nbytes * crossing * (row.line + learned[row.network])",
           "process of its own"),
-    Wrong("52.2", "halving one way", HALVING, HALVING.replace("2 * nbytes", "nbytes"),
-          "ytes go there and back"),
-    Wrong("52.2", "one sender", SERVER, "row.busiest * nbytes * beta", "ll send to the busiest server"),
-    Wrong("52.2", "even servers", SERVER, SERVER.replace("row.busiest", "1 / row.servers"), "is the mean"),
-    Wrong("52.2", "both ways at once", SERVER, "2 * " + SERVER, "way back comes later"),
-    Wrong("52.2", "nothing is returned", 'return learned["round"] + ', 'result = learned["round"] + ',
+    Wrong("52.1", "halving one way", HALVING, HALVING.replace("2 * nbytes", "nbytes"),
+          "ms of 64 MB: expected"),
+    Wrong("52.1", "nothing is returned", "return rounds + 2 * nbytes * (", "result = rounds + 2 * nbytes * (",
           "exchange returns None"),
-    Wrong("52.3", "nothing hidden", ARRIVES, "end = max(end, computing) + exchange(nbytes, row, learned)",
+    Wrong("52.2", "nothing hidden", ARRIVES, "end = max(end, computing) + exchange(nbytes, row, learned)",
           "othing is hidden here"),
-    Wrong("52.3", "buckets pass each other", ARRIVES,
+    Wrong("52.2", "buckets pass each other", ARRIVES,
           "end = max(end, share * computing + exchange(nbytes, row, learned))",
           "waits until the one before"),
-    Wrong("52.3", "all at the beginning", ARRIVES, "end += exchange(nbytes, row, learned)", "a step in s"),
-    Wrong("52.3", "no stragglers", LATE, "row.alone", "tragglers are missing"),
-    Wrong("52.3", "weights come for nothing", 'if row.algorithm == "server" and row.nodes > 1:', "if False:",
-          "way back from the servers is missing"),
-    Wrong("52.3", "servers in one node", 'row.algorithm == "server" and row.nodes > 1',
+    Wrong("52.2", "all at the beginning", ARRIVES, "end += exchange(nbytes, row, learned)", "a step in s"),
+    Wrong("52.2", "no stragglers", LATE, "row.alone", "tragglers are missing"),
+    Wrong("52.2", "weights come for nothing", 'if row.algorithm == "server" and row.nodes > 1:', "if False:",
+          "way back is missing"),
+    Wrong("52.2", "servers in one node", 'row.algorithm == "server" and row.nodes > 1',
           'row.algorithm == "server"', "n one node there are no servers"),
-    Wrong("52.3", "no input", "max(computing, end, row.input)", "max(computing, end)",
+    Wrong("52.2", "no input", "max(computing, end, row.input)", "max(computing, end)",
           "not shorter than its input"),
-    Wrong("52.3", "the way back after the input",
+    Wrong("52.2", "the way back after the input",
           ['    if row.algorithm == "server"', "return max(computing, end, row.input)"],
           ['    end = max(computing, end, row.input)\n    if row.algorithm == "server"', "return end"],
           "during the way back, too"),
-    Wrong("52.3", "communication alone", "max(computing, end, row.input)", "max(end, row.input) - computing",
+    Wrong("52.2", "communication alone", "max(computing, end, row.input)", "max(end, row.input) - computing",
           "a step in s"),
-    Wrong("52.3", "nothing is returned", "return max(computing", "result = max(computing",
+    Wrong("52.2", "nothing is returned", "return max(computing", "result = max(computing",
           "step returns None"),
-    Wrong("52.4", "the wrong way round",
+    Wrong("52.3", "the wrong way round",
           "return known, [row for row in rows if row.system not in seen]",
           "return [row for row in rows if row.system not in seen], known", "systems that are seen"),
-    Wrong("52.4", "by rows", ["[row for row in rows if row.system in seen]",
+    Wrong("52.3", "by rows", ["[row for row in rows if row.system in seen]",
                               "[row for row in rows if row.system not in seen]"], ["rows[::2]", "rows[1::2]"],
           "are on both sides"),
-    Wrong("52.4", "the seen ones again", "[row for row in rows if row.system not in seen]", "rows",
+    Wrong("52.3", "the seen ones again", "[row for row in rows if row.system not in seen]", "rows",
           "are on both sides"),
-    Wrong("52.4", "half of the unseen", "[row for row in rows if row.system not in seen]",
+    Wrong("52.3", "half of the unseen", "[row for row in rows if row.system not in seen]",
           "[row for row in rows if row.system not in seen][::2]", "rows on both sides"),
-    Wrong("52.4", "seconds", "row.step / step(row, learned) - 1", "step(row, learned) / row.step - 1",
+    Wrong("52.3", "seconds", "row.step / step(row, learned) - 1", "step(row, learned) / row.step - 1",
           "shorter step is more images"),
-    Wrong("52.4", "no sign", "row.step / step(row, learned) - 1", "abs(row.step / step(row, learned) - 1)",
+    Wrong("52.3", "no sign", "row.step / step(row, learned) - 1", "abs(row.step / step(row, learned) - 1)",
           "lost its sign"),
-    Wrong("52.4", "a ratio", "row.step / step(row, learned) - 1", "row.step / step(row, learned)",
+    Wrong("52.3", "a ratio", "row.step / step(row, learned) - 1", "row.step / step(row, learned)",
           "take 1 from it"),
-    Wrong("52.4", "percent", "row.step / step(row, learned) - 1", "100 * (row.step / step(row, learned) - 1)",
-          "hese are percent"),
-    Wrong("52.4", "one number for all", "[row.step / step(row, learned) - 1 for row in rows]",
-          "rows[0].step / step(rows[0], learned) - 1", "errors of two such rows"),
+    Wrong("52.3", "percent", "row.step / step(row, learned) - 1", "100 * (row.step / step(row, learned) - 1)",
+          "their errors"),
+    Wrong("52.3", "one number for all", "[row.step / step(row, learned) - 1 for row in rows]",
+          "rows[0].step / step(rows[0], learned) - 1", "their errors"),
+]
+
+RIGHT = [
+    Right("52.1", "one return, by a dict of NumPy numbers", [
+          "    rounds = 2 * math.log2(p)",
+          "    if row.algorithm == \"tree\":\n        return rounds + 2 * nbytes * beta\n",
+          "    return rounds + " + HALVING], [
+          "    rounds = 2 * np.log2(p)", "    ways = {\"tree\": rounds + 2 * nbytes * beta}\n",
+          "    ways[\"halving\"] = rounds + " + HALVING + "\n    return ways[row.algorithm]"]),
+    Right("52.1", "nodes counted by hand, the larger by if", [
+          "    if row.nodes > 1:\n        beta = max(beta, row.line + learned[row.network])"], [
+          "    if p > row.per_node and row.line + learned[row.network] > beta:\n"
+          "        beta = row.line + learned[row.network]"]),
+    Right("52.2", "buckets by index, a NumPy maximum", [
+          "    for share, nbytes in READY[row.net]:\n        " + ARRIVES, "max(computing, end, row.input)"], [
+          "    for bucket in READY[row.net]:\n        begin = np.maximum(end, bucket[0] * computing)\n"
+          "        end = begin + exchange(nbytes=bucket[1], row=row, learned=learned)",
+          "np.max([computing, end, row.input])"]),
+    Right("52.2", "what is left of each bucket behind the computing", [ARRIVES, "    end = 0\n"], [
+          "end = share * computing + max(0, end - share * computing) + exchange(nbytes, row, learned)",
+          "    end = 0.0\n"]),
+    Right("52.3", "filter, and a tuple; errors as an array", [
+          "    return known, [row for row in rows if row.system not in seen]",
+          "return [row.step / step(row, learned) - 1 for row in rows]"], [
+          "    return known, tuple(filter(lambda row: row.system not in set(seen), rows))",
+          "return np.array([row.step for row in rows]) / [step(row, learned) for row in rows] - 1"]),
+    Right("52.3", "one loop, images per second", [
+          "return [row.step / step(row, learned) - 1 for row in rows]"], [
+          "foretold = [row.images(step(row, learned)) for row in rows]\n"
+          "    return [one / row.images(row.step) - 1 for one, row in zip(foretold, rows)]"]),
 ]

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 60: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"width": 32, "pictures": 4, "repeat": 5}
 
@@ -76,5 +76,38 @@ WRONG = [
     Wrong("60.3", "three times from stage 2", "times = 3 if stage == 3 else 2",
           "times = 3 if stage >= 2 else 2",
           "numbers sent"),
+]
+
+RIGHT = [
+    Right("60.1", "a future; divided before the sum", [
+        "    flat /= dist.get_world_size()\n", "work = dist.all_reduce(flat, async_op=True)"], [
+        "", "flat /= dist.get_world_size()\n    work = dist.all_reduce(flat, async_op=True).get_future()"]),
+    Right("60.1", "a dict, new gradients", [
+        "return flat, work", "flat, work = started",
+        "weights.grad.copy_(part.view_as(weights.grad))"], [
+        'return {"flat": flat, "work": work}', 'flat, work = started["flat"], started["work"]',
+        "weights.grad = part.reshape(weights.shape).clone()"]),
+    Right("60.2", "a loop with a null context", _WHOLE, """\
+    from contextlib import nullcontext
+
+    for place, (inputs, labels) in enumerate(batches):
+        with nullcontext() if place == len(batches) - 1 else model.no_sync():
+            loss = cross_entropy(model(inputs), labels) / len(batches)
+            loss.backward()"""),
+    Right("60.2", "require_backward_grad_sync", _WHOLE, """\
+    for place, (inputs, labels) in enumerate(batches, 1):
+        model.require_backward_grad_sync = place == len(batches)
+        (cross_entropy(model(inputs), labels) / len(batches)).backward()"""),
+    Right("60.3", "whole shares, rounded up", [
+        "averages = 8 * n / (ranks if stage >= 1 else 1)",
+        "gradients = 4 * n / (ranks if stage >= 2 else 1)",
+        "parameters = 4 * n / (ranks if stage >= 3 else 1)",
+        "return times * n * (ranks - 1) / ranks"], [
+        "share = -(-n // ranks)\n    averages = 8 * (share if stage >= 1 else n)",
+        "gradients = 4 * (share if stage >= 2 else n)", "parameters = 4 * (share if stage >= 3 else n)",
+        "return times * -(-n // ranks) * (ranks - 1)"]),
+    Right("60.3", "NumPy, a table", [
+        "return parameters + gradients + averages", "times = 3 if stage == 3 else 2"], [
+        "return np.sum([parameters, gradients, averages])", "times = [2, 2, 2, 3][stage]"]),
 ]
 # fmt: on

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 61: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"batch": 8, "repeat": 5, "proof": 3}
 
@@ -37,7 +37,7 @@ WRONG = [
     Wrong("61.2", "the replica's share alone", _REDUCE,
           "return strategy.experimental_local_results(losses)[0]", "first replica's share alone"),
     Wrong("61.2", "no strategy.run", [_RUN, _REDUCE], ["on_replica(pictures, labels)", "return losses"],
-          "2 replica(s)"),
+          "2 replicas"),
     Wrong("61.2", "uphill", "        optimizer.apply_gradients(",
           "        gradients = [-each for each in gradients]\n        optimizer.apply_gradients(",
           "the step of the weights"),
@@ -53,5 +53,39 @@ WRONG = [
     Wrong("61.3", "sends its own part, too", "2 * (workers - 1) / workers * 4", "2 * 4", "a ring's worker"),
     Wrong("61.3", "rounded too early", "2 * (workers - 1) / workers * 4 *",
           "2 * (workers - 1) // workers * 4 *", "a ring's worker"),
+]
+
+RIGHT = [
+    Right("61.1", "one loop over hosts, keys in another order, indented", [
+        'workers = [f"{hosts[task // each]}:{port + task % each}" for task in range(tasks)]',
+        'json.dumps({"cluster": {"worker": workers}, "task": task})'], [
+        'workers = [f"{host}:{port + place}" for host in hosts for place in range(each)]',
+        'json.dumps({"task": task, "cluster": dict(worker=workers)}, indent=2)']),
+    Right("61.1", "np.array_split and a tuple",
+          'workers = [f"{hosts[task // each]}:{port + task % each}" for task in range(tasks)]',
+          "workers = ()\n    for task in range(tasks):\n"
+          "        node, place = divmod(task, each)\n"
+          '        workers += (hosts[node] + ":" + str(port + place),)'),
+    Right("61.2", "the gradients are divided, the mean is taken",
+          ["net(pictures, training=True)) / strategy.num_replicas_in_sync",
+           "        optimizer.apply_gradients(", '"SUM"'],
+          ["net(pictures, training=True))",
+           "        gradients = [each / strategy.num_replicas_in_sync for each in gradients]\n"
+           "        optimizer.apply_gradients(", '"MEAN"']),
+    Right("61.2", "an enum, keywords, the optimizer's apply", [
+        "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
+        _REDUCE], [
+        "optimizer.apply(gradients, net.trainable_variables)",
+        "return strategy.reduce(tf.distribute.ReduceOp.SUM, value=losses, axis=None)"]),
+    Right("61.3", "NumPy, a loop", [
+        "return [4 * workers * sum(sizes[server::servers]) for server in range(servers)]",
+        "2 * (workers - 1) / workers * 4 * sum(sizes)"], [
+        "sent = [0] * servers\n    for place, size in enumerate(sizes):\n"
+        "        sent[place % servers] += workers * 4 * size\n    return tuple(sent)",
+        "8 * sum(sizes) * (1 - 1 / workers)"]),
+    Right("61.3", "an array of NumPy's",
+          "return [4 * workers * sum(sizes[server::servers]) for server in range(servers)]",
+          "import numpy as np\n"
+          "    return 4.0 * workers * np.array([np.sum(sizes[k::servers]) for k in range(servers)])"),
 ]
 # fmt: on

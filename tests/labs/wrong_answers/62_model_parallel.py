@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 62: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"width": 32, "depth": 5, "images": 16, "repeat": 5}
 
@@ -36,7 +36,7 @@ WRONG = [
     Wrong("62.1", "the cheapest stage is cheapest", "        return max(sum", "        return min(sum",
           "better cut"),
     Wrong("62.1", "without the ends", "[0, *places, len(costs)] for places in choices), key=dearest)",
-          "list(places) for places in choices), key=lambda edges: 0)", "edges."),
+          "list(places) for places in choices), key=lambda edges: 0)", "There are 3 edges"),
     Wrong("62.1", "empty stages", _BEST, "    return [0] * stages + [len(costs)]", "edges rise"),
     Wrong("62.2", "nobody sends", _SEND, "        pass", "without an end", hangs=True),
     Wrong("62.2", "pickled", [_SEND, _RECEIVE],
@@ -76,5 +76,35 @@ WRONG = [
     Wrong("62.3", "to the next rank", _BACK,
           "        comm.Send(entering.grad.numpy(), dest=(comm.rank + 1) % comm.size)", "without an end",
           hangs=True),
+]
+
+RIGHT = [
+    Right("62.1", "NumPy, a tuple", _BEST,
+          "    edges = [np.array([0, *places, len(costs)]) for places in choices]\n"
+          "    return tuple(edges[int(np.argmin([dearest(list(one)) for one in edges]))])"),
+    Right("62.1", "a loop that remembers the best", _BEST, """\
+    best = None
+    for places in choices:
+        edges = [0] + list(places) + [len(costs)]
+        if best is None or dearest(edges) < dearest(best):
+            best = edges
+    return best"""),
+    Right("62.2", "Isend and Irecv, waited for", [_SEND, "comm.Recv(entering.numpy(), source=comm.rank - 1)"],
+          ["        comm.Isend(leaving.detach().numpy(), dest=comm.rank + 1).Wait()",
+           "request = comm.Irecv(entering.numpy(), source=comm.rank - 1)\n        request.wait()"]),
+    Right("62.2", "a NumPy box, keywords, a list", [
+        _RECEIVE, "comm.Send(leaving.detach().numpy(), dest=comm.rank + 1)", "return entering, leaving"], [
+        "        box = np.empty((len(pictures), stage[0][0].in_features), np.float32)\n"
+        "        comm.Recv(buf=box, source=comm.rank - 1)\n        entering = torch.from_numpy(box)\n",
+        "comm.Send(buf=leaving.detach().numpy(), dest=comm.rank + 1)", "return [entering, leaving]"]),
+    Right("62.3", "torch.autograd.backward, Irecv",
+          ["        comm.Recv(gradient.numpy(), source=comm.rank + 1)\n        leaving.backward(gradient)"],
+          ["        comm.Irecv(gradient.numpy(), source=comm.rank + 1).Wait()\n"
+           "        torch.autograd.backward([leaving], [gradient])"]),
+    Right("62.3", "a NumPy box", [
+        "gradient = torch.empty_like(leaving).detach()", "comm.Recv(gradient.numpy(), source",
+        "leaving.backward(gradient)"], [
+        "box = np.empty(tuple(leaving.shape), np.float32)", "comm.Recv(box, source",
+        "leaving.backward(torch.from_numpy(box))"]),
 ]
 # fmt: on

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 63: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"counts": (1, 2), "nap": 0.005, "width": 256}
 
@@ -72,5 +72,40 @@ WRONG = [
            "entering = comm.recv(source=comm.rank - 1, tag=number)"], "pack any object"),
     Wrong("63.3", "only forwards", "        else:\n            gradient = None",
           '        elif kind == "C":\n            gradient = None', "has no gradient"),
+]
+
+RIGHT = [
+    Right("63.1", "a product, a tuple of plans", [
+        _GPIPE, "return [list(plan) for _ in range(ranks)]"], [
+        '    plan = [(kind, number) for kind in "FB" for number in range(micro)]',
+        "return (plan,) * ranks"]),
+    Right("63.1", "loops", "return [list(plan) for _ in range(ranks)]",
+          "plans = []\n    while len(plans) < ranks:\n        plans.append(plan[:])\n    return plans"),
+    Right("63.2", "by counters", """\
+        warm = min(micro, ranks - 1 - rank)
+        plan = [("F", number) for number in range(warm)]
+        for number in range(warm, micro):
+            plan += [("F", number), ("B", number - warm)]
+        plan += [("B", number) for number in range(micro - warm, micro)]
+""", """\
+        plan, forwards, back = [], 0, 0
+        while back < micro:
+            if forwards < micro and forwards - back < ranks - rank:
+                plan.append(("F", forwards))
+                forwards += 1
+            else:
+                plan.append(("B", back))
+                back += 1
+"""),
+    Right("63.2", "iterators, lists for actions", _TURN,
+          '            plan.extend([["F", number], ["B", number - warm]])'),
+    Right("63.3", "Irecv, waited for at once; Waitall by hand",
+          ["comm.Recv(entering, source=comm.rank - 1, tag=number)",
+           "    for request in pending:\n        request.Wait()"],
+          ["comm.Irecv(entering, source=comm.rank - 1, tag=number).Wait()",
+           "    while pending:\n        pending.pop().wait()"]),
+    Right("63.3", "keywords; waits for the request before", [_ISEND, _ISEND_BACK], [
+        "pending += [comm.Isend(buf=leaving, dest=comm.rank + 1, tag=number)]",
+        "pending += [comm.Isend(buf=back, dest=comm.rank - 1, tag=number)]"]),
 ]
 # fmt: on

@@ -1,6 +1,6 @@
 """Mistakes of learners in lab 64: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"hidden": 16, "layers": 1, "places": 8, "texts": 2, "steps": 3, "read": 20_000, "most": 2}
 
@@ -48,8 +48,8 @@ WRONG = [
           "        return tensor.clone()", "what it was given was changed"),
     Wrong("64.2", "no gradient for comm is given", _COPY_BACK, "        return added(ctx.comm, gradient)",
           "gradient"),
-    Wrong("64.2", "pickled", _ADD,
-          "        return torch.from_numpy(sum(comm.allgather(tensor.detach().numpy())))", "its calls"),
+    Wrong("64.2", "f adds up forward, and throws it away", "        return tensor\n",
+          "        added(comm, tensor)\n        return tensor\n", "nothing has to be sent"),
     Wrong("64.3", "cut in one go", _HEADS, "    return column(tensor, rank, ranks)", "tears heads apart"),
     Wrong("64.3", "heads first", _HEADS,
           "    own = tensor.unflatten(0, (3, ranks, -1))[:, rank]\n"
@@ -79,5 +79,35 @@ WRONG = [
           " / tensor\n    one +=", "seconds"),
     Wrong("64.4", "the batch is not shared", "net.batch / (data * micro)", "net.batch / micro", "seconds"),
     Wrong("64.4", "bytes of one sequence", "2 * micro * net.sequence", "2 * net.sequence", "seconds"),
+]
+
+RIGHT = [
+    Right("64.1", "views and slices", [_COLUMN, _ROW], [
+        "    return tensor.unflatten(0, (ranks, -1))[rank]",
+        "    each = tensor.shape[1] // ranks\n    return tensor[:, rank * each : (rank + 1) * each]"]),
+    Right("64.1", "split and narrow", [_COLUMN, _ROW], [
+        "    return torch.split(tensor, len(tensor) // ranks)[rank]",
+        "    each = tensor.size(1) // ranks\n    return tensor.narrow(1, rank * each, each)"]),
+    Right("64.2", "one rank needs no sum", [_COPY_BACK, _ADD], [
+        "        if ctx.comm.size == 1:\n            return gradient, None\n" + _COPY_BACK,
+        "        return tensor.clone() if comm.size == 1 else added(comm, tensor)"]),
+    Right("64.2", "Iallreduce", _COPY_BACK,
+          "        total = torch.empty_like(gradient, memory_format=torch.contiguous_format)\n"
+          "        ctx.comm.Iallreduce(gradient.contiguous().numpy(), total.numpy()).Wait()\n"
+          "        return total, None"),
+    Right("64.2", "pickled, views", [_ADD, "        return tensor\n"], [
+        "        return torch.as_tensor(comm.allreduce(tensor.detach().numpy()))",
+        "        return tensor.view_as(tensor)\n"]),
+    Right("64.3", "by a view", _HEADS,
+          "    return tensor.unflatten(0, (3, ranks, -1))[:, rank].flatten(0, 1)"),
+    Right("64.3", "three slices", _HEADS,
+          "    third = len(tensor) // 3\n    each = third // ranks\n"
+          "    starts = [kind * third + rank * each for kind in range(3)]\n"
+          "    return torch.concatenate([tensor[start : start + each] for start in starts], dim=0)"),
+    Right("64.4", "parts, then a sum",
+          _RETURN, "    bubble = (pipeline - 1) * one\n    return np.sum([count * one, bubble, gradients])"),
+    Right("64.4", "keyword arguments, other names", [
+        "gpus.allreduce(tensor, 1, nbytes)", "gpus.compute(net, micro)"], [
+        "gpus.allreduce(ranks=tensor, apart=1, nbytes=nbytes)", "gpus.compute(net, sequences=layout.micro)"]),
 ]
 # fmt: on

@@ -1,14 +1,12 @@
 """Mistakes of learners in lab 65: exercise, mistake, what is replaced, by what, a phrase of the rejection."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 # Two ways of one framework; all five are run in tests/support/test_lab65.py.
 SMALL = {"ways": ("PyTorch DDP", "FSDP2"), "width": 32, "batch": 16, "steps": 8, "rounds": 1}
 
 _LINES = '[line for line in rows if line.strip() and not line.strip().startswith("#")]'
 _COUNT = 'return marks.count("- "), marks.count("+ ")'
-_TAKE = "take = None if len(left) == len(chosen) else left[0]"
-_ADD = '            table.append(lab65.Decision(f"{column}, among {among}", among, take, column))\n'
 _INFINITE = "sorted(np.inf if value is None else value for value in seconds)"
 
 # fmt: off
@@ -38,13 +36,13 @@ WRONG = [
     Wrong("65.2", "the first rank begins", "return ends[0] - started", "return moments[0][0] - started",
           "first rank's"),
     Wrong("65.2", "a moment", "return ends[0] - started", "return ends[0]", "take `started` away"),
-    Wrong("65.2", "the second step", "return ends[0] - started", "return ends[1] - started", "second step"),
+    Wrong("65.2", "the second step", "return ends[0] - started", "return ends[1] - started", "start-up"),
     Wrong("65.2", "the fastest rank ends a step", "max(of_ranks)", "min(of_ranks)", "start-up"),
-    Wrong("65.2", "a rank's images", "batch / seconds for", "batch / len(moments) / seconds for", "share"),
+    Wrong("65.2", "a rank's images", "batch / seconds for", "batch / len(moments) / seconds for", "speeds"),
     Wrong("65.2", "ranks counted twice", "batch / seconds for", "batch * len(moments) / seconds for",
           "counts the ranks twice"),
-    Wrong("65.2", "durations", "batch / seconds for", "seconds for", "images/s are asked for"),
-    Wrong("65.2", "steps in a second", "batch / seconds for", "1 / seconds for", "`batch` images in each"),
+    Wrong("65.2", "durations", "batch / seconds for", "seconds for", "speeds"),
+    Wrong("65.2", "steps in a second", "batch / seconds for", "1 / seconds for", "speeds"),
     Wrong("65.2", "all steps", "durations[first - 1 :]", "durations", "how many speeds"),
     Wrong("65.2", "one step too late", "durations[first - 1 :]", "durations[first:]", "how many speeds"),
     Wrong("65.2", "the mean alone", "[batch / seconds for seconds in durations[first - 1 :]]",
@@ -59,23 +57,14 @@ WRONG = [
         "any(sum(other) < low + high for other in of_ways.values())"], "overlaps"),
     Wrong("65.3", "touching rules out", "any(other[1] < low", "any(other[1] <= low", "still in"),
     Wrong("65.3", "the best end decides", "any(other[1] < low", "any(other[0] < low", "overlaps"),
-    Wrong("65.3", "one winner", "    return left\n", "    return left[:1]\n", "still in"),
+    Wrong("65.3", "one winner", "return left", "return left[:1]", "still in"),
     Wrong("65.3", "only the one that begins best", [
         "any(other[0] > high for other in of_ways.values())",
         "any(other[1] < low for other in of_ways.values())"], [
         "max(of_ways.values(), key=lambda span: span[1])[0] > high", "min(of_ways.values())[1] < low"],
         "still in"),
-    Wrong("65.3", "no need", _ADD, _ADD.replace('f"{column}, among {among}"', '""'), "Say what you need"),
     Wrong("65.3", "who is ruled out", "if not ruled_out:", "if ruled_out:", "still in"),
-    Wrong("65.3", "nothing decides", _TAKE, "take = None", "Do not say None"),
-    Wrong("65.3", "the one with the most lines", _TAKE,
-          "take = max(chosen, key=lambda way: spans[column][way])", "lines changed"),
-    Wrong("65.3", "one column for all", "in lab65.COLUMNS.items()", 'in [("lines changed", False)] * 3',
-          "at least three"),
-    Wrong("65.3", "one line", "return table", "return table[:1]", "at least three"),
-    Wrong("65.3", "no column", _ADD, _ADD.replace("take, column))", 'take, "taste"))'), "is no column"),
-    Wrong("65.3", "an empty table", "return table", "return []", "at least three"),
-    Wrong("65.3", "returns nothing", "return table", "table.sort()", "returns a list"),
+    Wrong("65.3", "returns nothing", "return left", "left.sort()", "returns nothing"),
     Wrong("65.4", "the mean of all", "kept = ordered[1:-1]", "kept = ordered", "drop the fastest"),
     Wrong("65.4", "not sorted", _INFINITE, "[np.inf if value is None else value for value in seconds]",
           "sort first"),
@@ -87,5 +76,52 @@ WRONG = [
     Wrong("65.4", "infinite", "        return None\n", "        return np.inf\n", "expected None"),
     Wrong("65.4", "the caller's list", [_INFINITE, "kept = ordered[1:-1]"],
           [_INFINITE, "kept = ordered[1:-1]\n    seconds.sort(key=str)"], "was changed"),
+]
+
+RIGHT = [
+    Right("65.1", "unified_diff without its context", [
+        "marks = [line[:2] for line in difflib.ndiff(*texts)]", _COUNT], [
+        "marks = list(difflib.unified_diff(*texts, n=0))[2:]",
+        'return sum(line[0] == "-" for line in marks), sum(line[0] == "+" for line in marks)']),
+    Right("65.1", "a list of two, a regular expression", [
+        _LINES, _COUNT], [
+        "[line for line in rows if not __import__('re').match(r'\\s*(#|$)', line)]",
+        'return [marks.count("- "), marks.count("+ ")]']),
+    Right("65.2", "NumPy all the way",
+          ["ends = [max(of_ranks) for of_ranks in zip(*moments, strict=False)]",
+           "[batch / seconds for seconds in durations[first - 1 :]]"],
+          ["shortest = min(map(len, moments))\n"
+           "    ends = np.max([rank[:shortest] for rank in moments], axis=0)",
+           "batch / durations[first - 1 :]"]),
+    Right("65.2", "a loop over steps, a list", [
+        "return ends[0] - started, [batch / seconds for seconds in durations[first - 1 :]]"], [
+        "speeds = []\n    for step in range(first, len(ends)):\n"
+        "        speeds.append(batch / (ends[step] - ends[step - 1]))\n"
+        "    return [ends[0] - started, speeds]"]),
+    Right("65.3", "the best bar, a set", """\
+    left = []
+    for way, (low, high) in of_ways.items():
+        if more_is_better:
+            ruled_out = any(other[0] > high for other in of_ways.values())
+        else:
+            ruled_out = any(other[1] < low for other in of_ways.values())
+        if not ruled_out:
+            left.append(way)
+    return left""", """\
+    if more_is_better:
+        bar = max(low for low, _ in of_ways.values())
+        return {way for way, (_, high) in of_ways.items() if high >= bar}
+    bar = min(span[1] for span in of_ways.values())
+    return {way for way in of_ways if of_ways[way][0] <= bar}"""),
+    Right("65.3", "all in place of any", "any(other[1] < low for other in of_ways.values())",
+          "not all(low <= high for _, high in of_ways.values())"),
+    Right("65.4", "min and max are taken out",
+          ["kept = ordered[1:-1]", "return sum(kept) / len(kept)"],
+          ["kept = list(ordered)\n    kept.remove(min(kept))\n    kept.remove(max(kept))",
+           "return np.mean(kept)"]),
+    Right("65.4", "counts of None first",
+          "ordered = sorted(np.inf if value is None else value for value in seconds)",
+          "if seconds.count(None) > 1:\n        return None\n"
+          "    ordered = sorted(seconds, key=lambda value: (value is None, value or 0))"),
 ]
 # fmt: on

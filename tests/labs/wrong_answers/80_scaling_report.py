@@ -1,6 +1,6 @@
 """Mistakes that learners make in lab 80, each with the words that its rejection must hold."""
 
-from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers import Right, Wrong
 
 SMALL = {"most": 4, "rounds": 2, "steps": 3, "images": 64}
 
@@ -14,7 +14,7 @@ WEAK = "keep an efficiency of\n            {efficiency_weak_most}."
 WRONG = [
     Wrong("80.1", "no ring", STEP, "own * per_image", "he ring is missing"),
     Wrong("80.1", "an even share", OWN, 'images if kind == "weak" else images / ranks', "rounded up"),
-    Wrong("80.1", "rounded down", OWN, 'images if kind == "weak" else images // ranks', "loses images"),
+    Wrong("80.1", "rounded down", OWN, 'images if kind == "weak" else images // ranks', "seconds of a step"),
     Wrong("80.1", "weak shares, too", OWN, "-(-images // ranks)", "each rank has all of `images`"),
     Wrong("80.1", "strong shares nothing", OWN, "images", "the ranks share `images`"),
     Wrong("80.1", "kinds swapped", 'kind == "weak"', 'kind == "strong"', "seconds of a step"),
@@ -38,7 +38,7 @@ WRONG = [
     Wrong("80.3", "all of computing", '(parts["compute"] - ideal) / step', 'parts["compute"] / step',
           "not of its loss"),
     Wrong("80.3", "shares of the ideal", "step = sum(parts.values())",
-          'step = alone / ranks if kind == "strong" else alone', "what is paid for is the step"),
+          'step = alone / ranks if kind == "strong" else alone', "parts"),
     Wrong("80.3", "weak as strong", 'alone / ranks if kind == "strong" else alone', "alone / ranks",
           "n weak scaling another time is ideal"),
     Wrong("80.3", "strong as weak", 'alone / ranks if kind == "strong" else alone', "alone",
@@ -52,10 +52,10 @@ WRONG = [
     Wrong("80.3", "nodes rounded down", "nodes = -(-ranks // per_node)", "nodes = ranks // per_node",
           "a node is missing"),
     Wrong("80.3", "nodes to the nearest", "nodes = -(-ranks // per_node)",
-          "nodes = max(1, round(ranks / per_node))", "a node is missing"),
+          "nodes = max(1, round(ranks / per_node))", "node-hours"),
     Wrong("80.3", "always half an hour", "nodes * seconds * steps / 3600", "nodes * 0.5", "node-hours"),
-    Wrong("80.3", "node-seconds", "seconds * steps / 3600", "seconds * steps", "node-seconds"),
-    Wrong("80.3", "hours", "nodes * seconds", "seconds", "every node counts"),
+    Wrong("80.3", "node-seconds", "seconds * steps / 3600", "seconds * steps", "node-hours"),
+    Wrong("80.3", "hours", "nodes * seconds", "seconds", "node-hours"),
     Wrong("80.3", "the caller's dict", "parts[name] / step for", "parts.pop(name) / step for", "afterwards"),
     Wrong("80.4", "the question is not answered", "It pays up to {answer_strong}. On", "On",
           "lacks {answer_strong}, which answers the question"),
@@ -95,3 +95,51 @@ WRONG = [
           "“2.5 s” is supported by no record"),
     Wrong("80.4", "a list of pairs", "    return {\n", "    return None and {\n", "own_words returns a dict"),
 ]
+
+RIGHT = [
+    Right("80.1", "the ring by hand",
+          [OWN, STEP], ['images if kind != "strong" else (images + ranks - 1) // ranks',
+          "own * per_image + 2 * (ranks - 1) * (latency + nbytes / ranks * beta)"]),
+    Right("80.1", "divmod, keywords", [OWN, STEP], [
+        '{"weak": images, "strong": sum(divmod(images + ranks - 1, ranks)[:1])}[kind]\n    ring ='
+        " scaling.costs.ring_allreduce_time(n=nbytes, p=ranks, alpha=latency, beta=beta)",
+        "sum((own * per_image, ring))"]),
+    Right("80.2", "turned from the end, tuples", """\
+    order = []
+    for number in range(rounds):
+        k = number % len(configurations)
+        order += configurations[k:] + configurations[:k]
+    return order""", """\
+    turned = list(configurations)
+    order = ()
+    for _ in range(rounds):
+        order += tuple(turned)
+        turned = [turned[-1], *turned[:-1]]
+    return order"""),
+    Right("80.2", "a comprehension by index", """\
+    order = []
+    for number in range(rounds):
+        k = number % len(configurations)
+        order += configurations[k:] + configurations[:k]
+    return order""", """\
+    count = len(configurations)
+    places = [place + number for number in range(rounds) for place in range(count)]
+    return [configurations[place % count] for place in places]"""),
+    Right("80.3", "1 - efficiency less the others", [
+        '    return lost | {"slower": (parts["compute"] - ideal) / step}',
+        "nodes = -(-ranks // per_node)"], [
+        '    lost["slower"] = 1 - ideal / step - sum(lost.values())\n    return lost',
+        "nodes = int((ranks + per_node - 1) / per_node)"]),
+    Right("80.3", "dict(), other order", [
+        '    lost = {name: parts[name] / step for name in ("communicate", "wait")}\n'
+        '    return lost | {"slower": (parts["compute"] - ideal) / step}',
+        "return nodes * seconds * steps / 3600"], [
+        '    return dict(slower=(parts["compute"] - ideal) / step, wait=parts["wait"] / step,\n'
+        '                communicate=parts["communicate"] / step)',
+        "return steps / 3600.0 * seconds * nodes"]),
+    Right("80.4", "other words, other figures", [
+        "It pays up to {answer_strong}. On", "keep an efficiency of\n            {efficiency_weak_most}."], [
+        "The rule says {answer_strong}. On", "keep\n            {efficiency_weak_most} of their speed."]),
+    Right("80.4", "without tables", ["            {table_parts}", "            {table_cost}"], ["", ""]),
+]
+# fmt: on

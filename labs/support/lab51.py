@@ -1,6 +1,6 @@
-"""One allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more.
+"""Lab 51: its checks, and one allreduce behind a name: "mpi", "torch-gloo", "horovod-nccl" and more.
 
-    with backends.opened("torch-gloo", comm) as link:
+    with lab51.opened("torch-gloo", comm) as link:
         vector = link.vector(1000)  # float32 zeros where this backend wants them, on the host or on a GPU
         link.sum(vector)            # in place, over all ranks; the result is there when it returns
 
@@ -10,16 +10,92 @@ The ranks are those of an MPI job, whatever carries the vector: so one file runs
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from labkit import builds, launch, placement, timing, world
-from labkit.collectives import ring_allreduce
+from labkit import builds, check, expect, launch, nets, placement, timing, virtual, world
 from labkit.errors import LabError, NotHere
+from labkit.horovod import meet_by_gloo
 
-from support.lab51 import starting
+horovod_began: str | None = None  # Horovod's controller in this process, which it cannot change any more
+
+
+@check.exercise("51.1")
+def variables_of_a_meeting(meeting):
+    """Rank 0's address and each rank's own numbers, as text. PyTorch's ranks find each other by it."""
+    for p in (1, 2, 3, 5):  # virtual ranks, two on each node, each with a host and a port of its own
+        hosts = [f"node{rank // 2}" for rank in range(p)]
+        ports = [40000 + rank for rank in range(p)]
+        run = virtual.Cluster(p).run(meeting, virtual.by_rank(hosts), virtual.by_rank(ports))
+        for rank, got in enumerate(run.results):
+            want = {"MASTER_ADDR": "node0", "MASTER_PORT": "40000"}
+            want |= {"RANK": str(rank), "WORLD_SIZE": str(p)}
+            with check.case(f"ranks: {p}, two a node; rank {rank} at {hosts[rank]}:{ports[rank]}"):
+                expect.equal(got, want, "variables")
+    name, ranks = "torch-gloo", launch.ranks_here(3)  # then real ranks, or the launcher's
+    results, why_not = each([name], met, ranks=ranks, timeout=60, meeting=meeting)
+    if why_not:
+        raise NotHere(f"{name} cannot run: {why_not[name]}.")
+    for rank, (place, total) in enumerate(results[name]):
+        with check.case(f"by Gloo on real ranks, rank {rank}"):
+            expect.equal(place, (rank, ranks), "its rank in PyTorch's group, and the group's size")
+            whole = ranks * (ranks + 1) / 2
+            expect.close(total, whole, f"the sum of 1 to {ranks}, a number of each rank")
+
+
+def met(link):
+    """What a rank of torch.distributed says: (its rank, the group's size), the sum of all rank + 1."""
+    import torch.distributed as dist
+
+    number = link.vector(1) + link.rank + 1
+    link.sum(number)
+    return (dist.get_rank(), dist.get_world_size()), number.item()
+
+
+@check.exercise("51.2")
+def clear_lead_or_either(best):
+    """The answer is y where it leads every other clearly; else "either"."""
+    fast, slow, sharp = (0.9, 1.0, 1.1), (1.8, 2.0, 2.1), (0.98, 1.0, 1.01)
+    for row, wanted in (
+        ({"x": slow, "y": fast}, "y"),
+        ({"x": (1.12, 1.13, 1.2), "y": fast}, "y"),
+        ({"x": (1.105, 1.11, 1.12), "y": sharp}, "y"),
+        ({"x": (1.05, 1.2, 1.3), "y": sharp}, "y"),  # x's median counts, not its q1
+        ({"x": (2.0e-5, 2.1e-5, 2.2e-5), "y": (0.9e-5, 1.0e-5, 1.1e-5)}, "y"),  # some µs
+        ({"y": fast}, "y"),
+        ({"x": (1.05, 1.3, 1.6), "y": fast}, "either"),  # not by the spread
+        ({"x": (1.05, 1.05, 1.06), "y": sharp}, "either"),  # not by the medians
+        ({"x": (1.085, 1.09, 1.1), "y": sharp}, "either"),  # not by the medians, either
+        ({"x": (1.05, 1.08, 1.2), "y": sharp}, "either"),  # x's median counts, not its q3
+        ({"x": (1.12, 1.13, 1.2), "y": fast, "z": (1.0, 3.0, 4.0)}, "either"),  # not before z
+        ({"x": fast, "y": fast}, "either"),  # the same
+    ):
+        expect.equal(best(dict(row)), wanted, f"best({row})")
+
+
+def gradient_bytes(net: str) -> dict[str, int]:
+    """{layer: bytes of its float32 gradient} of a net of nets.layer_table, in forward order."""
+    rows = nets.layer_table(net).itertuples()
+    return {row.layer: 4 * row.parameters for row in rows if row.parameters}
+
+
+def buckets(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
+    """Which gradients leave together: buckets of layers, in the order in which they leave.
+
+    sizes: {layer: bytes}, in forward order; backward yields the last layer first. A new bucket begins when
+    the next gradient would not fit into `limit` bytes; one beyond the limit is alone.
+    """
+    plan: list[list[str]] = []
+    filled = 0
+    for layer in reversed(sizes):
+        if not plan or filled + sizes[layer] > limit:
+            plan.append([])
+            filled = 0
+        plan[-1].append(layer)
+        filled += sizes[layer]
+    return plan
 
 
 class Backend(NamedTuple):
@@ -133,14 +209,14 @@ def opened(name: str, comm, meeting: Callable | None = None) -> Iterator[Link]:
     """The backend `name` on the ranks of comm, an mpi4py communicator; all of them call this.
 
     meeting(comm, host, port): the environment variables by which torch.distributed's ranks find each other,
-    from this rank's own host and a free port there (default: `starting.meet_at_rank_0`). Raises NotHere
+    from this rank's own host and a free port there (default: `meet_at_rank_0`). Raises NotHere
     with the reason when the backend cannot run here.
     """
     reason = missing(name, comm)
     if reason:
         raise NotHere(f"{name} cannot run: {reason}.")
     where = place(name)
-    with starting.started(BACKENDS[name], comm, where.device, meeting or starting.meet_at_rank_0) as call:
+    with _started(BACKENDS[name], comm, where.device, meeting or meet_at_rank_0) as call:
         yield Link(name, comm.rank, comm.size, where, call, comm.Barrier)
 
 
@@ -177,15 +253,6 @@ def _on_link(comm, name: str, fn: Callable, args: tuple, meeting: Callable | Non
         return (fn(link, *args),)
 
 
-def over(comm) -> Link:
-    """A Link whose sum is lab 23's ring on comm, which may be a virtual cluster's: to try programs on."""
-
-    def by_ring(tensor) -> None:
-        ring_allreduce(comm, tensor.numpy())
-
-    return Link("ring", comm.rank, comm.size, placement.on_host("MPI"), by_ring, comm.Barrier)
-
-
 def _torch_lacks(carrier: str) -> str:
     import torch.distributed as dist
 
@@ -218,8 +285,8 @@ def _horovod_lacks(name: str, backend: Backend, on_ranks: bool) -> str:
     built = {"mpi": hvd.mpi_built, "gloo": hvd.gloo_built, "nccl": hvd.nccl_built}
     if not built[backend.carrier]():
         return f"this Horovod was built without {backend.carrier.upper()}"
-    began = starting.horovod_began
-    if began and began != starting.controller_of(backend.carrier):
+    began = horovod_began
+    if began and began != _controller_of(backend.carrier):
         return (
             f"Horovod began with {began.upper()} in this process and cannot change; "
             f"start this file once more with backends {name!r} alone"
@@ -241,3 +308,108 @@ def gpus_lack(gpus: Sequence[str | None], own: str | None) -> str:
     """Why NCCL cannot run on this rank's GPU `own`, where a job's ranks have these; "" if it is its alone."""
     ranks = gpus.count(own)
     return f"NCCL takes one rank a GPU, and {ranks} ranks share this one" if ranks > 1 else ""
+
+
+@contextmanager
+def _started(backend, comm, device: str, meeting: Callable) -> Iterator[Callable]:
+    """Start a backend on all ranks of comm; yields sum(tensor), in place, done when it returns.
+
+    backend: one of BACKENDS. device: of its tensors.
+    """
+    with ExitStack() as stack:
+        if device != "cpu":
+            import torch
+
+            torch.cuda.set_device(device)
+        if backend.caller == "torch":
+            call = stack.enter_context(_torch(comm, backend.carrier, meeting))
+        elif backend.caller == "horovod":
+            call = stack.enter_context(_horovod(comm, backend.carrier))
+        else:
+            call = _mpi(comm)
+        yield call if device == "cpu" else _finished(call, device)
+
+
+def _controller_of(carrier: str) -> str:
+    """Who brings Horovod's ranks together when its tensors go by `carrier`: Gloo needs Gloo, others MPI."""
+    return "gloo" if carrier == "gloo" else "mpi"
+
+
+def meet_at_rank_0(comm, host: str, port: int) -> dict[str, str]:
+    """What init_process_group reads: this rank's numbers, and rank 0's host and port."""
+    host, port = comm.bcast((host, port), root=0)
+    where = {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
+    return {**where, "RANK": str(comm.rank), "WORLD_SIZE": str(comm.size)}
+
+
+@contextmanager
+def _address(comm) -> Iterator[tuple[str, int]]:
+    """(this host, as the other ranks of comm reach it; a port free on it, kept free inside of the `with`)."""
+    alone = len(set(comm.allgather(socket.gethostname()))) == 1
+    host = "127.0.0.1" if alone else socket.gethostname()
+    with launch.reserve_port(host if alone else "") as taken:
+        yield host, taken.getsockname()[1]
+
+
+def _finished(call: Callable, device: str) -> Callable:
+    """`call` between two waits for the device.
+
+    MPI reads memory that a kernel may still write, and NCCL's call returns before its kernel has run.
+    """
+    import torch
+
+    def sum_and_wait(tensor) -> None:
+        torch.cuda.synchronize(device)
+        call(tensor)
+        torch.cuda.synchronize(device)
+
+    return sum_and_wait
+
+
+def _mpi(comm) -> Callable:
+    from mpi4py import MPI
+
+    def call(tensor) -> None:
+        # A numpy view of the tensor's memory costs less than the protocol by which mpi4py reads tensors.
+        comm.Allreduce(MPI.IN_PLACE, tensor if tensor.is_cuda else tensor.numpy())
+
+    return call
+
+
+@contextmanager
+def _torch(comm, carrier: str, meeting: Callable) -> Iterator[Callable]:
+    import torch.distributed as dist
+
+    with _address(comm) as (host, port):
+        variables = {name: str(value) for name, value in meeting(comm, host, port).items()}
+        with launch.environment(variables):
+            dist.init_process_group(carrier)
+        comm.Barrier()  # or a rank that is done at once would leave while another still connects to it
+    try:
+        yield dist.all_reduce
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _horovod(comm, carrier: str) -> Iterator[Callable]:
+    global horovod_began
+    import horovod.torch as hvd
+
+    horovod_began = _controller_of(carrier)
+    begin_with = meet_by_gloo if horovod_began == "gloo" else _by_mpi
+    with begin_with(comm):
+        hvd.init()
+        try:
+            # One name for each length: Horovod then remembers the tensor (its response cache).
+            yield lambda tensor: hvd.allreduce_(tensor, op=hvd.Sum, name=f"{tensor.dtype}.{tensor.numel()}")
+        finally:
+            hvd.shutdown()
+            comm.Barrier()
+
+
+@contextmanager
+def _by_mpi(comm) -> Iterator[None]:
+    """What `horovodrun --mpi` would set."""
+    with launch.environment({"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}):
+        yield

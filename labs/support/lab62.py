@@ -1,19 +1,18 @@
-"""Forward and backward passes over stages, tried on real ranks and held against one process."""
+"""Lab 62: checks; what a stage holds, and when ranks compute."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, expect, launch, nets
+from labkit import check, expect, launch, nets, plots
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError
 from torch.nn import functional
-
-from support.lab62.net import least_slowest
 
 WIDTHS = (12, 9, 16, 7, 11, 5)  # of the net of the trials: every block has another shape
 EDGES = {1: (0, 5), 2: (0, 2, 5), 3: (0, 2, 4, 5), 4: (0, 1, 2, 4, 5), 5: (0, 1, 2, 3, 4, 5)}
@@ -51,7 +50,7 @@ def _stage(comm) -> torch.nn.Sequential:
 
 def _pair(passed: object) -> tuple[torch.Tensor, torch.Tensor]:
     """(entering, leaving) as the forward pass is to return them. Raises LabError when they are not these."""
-    if not (isinstance(passed, tuple) and len(passed) == 2 and all(map(torch.is_tensor, passed))):
+    if not (isinstance(passed, (tuple, list)) and len(passed) == 2 and all(map(torch.is_tensor, passed))):
         raise LabError("The forward pass returns two tensors: what entered the stage, and what leaves it.")
     return passed
 
@@ -86,31 +85,40 @@ def try_backward(comm, forward: Callable, backward: Callable) -> dict:
     return {"gradients": gradients, "calls": list(log.calls)}
 
 
+def messages(calls):
+    """How many messages of arrays were sent and received, whether one waited for them at once or later."""
+    return [calls.count("Send") + calls.count("Isend"), calls.count("Recv") + calls.count("Irecv")]
+
+
+def of_ranks(size):
+    """A number of ranks in words."""
+    return "1 rank" if size == 1 else f"{size} ranks"
+
+
 @check.exercise("62.1")
-def check_cut(cut):
+def best_cut(cut):
     """Whole, rising edges from 0 to the end, and no cut with a cheaper dearest stage."""
-    trials = (
-        ([1, 1, 1, 1], 2),
-        ([9, 1, 1, 1, 9], 3),
-        ([1, 2, 3, 4, 5, 6, 7], 3),
-        ([4, 1], 1),
-        ([7, 1, 1, 1], 3),
-        ([1, 5, 5, 1], 3),
-        ([2, 2, 5, 1], 2),
+    trials = (  # costs, stages, and what the dearest stage costs at best
+        ([1, 1, 1, 1], 2, 2),
+        ([9, 1, 1, 1, 9], 3, 9),
+        ([1, 2, 3, 4, 5, 6, 7], 3, 11),
+        ([4, 1], 1, 5),
+        ([7, 1, 1, 1], 3, 7),
+        ([1, 5, 5, 1], 3, 6),
+        ([2, 2, 5, 1], 2, 6),
     )
-    for costs, stages in trials:
+    for costs, stages, best in trials:
         edges = list(cut(costs, stages))
-        what = f"Blocks that cost {costs}, {stages} stages: edges {edges}"
-        expect(len(edges) == stages + 1, f"{what}. {stages} stages have {stages + 1} edges.")
+        what = f"Blocks that cost {costs}, stages: {stages}; edges {edges}"
+        expect(len(edges) == stages + 1, f"{what}. There are {stages + 1} edges, one more than stages.")
         expect(edges[0] == 0 and edges[-1] == len(costs), f"{what}. They begin at 0 and end at {len(costs)}.")
         expect(edges == sorted(set(edges)), f"{what}. Each stage has one block or more, so edges rise.")
         dearest = max(sum(costs[first:end]) for first, end in itertools.pairwise(edges))
-        best = least_slowest(costs, stages)
-        expect(dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best:g}.")
+        expect(dearest <= best, f"{what}. The dearest stage costs {dearest}; a better cut has {best}.")
 
 
 @check.exercise("62.2")
-def check_forward(forward, patience, ranks):
+def answer_of_one_process(forward, patience, ranks):
     """On 1 to 4 ranks, the answer of one process, by Send and Recv, and open for the way back."""
 
     def on_ranks(comm):
@@ -122,15 +130,13 @@ def check_forward(forward, patience, ranks):
     for size in range(1, most + 1):
         tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         for rank, got in enumerate(tried):
-            where = f"{size} ranks, rank {rank}"
+            where = f"{of_ranks(size)}, rank {rank}"
             expect(
                 "send" not in got["calls"],
                 f"{where}: `send` packs any object. `Send` carries the array itself.",
             )
-            sends, receives = got["calls"].count("Send"), got["calls"].count("Recv")
-            expect.equal(
-                [sends, receives], [int(rank < size - 1), int(rank > 0)], f"{where}: calls of Send, Recv"
-            )
+            wanted = [int(rank < size - 1), int(rank > 0)]
+            expect.equal(messages(got["calls"]), wanted, f"{where}: calls of Send, Recv")
             expect(
                 got["joined"], f"{where}: what leaves has no past, so no gradient can come back through it."
             )
@@ -138,11 +144,13 @@ def check_forward(forward, patience, ranks):
                 expect(
                     got["reachable"], f"{where}: what entered gets no gradient. Say `requires_grad_()` to it."
                 )
-        expect.close(tried[-1]["output"], one.output, f"{size} ranks: what leaves the last rank", rtol=1e-4)
+        expect.close(
+            tried[-1]["output"], one.output, f"{of_ranks(size)}: what leaves the last rank", rtol=1e-4
+        )
 
 
 @check.exercise("62.3")
-def check_backward(backward, forward, patience, ranks):
+def gradients_of_one_process(backward, forward, patience, ranks):
     """On 1 to 4 ranks, every gradient that one process computes."""
 
     def on_ranks(comm):
@@ -155,11 +163,84 @@ def check_backward(backward, forward, patience, ranks):
         tried = [of_sizes[size] for of_sizes in by_rank[:size]]
         gradients = [block for got in tried for block in got["gradients"]]
         for block, (got, want) in enumerate(zip(gradients, one.gradients, strict=True)):
-            where = f"{size} ranks, block {block}"
+            where = f"{of_ranks(size)}, block {block}"
             expect(got is not None, f"{where}: its parameters have no gradient. Who calls backward there?")
             for name, mine, theirs in zip(("weight", "bias"), got, want, strict=True):
                 expect.close(mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6)
         for rank, got in enumerate(tried):
-            calls = f"{size} ranks, rank {rank}: calls of Send, Recv on the way back"
+            calls = f"{of_ranks(size)}, rank {rank}: calls of Send, Recv on the way back"
             wanted = [int(rank > 0), int(rank < size - 1)]
-            expect.equal([got["calls"].count("Send"), got["calls"].count("Recv")], wanted, calls)
+            expect.equal(messages(got["calls"]), wanted, calls)
+
+
+# -- what a stage holds
+
+
+def held(stage: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of the stage's parameters, of their gradients, and of the optimizer's averages."""
+    tensors = list(stage.parameters())
+    tensors += [weights.grad for weights in stage.parameters() if weights.grad is not None]
+    for state in optimizer.state.values():
+        tensors += [value for value in state.values() if torch.is_tensor(value) and value.dim() > 0]
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+# -- when each rank of a step computed
+
+
+Span = tuple[str, float, float]  # what was computed, its begin and its end in seconds
+
+
+def busy_spans(comm, stage: torch.nn.Module, step: Callable[[torch.nn.Module], object]) -> list[list[Span]]:
+    """Run `step(stage)` once, and note when this stage computed forward and backward.
+
+    step: calls the given module once in place of `stage`. Returns the spans of all ranks, in seconds since
+    the first rank began, on every rank. One machine's ranks share the clock.
+    """
+    watched = _Watched(stage)
+    comm.Barrier()
+    begin = perf_counter()
+    step(watched)
+    first = min(comm.allgather(begin))
+    own = [(kind, start - first, end - first) for kind, start, end in watched.spans]
+    return comm.allgather(own)
+
+
+class _Watched(torch.nn.Module):
+    """A stage that notes when it computes. Backward begins when its output's gradient is there."""
+
+    def __init__(self, stage: torch.nn.Module):
+        super().__init__()
+        self.stage = stage
+        self.spans: list[Span] = []
+
+    def __getitem__(self, place: int) -> torch.nn.Module:
+        return self.stage[place]
+
+    def forward(self, entering: torch.Tensor) -> torch.Tensor:
+        begin = perf_counter()
+        leaving = self.stage(entering)
+        self.spans.append(("forward", begin, perf_counter()))
+        begun: list[float] = []
+        leaving.register_hook(lambda gradient: begun.append(perf_counter()))
+        # The last gradients of a stage are those of its first layer's parameters.
+        first = next(self.stage.parameters())
+        first.register_post_accumulate_grad_hook(
+            lambda weights: self.spans.append(("backward", begun[0], perf_counter()))
+        )
+        return leaving
+
+
+@plots.styled
+def draw_busy(spans: Sequence[Sequence[Span]], title: str):
+    """A row for each rank. spans: of each rank, as busy_spans gives them. Returns the figure."""
+    looks = {
+        "forward": plots.Look("forward", plots.COLORS[0]),
+        "backward": plots.Look("backward", plots.COLORS[1], hatch="//"),
+    }
+    rows = []
+    for rank, own in enumerate(spans):
+        kinds = {kind: [(start, end) for name, start, end in own if name == kind] for kind in looks}
+        rows.append((str(rank), kinds))
+    figure = plots.draw_rows(rows, looks, title=title, ylabel="rank")
+    return plots.done(figure, "busy")

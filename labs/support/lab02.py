@@ -1,0 +1,210 @@
+"""Lab 02: its checks, published costs and speeds of training as their sources give them, and its plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas
+import torch
+from labkit import check, expect, plots
+
+SMALL = pandas.DataFrame({"parameters": [10, 20], "flops": [100.0, 300.0], "activations": [7, 9]})
+_LEFT = {"VGG-16", "Neural translation"}  # these names stand left of their points, as others stand right
+_LOWER = {"Seq2Seq"}
+
+
+@check.exercise("02.1")
+def operations_of_trainings(training_flops, vgg16):
+    """The operations of three trainings."""
+    for table, pictures, epochs in ((SMALL, 1, 1), (SMALL, 50, 4), (vgg16, 1_200_000, 74)):
+        forward = table.flops.sum()
+        expect.close(
+            training_flops(table, pictures, epochs),
+            3 * forward * pictures * epochs,
+            f"operations of a training: {forward:.3g} forward, {pictures:,} pictures, epochs: {epochs}",
+            slips={
+                "this is the way forward alone; the way back takes two times as many": forward
+                * pictures
+                * epochs,
+                "the way back alone is two times the way forward; the way forward belongs to it": 2
+                * forward
+                * pictures
+                * epochs,
+                "this is one epoch": 3 * forward * pictures,
+            },
+        )
+
+
+@check.exercise("02.2")
+def bytes_of_a_step(training_bytes, vgg16):
+    """The bytes for two tables, and batches of 1 to 256 pictures."""
+    for table, batch in ((SMALL, 1), (SMALL, 10), (vgg16, 32), (vgg16, 256)):
+        parameters = table.parameters.sum()
+        activations = table.activations.sum()
+        expect.close(
+            training_bytes(table, batch),
+            16 * parameters + 4 * batch * activations,
+            f"bytes for {parameters:,} parameters, {activations:,} activations a picture, pictures: {batch}",
+            slips={
+                "these are numbers; each has 4 bytes": 4 * parameters + batch * activations,
+                "the parameters are there once, however many pictures there are": 4
+                * batch
+                * (4 * parameters + activations),
+                "each picture of the batch has its own activations": 16 * parameters + 4 * activations,
+            },
+            because="Each parameter has itself, a gradient, and Adam's two averages",
+        )
+
+
+@check.exercise("02.3")
+def bound_of_the_exchange(best_speedup):
+    """The bound where computing takes longer, and where the exchange does."""
+    for devices, compute, gradient, link in (
+        (1, 0.5, 4e8, 2e9),
+        (4, 0.5, 1e8, 1e9),
+        (4, 0.5, 8e8, 5e8),
+        (100, 0.4, 1e9, 1e9),
+    ):
+        exchange = 2 * (devices - 1) / devices * gradient / link
+        where = f"devices: {devices}, {compute} s of computing, {gradient / 1e6:.0f} MB, {link / 1e9:g} GB/s"
+        with check.case(where):
+            expect.close(
+                best_speedup(devices, compute, gradient, link),
+                devices * compute / max(compute, exchange),
+                "the most that is possible",
+                slips={
+                    "at best the exchange runs beside the computing: the longer one counts, not the sum": (
+                        devices * compute / (compute + exchange)
+                    ),
+                    "this is the step's time, not the speed-up": max(compute, exchange),
+                    "this is a share of the ideal; times the devices it is the speed-up": compute
+                    / max(compute, exchange),
+                },
+            )
+
+
+PETAFLOP_DAY = 1e15 * 86_400  # operations: 10^15 a second, for a day
+
+
+class Cost(NamedTuple):
+    """What training one net cost. days: petaflop/s-days. counted: by operations, not by GPUs and hours."""
+
+    net: str
+    year: float
+    days: float
+    counted: bool
+    source: str
+
+
+_OPENAI = "Amodei and Hernandez, AI and Compute, OpenAI 2018, appendix"
+_BROWN = "Brown and others, Language Models are Few-Shot Learners, 2020, table D.1"
+
+# The years are those of the papers' first versions on arXiv, or of the conference (AlexNet). GPT-3's table
+# gives 3.64e3 petaflop/s-days.
+COSTS = (
+    Cost("AlexNet", 2012.9, 0.0054, True, _OPENAI),
+    Cost("DQN", 2013.9, 2.7e-5, True, _OPENAI),
+    Cost("VGG-16", 2014.7, 0.098, True, _OPENAI),
+    Cost("Seq2Seq", 2014.7, 0.085, True, _OPENAI),
+    Cost("ResNet-152", 2015.9, 0.117, True, _OPENAI),
+    Cost("Deep Speech 2", 2015.9, 0.30, True, _OPENAI),
+    Cost("Neural translation", 2016.7, 79.0, False, _OPENAI),
+    Cost("Xception", 2016.8, 5.0, False, _OPENAI),
+    Cost("Architecture search", 2016.8, 22.0, True, _OPENAI),
+    Cost("GPT-3", 2020.4, 3640.0, True, _BROWN),
+)
+
+# Images per second in training, synthetic images, one P100 of a DGX-1; 512 images a step for AlexNet, 64 for
+# the others. TensorFlow's page "Benchmarks", May 2017.
+P100 = {"alexnet": 2987.0, "inception_v3": 142.0, "resnet50": 219.0, "vgg16": 154.0}
+
+# (images per second of 64 GPUs, of one): 16 servers of 4 Pascal GPUs, 40 Gb/s, 64 images a GPU, Horovod with
+# NCCL over TCP. Horovod's README, commit d54e3a88 (2017).
+SCALED = {"inception_v3": (7932.1, 148.8), "resnet101": (7741.6, 136.0), "vgg16": (6084.2, 149.6)}
+
+
+def kept(net: torch.nn.Module, inputs: torch.Tensor) -> int:
+    """Bytes of the tensors that PyTorch keeps for the way back of net(inputs), parameters apart."""
+    parameters = {weights.data_ptr() for weights in net.parameters()}
+    sizes: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        sizes[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        net(inputs)
+    return sum(size for address, size in sizes.items() if address not in parameters)
+
+
+@plots.styled
+def draw_costs(costs: Sequence[Cost], own: Mapping[str, float]):
+    """Petaflop/s-days against the year, both published and one's own. Returns the figure.
+
+    own: net's name -> petaflop/s-days that the learner counted; drawn as a ring around the published point.
+    """
+    figure, axes = plots.one_axes("Training costs more every year", "year", "petaflop/s-days", height=4.8)
+    for counted, marker, label in ((True, "o", "operations counted"), (False, "s", "from GPUs and hours")):
+        group = [cost for cost in costs if cost.counted == counted]
+        axes.plot(
+            [cost.year for cost in group],
+            [cost.days for cost in group],
+            linestyle="none",
+            marker=marker,
+            color=plots.COLORS[0 if counted else 1],
+            label=f"published, {label}",
+        )
+    rings = [(cost.year, own[cost.net]) for cost in costs if cost.net in own]
+    if rings:
+        years, days = zip(*rings, strict=True)
+        axes.plot(
+            years,
+            days,
+            linestyle="none",
+            marker="o",
+            markersize=13,
+            markerfacecolor="none",
+            color=plots.INK,
+            label="counted by you",
+        )
+    axes.set_yscale("log")
+    plots.plain_log(axes.yaxis)
+    for cost in costs:
+        left = cost.net in _LEFT
+        axes.annotate(
+            cost.net,
+            (cost.year, cost.days),
+            xytext=(-12 if left else 10, -12 if cost.net in _LOWER else 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=9,
+        )
+    axes.set_xlim(2011.5, 2022)
+    axes.legend(loc="upper left")
+    return plots.done(figure, "training_costs")
+
+
+@plots.styled
+def draw_bounds(bounds: Mapping[str, Mapping[float, float]], reached: Mapping[str, tuple[float, float]]):
+    """Percent of the ideal that is possible at best, against the speed of the cards. Returns the figure.
+
+    bounds: net -> {Gb/s: percent}. reached: net -> (Gb/s, percent) that was published.
+    """
+    title = "What the cards allow at best, and what was reached"
+    figure, axes = plots.one_axes(title, "Gb/s of a node's card", "% of the ideal")
+    for index, (net, curve) in enumerate(bounds.items()):
+        color = plots.COLORS[index]
+        style = ("-", "--", ":")[index % 3]
+        axes.plot(list(curve), list(curve.values()), style, color=color, label=f"{net}, at best")
+        speed, percent = reached[net]
+        marker = ("o", "s", "^")[index % 3]
+        label = f"{net}, reached: {percent:.0f} %"
+        axes.plot([speed], [percent], marker, color=color, markersize=9, label=label)
+    axes.set_xscale("log")
+    plots.plain_log(axes.xaxis)
+    axes.set_ylim(0, 105)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.set_figwidth(1.25 * figure.get_figwidth())
+    return plots.done(figure, "bounds")

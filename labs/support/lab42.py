@@ -1,0 +1,547 @@
+"""Lab 42: its checks, MPI seen from inside, lines that start jobs, timelines and their rows.
+
+As a program it asks each rank who it is, and how long a training step takes on the cores that it has; rank 0
+prints all of it in one line, after ROLL_CALL, as JSON:
+
+    srun --mpi=pmi2 --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 python -m support.lab42
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from labkit import builds, check, cluster, doctor, expect, launch, paths, timing, world
+from labkit.errors import LabError
+from labkit.horovod import Training, timeline
+
+
+@check.exercise("42.1")
+def family_and_version(which_mpi, inside):
+    """Family and version of eight texts, and of the libraries here."""
+    for text, tool, want in LIBRARIES:
+        expect.equal(which_mpi(text, tool), want, f"Text {text.splitlines()[0]!r}, mpiname {tool[:18]!r}")
+    for mpi, rank in inside.items():
+        got = which_mpi(rank.text, rank.mpiname)
+        expect.equal(" ".join(map(str, got)), rank.library, f"The library of {mpi or 'this job'}")
+
+
+@check.exercise("42.2")
+def lines_that_start_jobs(variables, command):
+    """The variables of each flavour, and five lines in which each word of the table stands in its place.
+    Further options that do no harm, such as --cpu-bind=cores, are welcome.
+    """
+    for flavour, want in VARIABLES.items():
+        expect.equal(variables(flavour), want, f"Variables of {flavour}")
+    program = ["python", "train.py", "--name=a=b"]
+    for launcher, job in JOBS:
+        needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
+        line = command(launcher, job, needed, program)
+        wrong = shortcoming(line, launcher, job, needed, program)
+        expect(not wrong, f"{launcher}, {job}: {wrong}")
+
+
+@check.exercise("42.3")
+def calls_and_tensors(carried, activities, short_run):
+    """Calls and tensors of three made up timelines, and calls of the one above."""
+    for calls, want in TIMELINES:
+        expect.equal(carried(timeline_of(*calls)), want, f"The timeline of {calls}")
+    if short_run:
+        got = {name: calls for name, (calls, tensors) in carried(activities).items()}
+        expect.equal(got, timeline.backends(short_run), "Calls by name in the timeline of real ranks")
+
+
+@check.exercise("42.4")
+def way_of_each_gradient(way_of, libraries, results):
+    """The way of eleven gradients, and of those that were trained above."""
+    for journey in JOURNEYS:
+        row = f"{journey.told}, {journey.device}, build {journey.build!r}: {' '.join(journey.activities[2:])}"
+        got = way_of(journey.activities, journey.device, journey.build)
+        expect.equal(got, journey.verdict, row, because=journey.because)
+    for library in libraries.values():
+        training = results[library]["fused"]
+        rows = gradients(timeline.activities(training.events or []))
+        got = Counter(way_of(row, *device_and_build(training)) for row in rows.values())
+        expect.equal(len(got), 1 if rows else 0, f"Ways of the gradients over {library}, {got}")
+
+
+# ---------------------------------------- which MPI
+
+_MV2 = "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date :\tWed March 02 22:00:00 EST 2022\n"
+
+# MPI_Get_library_version's text, what `mpiname -a` prints, (family, version). MVAPICH2 2.3.7: its
+# src/mpi/misc/library_version.c, and run here; the name MVAPICH2-GDR in mpiname: DeepSpeed's test in
+# deepspeed/launcher/multinode_runner.py; MVAPICH 3.0rc, 4.0: their library_version.c and initinfo.c; MPICH
+# 5.0.2 and Open MPI 5.0.11: run. The paths and names in the rest of the texts are made up, to trap guesses.
+LIBRARIES = (
+    (_MV2, "MVAPICH2 2.3.7 Wed March 02 22:00:00 EST 2022 ch3:mrail\n--prefix=/GDR", ("MVAPICH2", "2.3.7")),
+    (_MV2, "MVAPICH2-GDR 2.3.7", ("MVAPICH2-GDR", "2.3.7")),
+    ("MVAPICH Version        :\t3.0rc\nMVAPICH Device         :\tch4:ucx\n", "", ("MVAPICH", "3.0rc")),
+    ("MVAPICH Version:        4.0\nMVAPICH Release date:   06 Mar 2025\n", "", ("MVAPICH", "4.0")),
+    ("MPICH Version:      5.0.2\nMPICH configure:    --prefix=/opt/MVAPICH2\n", "", ("MPICH", "5.0.2")),
+    ("MPICH Version:      5.0.2\n", "MVAPICH2-GDR 2.3.7", ("MPICH", "5.0.2")),  # PATH and process differ
+    ("Open MPI v5.0.11, package: MPICH Version: 1 is only its name", "", ("Open MPI", "5.0.11")),
+    ("Some MPI v2.0, with the ABI of MPICH Version: 4.1", "", (None, None)),
+)
+
+
+UNBOUND = builds.switches("mvapich2", {})  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
+SINGLE = {"HOROVOD_MPI_THREADS_DISABLE": "1"}  # Horovod then asks for MPI_THREAD_SINGLE
+LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")  # MPI's order; 0 to 3 in MPICH's kin and Open MPI
+
+
+class Inside(NamedTuple):
+    """What a rank tells of itself.
+
+    library: "MPICH 5.0.2". text: of MPI_Get_library_version. mpiname: what that tool prints. files: the MPI
+    libraries that the process has mapped. level: the thread level that MPI gave. on_node: ranks on its node.
+    """
+
+    library: str
+    text: str
+    mpiname: str
+    files: list[str]
+    level: str
+    on_node: int
+
+
+def settings_of(library: str) -> dict[str, dict[str, str]]:
+    """{name: variables} of the settings whose thread level is asked for, beside UNBOUND's.
+
+    labkit gives MVAPICH2's ranks UNBOUND, unless they have another setting: so "on" is said.
+    """
+    bound = {"MV2_ENABLE_AFFINITY": "1"}
+    settings = {"asked for less": UNBOUND | SINGLE}
+    if library.startswith("MVAPICH2"):
+        settings["affinity on"] = bound
+        settings["affinity on, socket"] = bound | {"MV2_CPU_BINDING_LEVEL": "socket"}
+    return settings
+
+
+def mpiname() -> str:
+    """What MVAPICH2's own tool `mpiname -a` prints; "" where there is none."""
+    tool = shutil.which("mpiname")
+    if tool is None:
+        return ""
+    return subprocess.run([tool, "-a"], capture_output=True, text=True, timeout=10, check=False).stdout
+
+
+def channel(text: str) -> str:
+    """The part of an MPI that moves the bytes, as its text names it, such as "ch3:sock"; "" if unnamed."""
+    named = re.search(r"^\w+ Device\s*:\s*(\S+)", text, re.MULTILINE)
+    return named[1] if named else ""
+
+
+def look_inside() -> Inside:
+    """On a rank: see Inside.
+
+    mpi4py begins, asking for MPI_THREAD_MULTIPLE as Horovod would, and calls nothing while Horovod's thread
+    runs: imported after it, on a lower level, it can break a rank.
+    """
+    from mpi4py import MPI
+
+    text = MPI.Get_library_version().strip("\0\n ")
+    level = LEVELS[MPI.Query_thread()]
+    import horovod.torch as hvd
+
+    hvd.init()
+    hvd.shutdown()  # it leaves MPI to mpi4py
+    tool = mpiname()
+    library = " ".join(map(str, doctor.identify(text, tool)))
+    return Inside(library, text, tool, doctor.loaded_mpi(), level, world.local_size())
+
+
+def thread_level() -> str:
+    """On a rank: one of LEVELS, what MPI gave Horovod, which started it.
+
+    Nothing but Horovod may use MPI meanwhile: below MULTIPLE, another thread's calls can break it. A rank
+    ends its MPI when it is left, which MVAPICH2 does not survive at the level that it grants a bound rank.
+    """
+    import horovod.torch as hvd
+
+    hvd.init()
+    level = LEVELS[_level_given()]
+    own_process = "LABKIT_RUN" in os.environ  # it ends with this function: leave Horovod to its end
+    if hvd.mpi_threads_supported() and not own_process:
+        hvd.shutdown()  # so that this process may start Horovod again
+    return level
+
+
+def _level_given() -> int:
+    """MPI_Query_thread of the library that this process holds; any thread may call it on any level."""
+    given = ctypes.c_int()
+    ctypes.CDLL(doctor.loaded_mpi()[0]).MPI_Query_thread(ctypes.byref(given))
+    return given.value
+
+
+# ---------------------------------------- lines that start jobs
+
+
+class Job(NamedTuple):
+    """How large a job is to be: nodes; ranks and GPUs on each of them; cores for each rank."""
+
+    nodes: int
+    ranks: int
+    cores: int
+    gpus: int
+
+    def __str__(self) -> str:
+        gpus = _some(self.gpus, "GPU") if self.gpus else "no GPU"
+        size = f"{_some(self.nodes, 'node')} of {_some(self.ranks, 'rank')} and {gpus}"
+        return f"{size}, {_some(self.cores, 'core')} a rank"
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number > 1 else ''}"
+
+
+# What Horovod needs, by flavour.
+VARIABLES = {
+    flavour: builds.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
+}
+
+# Jobs whose lines are checked, by launcher.
+JOBS = (
+    ("srun", Job(2, 4, 14, 4)),
+    ("srun", Job(1, 2, 3, 0)),
+    ("srun", Job(3, 1, 8, 1)),
+    ("mpirun_rsh", Job(2, 4, 14, 4)),
+    ("mpirun_rsh", Job(3, 2, 1, 0)),
+)
+
+
+def words_needed(launcher: str, job: Job) -> dict[str, str]:
+    """Options that a line for this job needs, in order: what is wrong without them."""
+    ranks = job.nodes * job.ranks
+    threads = f"OMP_NUM_THREADS={job.cores}"
+    if launcher == "mpirun_rsh":
+        return {
+            f"-np {ranks}": f"it is the number of all ranks, {_some(job.nodes, 'node')} times {job.ranks}",
+            "-hostfile hosts": f"the next {ranks} words are taken for hosts",
+            "-export-all": "the ranks miss your environment, such as PATH",
+            threads: "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node",
+        }
+    words = {
+        "--mpi=pmi2": "the programs do not know of each other: every one is rank 0",
+        f"--nodes={job.nodes}": f"the job has {_some(job.nodes, 'node')}",
+        f"--ntasks-per-node={job.ranks}": f"a node has {_some(job.ranks, 'rank')}",
+        f"--cpus-per-task={job.cores}": (
+            "Slurm gives a rank ONE core, which it shares with Horovod's thread and the loaders"
+        ),
+    }
+    if job.gpus:
+        words[f"--gpus-per-node={job.gpus}"] = f"a node has {_some(job.gpus, 'GPU')}"
+        words["--gpu-bind=none"] = "a site may show a rank only its own GPU, and CUDA IPC fails"
+    return words
+
+
+def shortcoming(
+    words: Sequence[str], launcher: str, job: Job, variables: Mapping[str, str], program: list[str]
+) -> str:
+    """What is wrong with a line for this job, in a sentence with its reason; "" if it will do."""
+    if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
+        return 'The line must be a list of words, all of them text: ["mpirun_rsh", "-np", "4", …].'
+    words = list(words)
+    if launcher not in words:
+        return f"It is not started by {launcher}."
+    found = [at for at in range(len(words)) if words[at : at + len(program)] == program]
+    if not found:
+        return f"The program should be {program}; the line is {words}."
+    before, behind = words[: found[0]], words[found[0] + len(program) :]
+    if behind:
+        return f"{behind} stand behind the program, which takes them for arguments of its own."
+    at = before.index(launcher)
+    options = before[at + 1 :]
+    pairs = [word for word in options if "=" in word and not word.startswith("-")]
+    if launcher == "mpirun_rsh":
+        start = "mpirun_rsh"
+        place = options[len(options) - len(pairs) :]  # directly before the program
+        strays = [word for word in pairs if word not in place]
+        if strays:
+            return f"{strays[0]} stands before an option: variables come directly before the program."
+    else:
+        start = "env"
+        place = before[1:at]
+        if pairs:
+            return f"{pairs[0]} behind srun is taken for the program: env and variables come before it."
+    if before[0] != start:
+        return f"The line must begin with {start}, not with {before[0]!r}."
+    for name, value in variables.items():
+        if f"{name}={value}" not in place:
+            return f"{name}={value} is missing before the program, or has another value there."
+    line = f" {_spaced(before)} "
+    if "--gpus-per-task" in line:
+        return (
+            "--gpus-per-task hides the other GPUs of the node from a rank, and CUDA IPC between them fails."
+        )
+    for word, without in words_needed(launcher, job).items():
+        if f" {_spaced(word.split())} " not in line:
+            return f"{word} is missing. Without it: {without}."
+    asked = [word for word in options if "gpu" in word]
+    return f"This job has no GPUs, and asks for some: {asked}." if asked and not job.gpus else ""
+
+
+def _spaced(words: Sequence[str]) -> str:
+    """Words as one text; options `--nodes=2` and `--nodes 2` read alike."""
+    return " ".join(word.replace("=", " ", 1) if word.startswith("--") else word for word in words)
+
+
+PROGRAM = [sys.executable, "-m", "support.lab42"]  # words that say what a line has started
+
+
+def launcher_here() -> str | None:
+    """Whose line can be started here: "srun", or "mpiexec" where there is no Slurm.
+
+    None for a site that starts by mpirun_rsh, and for an mpiexec that is not of MPICH's kin.
+    """
+    site = cluster.here()
+    if site is None:
+        return "mpiexec" if launch.flavor(launch.mpiexec()) == "hydra" else None
+    chosen = cluster.sites.load(site).get("LABKIT_LAUNCHER", "srun").split()[0]
+    return None if chosen == "mpirun_rsh" else "srun"
+
+
+def job_here(cores: int = 1) -> Job:
+    """A small job that fits: two nodes of Slurm with a rank on each, or two ranks on this machine.
+
+    On a GPU cluster it has one GPU on each node.
+    """
+    site = cluster.here()
+    if site is None:
+        return Job(1, 2, cores, 0)
+    partitions = cluster.slurm.at(site).partitions()
+    nodes = min(2, max(partition.largest for partition in partitions))
+    gpus = int(cluster.sites.load(site).get("LABKIT_GPUS_PER_NODE", "0"))
+    return Job(nodes, 1, cores, min(1, gpus))
+
+
+def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) -> list[dict]:
+    """Start a line whose program is PROGRAM, wait for its end, and return what each rank answered.
+
+    mpi: a build of labkit.builds; None: the one in use. srun asks for nodes of its own. See `answer` for the
+    fields. Raises LabError with the last words of a line that fails, or that does not end in time.
+    """
+    command = list(words)
+    # The settings of the MPI are for the line to say, and threads are left to the cores that it gives.
+    env = {name: value for name, value in world.clean_env().items() if name not in launch.THREAD_VARIABLES}
+    site = cluster.here()
+    if "srun" in words:
+        clients = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")  # how Slurm's commands find their controller
+        own = {name: os.environ[name] for name in clients if name in os.environ}
+        env = cluster.sites.environment(site, env) | own
+        at = command.index("srun") + 1
+        command[at:at] = [*shlex.split(env.get("LABKIT_SBATCH_OPTIONS", "")), "--time=10"]
+        modules = 'source slurm/launch.sh; read_site 42_horovod_mvapich2_gdr; exec "$@"'
+        command = ["bash", "-c", modules, "line", *command]
+    else:
+        env["PATH"] = os.pathsep.join([str(Path(launch.mpiexec(mpi)).parent), env["PATH"]])
+    chosen = builds.variables(mpi=mpi)
+    env |= {name: value for name, value in chosen.items() if not name.startswith(("MV2_", "MVP_"))}
+    env["PYTHONPATH"] = os.pathsep.join([str(paths.root() / "labs"), env.get("PYTHONPATH", "")]).rstrip(":")
+    with tempfile.TemporaryFile("w+") as file:
+        ended = launch.run_to_end(
+            command, timeout=timeout, env=env, cwd=paths.root(), stdin=subprocess.DEVNULL,
+            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        file.seek(0)
+        printed = file.read()
+    last = "\n".join([line for line in printed.splitlines() if line.strip()][-5:]) or "nothing"
+    if ended.cause == "timeout":
+        raise LabError(f"The line did not end within {timeout:g} s. It printed: {last}")
+    if ended.status:
+        raise LabError(f"The line ended with status {ended.status}: {last}")
+    jobs = [json.loads(line.partition(MARK)[2]) for line in printed.splitlines() if MARK in line]
+    if len(jobs) != 1:
+        raise LabError(f"The ranks did not find each other: jobs that answered: {len(jobs)}. Last: {last}")
+    return jobs[0]
+
+
+MARK = "ROLL_CALL "
+WIDTH = 512  # of the net's layers, and images of a batch: enough work for several cores
+STEPS = 12
+
+
+def answer(comm) -> dict:
+    """This rank's place, its cores and threads, its MPI, and the time of a step in seconds."""
+    import torch
+    from mpi4py import MPI
+
+    family, version = doctor.identify(MPI.Get_library_version(), "")
+    device = world.device()
+    took = timing.measure(_step(torch, device), repeat=STEPS, warmup=2, comm=comm, device=device)
+    return {
+        "rank": comm.rank,
+        "host": socket.gethostname(),
+        "cores": world.cores(),
+        "threads": torch.get_num_threads(),
+        "mpi": f"{family} {version}",
+        "level": LEVELS[MPI.Query_thread()],
+        "device": device,
+        "seconds": took.median,
+        "seconds_q1": took.q1,
+        "seconds_q3": took.q3,
+        "steady": took.steady,
+    }
+
+
+def _step(torch, device: str):
+    """One step of a net of four layers, on random images: forward, backward, update."""
+    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4)]
+    net = torch.nn.Sequential(*layers).to(device)
+    images = torch.randn(WIDTH, WIDTH, device=device)
+
+    def step():
+        net.zero_grad()
+        net(images).square().mean().backward()
+        for weight in net.parameters():
+            weight.data -= 0.01 * weight.grad
+
+    return step
+
+
+# ---------------------------------------- timelines
+
+ON_GPU = "stayed on the GPU"
+AWARE = "CUDA-aware MPI"
+STAGED = "staged through the host"
+ON_CPU = "CPU tensors"
+
+
+class Journey(NamedTuple):
+    """What one gradient's row of a timeline holds, in order, and what that says of its way.
+
+    told: what job it was. device: where the gradient is. build: Horovod's "host", "nccl" or "mpi".
+    verdict: ON_GPU, AWARE, STAGED or ON_CPU. because: why, in a sentence.
+    """
+
+    told: str
+    device: str
+    build: str
+    activities: list[str]
+    verdict: str
+    because: str
+
+
+def _row(*inside: str) -> list[str]:
+    return ["NEGOTIATE_ALLREDUCE", "ALLREDUCE", *inside]
+
+
+_WAIT = ("WAIT_FOR_DATA", "WAIT_FOR_OTHER_TENSOR_DATA")
+_IN = "MEMCPY_IN_FUSION_BUFFER"
+_OUT = "MEMCPY_OUT_FUSION_BUFFER"
+_HOST = ("MEMCPY_IN_HOST_BUFFER", "MPI_ALLREDUCE", "MEMCPY_OUT_HOST_BUFFER")
+_ADASUM = ("MEMCPY_IN_HOST_BUFFER", "MPI_ADASUM_ALLREDUCE", "MEMCPY_OUT_HOST_BUFFER")
+
+# The rows of a gradient that travels with others, unless `told` says alone. That of a laptop was recorded.
+# The others follow Horovod 0.28.1's source, operation by operation, in the order in which they are written
+# to the file: horovod/common/ops/nccl_operations.cc (NCCL, hierarchical, torus), mpi_gpu_operations.cc
+# (CUDA-aware MPI), adasum_gpu_operations.cc, mpi_operations.cc and gloo_operations.cc with
+# DoAllreduceCudaOnCPU of torch/mpi_ops_v2.cc (host), gpu_operations.cc (QUEUE), collective_operations.cc
+# (WAIT_FOR_DATA; a build with CUDA writes it for CPU tensors, too: ReadyEventList in common.h counts an
+# event that is none). The last is what github.com/horovod/horovod/issues/321 tells (2018), whose file is
+# not at hand.
+JOURNEYS = (
+    Journey("a laptop", "cpu", "host", _row(_IN, "MPI_ALLREDUCE", _OUT), ON_CPU,
+            "the gradients are CPU tensors"),
+    Journey("NCCL", "cuda:0", "nccl", _row("INIT_NCCL", *_WAIT, "QUEUE", _IN, "NCCL_ALLREDUCE", _OUT), ON_GPU,
+            "NCCL moves GPU memory, and the fusion buffer is GPU memory, too"),
+    Journey("a CUDA-aware MPI", "cuda:0", "mpi", _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT), AWARE,
+            "the build `mpi` hands GPU memory to MPI"),
+    Journey("MPI, without CUDA in it", "cuda:0", "host", _row(*_WAIT, _IN, "MPI_ALLREDUCE", _OUT), STAGED,
+            "the build `host` copies a GPU tensor to host memory before MPI sees it"),
+    Journey("NCCL inside the nodes, MPI between them (hierarchical)", "cuda:0", "nccl",
+            _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_HOST, "NCCL_ALLGATHER", _OUT), STAGED,
+            "MEMCPY_IN_HOST_BUFFER copies to host memory, for MPI between the nodes"),
+    Journey("NCCL inside and between nodes (torus)", "cuda:0", "nccl",
+            _row(*_WAIT, "NCCL_ALLREDUCE", "QUEUE", _IN, "NCCL_REDUCESCATTER", "NCCL_ALLGATHER", _OUT),
+            ON_GPU, "NCCL carries it inside the nodes and between them"),
+    Journey("NCCL, one gradient alone", "cuda:1", "nccl", _row(*_WAIT, "QUEUE", "NCCL_ALLREDUCE"), ON_GPU,
+            "a gradient that travels alone needs no fusion buffer"),
+    Journey("Adasum with NCCL", "cuda:0", "nccl",
+            _row(*_WAIT, "QUEUE", _IN, "NCCL_REDUCESCATTER", *_ADASUM, "NCCL_ALLGATHER", _OUT), STAGED,
+            "Adasum between the nodes is computed in host memory"),
+    Journey("a metric on the CPU, in a build with NCCL", "cpu", "nccl", _row(*_WAIT, "MPI_ALLREDUCE"), ON_CPU,
+            "it is a CPU tensor; a build with CUDA writes WAIT_FOR_DATA for these, too"),
+    Journey("GPUs, with Gloo", "cuda:0", "host", _row(*_WAIT, _IN, "GLOO_ALLREDUCE", _OUT), STAGED,
+            "Gloo is given host memory by Horovod"),
+    Journey("issue 321: a GPU job, built without NCCL", "cuda:0", "host", _row("MPI_ALLREDUCE", _OUT), STAGED,
+            "without GPU operations TensorFlow copies to host memory, and Horovod sees CPU tensors only"),
+)  # fmt: skip
+
+# Calls of communication libraries for `timeline_of`, and {operation: (calls, tensors)}.
+TIMELINES = (
+    ([("MPI_ALLREDUCE", 3)], {"MPI_ALLREDUCE": (1, 3)}),
+    ([("GLOO_ALLREDUCE", 1)] * 4, {"GLOO_ALLREDUCE": (4, 4)}),
+    (
+        [("MPI_BCAST", 2), ("NCCL_ALLREDUCE", 5), ("NCCL_ALLREDUCE", 1)],
+        {"MPI_BCAST": (1, 2), "NCCL_ALLREDUCE": (2, 6)},
+    ),
+)
+
+
+def timeline_of(*calls: tuple[str, int]) -> list[timeline.Activity]:
+    """Activities as Horovod's CPU operations leave them: ("MPI_ALLREDUCE", 3) is one call with 3 tensors."""
+    begun: list[tuple[str, str]] = []
+    for name, tensors in calls:
+        kind = name.partition("_")[2].replace("BCAST", "BROADCAST")
+        for activity in (f"NEGOTIATE_{kind}", kind, _IN, name, _OUT):
+            begun += [(f"layer {tensor}", activity) for tensor in range(tensors)]
+    return [timeline.Activity(tensor, name, 1e-6 * place, 1e-6) for place, (tensor, name) in enumerate(begun)]
+
+
+def gradients(activities: Sequence[timeline.Activity]) -> dict[str, list[str]]:
+    """{tensor: the names of its activities, in order} of the tensors that were averaged."""
+    rows: dict[str, list[str]] = {}
+    for activity in activities:
+        rows.setdefault(activity.tensor, []).append(activity.name)
+    return {tensor: names for tensor, names in rows.items() if "ALLREDUCE" in names}
+
+
+def together(rounds: Sequence[Mapping[str, Training]]) -> dict[str, Training]:
+    """{way: the last round's training, with the time of the runs of all rounds}.
+
+    rounds: each {way: Training}.
+    """
+    merged = {}
+    for way, last in rounds[-1].items():
+        parts = [measured[way].took for measured in rounds]
+        samples = np.concatenate([part.samples for part in parts])
+        took = timing.Measurement(samples, max(part.resolution for part in parts))
+        merged[way] = replace(last, took=took)
+    return merged
+
+
+def device_and_build(training: Training) -> tuple[str, str]:
+    """Where a training's gradients were, and the build of Horovod that carried them.
+
+    The build is "host" as well where the lab itself copied them to the host, as that build would have done.
+    """
+    build = "host" if training.where.by_lab else builds.current_horovod()
+    return training.where.device, build
+
+
+def main() -> None:
+    """Ask every rank, and print on rank 0."""
+    from mpi4py import MPI
+
+    ranks = MPI.COMM_WORLD.gather(answer(MPI.COMM_WORLD))
+    if ranks:
+        os.write(1, f"\n{MARK}{json.dumps(ranks)}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

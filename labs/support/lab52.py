@@ -1,0 +1,384 @@
+"""Lab 52: its checks, published scaling points, a fit of the learner's step-time model, and its picture.
+
+The published runs are in lab52.csv, beside this module: of whom and where, what is known of a run before, and
+what it reached.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas
+from labkit import check, expect, nets, plots
+from labkit.errors import LabError
+
+# The systems whose rows the fit may see. Each network of the table is in one of them.
+SEEN = ("Horovod 25 Gb/s RoCE", "DGX-1 P100")
+PCIE = 11.0  # GB/s between GPUs of a node, where the table does not say: virtual.machines has the source
+# Where the search begins, and its unit: seconds per byte for each network and inside a node, seconds of a
+# round, share of a step that a straggler takes longer.
+PER_BYTE = 0.2e-9
+BEGIN = {"inside": PER_BYTE, "round": 10e-6, "straggler": 0.01}
+MOST = 1000.0  # no number grows beyond so many of its units
+SOFT = 0.1  # errors beyond 10 % count less and less: one odd row is not to decide
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+@check.exercise("52.1")
+def seconds_of_a_bucket(exchange):
+    """The seconds of 64 MB by each algorithm, in one node and in several, on slow and fast links."""
+    # Links in ns a byte, and MB times ns are ms: line 0.3, TCP adds 0.2, the host's MPI 0.5; inside 0.1 and
+    # 0.05 more; a round takes 0.02 ms.
+    mb, alpha = 64, 0.02
+    for inside in (0.1, 0.8):  # in the second the slowest link is one inside a node
+        within, between = inside + 0.05, 0.3 + 0.2
+        beta = max(within, between)
+        slips = {
+            "in each of 2 (p - 1) rounds a part of n/p bytes is sent": 30 * (alpha + mb * beta),
+            "there are 2 (p - 1) rounds: there, and back": 15 * (alpha + mb / 16 * beta),
+            "what the software adds to a byte is missing": 30 * (alpha + mb / 16 * max(0.3, within)),
+        }
+        if inside > 0.5:
+            slips = {
+                "what the software adds inside a node is missing": 30 * (alpha + mb / 16 * 0.8),
+                "the slowest link of the way decides; here it is one inside a node": 30
+                * (alpha + mb / 16 * between),
+            }
+        _bucket(exchange, 30 * (alpha + mb / 16 * beta), slips, inside=inside * 1e-9)
+    for algorithm in ("ring", "tree", "halving"):
+        slips = {"a node alone sums in a ring": 4 * alpha + 2 * mb * 0.15}
+        one = {"gpus": 4, "per_node": 4, "network": "none"}
+        _bucket(exchange, 6 * (alpha + mb / 4 * 0.15), slips, algorithm=algorithm, **one)
+    for gpus in (16, 1024):
+        rounds = 2 * math.log2(gpus)
+        slips = {
+            "the bytes go up and down": rounds * alpha + mb * 0.5,
+            "chunks follow one another: the bytes are not paid in each round": rounds * (alpha + mb * 0.5),
+        }
+        _bucket(exchange, rounds * alpha + 2 * mb * 0.5, slips, algorithm="tree", gpus=gpus)
+    for per_node in (4, 1):
+        own = 15 / 16 * 0.5
+        out = 1 - per_node / 16  # of the bytes leave a node
+        crossing = per_node * out
+        want = 8 * alpha + 2 * mb * (crossing * 0.3 + own)
+        slips = {
+            "all GPUs of a node share its card": 8 * alpha + 2 * mb * (out * 0.3 + own),
+            "a part of the bytes stays in the node: c is per_node · (1 - 1/nodes)": 8 * alpha
+            + 2 * mb * (per_node * 0.3 + own),
+            "each GPU has a process of its own: the software is not shared": 8 * alpha
+            + 2 * mb * crossing * (0.3 + 0.5),
+        }
+        _bucket(exchange, want, slips, algorithm="halving", network="host", per_node=per_node)
+    row = run_of(algorithm="server", network="gRPC", senders=16, servers=4)
+    want = 1e3 * to_servers(64e6, row, LEARNED)
+    _bucket(exchange, want, {}, algorithm="server", network="gRPC", senders=16, servers=4)
+
+
+def _bucket(exchange, milliseconds, slips, **changes):
+    row = run_of(**changes)
+    with check.case(f"{row.algorithm}, {row.gpus} GPUs in {row.nodes} node{'s' if row.nodes > 1 else ''}"):
+        got = exchange(64e6, row, LEARNED)
+        expect(got is not None, "exchange returns None.")
+        expect.close(1e3 * got, milliseconds, "ms of 64 MB", rtol=1e-6, slips=slips)
+
+
+@check.exercise("52.2")
+def seconds_of_a_step(step, READY, exchange):
+    """Steps of several nets and algorithms, with stragglers, with slow input, in one node."""
+    server = {"algorithm": "server", "network": "gRPC", "senders": 16, "servers": 4}
+    for net in ("vgg16", "resnet101", "inception_v3"):
+        _step(step, READY, exchange, ("hidden", "order", "stragglers"), net=net)
+        changes = {"algorithm": "halving", "network": "host", "alone": 0.1}
+        _step(step, READY, exchange, ("hidden", "order"), net=net, **changes)
+        _step(step, READY, exchange, ("back", "order"), net=net, **server)
+        changes = {"algorithm": "server", "network": "none", "gpus": 4}
+        _step(step, READY, exchange, ("one node",), net=net, **changes)
+    _step(step, READY, exchange, ("stragglers",), alone=2.0, gpus=512)
+    _step(step, READY, exchange, ("input",), input=1.5)
+    _step(step, READY, exchange, ("input", "after"), input=1.5, **server)
+
+
+def _step(step, ready, exchange, mistakes, **changes):
+    """step(row, learned) of the made-up row with these changes, beside steps that leave something out."""
+    row = run_of(**changes)
+    computing = row.alone * (1 + LEARNED["straggler"] * math.sqrt(2 * math.log(row.gpus)))
+    sent = [(share, exchange(nbytes, row, LEARNED)) for share, nbytes in ready[row.net]]
+    whole = exchange(sum(nbytes for _, nbytes in ready[row.net]), row, LEARNED)
+    back = whole if row.algorithm == "server" and row.nodes > 1 else 0.0
+    overlapped = [share * computing + seconds for share, seconds in sent]
+    all_of_it = computing + sum(seconds for _, seconds in sent) + back
+    known = {
+        "hidden": ("nothing is hidden here: buckets are sent while backward computes", all_of_it),
+        "order": (
+            "a bucket waits until the one before it has arrived",
+            max(computing, *overlapped) + back,
+        ),
+        "back": ("the weights' way back is missing", _end(computing, sent, 0.0, row.input)),
+        "one node": (
+            "in one node there are no servers, and no way back",
+            _end(computing, sent, whole, row.input),
+        ),
+        "stragglers": ("stragglers are missing", _end(row.alone, sent, back, row.input)),
+        "input": ("a step is not shorter than its input", _end(computing, sent, back, 0.0)),
+        "after": (
+            "a node reads its images during the way back, too",
+            back + _end(computing, sent, 0.0, row.input),
+        ),
+    }
+    with check.case(f"net {row.net}, {row.algorithm}, {row.gpus} GPUs, nodes: {row.nodes}"):
+        got = step(row, LEARNED)
+        expect(got is not None, "step returns None.")
+        slips = dict(known[mistake] for mistake in mistakes)
+        expect.close(got, _end(computing, sent, back, row.input), "a step in s", rtol=1e-6, slips=slips)
+
+
+def _end(computing, sent, back, reading):
+    """Seconds of a step: computing, buckets one after another, the way back from servers, input."""
+    end = 0.0
+    for share, seconds in sent:
+        end = max(end, share * computing) + seconds
+    return max(computing, end + back, reading)
+
+
+@check.exercise("52.3")
+def systems_seen_and_unseen(split, errors, step):
+    """Whole systems on one side or the other, all rows; errors of images per second, with sign."""
+    rows = published()
+    for seen in (SEEN, ("Piz Daint",), ("Horovod 25 Gb/s RoCE", "Piz Daint", "Facebook P100")):
+        with check.case(f"seen = {seen}"):
+            sides = split(rows, seen)
+            expect(sides is not None and len(sides) == 2, f"split returns two lists, not {sides!r}.")
+            on_both = {row.system for row in sides[0]} & {row.system for row in sides[1]}
+            expect(not on_both, f"these systems are on both sides: {', '.join(sorted(on_both))}.")
+            expect.equal({row.system for row in sides[0]}, set(seen), "systems that are seen")
+            expect.equal(len(sides[0]) + len(sides[1]), len(rows), "rows on both sides")
+    for factor in (1.25, 0.5, 2.0):
+        row = run_of(step=factor * step(run_of(step=None), LEARNED))
+        with check.case(f"two rows whose published step is {factor} times as long as the predicted"):
+            slips = {
+                "this compares seconds; a shorter step is more images": [1 / factor - 1] * 2,
+                "this has lost its sign": [abs(factor - 1)] * 2,
+                "this is predicted over published; take 1 from it": [factor] * 2,
+            }
+            got = errors([row, row], LEARNED)
+            expect.close(got, [factor - 1] * 2, "their errors", rtol=1e-6, slips=slips)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a training: what is known of it before, and what it reached, if that is known.
+
+    system: of whom and where. gpus, per_node: GPUs in all, and in each node. network: which software carries
+    gradients between nodes. algorithm: "ring", "tree", "halving" or "server". line: seconds that a byte takes
+    on a node's card. inside: seconds that a byte takes from a GPU to the next one of its node. batch: images
+    of each GPU in a step. alone: seconds of a step of a single GPU. step: seconds of this run's step, None
+    where nobody measured it. senders, servers: of "server", who sends, and how many servers there are.
+    input: seconds that a node needs at least to read its images of a step. source: where it was published.
+    """
+
+    system: str
+    net: str
+    gpus: int
+    per_node: int
+    network: str
+    algorithm: str
+    line: float
+    inside: float
+    batch: int
+    alone: float
+    step: float | None = None
+    senders: int = 1
+    servers: int = 1
+    input: float = 0.0
+    source: str = ""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes hold the GPUs."""
+        return -(-self.gpus // self.per_node)
+
+    @property
+    def busiest(self) -> float:
+        """The share of the gradients' bytes that the busiest server has: a tensor is never cut in two."""
+        return max(1 / self.servers, largest_share(self.net))
+
+    def images(self, seconds: float) -> float:
+        """Images per second of all GPUs when a step takes so many seconds."""
+        return self.gpus * self.batch / seconds
+
+    def __str__(self) -> str:
+        return f"{self.system}, {self.network}, {self.net}, {self.gpus} GPUs"
+
+
+@cache
+def largest_share(net: str) -> float:
+    """The largest tensor's share of a net's parameters."""
+    parameters = nets.layer_table(net)["parameters"]
+    return float(parameters.max() / parameters.sum())
+
+
+def at(row: Row, gpus: int, algorithm: str | None = None) -> Row:
+    """The row's system with so many GPUs, by this algorithm (None: its own). Nobody has measured it.
+
+    Senders and servers grow with the GPUs.
+    """
+    grown = gpus / row.gpus
+    return replace(
+        row,
+        gpus=gpus,
+        algorithm=algorithm or row.algorithm,
+        step=None,
+        senders=max(1, round(grown * row.senders)),
+        servers=max(1, round(grown * row.servers)),
+    )
+
+
+def published() -> list[Row]:
+    """The rows of lab52.csv. Where a cell is empty: PCIe inside, a ring, every GPU sends, a server a node."""
+    rows = []
+    for line in pandas.read_csv(Path(__file__).with_suffix(".csv")).itertuples():
+        per_node = min(line.gpus, line.gpus_per_node)
+        nodes = -(-line.gpus // per_node)
+        rows.append(
+            Row(
+                system=line.system,
+                net=line.net,
+                gpus=line.gpus,
+                per_node=per_node,
+                network=line.network,
+                algorithm=_or(line.algorithm, "ring"),
+                line=8e-9 / line.gbit if nodes > 1 else 0.0,
+                inside=1e-9 / _or(line.inside, PCIE),
+                batch=line.batch,
+                alone=line.batch / line.images_at_1,
+                step=line.gpus * line.batch / line.images,
+                senders=int(_or(line.senders, line.gpus)),
+                servers=int(_or(line.servers, nodes)),
+                input=per_node * line.batch / _or(line.input, math.inf),
+                source=line.source,
+            )
+        )
+    return rows
+
+
+def _or(cell, default):
+    return default if pandas.isna(cell) else cell
+
+
+def to_servers(nbytes: float, row: Row, learned: Mapping[str, float]) -> float:
+    """Seconds in which all senders of a row send a bucket to the busiest server (lab 31)."""
+    beta = max(row.inside + learned["inside"], row.line + learned[row.network])
+    return learned["round"] + row.senders * row.busiest * nbytes * beta
+
+
+class Learned(dict[str, float]):
+    """The numbers of a model, by name. A network that is not there ends in a sentence, not in a KeyError."""
+
+    def __missing__(self, name: str) -> float:
+        networks = [known for known in self if known not in BEGIN]
+        raise LabError(
+            f"Nothing is known of network {name!r}: the fit has seen {', '.join(networks) or 'none'} "
+            "between nodes. (Within one node, no network is asked for.)"
+        )
+
+
+Model = Callable[[Row, Learned], float]
+
+
+def fit(step: Model, rows: Sequence[Row]) -> Learned:
+    """The numbers with which step(row, numbers) comes nearest to the steps of these rows, and no others.
+
+    Returns {network: seconds per byte, …, "inside": seconds per byte, "round": seconds, "straggler": share}.
+    A network that no row uses between nodes is not in it. Least squares of the logarithms of predicted over
+    published, softened (scipy.optimize.least_squares, soft_l1); no number is below 0.
+    """
+    from scipy.optimize import least_squares
+
+    networks = {row.network: PER_BYTE for row in rows if row.nodes > 1}
+    units = {**networks, **BEGIN}
+
+    def numbers(scaled: np.ndarray) -> Learned:
+        pairs = zip(units.items(), scaled, strict=True)
+        return Learned({name: float(unit * factor) for (name, unit), factor in pairs})
+
+    def misses(scaled: np.ndarray) -> list[float]:
+        learned = numbers(scaled)
+        return [float(np.log(step(row, learned) / row.step)) for row in rows]
+
+    best = least_squares(misses, np.ones(len(units)), bounds=(0, MOST), loss="soft_l1", f_scale=SOFT)
+    return numbers(best.x)
+
+
+def without_each(step: Model, rows: Sequence[Row]) -> dict[str, Learned]:
+    """For each system: the numbers fitted to the rows of all others. The fit never sees the system itself."""
+    systems = dict.fromkeys(row.system for row in rows)
+    return {system: fit(step, [row for row in rows if row.system != system]) for system in systems}
+
+
+_ROW = Row(
+    system="made up",
+    net="resnet50",
+    gpus=16,
+    per_node=4,
+    network="TCP",
+    algorithm="ring",
+    line=3e-10,
+    inside=1e-10,
+    batch=64,
+    alone=0.4,
+    step=0.5,
+)
+
+# Seconds per byte, seconds, share: rounder than those of a fit, and far from one another.
+LEARNED = Learned(
+    {"TCP": 2e-10, "host": 5e-10, "gRPC": 7e-10, "inside": 5e-11, "round": 2e-5, "straggler": 0.02}
+)
+
+
+def run_of(**changes) -> Row:
+    """A made-up run of 16 GPUs in 4 nodes by a ring over TCP, with these fields changed."""
+    return replace(_ROW, **changes)
+
+
+def ten_times(row: Row) -> Row:
+    """The row with ten times the published images per second, which nobody could have measured."""
+    return replace(row, step=row.step / 10)
+
+
+@plots.styled
+def draw(parts: Mapping[str, Sequence[Row]], step: Callable[[Row], float], title: str):
+    """Predicted against published efficiency, both axes logarithmic. Returns the figure.
+
+    The first part's points are hollow, those of the others filled. The grey band is 10 % to both sides.
+    """
+    figure, axes = plots.one_axes(title, "published: % of the ideal", "predicted: % of the ideal", height=5.4)
+    figure.set_figwidth(9.5)
+    ends = np.array([0.8, 115.0])
+    axes.fill_between(ends, 0.9 * ends, 1.1 * ends, color=plots.FAINT, alpha=0.4, label="within 10 %")
+    axes.plot(ends, ends, color=plots.INK, linewidth=1.2)
+    systems = list(dict.fromkeys(row.system for rows in parts.values() for row in rows))
+    for number, (part, rows) in enumerate(parts.items()):
+        for place, name in enumerate(systems):
+            own = [row for row in rows if row.system == name]
+            if own:
+                color = plots.COLORS[place % len(plots.COLORS)]
+                axes.plot(
+                    [100 * row.alone / row.step for row in own],
+                    [100 * row.alone / step(row) for row in own],
+                    linestyle="",
+                    marker=MARKERS[place % len(MARKERS)],
+                    markersize=7,
+                    color=color,
+                    markerfacecolor="none" if number == 0 else color,
+                    label=f"{part}: {name}",
+                )
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    for axis in (axes.xaxis, axes.yaxis):
+        plots.plain_log(axis)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return plots.done(figure, "predicted_and_published")

@@ -1,0 +1,746 @@
+"""Lab 61: checks; real TensorFlow clusters, and their bytes on the wire; the same nets with Horovod."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+from pathlib import Path
+from typing import NamedTuple
+
+import cloudpickle
+import numpy as np
+from labkit import check, data, expect, launch, noise, ports, timing, world
+from labkit.errors import LabError, NotHere
+
+# -- the checks
+
+
+@check.exercise("61.1")
+def tf_config_of_each_task(tf_config):
+    """JSON with all workers' addresses, and this task's own number among all."""
+    jobs = (["a7"], 1, 5000), (["127.0.0.1"], 2, 6100), (["n1", "n2"], 1, 5000), (["n1", "n2", "n3"], 2, 6100)
+    for hosts, each, port in jobs:
+        tasks = each * len(hosts)
+        addresses = [f"{host}:{port + place}" for host in hosts for place in range(each)]
+        for number in range(tasks):
+            where = f"task {number} of {tasks} on {', '.join(hosts)}, first port {port}"
+            text = tf_config(slurm_of(number, tasks, hosts), hosts, port)
+            expect(isinstance(text, str), f"{where}: TF_CONFIG is a text, not {text!r}: use json.dumps.")
+            expect(text.startswith("{") and "'" not in text, f"{where}: this is not JSON: {text}")
+            config = json.loads(text)
+            workers = config.get("cluster", {}).get("worker")
+            why = f"tasks fill node after node, take ports from {port} on, and share no port"
+            expect.equal(workers, addresses, f"{where}: the workers' addresses", because=why)
+            why = "a whole number, which counts all tasks of the job"
+            wanted = {"type": "worker", "index": number}
+            expect.equal(config.get("task"), wanted, f"{where}: the task", because=why)
+
+
+@check.exercise("61.2")
+def step_of_one_device(train_step):
+    """Weights and loss as of one device with all images, on 2, 1 and 3 replicas."""
+    for replicas in (2, 1, 3):
+        where = "on 1 replica" if replicas == 1 else f"on {replicas} replicas"
+        with check.case(where):
+            got = try_step(train_step, replicas)
+            moved = got.after - got.before
+            right = got.right_after - got.before
+            slips = {
+                "the weights have not moved": 0 * right,
+                "the replicas' gradients were added; divide each loss": replicas * right,
+                "this is divided twice": right / replicas,
+            }
+            slips = {words: value for words, value in slips.items() if replicas > 1 or not value.any()}
+            what = f"{where}: the step of the weights"
+            expect.close(moved, right, what, rtol=1e-3, atol=1e-5, slips=slips)
+            expect(got.loss is not None, "`train_step` returns None: return the mean loss over all images.")
+            slips = {
+                "this is the sum of the replicas' means": replicas * got.right_loss,
+                "this is divided twice": got.right_loss / replicas,
+                "this is the first replica's alone": got.first_loss,
+                "this is the first replica's share alone": got.first_loss / replicas,
+            }
+            what = f"{where}: the loss"
+            expect.close(got.loss, got.right_loss, what, rtol=1e-4, slips=slips if replicas > 1 else {})
+
+
+@check.exercise("61.3")
+def bytes_of_servers_and_ring(servers_send, ring_sends):
+    """The variables dealt like cards, to each worker once; the ring's 2 (p - 1) / p."""
+    for values, servers, workers in (([5, 7, 11], 1, 1), ([5, 7, 11, 13, 17], 2, 3), ([100, 2], 4, 5)):
+        where = f"variables {values}, servers: {servers}, workers: {workers}"
+        dealt = [0] * servers
+        for place, value in enumerate(values):
+            dealt[place % servers] += 4 * workers * value
+        slips = {
+            "these are numbers; each has 4 bytes": [value / 4 for value in dealt],
+            "this is for one worker": [value / workers for value in dealt],
+            "this is cut into equal parts; servers get whole variables": [sum(dealt) / servers] * servers,
+        }
+        slips = {words: value for words, value in slips.items() if value != dealt}
+        got = servers_send(values, servers, workers)
+        expect.close(got, dealt, f"{where}: bytes sent by each server", slips=slips)
+        sent = 8 * sum(values) * (workers - 1) / workers
+        slips = {"these are numbers; each has 4 bytes": sent / 4, "this is half of the ring": sent / 2}
+        slips = slips if workers > 1 else {}
+        expect.close(ring_sends(values, workers), sent, f"{where}: a ring's worker", slips=slips)
+
+
+# -- nets and data
+
+NETS = ("small VGG", "small ResNet")
+SEED = 61
+
+
+def build(kind: str):
+    """The Keras net of this name, (n, 64) -> logits (n, 10), always with the same weights. No biases.
+
+    small VGG: three convolutions, then three dense layers. The first of those holds 77 % of the parameters,
+    as VGG-16's fc6 holds 74 %. small ResNet: seven convolutions, most of them around short cuts, and
+    one small dense layer: a third of the parameters, spread evenly, as those of ResNet-101.
+    """
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    layers = keras.layers
+    pictures = keras.Input((64,))
+    flow = layers.Reshape((8, 8, 1))(pictures)
+    if kind == "small VGG":
+        for _ in range(3):
+            flow = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
+        flow = layers.Flatten()(layers.MaxPooling2D()(flow))
+        for units in (512, 160):
+            flow = layers.Dense(units, activation="relu", use_bias=False)(flow)
+    elif kind == "small ResNet":
+        flow = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
+        for block in range(3):
+            inner = layers.Conv2D(64, 3, padding="same", activation="relu", use_bias=False)(flow)
+            inner = layers.Conv2D(64, 3, padding="same", use_bias=False)(inner)
+            flow = layers.ReLU()(layers.Add()([flow, inner]))
+            if block == 0:
+                flow = layers.MaxPooling2D()(flow)
+        flow = layers.GlobalAveragePooling2D()(flow)
+    else:
+        raise ValueError(f"{kind!r} is none of {', '.join(NETS)}")
+    return keras.Model(pictures, layers.Dense(10, use_bias=False)(flow))
+
+
+def sizes_of(net) -> list[int]:
+    """Numbers in each variable of a net that is trained, in the order in which they were made."""
+    return [int(np.prod(weights.shape)) for weights in net.trainable_variables]
+
+
+def optimizer_for(net, rate: float):
+    """Plain SGD for the net, all its own variables made at once."""
+    import keras
+
+    optimizer = keras.optimizers.SGD(rate)
+    optimizer.build(net.trainable_variables)
+    return optimizer
+
+
+def global_batches(images: int, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(pictures, labels) of each step's `images` digits of all workers together, the same everywhere."""
+    digits = data.digits()
+    batches = []
+    epoch = 0
+    while len(batches) < steps:
+        for rows in data.batches(len(digits.train_x), images, epoch, seed=SEED):
+            batches.append((digits.train_x[rows], digits.train_y[rows].astype(np.int32)))
+        epoch += 1
+    return batches[:steps]
+
+
+def part_of(batch: tuple[np.ndarray, np.ndarray], worker: int, workers: int) -> tuple:
+    """This worker's equal part of a global batch."""
+    return tuple(data.shard(values, worker, workers) for values in batch)
+
+
+# -- one step in this process
+
+STEP_RATE = 0.5  # SGD's learning rate in one step
+
+
+class Step(NamedTuple):
+    """A small net's weights (64, 10) before and after a step, what the step returned, and what is right."""
+
+    before: np.ndarray
+    after: np.ndarray
+    loss: float
+    right_after: np.ndarray
+    right_loss: float
+    first_loss: float  # of the first replica's images alone
+
+
+def devices(count: int) -> list[str]:
+    """Have TensorFlow take this machine for `count` devices, and leave GPUs alone; their names.
+
+    LabError where it has begun with another number: that cannot be changed later.
+    """
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+    try:
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.set_logical_device_configuration(cpu, parts)
+    except RuntimeError:  # TensorFlow has begun: fine if it has begun so
+        pass
+    names = [device.name for device in tf.config.list_logical_devices("CPU")]
+    if len(names) != count:
+        raise LabError(f"TensorFlow runs on {len(names)} devices already. Restart the kernel.")
+    return names
+
+
+def try_step(train_step: Callable, replicas: int) -> Step:
+    """train_step(strategy, net, optimizer, pictures, labels) once, on so many devices, inside of tf.function.
+
+    Every replica has other images. What is right comes from one device, all images, and no strategy.
+    """
+    import keras
+    import tensorflow as tf
+
+    # Without collectives: TensorFlow 2.21 ends those of a third device when two were used before.
+    strategy = tf.distribute.MirroredStrategy(
+        [f"CPU:{place}" for place in range(replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+    batch = global_batches(12 * replicas, 1)[0]
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        net = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10, use_bias=False)])
+        optimizer = optimizer_for(net, STEP_RATE)
+    before = net.get_weights()[0]
+
+    def of_replica(which: int):
+        def part(context):
+            own = part_of(batch, context.replica_id_in_sync_group, replicas)
+            return tf.constant(own[which])
+
+        return strategy.experimental_distribute_values_from_function(part)
+
+    @tf.function(autograph=False)
+    def step(pictures, labels):
+        return train_step(strategy, net, optimizer, pictures, labels)
+
+    returned = step(of_replica(0), of_replica(1))
+    after = net.get_weights()[0]
+    right_loss, slope = _loss_and_slope(before, *batch)
+    first_loss, _ = _loss_and_slope(before, *part_of(batch, 0, replicas))
+    loss = returned if returned is None else np.asarray(returned)
+    return Step(before, after, loss, before - STEP_RATE * slope, right_loss, first_loss)
+
+
+def _loss_and_slope(weights: np.ndarray, pictures: np.ndarray, labels: np.ndarray) -> tuple:
+    """Mean cross-entropy of a linear net and its gradient by the weights, in NumPy."""
+    logits = pictures @ weights
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    rows = np.arange(len(labels))
+    loss = -np.log(shares[rows, labels]).mean()
+    shares[rows, labels] -= 1
+    return float(loss), pictures.T @ shares / len(labels)
+
+
+def losses_alone(train_step: Callable, net: str, images: int, steps: int, rate: float) -> list[float]:
+    """Losses of the same training in this one process, with all `images` of a step at once."""
+    import tensorflow as tf
+
+    model = build(net)
+    optimizer = optimizer_for(model, rate)
+    strategy = tf.distribute.get_strategy()  # the one that is there without any: one replica
+
+    @tf.function(autograph=False)
+    def step(pictures, labels):
+        return train_step(strategy, model, optimizer, pictures, labels)
+
+    return [
+        float(step(tf.constant(pictures), tf.constant(labels)))
+        for pictures, labels in global_batches(images, steps)
+    ]
+
+
+# -- what each process of a cluster does
+
+RATE = 0.1  # SGD's learning rate
+PAUSE = 0.3  # seconds of silence before and behind steps whose bytes are counted
+LOOK = 0.1  # seconds between two looks at a server's counters
+
+
+class Order(NamedTuple):
+    """What a process is told: its TF_CONFIG, the learner's step (pickled), and how much to do."""
+
+    tf_config: str
+    step: bytes
+    net: str
+    batch: int  # images of each worker
+    repeat: int  # timed rounds
+    workers: int
+    proof: int  # steps that are compared with one process
+
+
+class Mirrored(NamedTuple):
+    """What a worker of MultiWorkerMirroredStrategy reports; bytes of one step."""
+
+    step: timing.Measurement
+    alone: timing.Measurement  # the same step without other workers
+    sent: float
+    received: float
+    sizes: list[int]
+    losses: list[float]
+
+
+class Chief(NamedTuple):
+    """What the chief of ParameterServerStrategy reports."""
+
+    step: timing.Measurement  # time in which every worker does one step, on the average
+    steps: int  # of one worker each, between `begin` and `end`
+    begin: float  # time.time()
+    end: float
+    sizes: list[int]
+    devices: list[str]
+    losses: list[float]
+
+
+Log = list[tuple[float, int, int]]  # time.time(), bytes sent, bytes received
+
+
+def mirrored_worker(order: Order, ended) -> Mirrored:
+    """A worker of MultiWorkerMirroredStrategy: some steps for proof, then timed, then counted."""
+    import tensorflow as tf
+
+    strategy = _mirrored()
+    worker = json.loads(order.tf_config)["task"]["index"]
+    batches = global_batches(order.batch * order.workers, max(1, order.proof))
+    parts = [part_of(batch, worker, order.workers) for batch in batches]
+    with strategy.scope():
+        net = build(order.net)
+        optimizer = optimizer_for(net, RATE)
+    step = _graph(cloudpickle.loads(order.step), strategy, net, optimizer)
+    losses = [float(step(*part)) for part in map(_tensors, parts)]
+    pictures, labels = _tensors(parts[0])
+    twin = build(order.net)
+    by_itself = _graph(
+        cloudpickle.loads(order.step), tf.distribute.get_strategy(), twin, optimizer_for(twin, RATE)
+    )
+    turns = timing.in_turns(
+        {
+            "step": lambda: step(pictures, labels).numpy(),
+            "alone": lambda: by_itself(pictures, labels).numpy(),
+        },
+        repeat=order.repeat,
+        warmup=2,
+    )
+    time.sleep(PAUSE)
+    before = tcp_bytes()
+    for _ in range(order.repeat):
+        step(pictures, labels).numpy()
+    time.sleep(PAUSE)
+    after = tcp_bytes()
+    sent, received = ((late - early) / order.repeat for early, late in zip(before, after, strict=True))
+    return Mirrored(turns["step"], turns["alone"], sent, received, sizes_of(net), losses)
+
+
+def chief(order: Order, ended) -> Chief:
+    """The chief of ParameterServerStrategy: hands steps to the workers, and times and counts them."""
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    with strategy.scope():
+        net = build(order.net)
+        optimizer = optimizer_for(net, RATE)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    pictures, labels = global_batches(order.batch * order.workers, 1)[0]
+
+    def dataset():
+        return tf.data.Dataset.from_tensor_slices((pictures, labels)).repeat().batch(order.batch)
+
+    batches = iter(coordinator.create_per_worker_dataset(dataset))
+    learners_step = cloudpickle.loads(order.step)
+
+    @tf.function(autograph=False)
+    def step(source):
+        return learners_step(strategy, net, optimizer, *next(source))
+
+    losses = []
+
+    def round_of_steps() -> None:
+        """As many steps as there are workers. Nobody says which worker does which."""
+        results = [coordinator.schedule(step, args=(batches,)) for _ in range(4 * order.workers)]
+        coordinator.join()
+        losses.append(float(results[-1].fetch()))
+
+    took = timing.measure(round_of_steps, repeat=order.repeat, warmup=2)
+    time.sleep(PAUSE)
+    begin = time.time()
+    for _ in range(order.repeat):
+        round_of_steps()
+    time.sleep(PAUSE)
+    end = time.time()
+    devices = [weights.value.device for weights in net.trainable_variables]
+    each = timing.Measurement(took.samples / 4)
+    steps = 4 * order.workers * order.repeat
+    return Chief(each, steps, begin, end, sizes_of(net), devices, losses)
+
+
+def server(order: Order, ended) -> Log:
+    """A gRPC server, of variables or of a worker of ParameterServerStrategy; it notes its bytes."""
+    import tensorflow as tf
+
+    config = json.loads(order.tf_config)
+    task = config["task"]
+    running = tf.distribute.Server(
+        config["cluster"], job_name=task["type"], task_index=task["index"], protocol="grpc"
+    )
+    log: Log = []
+    while not ended.poll(LOOK):
+        log.append((time.time(), *tcp_bytes()))
+    del running
+    return log
+
+
+def _mirrored():
+    import tensorflow as tf
+
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _graph(learners_step, strategy, net, optimizer):
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def step(pictures, labels):
+        return learners_step(strategy, net, optimizer, pictures, labels)
+
+    return step
+
+
+def _tensors(part: tuple) -> tuple:
+    import tensorflow as tf
+
+    return tuple(tf.constant(values) for values in part)
+
+
+ROLES = {"mirrored worker": mirrored_worker, "chief": chief, "server": server}
+
+
+def play(pipe, role: str, order: Order) -> None:
+    """In a process of its own: the role; its report goes into pipe. It stays until it is told to end."""
+    os.environ["TF_CONFIG"] = order.tf_config
+    try:
+        report = ("report", ROLES[role](order, pipe))
+    except Exception as error:  # whatever the learner's step raises is told by the rank
+        report = ("error", f"{type(error).__name__}: {error}")
+    pipe.send(report)
+    if role != "server":
+        pipe.poll(None)  # who leaves early breaks the others' connections
+    os._exit(0)  # TensorFlow's own end waits for servers that have gone
+
+
+# -- clusters of processes
+
+SERVERS = "servers, gRPC"
+RING = "ring, gRPC"
+LIMIT = 300  # seconds for all ways together
+
+
+class Run(NamedTuple):
+    """What a cluster reported: a Chief and all servers' logs by name, or the Mirrored of each worker."""
+
+    chief: Chief | None
+    logs: dict[str, Log]
+    workers: list[Mirrored]
+
+
+class Seat(NamedTuple):
+    """One process of a cluster: on which node, what it does, and TensorFlow's word for that."""
+
+    node: int
+    role: str
+    job: str  # chief, ps or worker
+    index: int
+
+
+def seats(way: str, nodes: int) -> list[Seat]:
+    """A cluster's processes. Every node has a worker, and with servers also a server; node 0 the chief."""
+    if way == RING:
+        return [Seat(node, "mirrored worker", "worker", node) for node in range(nodes)]
+    everyone = []
+    for node in range(nodes):
+        everyone.append(Seat(node, "server", "ps", node))
+        everyone.append(Seat(node, "server", "worker", node))
+    return [*everyone, Seat(0, "chief", "chief", 0)]
+
+
+def train(
+    step: Callable, tf_config: Callable, ways: Sequence[tuple[str, str]], nodes: int, **order: int
+) -> dict[tuple[str, str], Run]:
+    """Train each net in its way, one after the other, on real processes: {(way, net): Run}.
+
+    step, tf_config: the learner's. ways: pairs of a way and a net. nodes: that this machine plays; in a job
+    each rank is one. order: batch, repeat and proof, as in Order.
+    """
+    ranks = launch.ranks_here(1)
+    nodes = ranks if world.launcher() else nodes
+    # As bytes: a rank only passes the step on, and needs no TensorFlow for that.
+    pickled = cloudpickle.dumps(step), cloudpickle.dumps(tf_config)
+    env = {
+        "CUDA_VISIBLE_DEVICES": "",  # bytes are the subject: all runs on CPUs, on a GPU machine, too
+        # A server waits inside of a thread for what another thread has to bring: with one it waits for ever.
+        "TF_NUM_INTEROP_THREADS": "4",
+    }
+    results = launch.run(
+        _on_rank, *pickled, list(ways), nodes, order, ranks=ranks, threads=1, env=env, timeout=LIMIT
+    )
+    return results[0]
+
+
+def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order: dict) -> dict:
+    """On each rank: the processes of its nodes. Returns what all of them reported."""
+    runs = {}
+    names = comm.allgather(socket.gethostname())
+    # Triton first, as `noise` explains. A rank whose host has an earlier one starts none.
+    preload = ["triton._C.libtriton", "tensorflow", "keras"]
+    env = {**noise.SETTINGS, **os.environ}
+    for way, net in ways:
+        everyone = seats(way, nodes)
+        own = [seat for seat in everyone if names.index(names[seat.node % comm.size]) == comm.rank]
+        with ports.agree(comm, len(everyone)) as first:
+            configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
+            calls = [
+                (play, seat.role, Order(configs[seat], step, net, workers=nodes, **order)) for seat in own
+            ]
+            with launch.processes(calls, env, preload) as started:
+                members = {f"{seat.job} {seat.index}": one for seat, one in zip(own, started, strict=True)}
+                servers = [f"{seat.job} {seat.index}" for seat in own if seat.role == "server"]
+                reports = _reports({name: members[name] for name in members if name not in servers})
+                _wait_for_all(comm)
+                for one in started:
+                    one.pipe.send("end")
+                logs = _reports({name: members[name] for name in servers})
+        pieces = comm.allgather((reports, logs))
+        reports = {name: report for reported, _ in pieces for name, report in reported.items()}
+        logs = {name: log for _, ended in pieces for name, log in ended.items()}
+        leader = reports.get("chief 0")
+        workers = [reports[f"worker {node}"] for node in range(nodes)] if leader is None else []
+        runs[way, net] = Run(leader, logs, workers)
+    return runs
+
+
+def _reports(members: dict[str, launch.Process]) -> dict[str, object]:
+    """What each of these processes says, as soon as it says it. LabError at the first that fails."""
+    reports = {}
+    missing = {one.pipe: name for name, one in members.items()}
+    while missing:
+        for pipe in connection.wait(list(missing)):
+            name = missing.pop(pipe)
+            try:
+                kind, report = pipe.recv()
+            except (EOFError, ConnectionError):
+                last = members[name].log.read_text(errors="replace").strip().splitlines()[-3:]
+                kind, report = "error", f"it ended. {' '.join(last)}"
+            if kind == "error":
+                raise LabError(f"TensorFlow's {name} failed: {report}")
+            reports[name] = report
+    return reports
+
+
+def _configs(
+    names: list[str], way: str, everyone: list[Seat], base: int, tf_config: Callable
+) -> dict[Seat, str]:
+    """TF_CONFIG of each seat: the learner's with a ring, the kit's own with servers. names: hosts by rank."""
+    hosts = list(dict.fromkeys(names))  # ranks fill hosts one after the other
+    if len(hosts) == 1:
+        hosts = ["127.0.0.1"]
+        names = hosts * len(names)
+    if way == RING:
+        return {seat: tf_config(slurm_of(seat.index, len(everyone), hosts), hosts, base) for seat in everyone}
+    addresses: dict[str, list[str]] = {}
+    for offset, seat in enumerate(everyone):
+        host = names[seat.node % len(names)]
+        addresses.setdefault(seat.job, []).append(f"{host}:{base + offset}")
+    return {
+        seat: json.dumps({"cluster": addresses, "task": {"type": seat.job, "index": seat.index}})
+        for seat in everyone
+    }
+
+
+def slurm_of(task: int, tasks: int, hosts: Sequence[str]) -> dict[str, str]:
+    """What srun sets for this task, of the variables of the lab: nodes are filled one after the other."""
+    each = tasks // len(hosts)
+    return {
+        "SLURM_NTASKS": str(tasks),
+        "SLURM_NNODES": str(len(hosts)),
+        "SLURM_PROCID": str(task),
+        "SLURM_NODEID": str(task // each),
+        "SLURM_LOCALID": str(task % each),
+    }
+
+
+def _wait_for_all(comm) -> None:
+    """A barrier that leaves the cores to TensorFlow: MPI's own would spin."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        time.sleep(0.05)
+
+
+class Outcome(NamedTuple):
+    """Of one way with one net.
+
+    step: time in which every worker has done one step. sent: {process: bytes in that step}, as counted.
+    alone: the same step of a worker by itself; None with servers. servers: of each variable, its server.
+    """
+
+    step: timing.Measurement
+    sent: dict[str, float]
+    sizes: list[int]
+    losses: list[float]
+    alone: timing.Measurement | None
+    servers: list[int] | None
+
+
+def of_workers(workers: Sequence[Mirrored]) -> Outcome:
+    """Of workers in step with each other: times are those of worker 0."""
+    first = workers[0]
+    sent = {f"worker {number}": worker.sent for number, worker in enumerate(workers)}
+    return Outcome(first.step, sent, first.sizes, first.losses, first.alone, None)
+
+
+def of_run(run: Run) -> Outcome:
+    """Of a TensorFlow cluster."""
+    if run.chief is None:
+        return of_workers(run.workers)
+    leader = run.chief
+    workers = sum(name.startswith("worker") for name in run.logs)
+    rounds = leader.steps / workers
+    sent = {name: _between(log, leader.begin, leader.end) / rounds for name, log in sorted(run.logs.items())}
+    servers = [int(device.partition("task:")[2].partition("/")[0]) for device in leader.devices]
+    return Outcome(leader.step, sent, leader.sizes, leader.losses, None, servers)
+
+
+def _between(log: Log, begin: float, end: float) -> int:
+    """Bytes sent from the last look before `begin` to the last before `end`."""
+    times = np.array([when for when, _, _ in log])
+    first, last = (int(np.searchsorted(times, when)) - 1 for when in (begin, end))
+    return log[max(0, last)][1] - log[max(0, first)][1]
+
+
+# -- bytes on the wire, as the kernel counts them for each connection of a process
+
+# struct tcp_info of Linux 4.1 and later (linux/tcp.h): bytes_acked and bytes_received, of 64 bits.
+_OFFSET = 120
+_OPEN = 1  # tcpi_state: TCP_ESTABLISHED
+
+
+def tcp_bytes() -> tuple[int, int]:
+    """(bytes sent and acknowledged, bytes received), over all TCP connections that this process has open.
+
+    With what a library adds to its tensors, without the headers of TCP and IP. NotHere but on Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        raise NotHere("Bytes are counted by Linux's TCP_INFO; this system has none. Run the lab on Linux.")
+    sent = 0
+    received = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        counts = _counts(int(entry.name))
+        sent += counts[0]
+        received += counts[1]
+    return sent, received
+
+
+def _counts(descriptor: int) -> tuple[int, int]:
+    """Of one open file; (0, 0) for what is no open TCP connection, or has just been closed."""
+    try:
+        link = os.readlink(f"/proc/self/fd/{descriptor}")
+        if not link.startswith("socket:"):
+            return 0, 0
+        with socket.socket(fileno=os.dup(descriptor)) as connection:
+            if connection.type != socket.SOCK_STREAM or connection.family == socket.AF_UNIX:
+                return 0, 0
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    except OSError:
+        return 0, 0
+    if info[0] != _OPEN:
+        return 0, 0
+    return struct.unpack_from("QQ", info, _OFFSET)
+
+
+# -- with Horovod
+
+HOROVOD = "ring, Horovod"
+
+
+def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> dict[str, list[Mirrored]]:
+    """{net: what each rank measured}. By MPI in a job; here by Gloo, as MPI's ranks would share memory."""
+    results = launch.run(
+        _worker,
+        list(kinds),
+        batch,
+        repeat,
+        ranks=ranks,
+        controller="mpi" if world.launcher() else "gloo",
+        threads=1,
+        env={"CUDA_VISIBLE_DEVICES": ""},
+        timeout=200,
+    )
+    return {kind: [result[kind] for result in results] for kind in kinds}
+
+
+def _worker(kinds: list[str], batch: int, repeat: int) -> dict[str, Mirrored]:
+    noise.silence()
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    try:
+        return {kind: _measure(hvd, kind, batch, repeat) for kind in kinds}
+    finally:
+        hvd.shutdown()
+
+
+def _measure(hvd, kind: str, batch: int, repeat: int) -> Mirrored:
+    import tensorflow as tf
+
+    images = global_batches(batch * hvd.size(), 1)[0]
+    pictures, labels = (tf.constant(values) for values in part_of(images, hvd.rank(), hvd.size()))
+    net = build(kind)
+    together = _step(net, hvd.DistributedGradientTape, pictures, labels)
+    alone = _step(build(kind), lambda tape: tape, pictures, labels)
+    losses = [float(together())]
+    turns = timing.in_turns({"step": together, "alone": alone}, repeat=repeat, warmup=2)
+    time.sleep(PAUSE)
+    before = tcp_bytes()
+    for _ in range(repeat):
+        together()
+    time.sleep(PAUSE)
+    after = tcp_bytes()
+    sent, received = ((late - early) / repeat for early, late in zip(before, after, strict=True))
+    return Mirrored(turns["step"], turns["alone"], sent, received, sizes_of(net), losses)
+
+
+def _step(net, wrap, pictures, labels):
+    import keras
+    import tensorflow as tf
+
+    optimizer = optimizer_for(net, RATE)
+
+    @tf.function(autograph=False)
+    def step():
+        with tf.GradientTape() as tape:
+            losses = keras.losses.sparse_categorical_crossentropy(
+                labels, net(pictures, training=True), from_logits=True
+            )
+            loss = tf.reduce_mean(losses)
+        gradients = wrap(tape).gradient(loss, net.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+        return loss
+
+    return lambda: step().numpy()

@@ -1,0 +1,455 @@
+"""Lab 63: checks; plans of a pipeline on paper and on real ranks, and drawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from labkit import check, expect, launch, nets, plots
+from labkit.counting import CallLog, on_every_size
+from labkit.errors import LabError
+from torch.nn import functional
+
+
+@check.exercise("63.1")
+def all_forwards_then_back(gpipe):
+    """Plans that can be run, with all ways forward in front of all ways back."""
+    for size, micro in ((1, 1), (2, 3), (4, 4), (3, 8)):
+        plans = gpipe(size, micro)
+        where = f"ranks: {size}, micro-batches: {micro}"
+        wrong = shortcoming(plans, size, micro)
+        expect(not wrong, f"{where}: {wrong}")
+        want = [(kind, number) for kind in "FB" for number in range(micro)]
+        for rank, plan in enumerate(plans):
+            what = f"{where}, rank {rank}: first all F, then all B, each in order"
+            expect.equal(text(plan), text(want), what)
+
+
+@check.exercise("63.2")
+def one_forward_one_back(one_f_one_b):
+    """Plans that can be run, in the order of the text."""
+    for size, micro in ((1, 3), (2, 3), (4, 4), (4, 2), (3, 8), (4, 8)):
+        plans = one_f_one_b(size, micro)
+        where = f"ranks: {size}, micro-batches: {micro}"
+        wrong = shortcoming(plans, size, micro)
+        expect(not wrong, f"{where}: {wrong}")
+        for rank, plan in enumerate(plans):
+            warm = min(micro, size - 1 - rank)
+            want = [("F", number) for number in range(warm)]
+            for number in range(micro):
+                want += [("F", warm + number)] if warm + number < micro else []
+                want += [("B", number)]
+            expect.equal(text(plan), text(want), f"{where}, rank {rank}: its plan")
+
+
+@check.exercise("63.3")
+def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
+    """The gradients and the loss of one process, for both plans, with short and with long messages."""
+    trials = {  # plan, micro-batches, numbers between two stages, pictures
+        "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
+        "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
+        "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 2048),
+    }
+
+    def try_plans(comm):
+        results = {}
+        for trial, (plan_of, *sizes) in trials.items():
+            with launch.case(trial):
+                results[trial] = try_plan(comm, run_plan, plan_of(comm.size, sizes[0]), *sizes)
+        return results
+
+    most = min(ranks, 4)
+    by_rank = launch.run(on_every_size, try_plans, ranks=most, threads=1, timeout=patience)
+    for size in range(1, most + 1):
+        for trial, (plan_of, micro, wide, batch) in trials.items():
+            loss, gradients = one_process(wide, batch)
+            where = f"ranks: {size}, {trial}"
+            plans = plan_of(size, micro)
+            tried = [of_sizes[size][trial] for of_sizes in by_rank[:size]]
+            expect.close(tried[-1]["loss"], loss, f"{where}: the loss on the last rank", rtol=1e-4)
+            ours = [gradient for result in tried for gradient in result["gradients"]]
+            for place, (got, want) in enumerate(zip(ours, gradients, strict=True)):
+                expect(got is not None, f"{where}: parameter {place} has no gradient. Was every B done?")
+                expect.close(got, want, f"{where}: gradient of parameter {place}", rtol=1e-3, atol=1e-6)
+            for rank, result in enumerate(tried):
+                did = f"{where}, rank {rank}: what it did, in order"
+                expect.equal(text(result["done"]), text(plans[rank]), did)
+                left = result["under_way"]
+                expect(not left, f"{where}, rank {rank}: requests that were not waited for: {left}.")
+                small = [call for call in result["calls"] if call in ("send", "isend", "recv", "irecv")]
+                expect(not small, f"{where}: {small} pack any object. Send arrays as they are: Isend, Recv.")
+
+
+# -- plans on paper
+
+
+Action = tuple  # ("F" or "B", micro-batch) or ("F" or "B", micro-batch, piece)
+
+
+class Span(NamedTuple):
+    """One action of a rank: "F" or "B", its micro-batch and piece, begin and end."""
+
+    kind: str
+    micro: int
+    piece: int
+    begin: float
+    end: float
+
+
+class Played(NamedTuple):
+    """A plan with times. spans: of each rank. time: until all is done. idle: share of all ranks' time."""
+
+    spans: list[list[Span]]
+    time: float
+    idle: float
+
+
+def _parts(action: Action) -> tuple[str, int, int]:
+    kind, micro, *piece = action
+    return kind, micro, piece[0] if piece else 0
+
+
+def play(plans: Sequence[Sequence[Action]], forward: float = 1.0, backward: float = 2.0) -> Played:
+    """Let each rank do its plan in order, each action as soon as what it needs is there.
+
+    F of a piece needs F of the piece before it in the net, B the piece's own F and B of the piece behind it.
+    Piece c of rank r of p is number c p + r in the net. Messages take no time. forward, backward: seconds of
+    an action. Raises LabError when the ranks wait for each other for ever.
+    """
+    ranks = len(plans)
+    pieces = 1 + max((_parts(action)[2] for plan in plans for action in plan), default=0)
+    last = ranks * pieces - 1
+    ended: dict[tuple[str, int, int], float] = {}  # (kind, micro, number in the net) -> end
+    spans: list[list[Span]] = [[] for _ in plans]
+    free = [0.0] * ranks
+    places = [0] * ranks
+    moved = True
+    while moved:
+        moved = False
+        for rank, plan in enumerate(plans):
+            while places[rank] < len(plan):
+                kind, micro, piece = _parts(plan[places[rank]])
+                number = piece * ranks + rank
+                needs = []
+                if kind == "F" and number > 0:
+                    needs.append(("F", micro, number - 1))
+                if kind == "B":
+                    needs.append(("F", micro, number))
+                    if number < last:
+                        needs.append(("B", micro, number + 1))
+                if any(need not in ended for need in needs):
+                    break
+                begin = max([free[rank], *(ended[need] for need in needs)])
+                end = begin + (forward if kind == "F" else backward)
+                ended[kind, micro, number] = end
+                spans[rank].append(Span(kind, micro, piece, begin, end))
+                free[rank] = end
+                places[rank] += 1
+                moved = True
+    waiting = [rank for rank in range(ranks) if places[rank] < len(plans[rank])]
+    if waiting:
+        rank = waiting[0]
+        kind, micro, _ = _parts(plans[rank][places[rank]])
+        raise LabError(f"Rank {rank} waits for ever before {kind}{micro}: what it needs never comes.")
+    time = max(free, default=0.0)
+    busy = sum(span.end - span.begin for own in spans for span in own)
+    return Played(spans, time, 1 - busy / (ranks * time) if time else 0.0)
+
+
+def text(plan: Sequence[Action]) -> str:
+    """A plan in one line, as "F0 F1 B0 B1"."""
+    return " ".join(f"{action[0]}{action[1]}" for action in plan)
+
+
+def shortcoming(plans: object, ranks: int, micro: int) -> str:
+    """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if nothing."""
+    if not isinstance(plans, (list, tuple)) or len(plans) != ranks:
+        return f"There is to be a list with a plan for each of the ranks, {ranks} in all."
+    for rank, plan in enumerate(plans):
+        for kind, name in (("F", "forwards"), ("B", "backwards")):
+            own = sorted(action[1] for action in plan if action[0] == kind)
+            if own != list(range(micro)):
+                asked = f"it is to be 0 to {micro - 1}, once each"
+                return f"Rank {rank} goes {name} with micro-batches {own}; {asked}."
+        done = set()
+        for kind, number in plan:
+            if kind == "B" and number not in done:
+                return f"Rank {rank} goes back with micro-batch {number} before it went forwards with it."
+            done.add(number)
+    try:
+        play(plans)
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+def interleaved(ranks: int, micro: int, pieces: int) -> list[list[Action]]:
+    """1F1B with `pieces` pieces of the net on each rank, as in Megatron-LM (Narayanan and others, 2021).
+
+    Piece c of rank r is number c p + r in the net. micro must be a multiple of ranks.
+    """
+    if micro % ranks:
+        raise LabError(
+            f"Interleaved pieces need micro-batches in multiples of the ranks; {micro} is none of {ranks}."
+        )
+    total = micro * pieces
+    group = ranks * pieces
+
+    def at(place: int, kind: str) -> Action:
+        piece = place % group // ranks
+        number = place // group * ranks + place % ranks
+        return kind, number, piece if kind == "F" else pieces - 1 - piece
+
+    plans = []
+    for rank in range(ranks):
+        warm = min(total, 2 * (ranks - 1 - rank) + (pieces - 1) * ranks)
+        plan = [at(place, "F") for place in range(warm)]
+        for place in range(total - warm):
+            plan += [at(warm + place, "F"), at(place, "B")]
+        plan += [at(place, "B") for place in range(total - warm, total)]
+        plans.append(plan)
+    return plans
+
+
+# -- plans on real ranks
+
+
+class Work:
+    """One stage's part of a step. Arrays go in and come out; who sends them where is not its affair.
+
+    stage: the blocks of this rank. pictures (n, …), labels (n,): of the whole batch. micro: how many
+    micro-batches the batch is cut into. first, last: whether the net begins, ends here.
+    done: what was done, in order: ("F", number), ("B", number).
+    most_bytes: the most that the way back needed at any time, of all micro-batches under way.
+    """
+
+    def __init__(self, stage: torch.nn.Sequential, pictures, labels, micro: int, *, first: bool, last: bool):
+        self.stage = stage
+        self.first = first
+        self.last = last
+        self.pictures = torch.chunk(pictures, micro)
+        self.labels = torch.chunk(labels, micro)
+        self.micro = micro
+        self.losses: list[float] = []
+        self.done: list[tuple[str, int]] = []
+        self.most_bytes = 0
+        self._under_way: dict[int, tuple] = {}  # micro-batch -> (entering, leaving, bytes)
+
+    def room_for_entering(self, number: int) -> np.ndarray:
+        """An empty float32 array for what enters this stage with that micro-batch."""
+        return np.empty((len(self.pictures[number]), self.stage[0][0].in_features), np.float32)
+
+    def room_for_gradient(self, number: int) -> np.ndarray:
+        """An empty float32 array for the gradient of what left this stage with that micro-batch."""
+        return np.empty((len(self.pictures[number]), self.stage[-1][0].out_features), np.float32)
+
+    def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
+        """The way forward. entering: None on the first stage. Returns what leaves; None on the last stage."""
+        self.done.append(("F", number))
+        inputs = self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
+        kept: dict[int, int] = {}
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            outputs = self.stage(inputs)
+            if self.last:
+                outputs = functional.cross_entropy(outputs, self.labels[number]) / self.micro
+                self.losses.append(outputs.item())
+        parameters = {weights.data_ptr() for weights in self.stage.parameters()}
+        size = sum(nbytes for address, nbytes in kept.items() if address not in parameters)
+        self._under_way[number] = (inputs, outputs, size)
+        self.most_bytes = max(self.most_bytes, sum(held for *_, held in self._under_way.values()))
+        return None if self.last else outputs.detach().numpy()
+
+    def backward(self, number: int, gradient: np.ndarray | None) -> np.ndarray | None:
+        """The way back; gradients add up in the parameters. gradient: of what left; None on the last stage.
+
+        Returns the gradient of what entered; None on the first stage.
+        """
+        self.done.append(("B", number))
+        inputs, outputs, _ = self._under_way.pop(number)
+        outputs.backward(None if self.last else torch.from_numpy(gradient))
+        return None if self.first else inputs.grad.numpy()
+
+
+BLOCKS = 5
+
+
+def _net(width: int) -> list[torch.nn.Sequential]:
+    return nets.torch_blocks((12, *[width] * (BLOCKS - 1), 5))
+
+
+def _batch(pictures: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(pictures, 12, generator=generator), torch.arange(pictures) % 5
+
+
+def _stage(rank: int, ranks: int, width: int) -> torch.nn.Sequential:
+    edges = [place * BLOCKS // ranks for place in range(ranks + 1)]
+    return torch.nn.Sequential(*_net(width)[edges[rank] : edges[rank + 1]])
+
+
+def one_process(width: int, pictures: int) -> tuple[float, list[np.ndarray]]:
+    """Loss of the batch, and the gradients of all parameters in order, of the whole net in one process."""
+    inputs, labels = _batch(pictures)
+    blocks = _net(width)
+    loss = functional.cross_entropy(torch.nn.Sequential(*blocks)(inputs), labels)
+    loss.backward()
+    return loss.item(), [weights.grad.numpy() for block in blocks for weights in block.parameters()]
+
+
+def try_plan(comm, run_plan: Callable, plans: Sequence, micro: int, width: int, pictures: int) -> dict:
+    """Run this rank's plan with real arithmetic, `run_plan(comm, plan, work)`. Returns what came of it.
+
+    gradients: of this stage. loss: of the batch, on the last rank; else 0. under_way: requests that nobody
+    waited for. done: the actions, in order. bytes: the most that was held for the way back. calls: names of
+    the communicator's calls.
+    """
+    stage = _stage(comm.rank, comm.size, width)
+    last = comm.rank == comm.size - 1
+    work = Work(stage, *_batch(pictures), micro, first=comm.rank == 0, last=last)
+    log = CallLog(comm)
+    try:
+        run_plan(log, plans[comm.rank], work)
+    except Exception as error:
+        # So MPI says that the memory of the rank that sends is not there any more.
+        if "process_vm_readv" not in str(error):
+            raise
+        text = "An array was gone before this rank had read it: the sender's requests were not waited for."
+        raise LabError(text) from None
+    gradients = [None if weights.grad is None else weights.grad.numpy() for weights in stage.parameters()]
+    return {
+        "gradients": gradients,
+        "loss": sum(work.losses),
+        "under_way": log.under_way(),
+        "bytes": work.most_bytes,
+        "done": work.done,
+        "calls": sorted(set(log.calls)),
+    }
+
+
+class _Sleeper:
+    """In place of Work: a device that computes without this machine's cores. It sleeps."""
+
+    def __init__(self, rank: int, ranks: int, forward: float, backward: float):
+        self.seconds = {"F": forward, "B": backward}
+        self.first = rank == 0
+        self.last = rank == ranks - 1
+        self.spans: list[Span] = []
+
+    def room_for_entering(self, number: int) -> np.ndarray:
+        return np.empty(1, np.float32)
+
+    room_for_gradient = room_for_entering
+
+    def _sleep(self, kind: str, number: int) -> np.ndarray:
+        begin = time.perf_counter()
+        time.sleep(self.seconds[kind])
+        self.spans.append(Span(kind, number, 0, begin, time.perf_counter()))
+        return np.zeros(1, np.float32)
+
+    def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
+        leaving = self._sleep("F", number)
+        return None if self.last else leaving
+
+    def backward(self, number: int, gradient: np.ndarray | None) -> np.ndarray | None:
+        back = self._sleep("B", number)
+        return None if self.first else back
+
+
+def sleep_through(comm, run_plan: Callable, plans: Sequence, forward: float, backward: float) -> Played:
+    """Run the plan with stages that sleep `forward` and `backward` seconds. Returns it with measured times.
+
+    Messages are real. The time is from the first rank's begin to the last one's end; on every rank.
+    """
+    sleeper = _Sleeper(comm.rank, comm.size, forward, backward)
+    comm.Barrier()
+    begin = time.perf_counter()
+    run_plan(comm, plans[comm.rank], sleeper)
+    end = time.perf_counter()
+    first = min(comm.allgather(begin))
+    total = max(comm.allgather(end)) - first
+    own = [span._replace(begin=span.begin - first, end=span.end - first) for span in sleeper.spans]
+    spans = comm.allgather(own)
+    busy = sum(span.end - span.begin for rank in spans for span in rank)
+    return Played(spans, total, 1 - busy / (comm.size * total))
+
+
+@launch.in_group("gloo")
+def by_torch(micro: int, width: int, pictures: int) -> tuple[list[np.ndarray], float]:
+    """Gradients of this rank's stage, and on the last rank the loss, by PyTorch's own 1F1B over Gloo."""
+    from torch import distributed
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    rank = distributed.get_rank()
+    ranks = distributed.get_world_size()
+    inputs, labels = _batch(pictures)
+    module = _stage(rank, ranks, width)
+    stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, micro, loss_fn=functional.cross_entropy)
+    losses: list[torch.Tensor] = []
+    given = (inputs,) if rank == 0 else ()
+    target = {"target": labels, "losses": losses} if rank == ranks - 1 else {}
+    schedule.step(*given, **target)
+    loss = sum(part.item() for part in losses) / micro
+    return [weights.grad.numpy() for weights in module.parameters()], loss
+
+
+# -- plans drawn
+
+
+@plots.styled
+def draw(
+    played: Mapping[str, Played],
+    *,
+    unit: str = "time (1 = one way forward)",
+    name: str = "plans",
+    idle: bool = True,
+):
+    """Pictures one above the other, a row for each rank, on one axis of time. Returns the figure.
+
+    played: title -> what play, or sleep_through of all ranks, gave. The number in a box is its micro-batch.
+    idle: whether titles say which share of the time is idle.
+    """
+    longest = max(result.time for result in played.values())
+    rows = sum(len(result.spans) for result in played.values())
+    figure = plots.new_figure(9.0, 0.9 * len(played) + 0.36 * rows + 0.4)
+    heights = [len(result.spans) for result in played.values()]
+    panels = figure.subplots(len(played), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (title, result) in zip(panels, played.items(), strict=True):
+        shown = f"{title}: {100 * result.idle:.0f} % idle" if idle else title
+        axes.set_title(shown, loc="left", fontsize=11)
+        for rank, spans in enumerate(result.spans):
+            for span in spans:
+                back = span.kind == "B"
+                axes.barh(
+                    rank,
+                    span.end - span.begin,
+                    left=span.begin,
+                    height=0.8,
+                    color=plots.COLORS[1] if back else plots.COLORS[0],
+                    hatch="//" if back else "",
+                    alpha=1.0 if span.piece % 2 == 0 else 0.55,
+                    edgecolor="white",
+                )
+                if span.end - span.begin > longest / 90:
+                    middle = (span.begin + span.end) / 2
+                    color = plots.INK if back or span.piece % 2 else "white"
+                    axes.text(
+                        middle, rank, str(span.micro), ha="center", va="center", fontsize=8, color=color
+                    )
+        axes.set_yticks(range(len(result.spans)))
+        axes.invert_yaxis()
+        axes.set_ylabel("rank")
+        axes.grid(visible=False)
+        axes.set_xlim(0, 1.01 * longest)
+    pieces = any(span.piece for result in played.values() for spans in result.spans for span in spans)
+    paler = "; paler: the second piece" if pieces else ""
+    panels[-1].set_xlabel(f"{unit}; plain boxes forwards, hatched ones back{paler}")
+    return plots.done(figure, name)

@@ -1,0 +1,729 @@
+"""Lab 64: checks; a small GPT that is cut over ranks and trained; layouts of published nets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from labkit import check, data, expect, launch, virtual
+from labkit.counting import CallLog, on_every_size
+from labkit.errors import LabError
+from labkit.scaling import costs
+from torch.nn import functional
+
+Ways = dict[tuple[str, str], dict]  # ("f" or "g", "forward" or "back") -> what came in and out on a rank
+
+
+def try_pair(comm, f: Callable, g: Callable) -> dict[int, Ways]:
+    """What f and g gave on this rank, forward and back, in a group of every size: {ranks: Ways}."""
+    return on_every_size(comm, lambda group: _try(group, "f", f) | _try(group, "g", g))
+
+
+def _inputs_of(way: str, size: int) -> list[torch.Tensor]:
+    """What each rank of a group has, on the way forward or back: (3, 4) whole numbers, others on each."""
+    numbers = np.random.default_rng([size, len(way)]).integers(1, 100, (size, 3, 4))
+    return list(torch.from_numpy(numbers.astype(np.float32)))
+
+
+def _try(comm, name: str, function: Callable) -> Ways:
+    log = CallLog(comm)
+    own = _inputs_of("forward", comm.size)[comm.rank]
+    entering = own.clone().requires_grad_()
+    leaving = function(entering, log)
+    if not torch.is_tensor(leaving):
+        raise LabError(f"The way forward is to return a tensor, not {type(leaving).__name__}.")
+    calls = _collectives(log)
+    forward = {
+        "own": own.numpy(),
+        "got": leaving.detach().numpy().copy(),
+        "calls": calls,
+        "changed": not torch.equal(entering.detach(), own),
+    }
+    gradient = _inputs_of("back", comm.size)[comm.rank]
+    given = gradient.clone()
+    leaving.backward(given)
+    back = {
+        "own": gradient.numpy(),
+        "got": None if entering.grad is None else entering.grad.numpy(),
+        "calls": _collectives(log)[len(calls) :],
+        "changed": not torch.equal(given, gradient),
+    }
+    return {(name, "forward"): forward, (name, "back"): back}
+
+
+def _collectives(log: CallLog) -> list[str]:
+    return [call for call in log.calls if not call.startswith("_")]
+
+
+@check.exercise("64.1")
+def parts_of_a_layer(column, row):
+    """The right part for every rank, of weights and of a bias, on 1 to 4 ranks."""
+    up, bias, down = torch.randn(48, 12), torch.randn(48), torch.randn(12, 48)
+    for size in (1, 2, 3, 4):
+        for rank in range(size):
+            where = f"rank {rank} of {size}"
+            wants = {"weight (48, 12)": up.view(size, -1, 12)[rank], "bias (48)": bias.view(size, -1)[rank]}
+            for what, whole in (("weight (48, 12)", up), ("bias (48)", bias)):
+                other = {"this is the other cut": whole.chunk(size, dim=-1)[rank]}
+                slips = other if size > 1 and whole is up else {}
+                got = column(whole, rank, size)
+                expect.close(got, wants[what], f"{where}: column of a {what}", slips=slips)
+            want = down.view(12, size, -1)[:, rank]
+            other = {"this is the other cut": down.chunk(size)[rank]} if size > 1 else {}
+            expect.close(row(down, rank, size), want, f"{where}: row of a weight (12, 48)", slips=other)
+
+
+@check.exercise("64.2")
+def sums_by_the_table(f, g, most, patience):
+    """Sums where the table has them, own values elsewhere, for every size of a group of ranks."""
+    ranks = launch.ranks_here(most)
+    tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
+    for size in range(ranks, 0, -1):
+        group = "1 rank" if size == 1 else f"{size} ranks"
+        for name, way in (("f", "forward"), ("f", "back"), ("g", "forward"), ("g", "back")):
+            results = [tried[rank][size][name, way] for rank in range(size)]
+            total = sum(result["own"] for result in results)
+            adds = (name, way) in (("f", "back"), ("g", "forward"))
+            for rank, result in enumerate(results):
+                where = f"{name}, {group}, rank {rank}, on the way {way}"
+                want, slip = (total, result["own"]) if adds else (result["own"], total)
+                reason = "this was not added up" if adds else "this was added up"
+                slips = {f"{reason}, see the table": slip} if size > 1 else {}
+                changed = f"{where}: what it was given was changed. Others use it, too."
+                expect(not result["changed"], changed)
+                expect.close(result["got"], want, f"{where}: what comes out", slips=slips)
+                needless = f"{where}: right, but nothing has to be sent, and it calls {result['calls']}."
+                expect(adds or not result["calls"], needless)
+
+
+@check.exercise("64.3")
+def queries_keys_values(own_heads):
+    """Own queries, then keys, then values, for a matrix and for its bias."""
+    bias = torch.arange(36.0)  # 12 heads of one row each: queries 0 to 11, keys 12 to 23, values 24 to 35
+    matrix = 100 * bias.reshape(36, 1) + torch.arange(4)
+    for size in (2, 3, 4, 6, 1):
+        for rank in range(size):
+            where = f"rank {rank} of {size}, 12 heads of one row"
+            own = bias.reshape(3, size, -1)[:, rank].flatten()
+            slips = {"this cuts q0 to v11 in one go, and tears heads apart": bias.chunk(size)[rank]}
+            mixed = bias.reshape(3, size, -1)[:, rank].T.flatten()
+            slips["these are the right rows in another order"] = mixed
+            slips = slips if size in (2, 3, 4) else {}
+            expect.close(own_heads(bias, rank, size), own, f"{where}: the bias's rows", slips=slips)
+            rows = 100 * own.reshape(-1, 1) + torch.arange(4)
+            expect.close(own_heads(matrix, rank, size), rows, f"{where}: the matrix's rows")
+
+
+@check.exercise("64.4")
+def five_parts(step_seconds):
+    """The seconds of the five parts above, for layouts of all kinds."""
+    nets = published()
+    gpus = GPUs(share=0.5)
+    for net, shape in (
+        (nets[0], (1, 1, 32, 1)),
+        (nets[0], (1, 8, 4, 1)),
+        (nets[3], (8, 1, 32, 1)),
+        (nets[3], (2, 4, 32, 4)),
+        (nets[6], (8, 8, 24, 2)),
+    ):
+        layout = Layout(*shape)
+        count = net.batch / (layout.data * layout.micro)
+        more = layout.pipeline - 1
+        cost = parts_of_step(net, layout, gpus)
+        where = f"{net.name} billion parameters, (tensor, pipeline, data, micro) {shape}"
+        slips = {
+            "the bubble is missing": cost.total - cost.bubble,
+            "the gradients' sum is missing": cost.total - cost.gradients,
+            "the sums of the tensor ranks are missing": cost.total - cost.sums * (1 + more / count),
+            "the gradients are added up once a step": cost.total + (count + more - 1) * cost.gradients,
+        }
+        slips = {words: value for words, value in slips.items() if abs(value / cost.total - 1) > 1e-6}
+        expect.close(step_seconds(net, layout, gpus), cost.total, f"{where}: seconds", slips=slips)
+
+
+# -- the GPT
+
+
+WHOLE = ("norm1.weight", "norm1.bias", "out.bias", "norm2.weight", "norm2.bias", "down.bias")
+
+
+class Sizes(NamedTuple):
+    """How large the GPT is: characters that it knows, numbers for each place, heads, layers, places."""
+
+    characters: int
+    hidden: int
+    heads: int
+    layers: int
+    places: int
+
+
+class Pieces(NamedTuple):
+    """Of what the GPT's blocks are made.
+
+    cut(name, weight, bias, rank, ranks): this rank's (weight, bias) of "qkv", "out", "up" or "down".
+    attention(comm, entering, qkv, out, size, f, g), mlp(comm, entering, up, down, f, g): what leaves, on all
+    ranks; qkv, out, up, down are (weight, bias), size is the numbers of a head. f, g(tensor, comm): the pair.
+    """
+
+    cut: Callable
+    attention: Callable
+    mlp: Callable
+    f: Callable
+    g: Callable
+
+
+def _whole_attention(comm, entering, qkv, out, size, f, g):
+    places, texts, hidden = entering.shape
+    queries, keys, values = (
+        part.view(places, texts, hidden // size, size).permute(1, 2, 0, 3)
+        for part in functional.linear(entering, *qkv).chunk(3, dim=-1)
+    )
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    return functional.linear(mixed.permute(2, 0, 1, 3).reshape(places, texts, hidden), *out)
+
+
+def _whole_mlp(comm, entering, up, down, f, g):
+    return functional.linear(functional.gelu(functional.linear(entering, *up)), *down)
+
+
+def _not_cut(name, weight, bias, rank, ranks):
+    return weight, bias
+
+
+whole = Pieces(_not_cut, _whole_attention, _whole_mlp, None, None)
+
+
+class Block(torch.nn.Module):
+    """Attention and MLP, each behind a norm and added to what entered. Holds this rank's parts."""
+
+    def __init__(self, weights: dict[str, torch.Tensor], sizes: Sizes, comm, pieces: Pieces):
+        super().__init__()
+        self.comm = comm
+        self.pieces = pieces
+        self.size = sizes.hidden // sizes.heads
+        self.parts = torch.nn.ParameterDict()  # its keys must not hold a dot
+        for name in ("qkv", "out", "up", "down"):
+            matrix = (weights[f"{name}.weight"], weights[f"{name}.bias"])
+            part = pieces.cut(name, *matrix, comm.rank, comm.size)
+            for kind, tensor in zip(("weight", "bias"), part, strict=True):
+                self.parts[f"{name}_{kind}"] = tensor.clone()
+        for name in ("norm1", "norm2"):
+            for kind in ("weight", "bias"):
+                self.parts[f"{name}_{kind}"] = weights[f"{name}.{kind}"].clone()
+
+    def part(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.parts[f"{name}_weight"], self.parts[f"{name}_bias"]
+
+    def normed(self, name: str, entering: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(entering, entering.shape[-1:], *self.part(name))
+
+    def forward(self, entering: torch.Tensor) -> torch.Tensor:
+        _, attention, mlp, f, g = self.pieces
+        inner = self.normed("norm1", entering)
+        middle = entering + attention(self.comm, inner, self.part("qkv"), self.part("out"), self.size, f, g)
+        inner = self.normed("norm2", middle)
+        return middle + mlp(self.comm, inner, self.part("up"), self.part("down"), f, g)
+
+
+class GPT(torch.nn.Module):
+    """The net: characters in, for each place a number for each character that may come next.
+
+    All ranks make the same whole weights from one seed, and keep their parts. own: the places of the text
+    that this rank has outside of f and g, a slice.
+    """
+
+    def __init__(self, sizes: Sizes, comm, pieces: Pieces, own: slice, seed: int = 0):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        hidden = sizes.hidden
+
+        def drawn(*shape: int) -> torch.Tensor:
+            return 0.05 * torch.randn(*shape, generator=generator)
+
+        self.own = own
+        self.characters = torch.nn.Parameter(drawn(sizes.characters, hidden))
+        self.places = torch.nn.Parameter(drawn(sizes.places, 1, hidden))
+        self.blocks = torch.nn.ModuleList()
+        for _ in range(sizes.layers):
+            weights = {}
+            for name, shape in _shapes(hidden).items():
+                weights[f"{name}.weight"] = drawn(*shape)
+                weights[f"{name}.bias"] = drawn(shape[0])
+            for name in ("norm1", "norm2"):
+                weights[f"{name}.weight"] = torch.ones(hidden)
+                weights[f"{name}.bias"] = torch.zeros(hidden)
+            self.blocks.append(Block(weights, sizes, comm, pieces))
+        self.norm = torch.nn.LayerNorm(hidden)
+        self.head = torch.nn.Parameter(drawn(sizes.characters, hidden))
+
+    def forward(self, characters: torch.Tensor) -> torch.Tensor:
+        """characters (places, texts) -> (own places, texts, characters)."""
+        values = functional.embedding(characters[self.own], self.characters)
+        values = values + self.places[: len(characters)][self.own]
+        for block in self.blocks:
+            values = block(values)
+        return functional.linear(self.norm(values), self.head)
+
+    def uncut(self) -> list[torch.nn.Parameter]:
+        """The parameters that every rank holds in full."""
+        parts = [block.parts[name.replace(".", "_")] for block in self.blocks for name in WHOLE]
+        return [self.characters, self.places, self.head, *self.norm.parameters(), *parts]
+
+
+def _shapes(hidden: int) -> dict[str, tuple[int, int]]:
+    """(numbers that leave, numbers that enter) of a block's matrices, as PyTorch keeps them."""
+    return {
+        "qkv": (3 * hidden, hidden),
+        "out": (hidden, hidden),
+        "up": (4 * hidden, hidden),
+        "down": (hidden, 4 * hidden),
+    }
+
+
+# -- f and g of sequence parallelism
+
+
+def gathered(comm, part: torch.Tensor) -> torch.Tensor:
+    """All ranks' places, behind each other: (ranks * n, …) of (n, …)."""
+    whole = torch.empty(comm.size * len(part), *part.shape[1:])
+    comm.Allgather(part.detach().contiguous().numpy(), whole.numpy())
+    return whole
+
+
+def added_part(comm, whole: torch.Tensor) -> torch.Tensor:
+    """This rank's places of the sum over all ranks: (n, …) of (ranks * n, …)."""
+    part = torch.empty(len(whole) // comm.size, *whole.shape[1:])
+    comm.Reduce_scatter_block(whole.detach().contiguous().numpy(), part.numpy())
+    return part
+
+
+class Gather(torch.autograd.Function):
+    """f: all places of what has been dealt out; on the way back the sum, of which each rank keeps its own."""
+
+    @staticmethod
+    def forward(ctx, part, comm):
+        ctx.comm = comm
+        return gathered(comm, part)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return added_part(ctx.comm, gradient), None
+
+
+class Scatter(torch.autograd.Function):
+    """g: the sum of the ranks' terms, of which each keeps its own places; on the way back all places."""
+
+    @staticmethod
+    def forward(ctx, terms, comm):
+        ctx.comm = comm
+        return added_part(comm, terms)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gathered(ctx.comm, gradient), None
+
+
+# -- training
+
+
+# What a rank sends by rings, as a share of the whole array: times (p - 1) / p.
+_RINGS = {"Allreduce": 2, "Allgather": 1, "Reduce_scatter_block": 1}
+
+
+class Traffic:
+    """A communicator that passes everything on and notes the collectives of arrays.
+
+    calls: name -> how many. bytes: name -> bytes of the whole arrays, added or gathered. sent: bytes that
+    this rank sends, by rings.
+    """
+
+    def __init__(self, comm):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin again from nothing."""
+        self.calls: dict[str, int] = {}
+        self.bytes: dict[str, int] = {}
+
+    @property
+    def sent(self) -> float:
+        share = (self.size - 1) / self.size
+        return sum(_RINGS[name] * share * nbytes for name, nbytes in self.bytes.items())
+
+    @property
+    def added(self) -> int:
+        """Bytes of the whole arrays, added or gathered."""
+        return sum(self.bytes.values())
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = getattr(self.comm, name)
+        if name not in _RINGS:
+            return method
+
+        def collective(*arrays, **options):
+            # The whole is the longest array: gathered, it is the one that comes; scattered, the one given.
+            longest = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+            self.calls[name] = self.calls.get(name, 0) + 1
+            self.bytes[name] = self.bytes.get(name, 0) + longest
+            return method(*arrays, **options)
+
+        return collective
+
+
+class Alone:
+    """The communicator of one process without others: as much of it as a training asks for."""
+
+    rank = 0
+    size = 1
+
+    def bcast(self, value: object) -> object:
+        return value
+
+
+class Text:
+    """Python's own source as batches: characters (places, texts) and those that follow, both int64."""
+
+    def __init__(self, size: int, places: int, texts: int):
+        self.corpus = data.corpus(size)
+        self.places = places
+        self.texts = texts
+
+    def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same batch on every rank, another in every step."""
+        tokens = self.corpus.tokens
+        starts = np.random.default_rng(step).integers(0, len(tokens) - self.places, self.texts)
+        window = starts[None, :] + np.arange(self.places + 1)[:, None]
+        characters = torch.from_numpy(tokens[window].astype(np.int64))
+        return characters[:-1], characters[1:]
+
+
+class Trained(NamedTuple):
+    """What came of a training on this rank.
+
+    losses: of each step, on all ranks alike. calls, added, sent: of the last step, in all layers: name ->
+    calls; bytes of the arrays that were added up or gathered; bytes that this rank sends by rings. held:
+    numbers that are parameters, of this rank. in_layers: of them those of the layers. kept: bytes that the
+    layers keep for the way back. drift: how far the parameters that every rank holds in full are from those
+    of rank 0 at the end, at most.
+    """
+
+    losses: list[float]
+    calls: dict[str, int]
+    added: int
+    sent: float
+    held: int
+    in_layers: int
+    kept: int
+    drift: float
+
+
+def train(
+    comm,
+    pieces: Pieces,
+    sizes: Sizes,
+    text: Text,
+    steps: int,
+    *,
+    rate: float = 3e-3,
+    by_places: bool = False,
+) -> Trained:
+    """Train the GPT of these pieces with Adam. by_places: outside of f and g each rank has its own places."""
+    traffic = Traffic(comm)
+    own = slice(None)
+    if by_places:
+        length = sizes.places // comm.size
+        own = slice(comm.rank * length, (comm.rank + 1) * length)
+    net = GPT(sizes, traffic, pieces, own)
+    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+    kept = _Kept(net)
+    losses = []
+    for step in range(steps):
+        traffic.clear()
+        characters, following = text.batch(step)
+        optimizer.zero_grad()
+        with kept:
+            scores = net(characters)
+        wanted = following[own].flatten()
+        loss = functional.cross_entropy(scores.flatten(0, 1), wanted, reduction="sum") / following.numel()
+        loss.backward()
+        total = loss.item()
+        if by_places:
+            # Each rank has the gradients of its own places: those of parameters that all hold are added up.
+            _add_up(comm, [weights.grad for weights in net.uncut()])
+            total = comm.allreduce(total)
+        optimizer.step()
+        losses.append(total)
+    held = sum(weights.numel() for weights in net.parameters())
+    in_layers = sum(weights.numel() for weights in net.blocks.parameters())
+    drift = _drift(comm, net.uncut())
+    calls = dict(traffic.calls)
+    return Trained(losses, calls, traffic.added, traffic.sent, held, in_layers, kept.nbytes, drift)
+
+
+def _drift(comm, parameters: list[torch.Tensor]) -> float:
+    flat = torch.cat([weights.detach().flatten() for weights in parameters]).numpy()
+    return float(np.abs(flat - comm.bcast(flat)).max())
+
+
+def train_ways(
+    comm, ways: Mapping[str, Pieces], sizes: Sizes, text: Text, steps: int, **options
+) -> dict[str, Trained]:
+    """Train the GPT of each of these pieces, one after the other. options: as of train."""
+    return {way: train(comm, pieces, sizes, text, steps, **options) for way, pieces in ways.items()}
+
+
+def _add_up(comm, gradients: list[torch.Tensor]) -> None:
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    comm.Allreduce(flat.numpy().copy(), flat.numpy())
+    parts = flat.split([gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+class _Kept:
+    """A block that notes the bytes of what the net's layers keep for the way back, parameters left out."""
+
+    def __init__(self, net: GPT):
+        self.parameters = {weights.untyped_storage().data_ptr() for weights in net.parameters()}
+        self.inside = False
+        for layer in net.blocks:
+            layer.register_forward_pre_hook(lambda module, inputs: self._enter(True))
+            layer.register_forward_hook(lambda module, inputs, outputs: self._enter(False))
+        self.storages: dict[int, int] = {}
+
+    def _enter(self, inside: bool) -> None:
+        self.inside = inside
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.storages.values())
+
+    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if self.inside and storage.data_ptr() not in self.parameters:
+            self.storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def __enter__(self) -> None:
+        self.storages.clear()
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
+        self._hooks.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._hooks.__exit__(*error)
+
+
+# -- published nets and layouts
+
+
+MEMORY = 80e9  # bytes of an A100's memory (A100 80GB)
+
+
+class Layout(NamedTuple):
+    """tensor, pipeline, data: ranks in each direction. micro: sequences of a micro-batch."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    micro: int = 1
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor * self.pipeline * self.data
+
+
+class Net(NamedTuple):
+    """A GPT, the batch of a step in sequences, and the record: its layout and TFLOP/s of a GPU."""
+
+    name: str
+    heads: int
+    hidden: int
+    layers: int
+    batch: int
+    gpus: int
+    layout: Layout | None = None
+    teraflops: float | None = None
+    sequence: int = 2048
+    vocabulary: int = 51_200
+
+    @property
+    def parameters(self) -> float:
+        """Narayanan and others (2021), equation (2): 12 l h² (1 + 13/(12 h) + (V + s)/(12 l h))."""
+        hidden = self.hidden
+        inner = 12 * self.layers * hidden**2 + 13 * self.layers * hidden
+        return inner + (self.vocabulary + self.sequence) * hidden
+
+    def flops(self, sequences: int) -> float:
+        """Floating-point operations of `sequences` sequences in a step, activations computed twice.
+
+        Narayanan and others (2021), equation (3): 96 B s l h² (1 + s/(6 h) + V/(16 l h)).
+        """
+        hidden = self.hidden
+        more = 1 + self.sequence / (6 * hidden) + self.vocabulary / (16 * self.layers * hidden)
+        return 96 * sequences * self.sequence * self.layers * hidden**2 * more
+
+
+# Narayanan and others, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC
+# 2021 (arXiv 2104.04473), table 1; micro-batches from NVIDIA/Megatron-LM,
+# examples/academic_paper_scripts/sc21/run_table_1.sh.
+# billions, heads, hidden, layers, tensor, pipeline, GPUs, batch, micro-batch, TFLOP/s a GPU, PFLOP/s of all
+TABLE = (
+    ("1.7", 24, 2304, 24, 1, 1, 32, 512, 16, 137, 4.4),
+    ("3.6", 32, 3072, 30, 2, 1, 64, 512, 16, 138, 8.8),
+    ("7.5", 32, 4096, 36, 4, 1, 128, 512, 16, 142, 18.2),
+    ("18.4", 48, 6144, 40, 8, 1, 256, 1024, 8, 135, 34.6),
+    ("39.1", 64, 8192, 48, 8, 2, 512, 1536, 4, 138, 70.8),
+    ("76.1", 80, 10240, 60, 8, 4, 1024, 1792, 2, 140, 143.8),
+    ("145.6", 96, 12288, 80, 8, 8, 1536, 2304, 2, 148, 227.1),
+    ("310.1", 128, 16384, 96, 8, 16, 1920, 2160, 1, 155, 297.4),
+    ("529.6", 128, 20480, 105, 8, 35, 2520, 2520, 1, 163, 410.2),
+    ("1008.0", 160, 25600, 128, 8, 64, 3072, 3072, 1, 163, 502.0),
+)
+
+
+def published() -> list[Net]:
+    """The ten GPTs of the paper's table 1, from 1.7 to 1008 billion parameters. 145.6 is GPT-3-like."""
+    nets = []
+    for name, heads, hidden, layers, tensor, pipeline, gpus, batch, micro, teraflops, _ in TABLE:
+        layout = Layout(tensor, pipeline, gpus // (tensor * pipeline), micro)
+        nets.append(Net(name, heads, hidden, layers, batch, gpus, layout, teraflops))
+    return nets
+
+
+def bytes_on_a_gpu(net: Net, layout: Layout) -> float:
+    """Bytes of the first stage's GPUs: parameters with Adam, and activations, of which most are not kept.
+
+    20 bytes a parameter: weights and gradients in 16 bits and in 32, and Adam's averages (NVIDIA/Megatron-LM,
+    documentation of its distributed optimizer: fp16 parameters and gradients without it). Each
+    layer keeps what enters it, 2 bytes a number, for as many micro-batches as 1F1B has in flight; the layer
+    whose activations are just there has s b h (10 + 24/t + 5 a s/(h t)) bytes: Korthikanti and others, 2022
+    (arXiv 2205.05198), equation (2).
+    """
+    tensor, pipeline, data, micro = layout
+    numbers = net.sequence * micro * net.hidden
+    under_way = min(pipeline, net.batch / (data * micro))
+    entering = 2 * numbers * net.layers / pipeline * under_way
+    layer = numbers * (10 + 24 / tensor + 5 * net.heads * net.sequence / (net.hidden * tensor))
+    return 20 * net.parameters / (tensor * pipeline) + entering + layer
+
+
+def layouts(net: Net, memory: float = MEMORY) -> Iterator[Layout]:
+    """All layouts of the net's GPUs with micro-batches of one sequence, that come out even and fit."""
+    for tensor in (1, 2, 4, 8, 16, 32):
+        for pipeline in range(1, net.layers + 1):
+            model = tensor * pipeline
+            if net.heads % tensor or net.layers % pipeline or net.gpus % model:
+                continue
+            layout = Layout(tensor, pipeline, net.gpus // model)
+            if net.batch % layout.data == 0 and bytes_on_a_gpu(net, layout) <= memory:
+                yield layout
+
+
+class Cost(NamedTuple):
+    """Seconds of a step by part: arithmetic, the tensor ranks' sums, the pipe's idle time, the gradients."""
+
+    arithmetic: float
+    sums: float
+    bubble: float
+    gradients: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+def parts_of_step(net: Net, layout: Layout, gpus) -> Cost:
+    """A step's seconds by part. gpus: answers to compute(net, sequences), allreduce(ranks, apart, nbytes)."""
+    tensor, pipeline, data, micro = layout
+    count = net.batch / (data * micro)
+    arithmetic = gpus.compute(net, micro) / (tensor * pipeline)
+    nbytes = 2 * micro * net.sequence * net.hidden
+    sums = 6 * net.layers / pipeline * gpus.allreduce(tensor, 1, nbytes)
+    gradients = gpus.allreduce(data, tensor, 2 * net.parameters / (tensor * pipeline))
+    return Cost(count * arithmetic, count * sums, (pipeline - 1) * (arithmetic + sums), gradients)
+
+
+def error(step_seconds: Callable, net: Net, gpus) -> float:
+    """How far the model's TFLOP/s of a published net are off: 0.1 is 10 % too fast."""
+    if net.teraflops is None:
+        raise LabError(f"Of the net with {net.name} billion parameters no speed is known.")
+    seconds = step_seconds(net, net.layout, gpus)
+    return net.flops(net.batch) / seconds / net.gpus / (1e12 * net.teraflops) - 1
+
+
+# -- GPUs of DGX A100 nodes
+
+
+PEAK = 312e12  # operations a second of an A100's tensor cores with 16-bit numbers (NVIDIA, A100 data sheet)
+
+# Selene, as Narayanan and others (2021), section 5, describe it: 8 A100 80GB a node, and eight HDR cards.
+MACHINE = virtual.Machine(
+    "a100_hdr",
+    virtual.Link(
+        latency=3.4e-6,  # NCCL, src/graph/tuning.cc: a ring's step over NVLink, protocol Simple
+        bandwidth=247e9,  # an estimate: 82 %, as on H100, of 300 GB/s each way (NVIDIA, A100 data sheet)
+    ),
+    virtual.Link(
+        latency=4.06e-6,  # an estimate: as measured between GPUs of two nodes over InfiniBand
+        bandwidth=24e9,  # an estimate: 96 % of HDR's 200 Gb/s
+    ),
+    ranks_per_node=8,
+    nics=8,
+    reduce=680e9,  # a third of the memory bandwidth, 2039 GB/s (NVIDIA, A100 data sheet)
+)
+
+
+class GPUs:
+    """GPUs of a machine, of which a share of the peak is reached. Times in seconds."""
+
+    def __init__(self, share: float, machine: virtual.Machine = MACHINE):
+        self.share = share
+        self.machine = machine
+
+    def compute(self, net: Net, sequences: int) -> float:
+        """Seconds that one GPU would need for all arithmetic of so many sequences in a step."""
+        return net.flops(sequences) / (self.share * PEAK)
+
+    def allreduce(self, ranks: int, apart: int, nbytes: float) -> float:
+        """Seconds of a sum of `nbytes` bytes over `ranks` GPUs, of which every `apart`-th takes part."""
+        local = max(1, self.machine.ranks_per_node // apart)
+        return seconds_of_sum(self.machine, ranks, min(local, ranks), nbytes)
+
+
+def seconds_of_sum(machine: virtual.Machine, ranks: int, local: int, nbytes: float) -> float:
+    """Seconds of an allreduce of `ranks` GPUs, `local` of them on each node; 0 for one.
+
+    By a ring or by two dimensions (lab 26), the faster.
+    """
+    if ranks == 1:
+        return 0.0
+    inside = (machine.inside.latency, 1 / machine.inside.bandwidth)
+    between = (machine.between.latency, 1 / machine.between.bandwidth)
+    if ranks <= local:
+        return costs.ring_allreduce_time(nbytes, ranks, *inside, machine.gamma)
+    times = [costs.ring_allreduce_time(nbytes, ranks, *between, machine.gamma)]
+    if local > 1 and ranks % local == 0:
+        nodes = ranks // local
+        two = costs.two_dimensional_allreduce_time(nbytes, nodes, local, inside, between, machine.gamma)
+        times.append(two)
+    return min(times)
+
+
+def fit(step_seconds: Callable, nets: Sequence[Net]) -> GPUs:
+    """The GPUs whose share of the peak brings a model nearest to the published speeds of some nets.
+
+    Nearest: the least sum of squared relative errors, by shares of 0.005.
+    """
+    shares = [place / 200 for place in range(40, 200)]
+
+    def misfit(share: float) -> float:
+        return sum(error(step_seconds, net, GPUs(share)) ** 2 for net in nets)
+
+    return GPUs(min(shares, key=misfit))

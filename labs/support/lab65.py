@@ -1,0 +1,488 @@
+"""Lab 65: checks; one job in five ways, on real processes, and scores of trainings."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from labkit import check, expect, launch, paths, ports, record, world
+from labkit.errors import LabError, NotHere
+
+# -- the checks
+
+
+@check.exercise("65.1")
+def changed_lines(changes):
+    """The counts of small texts, and of each way's scripts. What was put in, less what was taken out,
+    is how much longer a script became.
+    """
+    cases = {
+        "a line put in": ("a\nb\n", "a\nnew\nb\n", (0, 1)),
+        "a line altered": ("a\nb\nc\n", "a\nother\nc\n", (1, 1)),
+        "a number altered": ("a\nrate = 0.1\n", "a\nrate = 0.2\n", (1, 1)),
+        "a line moved to the right": ("a\nb\n", "a\n    b\n", (1, 1)),
+        "the same line put in again": ("a\nb\n", "a\nb\na\n", (0, 1)),
+        "only a comment and an empty line": ("a\nb\n", "# why\na\n\n    # how\nb\n", (0, 0)),
+        "a comment behind a line": ("a\n", "a  # one\n", (1, 1)),
+        "a line taken out": ("a\nb\nb\n", "a\nb\n", (1, 0)),
+        "a line that went to another place": ("a\nb\nc\nd\n", "b\nc\nd\na\n", (1, 1)),
+        "a line that went behind comments": ("a\n# x\n# y\nb\n", "b\n# x\n# y\na\n", (1, 1)),
+    }
+    for what, (before, after, want) in cases.items():
+        got = changes(before, after)
+        expect(np.size(got) == 2, f"{what}: return two numbers, `out, put`; this is {got!r}.")
+        expect.equal(
+            tuple(got), want, f"{what}: (taken out, put in)", slips={"These are swapped": want[::-1]}
+        )
+    for way in WAYS:
+        sizes = []
+        for text in scripts(way):
+            sizes.append(sum(bool(line.strip()) and line.strip()[0] != "#" for line in text.splitlines()))
+        out, put = changes(*scripts(way))
+        expect.equal(put - out, sizes[1] - sizes[0], f"{way}: lines put in, less those taken out")
+
+
+@check.exercise("65.2")
+def start_up_and_speeds(read_run):
+    """Both of runs that are known, with one, two and three ranks, slow first steps, late ranks."""
+    for run in made_up():
+        why = "`first` says which step is the first whose speed counts"
+        later = read_run(run.started, run.moments, run.batch, first=7)[1]
+        expect.equal(len(later), len(run.speeds) - 2, f"{run.what}, first=7: how many speeds", because=why)
+        got = read_run(run.started, run.moments, run.batch)
+        two = isinstance(got, (tuple, list)) and len(got) == 2
+        expect(two, f"{run.what}: return two: start-up, speeds.")
+        slips = {why: value for why, value in run.start_slips.items() if value != run.start_up}
+        expect.close(got[0], run.start_up, f"{run.what}: start-up", rtol=0, atol=1e-4, slips=slips)
+        why = "steps 5, 6, … up to the last that all ranks have ended"
+        expect.equal(len(got[1]), len(run.speeds), f"{run.what}: how many speeds", because=why)
+        slips = {why: value for why, value in run.speed_slips.items() if not np.allclose(value, run.speeds)}
+        expect.close(np.array(got[1]), run.speeds, f"{run.what}: speeds", rtol=1e-3, slips=slips)
+
+
+SKIP = 5  # first steps that are no measure of speed
+
+
+class MadeUp(NamedTuple):
+    """What is handed to read_run, what is right, and what mistakes make of it."""
+
+    what: str
+    started: float
+    moments: list[list[float]]
+    batch: int
+    start_up: float
+    speeds: np.ndarray
+    start_slips: dict[str, float]
+    speed_slips: dict[str, np.ndarray]
+
+
+def made_up() -> list[MadeUp]:
+    """One, two and three ranks; slow first steps; ranks that begin late and stop at different steps."""
+    return [_case(ranks, batch) for ranks, batch in ((1, 32), (2, 64), (3, 48))]
+
+
+def _case(ranks: int, batch: int) -> MadeUp:
+    rng = np.random.default_rng(ranks)
+    started = 1_700_000_000.0 + ranks
+    begin = started + 2.0 + 1.5 * np.arange(ranks)  # each later than the one before
+    seconds = 0.02 + 0.01 * rng.random((30, ranks))
+    seconds[:SKIP] += 0.2  # the first steps set things up
+    seconds[12] += 0.5  # somebody else used the machine
+    ends = np.empty((30, ranks))
+    ends[0] = begin + 0.8
+    for step in range(1, 30):
+        # Nobody ends a step much before the slowest: all wait for the same sum.
+        ends[step] = ends[step - 1].max() + seconds[step]
+    moments = [list(ends[: 30 - rank, rank]) for rank in range(ranks)]
+    whole = ends[: 31 - ranks]
+    slowest = whole.max(axis=1)
+    durations = np.diff(slowest)[SKIP - 1 :]
+    by_first = np.diff(whole[:, 0])[SKIP - 1 :]
+    return MadeUp(
+        what=f"ranks: {ranks}, images: {batch}",
+        started=started,
+        moments=moments,
+        batch=batch,
+        start_up=float(slowest[0] - started),
+        speeds=batch / durations,
+        start_slips={
+            "this is the first rank's; the training has begun when the last one has": whole[0].min()
+            - started,
+            "this is a moment; take `started` away": float(slowest[0]),
+        },
+        speed_slips={
+            "this counts the ranks twice: batch is of all ranks together": batch * ranks / durations,
+            "this is the first rank's; a step ends when the slowest rank has ended it": batch / by_first,
+        },
+    )
+
+
+@check.exercise("65.3")
+def spans_that_part(still_in):
+    """The rule, on spans that are known: of one value, that touch, that overlap, and without an end."""
+    known = {"a": (1, 2), "b": (1.5, 4), "c": (3, 5), "d": (2, 2), "e": (9, np.inf)}
+    why = "a span that only touches or overlaps rules nobody out"
+    for name, more_is_better, want in (("less", False, ["a", "b", "d"]), ("more", True, ["e"])):
+        got = still_in(dict(known), more_is_better)
+        expect(got is not None, "`still_in` returns nothing: return the list of ways.")
+        expect.equal(sorted(got), want, f"{known}, where {name} is better: still in", because=why)
+    pair = {"a": (1, 3), "b": (2, 4)}
+    for more_is_better in (False, True):
+        expect.equal(sorted(still_in(pair, more_is_better)), ["a", "b"], f"{pair}: still in", because=why)
+    long = {"a": (1, 10), "b": (2, 3), "c": (5, 6)}
+    why = "any other way may rule one out, not only the best at one end"
+    for more_is_better, want in ((False, ["a", "b"]), (True, ["a", "c"])):
+        got = still_in(dict(long), more_is_better)
+        expect.equal(sorted(got), want, f"{long}, more is better: {more_is_better}: still in", because=why)
+
+
+@check.exercise("65.4")
+def mlperfs_score(score):
+    """The rule, for three to ten runs, in any order, with none, one and two that missed the target."""
+    for seconds, want in (
+        ([4.0, 9.0, 2.0, 3.0, 4.0], 11 / 3),
+        ([5.0, 1.0, 3.0], 3.0),
+        ([4.0, None, 2.0, 3.0, 4.0], 11 / 3),
+        ([None, 7.0, 5.0], 7.0),
+        ([2.0, 2.0, 8.0, 2.0], 2.0),
+        ([4.0, None, 2.0, None, 4.0], None),
+        ([None, None, None], None),
+        ([10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0], 45 / 8),
+    ):
+        given = list(seconds)
+        got = score(given)
+        expect.unchanged(seconds, given, "The list of seconds")
+        if want is None:
+            text = f"The score of {seconds}: expected None, got {got!r}. More than one run missed the target."
+            expect(got is None, text)
+            continue
+        there = [value for value in seconds if value is not None]
+        inside = [value for value in seconds[1:-1] if value is not None]
+        forgotten = sorted(there)[1:-1] or there
+        slips = {
+            "a run that missed the target is the slowest, and the one to drop": np.mean(forgotten),
+            "this is the mean of all; drop the fastest and the slowest": np.mean(there),
+            "this drops by place in the list; sort first": np.mean(inside),
+            "this is the median": np.median(there),
+            "this is the fastest run": min(there),
+        }
+        slips = {why: value for why, value in slips.items() if not np.isclose(value, want)}
+        what = f"The score of {seconds}"
+        expect(got is not None, f"{what}: got None. One run may miss the target: it counts as the slowest.")
+        expect.close(got, want, what, slips=slips)
+
+
+# -- the ways
+
+
+class Way(NamedTuple):
+    """A way to train: its script, the one-device script beside it, and how its processes meet."""
+
+    script: str
+    alone: str
+    meet: str  # torch, horovod, tensorflow, or "" for one device
+
+
+WAYS = {
+    "PyTorch DDP": Way("torch_ddp", "torch_alone", "torch"),
+    "FSDP2": Way("torch_fsdp", "torch_alone", "torch"),
+    "Horovod on PyTorch": Way("torch_horovod", "torch_alone", "horovod"),
+    "Horovod on TensorFlow": Way("tf_horovod", "tf_alone", "horovod"),
+    "tf.distribute": Way("tf_distribute", "tf_alone", "tensorflow"),
+}
+ALONE = {
+    "PyTorch alone": Way("torch_alone", "torch_alone", ""),
+    "TensorFlow alone": Way("tf_alone", "tf_alone", ""),
+}
+
+
+def path_of(name: str) -> Path:
+    """The file of a script."""
+    return Path(__file__).with_name("lab65_scripts") / f"{name}.py"
+
+
+def scripts(way: str) -> tuple[str, str]:
+    """The texts of two scripts: for one device, and for many in this way."""
+    known = WAYS[way]
+    return path_of(known.alone).read_text(encoding="utf-8"), path_of(known.script).read_text(encoding="utf-8")
+
+
+def alone_of(way: str) -> str:
+    """The name, in ALONE, of the one-device run that a way has to be compared with."""
+    return next(name for name, one in ALONE.items() if one.script == WAYS[way].alone)
+
+
+def groups(ways: list[str]) -> dict[str, list[str]]:
+    """Whom a decision may be among: "any" of the ways, or those of one framework, where there are several."""
+    chosen = {"any": list(ways)}
+    for framework in ("PyTorch", "TensorFlow"):
+        chosen[framework] = [way for way in ways if alone_of(way) == f"{framework} alone"]
+    return {name: some for name, some in chosen.items() if len(some) > 1}
+
+
+@contextmanager
+def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
+    """The variables by which this rank's process finds the others, while the block lasts. All ranks enter.
+
+    Each framework reads its own: RANK and MASTER_ADDR, or HOROVOD_…, or TF_CONFIG.
+    """
+    names = comm.allgather(socket.gethostname())
+    together = len(set(names)) == 1
+    hosts = ["127.0.0.1"] * comm.size if together else names
+    if meet == "horovod":
+        # As `horovodrun --gloo` would, without its servers that listen on every interface.
+        from labkit.horovod import meet_by_gloo
+
+        with meet_by_gloo(comm):
+            ours = ("HOROVOD_", "_HOROVOD_SECRET_KEY")
+            yield {name: value for name, value in os.environ.items() if name.startswith(ours)}
+    elif meet == "torch":
+        with ports.agree(comm, 1) as port:
+            yield _of_torch(comm.rank, comm.size, hosts[0], port, together)
+    elif meet == "tensorflow":
+        with ports.agree(comm, comm.size) as first:
+            workers = [f"{host}:{first + rank}" for rank, host in enumerate(hosts)]
+            task = {"type": "worker", "index": comm.rank}
+            yield {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
+    else:
+        yield {}
+
+
+def _of_torch(rank: int, size: int, host: str, port: int, together: bool) -> dict[str, str]:
+    """What torchrun would set. On one machine Gloo keeps to its loopback."""
+    variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": "0"}
+    variables |= {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
+    return variables | ({"GLOO_SOCKET_IFNAME": "lo"} if together else {})
+
+
+# -- real processes that train, measured from outside
+
+FOR_EVER = "1000000"  # steps: every process trains until it is ended
+START = 240  # seconds to wait for a process's steps
+LOOK = 0.05  # seconds between two looks
+
+
+class Report(NamedTuple):
+    """What was seen of one process. Times as of time.time().
+
+    moments: when each of its steps ended. losses: of its own images. megabytes: its memory while it trained.
+    """
+
+    started: float
+    moments: list[float]
+    losses: list[float]
+    megabytes: float
+
+
+def measure(
+    names: Sequence[str], ranks: int, rounds: int, *, width: int, batch: int, steps: int
+) -> dict[str, list[list[Report]]]:
+    """{way: for each round a Report of each process}: each way in each round. Prints what it is at.
+
+    names: of WAYS and ALONE. width: of the net. batch: images of all ranks in a step. steps: that are seen.
+    """
+    runs: dict[str, list[list[Report]]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names:
+            way = (ALONE | WAYS)[name]
+            if world.is_root():
+                print(f"round {turn + 1}: {name}", flush=True)
+            size = launch.ranks_here(ranks if way.meet else 1)
+            arguments = (way, [str(width), str(batch), FOR_EVER], steps)
+            # START is for the children; what they report comes at once.
+            everyone = launch.run(_on_rank, *arguments, ranks=size, threads=1, timeout=2 * START)[0]
+            runs[name].append([report for report in everyone if report])
+    return runs
+
+
+def _on_rank(comm, way: Way, arguments: list[str], steps: int) -> list[Report | None]:
+    """On each rank: start its process, wait for its steps, see what it holds, and end it."""
+    if not sys.platform.startswith("linux"):
+        raise NotHere("Memory of processes is read from Linux's /proc. Run the lab on Linux.")
+    takes_part = bool(way.meet) or comm.rank == 0
+    with meeting(comm, way.meet) as variables, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        _gather(comm, None)  # all begin together
+        child = None
+        if takes_part:
+            child = stack.enter_context(_child(path_of(way.script), arguments, variables, Path(folder)))
+        problems = [text for text in _gather(comm, child.train(steps) if child else "") if text]
+        if problems:
+            raise LabError(f"{way.script}.py does not train here: {problems[0]}")
+        return _gather(comm, child.report() if child else None)
+
+
+def _gather(comm, value: object) -> list:
+    """Everyone's value. Waits without a core: MPI's own waiting would take it from those who train."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        time.sleep(LOOK)
+    return comm.allgather(value)
+
+
+class _Child(NamedTuple):
+    """A process that trains, with files for what it says."""
+
+    process: subprocess.Popen
+    started: float
+    out: Path
+    err: Path
+
+    def train(self, steps: int) -> str:
+        """Wait until it has done so many steps; "" then, else what went wrong."""
+        end = time.monotonic() + START
+        while len(self.steps()) < steps:
+            if self.process.poll() is not None:
+                words = self.err.read_text(errors="replace").splitlines()
+                telling = [line.strip() for line in words if "Error: " in line]
+                return (telling or [f"it ended with status {self.process.returncode}"])[-1]
+            if time.monotonic() > end:
+                return f"it has not done {steps} steps within {START} s"
+            time.sleep(LOOK)
+        return ""
+
+    def report(self) -> Report:
+        """What there is to say. Memory: resident, shared pages included, in 1e6 bytes."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith("VmRSS:")]
+        steps = self.steps()
+        moments = [float(moment) for _, moment, _ in steps]
+        losses = [float(loss) for _, _, loss in steps]
+        return Report(self.started, moments, losses, 1024 * int(line.split()[1]) / 1e6)
+
+    def steps(self) -> list[list[str]]:
+        """The whole lines of steps, in words: step, moment, loss. Libraries may print others."""
+        text = self.out.read_text(errors="replace")
+        whole = [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [words for words in whole if len(words) == 3 and words[0].isdigit()]
+
+
+@contextmanager
+def _child(script: Path, arguments: list[str], variables: dict[str, str], folder: Path) -> Iterator[_Child]:
+    """A process of the script, while the block lasts."""
+    settings = {
+        "TMPDIR": str(folder),  # TensorFlow leaves files there when it is killed
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "CUDA_VISIBLE_DEVICES": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # With one thread, one that waits for another process would keep the rest from running.
+        "TF_NUM_INTEROP_THREADS": "4",
+    }
+    out = folder / "out.txt"
+    err = folder / "err.txt"
+    started = time.time()
+    with out.open("wb") as said, err.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, str(script), *arguments],
+            # Without the launcher's variables: it is no rank of the job that its parent belongs to.
+            env=world.clean_env() | settings | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=errors,
+        )
+    try:
+        yield _Child(process, started, out, err)
+    finally:
+        process.kill()
+        process.wait()
+
+
+# What is measured of each way -> is more of it better?
+COLUMNS = {"lines changed": False, "images/s": True, "start-up (s)": False, "memory (MB)": False}
+
+
+def evidence(
+    runs: Mapping[str, Sequence[Sequence[Report]]], lines: Mapping[str, int], read_run: Callable, batch: int
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """{column: {way: (low, high)}}. lines: changed in each way. read_run: the learner's, of exercise 65.2.
+
+    images/s: the quartiles of all steps of all rounds. The rest: the least and the most, of rounds and ranks.
+    Runs on one device have no lines.
+    """
+    spans: dict[str, dict[str, tuple[float, float]]] = {column: {} for column in COLUMNS}
+    for name, rounds in runs.items():
+        start_ups = []
+        speeds = []
+        for reports in rounds:
+            start_up, of_steps = read_run(reports[0].started, [one.moments for one in reports], batch)
+            start_ups.append(start_up)
+            speeds += list(of_steps)
+        memory = [report.megabytes for reports in rounds for report in reports]
+        spans["images/s"][name] = tuple(float(value) for value in np.percentile(speeds, [25, 75]))
+        spans["start-up (s)"][name] = (float(min(start_ups)), float(max(start_ups)))
+        spans["memory (MB)"][name] = (min(memory), max(memory))
+        if name in WAYS:
+            spans["lines changed"][name] = (lines[name], lines[name])
+    return spans
+
+
+def apart(runs: Mapping[str, Sequence[Sequence[Report]]], way: str, steps: int) -> tuple[float, float]:
+    """How far the losses of the first steps are apart: of a way from one device's, and of these in a step.
+
+    A way's loss is the mean over its ranks: each has equally many images. The second number is the largest
+    change of the one device's loss from a step to the next, to compare the first with.
+    """
+    together = np.mean([report.losses[:steps] for report in runs[way][0]], axis=0)
+    alone = np.array(runs[alone_of(way)][0][0].losses[:steps])
+    return float(np.abs(together - alone).max()), float(np.abs(np.diff(alone)).max())
+
+
+def show(spans: Mapping[str, Mapping[str, tuple[float, float]]]):
+    """The evidence as a DataFrame of texts: `low to high`, or one number."""
+    import pandas
+
+    frame = {column: {way: _text(*span) for way, span in row.items()} for column, row in spans.items()}
+    return pandas.DataFrame(frame).fillna("")
+
+
+def _text(low: float, high: float) -> str:
+    digits = 0 if high >= 20 else 1
+    if low == high:
+        return f"{low:.0f}"
+    return f"{low:,.{digits}f} to {high:,.{digits}f}"
+
+
+# -- lab 34's trainings as runs of a benchmark
+
+STEM = "34_large_batch"
+FEWEST = 4  # seeds of each: a score drops two, and one more is left out for its span
+
+
+def trainings() -> tuple[dict[tuple[str, int], list[float | None]], str]:
+    """{(way, batch): seconds to the goal of each seed}, None for a seed that missed it; and whose they are.
+
+    The learner's own records of lab 34 if they have at least four seeds of each, else the kit's. Seconds:
+    epochs to the goal, as trained, times the seconds of an epoch, on as many GPUs as the batch fills
+    there, as lab 34 has them.
+    """
+    own = _seconds(record.entries(record.path(STEM)))
+    if own and min(len(seconds) for seconds in own.values()) >= FEWEST:
+        return own, "yours"
+    return _seconds(record.entries(paths.root() / "solutions" / "results" / f"{STEM}.jsonl")), "the kit's"
+
+
+def _seconds(entries: Iterable[Mapping]) -> dict[tuple[str, int], list[float | None]]:
+    epochs: dict[tuple[str, int], list] = {}
+    seconds: dict[tuple[str, int], float] = {}
+    for entry in entries:
+        if entry["result"] == "accuracy":
+            for batch, of_seeds in zip(entry["batches"], entry["epochs_to_goal"], strict=True):
+                epochs[entry["way"], batch] = of_seeds
+        elif entry["result"] == "times":
+            for batch, epoch in zip(entry["batches"], entry["epoch"], strict=True):
+                seconds[entry["way"], batch] = epoch
+    return {
+        key: [None if value is None or math.isnan(value) else value * seconds[key] for value in of_seeds]
+        for key, of_seeds in epochs.items()
+        if key in seconds
+    }

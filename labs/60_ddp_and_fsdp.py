@@ -117,7 +117,6 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 # control, no exchange at all. About 20 s.
 
 # %%
-# Timing and a table.
 size = ranks
 timings = launch.run(
     lab60.compare_steps,

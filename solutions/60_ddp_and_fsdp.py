@@ -126,10 +126,6 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 # control, no exchange at all. About 20 s.
 
 # %%
-<<<<<<< HEAD
-# Timing and a table.
-=======
->>>>>>> wt-d
 size = ranks
 timings = launch.run(
     lab60.compare_steps,

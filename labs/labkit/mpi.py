@@ -75,14 +75,17 @@ def _passing(real: type, name: str):
 
 
 class _WhenLoaded:
-    """An import hook for one import: others find mpi4py.MPI, and its names are replaced once it is there."""
+    """An import hook: others find mpi4py.MPI, and its names are replaced once it is there."""
 
     @classmethod
     def find_spec(cls, name: str, path=None, target=None):
         if name != _NAME:
             return None
         sys.meta_path.remove(cls)
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, cls)
         if spec is None:
             return None
         execute = spec.loader.exec_module

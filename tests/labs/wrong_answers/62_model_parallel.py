@@ -52,6 +52,12 @@ WRONG = [
           "what leaves the last rank"),
     Wrong("62.2", "computed without a past", "    leaving = stage(entering)",
           "    with torch.no_grad():\n        leaving = stage(entering)", "has no past"),
+    Wrong("62.2", "every rank receives, rank 0 from rank -1", [
+        "    if comm.rank == 0:\n        entering = pictures\n    else:\n" + _RECEIVE], [
+        "    entering = torch.empty(len(pictures), stage[0][0].in_features)\n"
+        "    comm.Recv(entering.numpy(), source=comm.rank - 1)\n"
+        "    if comm.rank == 0:\n        entering = pictures\n    else:\n"],
+          "source=-1: there is no such rank"),
     Wrong("62.2", "sends what entered", "leaving.detach().numpy(), dest", "entering.detach().numpy(), dest",
           "62.2"),
     Wrong("62.2", "round the ring", "    if comm.rank < comm.size - 1:\n        comm.Send(leaving",

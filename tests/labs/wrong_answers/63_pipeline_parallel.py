@@ -60,6 +60,16 @@ WRONG = [
           "                gradient[:] = 1", "gradient of parameter"),
     Wrong("63.3", "always micro-batch 0", "leaving = work.forward(number, entering)",
           "leaving = work.forward(0, entering)", "63.3"),
+    Wrong("63.3", "rank 0 receives from rank -1", """\
+            entering = None
+            if comm.rank > 0:
+                entering = work.room_for_entering(number)
+                comm.Recv(entering, source=comm.rank - 1, tag=number)
+""", """\
+            entering = work.room_for_entering(number)
+            comm.Recv(entering, source=comm.rank - 1, tag=number)
+            entering = entering if comm.rank else None
+""", "source=-1: there is no such rank"),
     Wrong("63.3", "pickled", [_ISEND, "comm.Recv(entering, source=comm.rank - 1, tag=number)"],
           ["pending.append(comm.isend(leaving, dest=comm.rank + 1, tag=number))",
            "entering = comm.recv(source=comm.rank - 1, tag=number)"], "pack any object"),

@@ -19,7 +19,8 @@ BRANCH = "main"
 # What a learner works with. Solutions stay behind; the reference results are among what labs show.
 PARTS = (
     *("labs", "notebooks", "slurm", "solutions/results", "pyproject.toml", "Makefile"),
-    *("README.md", "LICENSE", "NOTICE", "docs", ".gitignore", ".github/pictures"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
+    *(".gitignore", ".github/pictures"),
 )
 _NOT = ("labs/authoring/template/",)
 

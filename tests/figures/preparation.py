@@ -1,6 +1,6 @@
 """An instructor's preparation, word for word, timed: `python3 -m tests.figures.preparation FOLDER`, as root.
 
-The commands are those of the README, below "Before the class, and after it". They run in a fresh clone in
+The commands are those of docs/INSTRUCTORS.md, "Before the class, and after it". They run in a fresh clone in
 FOLDER, which other users must be able to reach, with empty caches of this kit and of pip. While the hub runs,
 learner01 logs in and starts two ranks. Printed: the seconds of each command, with the last line that it said.
 It ends at the first one that fails. Only Python's own library is needed: a fresh machine has nothing else.
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADING = "### Before the class, and after it"
+HEADING = "## Before the class, and after it"
 # A learner's first minutes, by the clone's own client: log in, wait for the server, use two ranks, log out.
 VISIT = '''
 import sys
@@ -45,12 +45,12 @@ print(f"log-in to the first page: {seconds:.1f} s; two ranks ran")
 '''
 
 
-def commands(readme: Path = ROOT / "README.md") -> list[str]:
+def commands(page: Path = ROOT / "docs" / "INSTRUCTORS.md") -> list[str]:
     """The lines of the block below the heading."""
-    section = readme.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2]
+    section = page.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     if block is None:
-        raise SystemExit(f"{readme} has no commands below '{HEADING}'")
+        raise SystemExit(f"{page} has no commands below '{HEADING}'")
     return block[1].splitlines()
 
 

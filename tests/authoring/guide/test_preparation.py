@@ -1,4 +1,4 @@
-"""What to prepare: the guide and the README name the same commands, and each of them is there."""
+"""What to prepare: the guide and docs/INSTRUCTORS.md name the same commands, and each of them is there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from tests.figures.preparation import commands
 
 
-def test_the_readme_has_the_steps_of_the_guide_word_for_word():
+def test_the_page_has_the_steps_of_the_guide_word_for_word():
     assert commands() == [step.command for step in preparation.read()]
 
 

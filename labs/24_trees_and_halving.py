@@ -532,7 +532,10 @@ print(f"Your choice on {ranks} ranks:", ", ".join(f"{n} bytes: {choose(times, n,
 # both trees. So none sends more than two vectors, however many nodes there are: hardly more than in a ring.
 # In a single binomial tree of 64 nodes the root sends six. And few messages wait for one another: on 16
 # nodes of 4 GPUs 2 · 3 + 2 · 4 = 14 in a row, where a ring of all GPUs has 126. That is why NCCL's tree,
-# since 2.4, is good at short vectors, and need not be slow for long ones.
+# since 2.4, is good at short vectors, and need not be slow for long ones. An allreduce in two dimensions,
+# first within the nodes and then between them (lab 26; `HOROVOD_TORUS_ALLREDUCE=1` in a Horovod built for
+# NCCL), has 2 · 3 + 2 · 15 = 36 in a row, and sends 1.875 vectors over a node's card, where the ring sends
+# 1.97.
 #
 # NCCL tells what it chose (since 2.20, with `NCCL_DEBUG_SUBSYS=TUNING`). On three hosts of 8 H100 it took the
 # tree up to 256 KiB; from 512 KiB on it took a tree in which the NVLink switch adds within the node

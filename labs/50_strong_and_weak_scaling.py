@@ -247,6 +247,9 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # = 10 ms: efficiency 50 %. The colleague needs 160 / 8 + 5 = 25 ms: efficiency 80 %. Better efficiency, and
 # 2.5 times as slow. So always quote the time per step, too.
 # </details>
+#
+# A published case: S-Caffe (Awan and others, PPoPP 2017) trained 2.5 times as fast on 160 GPUs as on 32. That
+# is strong scaling whose fewest ranks are 32: by your functions the speed-up is 80, and the efficiency 50 %.
 
 # %% [markdown]
 # ## 2. Amdahl's law

@@ -56,6 +56,9 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # | `net.cut(vector, numbers)` | takes such a vector apart: a list of (i, piece) |
 # | `net.update(i, mean)` | SGD's step of tensor i. `mean` is its mean gradient over all ranks |
 #
+# Your ranks keep their nets in host memory in this lab, also where there are GPUs: how a gradient leaves a
+# GPU is the subject of labs 27 and 46.
+#
 # How does PyTorch tell that a gradient is there? By a **hook**, a function that it calls:
 #
 #     weight.register_post_accumulate_grad_hook(f)   # f(weight), right after weight.grad was written

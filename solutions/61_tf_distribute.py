@@ -44,7 +44,8 @@ print(second.device)
 
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2, from a tensor on CPU:1. Nobody asked for a copy. TensorFlow
-# saw that the tensor has to cross, and put a *Send* on one side and a *Recv* on the other.
+# saw that the tensor has to cross, and put a *Send* on one side and a *Recv* on the other. A net is cut over
+# devices in the same way, each block under a `with` of its own; in lab 62 you write the messages yourself.
 #
 # The long name says where that could lead. `/job:localhost/task:0` is a **process**. In a cluster the
 # processes are named `/job:worker/task:1`, `/job:ps/task:0`, and `with tf.device("/job:ps/task:0"):` works

@@ -523,9 +523,9 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # anew for each combination of the switches that nobody has set, up to 16 of them in a build with NCCL
 # (`parameter_manager.cc`, 0.28.1).
 #
-# ## Did Horovod follow?
+# ## Does Horovod obey its switches?
 # `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` ask for one way inside a node and
-# another one between nodes (lab 26). A Horovod without operations for GPUs ignores both, and says nothing
+# another one between nodes (lab 26). A Horovod without operations for GPUs silently ignores both
 # (`operations.cc`, 0.28.1). A variable that is set proves nothing. The timeline does: it names `NCCL_…`, or
 # `MPI_CROSS_ALLGATHER`.
 #

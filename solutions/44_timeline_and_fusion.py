@@ -465,7 +465,7 @@ print(f"MPI sums n bytes in {1e6 * fit.alpha:.0f} µs + n · {1e9 * fit.beta:.2f
 nodes = ranks // on_node
 steps = {}
 for way, took in measured.times.items():
-    end, messages = lab44.foretold(way, ways, step_time, fit, on_node)
+    end, messages = lab44.prediction(way, ways, step_time, fit, on_node)
     steps[way] = 1e3 * end
     record.add(
         "step" if nodes > 1 else "step, one node",

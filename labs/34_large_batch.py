@@ -7,7 +7,8 @@
 #
 # **You will be able to** (1) scale a learning rate with the batch and warm it up, (2) write LARS (and LAMB,
 # if you have time), and say what it adds to SGD, (3) take its step on many ranks, the same as on one, (4)
-# tell time to accuracy from time per epoch.
+# tell time to accuracy from time per epoch, (5) say where Adasum lies between the sum and the mean of
+# gradients.
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 30
 
@@ -150,9 +151,10 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 # learn, others do not. The rule says that k small steps go the same way as a large one; with a large k they
 # do not.
 #
-# The warm-up does little here. It takes two of only ten epochs, in which the rate is low, and this net does
-# not need it where the rule holds. In Goyal's training of ResNet-50 (90 epochs, rates up to 3.2) it was
-# what kept 8,192 images as good as 256. Take that from there, not from this plot.
+# The warm-up helps little here, and from 512 on it may even do harm. It takes two of only ten epochs, in
+# which the rate is low, and this net does not need it where the rule holds. In Goyal's training of
+# ResNet-50 (90 epochs, rates up to 3.2) it was what kept 8,192 images as good as 256. Take that from there,
+# not from this plot.
 #
 # ## A rate for each layer
 # ‖w‖, a matrix's **norm**, is the root of the sum of its squared values. How large is each layer's gradient,
@@ -278,8 +280,8 @@ predict.compare(
 # %% [markdown]
 # **Explain.** Read it in pairs, as each claim has its control.
 #
-# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. LARS carries further by some doublings.
-#   Whether by the layers' own rates, or only because no step is long, is not shown.
+# - *LARS, linear* against *SGD, linear, warm-up*: the same rule. You should see LARS break later, by
+#   about one doubling. Whether by the layers' own rates, or only because no step is long, is not shown.
 # - *SGD, square root* against *SGD, linear, warm-up*: only the rule differs. At 512 and more the lower rate
 #   alone brings SGD about what LARS brings. So part of LARS's gain is simply that it avoids too high a
 #   rate.
@@ -346,8 +348,8 @@ lab34.draw_wrong({way: trained[way] for way in pair}, "LAMB goes as far as Adam"
 predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
-# **Explain.** You should see two curves whose bars overlap. On this net it is Adam's step that carries far,
-# not LAMB's ratio.
+# **Explain.** You should see two curves that lie close together. At the largest batches, where it would
+# count, LAMB is not ahead. So on this net it is Adam's step that carries far, not LAMB's ratio.
 
 # %% [markdown]
 # ## The same step on many ranks
@@ -405,7 +407,8 @@ check("34.4", parallel_step)
 # One GPU for every 32 images of a batch: with 1,536 images 48 GPUs, and an epoch is 1 step instead of 48.
 #
 # A "GPU" is here a core of this machine, whose step is measured. The gradients' sum takes what the links of a
-# virtual machine need. The pair is arbitrary; it only has to give computing and messages some time.
+# virtual machine need. Which core and which machine is arbitrary, as computing and messages only have to take
+# some time each.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -526,10 +529,11 @@ plots.lines(learned, xlabel="ranks", ylabel="test images right (%)", title=title
 
 # %% [markdown]
 # **Explain.** You should see Adasum above the other two on 16 and 32 ranks. At this rate the sum goes too
-# far, and the mean not far enough; Adasum's steps are between the two, as the gradients partly agree. At four
-# times the rate the mean catches up: so Adasum saves *tuning the rate*. That it beats a mean whose rate has
-# been tuned, nothing here shows. With GPUs and a Horovod built for NCCL it is done *between* nodes alone: on
-# one node you get the mean, and nothing says so (`adasum_gpu_operations.cc`, 0.28.1).
+# far, and the mean not far enough; Adasum's steps are between the two, as the gradients partly agree. With
+# four times the rate the mean catches up (put 0.2 for 0.05 to see it), so Adasum saves *tuning the rate*.
+# That it beats a mean whose rate has been tuned, nothing here shows. With GPUs and a Horovod built for NCCL
+# it is done *between* nodes alone: on one node you silently get the mean
+# (`adasum_gpu_operations.cc`, 0.28.1).
 #
 # ### What you take away
 # - k times the batch, k times the rate: good for some doublings, then it breaks. A rate that is kept falls

@@ -7,7 +7,7 @@
 #
 # **You will be able to** (1) say what each library needs, (2) prove from Horovod's timeline which one
 # carried the gradients, (3) measure images per second, efficiency, and what communication adds to a step,
-# (4) foretell from calls and bytes between which bounds a step will lie.
+# (4) predict from calls and bytes between which bounds a step will lie.
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40, 42, 50
 
@@ -230,7 +230,7 @@ for way, (build, variables) in plans.items():
             timeout=limit,
         )
         runs[way.name, size] = by_rank[0]
-        print(f"{way.name}, {size} rank(s): done, on {by_rank[0].place['mpi']}")
+        print(f"{way.name}, {size} rank(s): done; {by_rank[0].place['mpi']} started the ranks")
 ran = {name: run for (name, size), run in runs.items() if size == ranks}
 
 
@@ -332,7 +332,7 @@ if not world.launcher():
     file = home() / "timeline_46_forgotten.json"
     watched = launch.run(watch_only, file, ranks=ranks, threads=1, horovod="host", timeout=limit)[0]
     staged = ran[first].place["staged"]
-    print(pd.DataFrame({"Gloo, its variables forgotten": proof_of("Gloo", watched, staged)}).T)
+    print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)
 
 # %% [markdown]
 # **Explain.** Each line is a proof: this library carried, and no other. The control trained as well as the
@@ -365,7 +365,8 @@ if not world.launcher():
 # ### Predict
 # Two ranks here, weak scaling. (a) The efficiency? (b) The share of communication with host MPI, (c) with
 # Gloo? The small net has 4.3 MB of gradients, and its step takes some 25 ms. Think of the cores, too: does
-# each rank have one for itself, and who else wants to compute? It is a guess: nothing of it was measured yet.
+# each rank have one for itself, and who else wants to compute? Write numbers between 0 and 1. They are
+# guesses, as nothing of it was measured yet.
 
 # %%
 predict("46.1", efficiency_weak=..., share_host_mpi=..., share_gloo=...)
@@ -522,7 +523,7 @@ for line in lab46.published(gpus=16):
 # host 30 %. So ask first how much a net sends for what it computes.
 #
 # ## 5. A step between two bounds
-# Can a step be foretold? MPI sums long vectors by halving and doubling (lab 24). On p ranks, n bytes take
+# Can a step be predicted? MPI sums long vectors by halving and doubling (lab 24). On p ranks, n bytes take
 #
 # **T(n) = 2 lg p · α + 2 (p - 1)/p · n · β**
 #
@@ -543,7 +544,8 @@ for line in lab46.published(gpus=16):
 # ### Predict
 # VGG-16 has 553 MB of gradients. 16 GPUs sum them over links of 25 Gb/s, so that a byte takes β = 0.32 ns.
 # Leave w and α out. A step of one GPU takes 489 ms. How many milliseconds is a step of 16 GPUs (a) with all
-# hidden, (b) with nothing hidden? (c) NCCL over RDMA needed 573 ms: which share of C was hidden?
+# hidden, (b) with nothing hidden? (c) NCCL over RDMA needed 573 ms: which share of C, between 0 and 1, was
+# hidden?
 
 # %%
 predict("46.2", all_hidden=..., nothing_hidden=..., share_hidden=...)
@@ -606,6 +608,9 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 # them are hidden. NCCL over TCP is near the right end: hardly anything is hidden, or TCP does not reach 25
 # Gb/s. The place in the bar cannot tell the two apart.
 #
+# The two lines with 64 GPUs come from another table of that README, with links of 40 Gb/s. NCCL over TCP is a
+# little beyond its bar there.
+#
 # The host is far beyond its bar: the bytes that C counts do not explain it. C gives each rank a link of its
 # own. Here four ranks of a server share one. What do halving and doubling then send over it?
 # <details><summary>Answer</summary>
@@ -616,10 +621,10 @@ predict.compare("46.2", all_hidden=1e3 * low, nothing_hidden=1e3 * high, share_h
 # n for all four, and 0.75 s.
 # </details>
 #
-# Measured were 1.66 s. So the order of the partners alone could explain the host's steps. It need not be the
-# reason: staging copies 553 MB to host memory and back, on four GPUs at once, and that is in none of these
-# sums. A profiler on such a cluster would tell. Lab 26 has the cure for a shared link: sum inside a server
-# first.
+# With 16 GPUs 1.66 s were measured. So the order of the partners alone could explain the host's steps. It
+# need not be the reason: staging copies 553 MB to host memory and back, on four GPUs at once, and that is in
+# none of these sums. A profiler on such a cluster would tell. Lab 26 has the cure for a shared link: sum
+# inside a server first.
 #
 # ## 6. The same script as a batch job
 # A process holds one build, so each library gets a job of its own. The batch script is the same:
@@ -642,9 +647,12 @@ between_nodes = frame[(frame["nodes"] > 1) & frame["result"].str.match("weak |st
 print(f"On several nodes ({whose}):", between_nodes[columns].round(2).to_string(index=False), sep="\n")
 
 # %% [markdown]
-# **Explain.** Between nodes the link decides. Over 1 Gb/s our 4.3 MB take 34 ms at least, and no library can
-# change that: the lines come together. On a GPU cluster the links are a hundred times as fast. There they may
-# come apart again.
+# **Explain.** Over 1 Gb/s our 4.3 MB take at least 34 ms, and no library can change that. What communication
+# added to a step is its images over the images per second, times the share. In the kit's reference, with 64
+# images in a step of weak scaling, this is about 56 ms for Gloo and 106 ms for MPICH. The link alone accounts
+# for 34 ms of each. One likely cause of the rest is that the two nodes of a tabletop share one machine's
+# cores, and a library that waits for a message may keep a core busy. These lines do not tell how much is the
+# library's own, so measure on a real cluster before you choose between libraries there.
 #
 # ### What you take away
 # - Who negotiates is one question, who carries another. Build, variables and the tensor's place decide.

@@ -71,7 +71,7 @@ check("63.1", gpipe)
 # nothing. Look at the empty places: they are called the **bubble**.
 
 # %%
-pictures = {f"{micro} micro-batches": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
+pictures = {f"micro-batches: {micro}": lab63.play(gpipe(4, micro)) for micro in (1, 4)}
 lab63.draw(pictures, name="gpipe", idle=False)
 
 # %% [markdown]

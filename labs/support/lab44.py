@@ -556,7 +556,7 @@ def knobs(gradients: Sequence[Tensor], long_cycle: float) -> dict[str, tuple]:
     return ways | {f"look every {long_cycle} ms": ({CYCLE: str(long_cycle)}, gradients, True)}
 
 
-def foretold(way: str, ways: Mapping[str, tuple], step_time: Callable, fit, ranks_on_node: int) -> tuple:
+def prediction(way: str, ways: Mapping[str, tuple], step_time: Callable, fit, ranks_on_node: int) -> tuple:
     """(end of the step [s], messages) that step_time says of a way, on a link with this fit."""
     variables, gradients, _ = ways[way]
     cycle = float(variables.get(CYCLE, 1)) / 1e3

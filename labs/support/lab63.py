@@ -42,6 +42,11 @@ def one_forward_one_back(one_f_one_b):
             for number in range(micro):
                 want += [("F", warm + number)] if warm + number < micro else []
                 want += [("B", number)]
+            first, right = (
+                next(place for place, (kind, _) in enumerate(one) if kind == "B") for one in (plan, want)
+            )
+            told = f"{first} F in front of the first B, where {right} is right (warm-up: {warm})"
+            expect(first == right, f"{where}, rank {rank}: its plan has {told}.")
             expect.equal(text(plan), text(want), f"{where}, rank {rank}: its plan")
 
 
@@ -167,12 +172,12 @@ def text(plan: Sequence[Action]) -> str:
 def shortcoming(plans: object, ranks: int, micro: int) -> str:
     """What is wrong with plans of `ranks` ranks for `micro` micro-batches, in a sentence; "" if nothing."""
     if not isinstance(plans, (list, tuple)) or len(plans) != ranks:
-        return f"There is to be a list with a plan for each of the ranks, {ranks} in all."
+        return f"Return a list that holds a plan for each of the ranks, {ranks} in all."
     for rank, plan in enumerate(plans):
         for kind, name in (("F", "forwards"), ("B", "backwards")):
             own = sorted(action[1] for action in plan if action[0] == kind)
             if own != list(range(micro)):
-                asked = f"it is to be 0 to {micro - 1}, once each"
+                asked = f"right are 0 to {micro - 1}, once each"
                 return f"Rank {rank} goes {name} with micro-batches {own}; {asked}."
         done = set()
         for kind, number in plan:
@@ -249,6 +254,8 @@ class Work:
     def forward(self, number: int, entering: np.ndarray | None) -> np.ndarray | None:
         """The way forward. entering: None on the first stage. Returns what leaves; None on the last stage."""
         self.done.append(("F", number))
+        if entering is None and not self.first:
+            raise LabError("work.forward got None for what enters: receive it from the rank before first.")
         inputs = self.pictures[number] if self.first else torch.from_numpy(entering).requires_grad_()
         kept: dict[int, int] = {}
 
@@ -273,6 +280,8 @@ class Work:
         Returns the gradient of what entered; None on the first stage.
         """
         self.done.append(("B", number))
+        if gradient is None and not self.last:
+            raise LabError("work.backward got None for the gradient: receive it from the rank behind first.")
         inputs, outputs, _ = self._under_way.pop(number)
         outputs.backward(None if self.last else torch.from_numpy(gradient))
         return None if self.first else inputs.grad.numpy()

@@ -62,7 +62,7 @@ def test_a_deadlock_is_named():
         ([forwards_then_back(2)], "a plan for each of the ranks, 2 in all"),
         ([forwards_then_back(2), [("F", 0), ("F", 1), ("B", 0)]], r"Rank 1 goes backwards with .* \[0\]"),
         ([[("B", 0), ("F", 0), ("F", 1), ("B", 1)]] * 2, "Rank 0 goes back with micro-batch 0 before"),
-        ([forwards_then_back(3)] * 2, "to be 0 to 1"),
+        ([forwards_then_back(3)] * 2, "right are 0 to 1"),
     ],
 )
 def test_what_is_wrong_with_a_plan(plans, says):

@@ -9,7 +9,7 @@
 # under every strategy of TensorFlow, (3) compute the bytes of servers and rings, and find a hot server, (4)
 # say what gRPC, gRPC+X and "no gRPC" were.
 #
-# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 55 · Level: intermediate · Before: 11, 31, 41
+# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 65 · Level: intermediate · Before: 11, 31, 41
 
 # %%
 import json

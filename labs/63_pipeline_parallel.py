@@ -8,7 +8,7 @@
 # **You will be able to** (1) write GPipe's plan and 1F1B's, (2) say how much of the time they leave idle, and
 # how much memory they need, (3) run a plan on real ranks, (4) tell which change helps against what.
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 62
+# Needs: mpi, torch · Ranks: 4 · Minutes: 65 · Level: advanced · Before: 20, 62
 
 # %%
 import numpy as np

@@ -9,7 +9,7 @@
 # that does not fit the others', (3) train on uneven shards, (4) find the first NaN, and skip a step on all
 # ranks together.
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 55 · Level: advanced · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock

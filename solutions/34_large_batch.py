@@ -9,7 +9,7 @@
 # tell time to accuracy from time per epoch, (5) say where Adasum lies between the sum and the mean of
 # gradients.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 30
+# Needs: mpi · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 30
 
 # %%
 import numpy as np

@@ -8,7 +8,7 @@
 # which tensors travel together, (3) predict a step's time from fusion threshold and cycle time, (4) keep the
 # response cache working.
 #
-# Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 32, 40, 42
+# Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 32, 40, 42
 
 # %%
 from functools import partial

@@ -8,7 +8,7 @@
 # carried the gradients, (3) measure images per second, efficiency, and what communication adds to a step,
 # (4) predict from calls and bytes between which bounds a step will lie.
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 40, 42, 50
+# Needs: horovod, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 40, 42, 50
 
 # %%
 import math

@@ -126,8 +126,8 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 #
 # ## On real ranks
 # Two ranks, a net of 12 linear layers, 3 MB of gradients, and so many images that backward lasts as long as
-# the sum. Forward is half as long as backward. (16 images is the least: where the sum is very short, as it may
-# be in one machine's memory, backward takes longer.)
+# the sum. Forward is half as long as backward. (It takes 16 images at least. If the sum is very short,
+# as in one machine's memory, backward therefore takes longer than the sum.)
 #
 # ### Predict
 # Take the sum's time as 1. Then the arithmetic is 1.5, and a step with the sum at the end 2.5. How many times

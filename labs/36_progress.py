@@ -126,7 +126,8 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 #
 # ## On real ranks
 # Two ranks, a net of 12 linear layers, 3 MB of gradients, and so many images that backward lasts as long as
-# the sum. Forward is half as long as backward.
+# the sum. Forward is half as long as backward. (It takes 16 images at least. If the sum is very short,
+# as in one machine's memory, backward therefore takes longer than the sum.)
 #
 # ### Predict
 # Take the sum's time as 1. Then the arithmetic is 1.5, and a step with the sum at the end 2.5. How many times
@@ -137,17 +138,19 @@ predict("36.1", at_best_times_as_fast=...)
 
 # %% [markdown]
 # ### Measure: here
-# Steps of these kinds take turns, on nets in host memory. About a minute.
+# Steps of these kinds take turns, on nets in host memory. About 10 s.
 #
 # | name | what it does | who moves the sums |
 # |---|---|---|
 # | *arithmetic alone* | forward and backward | there are none |
 # | *at the end* | one sum of all gradients, after backward | Wait |
 # | *begun, left* | a sum begun for each gradient, in backward | the calls that begin others, Wait |
-# | *begun, carried* | the same, and your `carry` after each layer | Test |
+# | *begun, carried* | the same, and your `carry` after each gradient | Test |
 # | *nobody to talk to, carried* | *begun, carried* in a group of one rank | nothing to move |
+# | *sum alone* | one sum of all gradients, and no arithmetic | Wait |
 #
-# The last one is a control: it shows what carrying costs, not what it gains.
+# The group of one rank is a control: it shows what beginning and carrying cost (copies and calls), not what
+# they gain.
 
 # %%
 ranks = launch.ranks_here(2)
@@ -164,8 +167,8 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 # could do meanwhile. "Begun" is even slower than "at the end". A likely reason is that it has 24 sums, of 12
 # layers' weights and biases, in place of one: there is no control for that here.
 #
-# Beside that you may see the cost of looking in the control. Where other programs run, the boxes overlap
-# ("not steady"); then this plot says nothing about a few percent.
+# Beside that the control shows what copies, begun sums and looks cost where there is no message at all. Where
+# other programs run, the boxes overlap ("not steady"); then this plot says nothing about a few percent.
 #
 # ### Measure: over a slow link
 # Between two nodes the kernel and the card carry bytes, while your core computes. This cell shows what your
@@ -181,10 +184,11 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 
 # %% [markdown]
 # **Explain.** Compare *begun, left* with *begun, carried*: the same sums, begun at the same moments. The
-# difference is who moves them, and nothing else. You should see that most of what overlap gains is gained
-# by carrying. The bound of the prediction is not reached. Two likely reasons, which we have not measured
-# apart: the sum of the first layer comes last and hides behind nothing, and the bytes of a message cost the
-# kernel time on the same cores.
+# difference is who moves them, and nothing else. In the kit's reference, half of what overlap gains is there
+# when the sums are begun and left, probably because each call that begins a sum also moves those before it.
+# Carrying gains the other half. The bound of the prediction is not reached. Two likely reasons, which we have
+# not measured apart: the sum of the first layer comes last and hides behind nothing, and the bytes of a
+# message cost the kernel time on the same cores.
 #
 # ## A thread that looks
 # Tests in hooks are work for the programmer, and a long layer has no hook in its middle. So a **thread** can

@@ -220,9 +220,9 @@ check("70.2", write)
 # A process saves version after version, is killed at a random moment, and starts again: with your `write`,
 # and, as a control, in the obvious way, into the file itself. About 10 s.
 #
-# `in a save` counts the kills between the begin and the end of a save. The other three say what the file held
-# after each of the kills: `newest`, the version last finished, or already the next one; `lost`, an older one;
-# `torn`, no whole one.
+# `in a save` counts the kills between the beginning and the end of a save. The other three say what the file
+# held after each of the kills: `newest`, the version last finished, or already the next one; `lost`, an older
+# one; `torn`, no whole one.
 
 
 # %%
@@ -387,8 +387,8 @@ own_save = 12e9 / rate  # a net of 1e9 parameters: 4 bytes each, and 8 for Adam'
 mtbf = 5 * 365 * 86_400 / 1000  # if each of the nodes fails once in five years
 minutes = interval(own_save, mtbf) / 60
 percent = 100 * lost(60 * minutes, own_save, mtbf)
-print(f"12 GB at this rate: {own_save:.0f} s; a save each {minutes:.0f} minutes, {percent:.1f} % lost")
 record.add("save", seconds=took, bytes=len(content), bytes_per_second=rate)
+print(f"12 GB at this rate: {own_save:.0f} s; a save each {minutes:.0f} minutes, {percent:.1f} % lost")
 
 # %% [markdown]
 # **Explain.** The second line is extrapolated, to a file far larger than the timed one, and to one disk for
@@ -570,7 +570,8 @@ print(f"{len(used)} samples taken: {np.sum(often == 0)} of 96 never, {np.sum(oft
 #   first `done`; at the end of the epoch there may be fewer. Return this rank's part of it. Parts differ by
 #   one sample at most, and together they are the step.
 # - `after_resize`: the job began with `first` ranks, steps of `batch` samples and the rate `rate`. Now there
-#   are `ranks` ranks. Return the samples of a step, a whole number, and the rate. `batch` divides by `first`.
+#   are `ranks` ranks. Return the samples of a step, a whole number, and the rate. `batch` is divisible by
+#   `first`.
 #
 # 2 lines and 3. *(beginner)*
 #
@@ -638,13 +639,15 @@ if ran is not None:  # in a batch job nobody is killed
     by_step = {step["step"]: step["loss"] for step in steps}  # where a step was done twice, the second counts
     again = len([step for step in steps if step["rank"] == 0]) - len(by_step)
     alone = [step for step in steps if step["ranks"] == 1]
+    begun = {step["process"] for step in steps if step["ranks"] == 2}  # processes of before the failure
+    new = {step["process"] for step in alone} - begun
     kept = alone + [step for step in steps if step["ranks"] == 2 and step["step"] < alone[0]["step"]]
     samples = [sample for step in kept for sample in step["used"]]
     print(f"steps by two ranks up to {max(step['step'] for step in steps if step['ranks'] == 2)}")
     print(f"steps by one rank from {alone[0]['step']} to {alone[-1]['step']}; done again: {again}")
     print(f"samples in the final weights: {len(samples)}, {len(set(samples))} of them different")
     print(f"last loss {by_step[max(by_step)]:.6f}; control, one process: {control[-1]:.6f}")
-    predict.right("70.6", done_again=again, new_processes=1)
+    predict.right("70.6", done_again=again, new_processes=len(new))
 
 # %% [markdown]
 # **Explain.** The failure cost the steps since the last checkpoint, and the one under way. The rank that goes
@@ -659,9 +662,9 @@ if ran is not None:  # in a batch job nobody is killed
 # unplugged node says nothing, and silence looks like slowness: ranks wait for it as long as a late one may
 # take, 30 s with Horovod's Gloo, half an hour with PyTorch's, if nothing else is said. On Slurm
 # `sbatch --no-kill` and `srun --no-kill` keep a job that has lost a node; a lost node does not come back to
-# it, a new job has to bring one.
+# it, so a new job has to bring one.
 #
-# ## 8. Going further
+# ## 8. Going further (optional)
 # ### Horovod Elastic, in terms of this lab
 # Horovod's elastic jobs do the same with other words. Survivors go on in the same process:
 #
@@ -757,7 +760,7 @@ with tempfile.TemporaryDirectory() as name:
 #   order was drawn. Data loaders with workers have random states of their own, too.
 # - Object storage, which has no rename.
 #
-# ### What you take away
+# ## What you take away
 # - An exact resume needs net, optimizer, schedule, place in the data, and the random states of *every* rank.
 #   Test it with `==`.
 # - Another name, fsync, rename, fsync of the folder. Then a checksum, before you trust the file.

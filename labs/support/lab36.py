@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -23,9 +24,12 @@ def every_sum_is_carried(carry):
         run = virtual.Cluster(4, machine=MACHINE).run(carried_sums, carry, count)
         for tests, waits, over, totals in run.results:
             expect(not any(waits), "`carry` waits. While it waits, nothing is computed: use Test, not Wait.")
+            again = "`carry` asks until a sum is over, and that is waiting: one Test of each sum in a call."
+            expect(max(tests) < 10, again)
             sums = "1 sum" if count == 1 else f"{count} sums"
             of_each = f"{sums} under way: Tests of each, after one call of `carry`"
             slips = {
+                "no sum is tested; does `carry` call request.Test(), with the parentheses": [0] * count,
                 "only the newest sum is moved on; the older ones rest": [0] * (count - 1) + [1],
                 "only the oldest sum is moved on; the newer ones rest": [1] + [0] * (count - 1),
             }
@@ -229,14 +233,15 @@ def balanced(comm, step, training: list, communication) -> np.ndarray:
 
 
 def draw_two_nodes(rows, whose: str) -> None:
-    """Bars of the medians of recorded steps, with their quartiles; in numbers, how much is not hidden."""
+    """Bars of the medians of recorded steps, with their quartiles; in numbers, what is not hidden."""
     milliseconds = 1e3 * rows[["seconds_q1", "seconds", "seconds_q3"]]
     print(f"{whose}:")
     for way, (_, median, _) in milliseconds.iterrows():
         exposed = median - milliseconds["seconds"]["arithmetic alone"]
-        print(f"{way:>27}: {median:6.0f} ms, of which {exposed:4.0f} ms are not hidden")
+        note = "" if way.endswith("alone") else f", {exposed:.0f} ms more than the arithmetic alone"
+        print(f"{way:>27}: {median:6.0f} ms{note}")
     bars = {
-        way.replace(" ", "\n"): {"step": [q1, q1, median, q3, q3]}
+        "\n".join(textwrap.wrap(way, 12)): {"step": [q1, q1, median, q3, q3]}
         for way, (q1, median, q3) in milliseconds.iterrows()
     }
     title = "Two nodes: what was begun must be carried, too"

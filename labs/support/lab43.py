@@ -39,6 +39,10 @@ def every_connection_is_read(connections):
             got = connections([line])
             expect(got == want, f"In the log {file.stem} “{line[-95:]}” means {want}; you read {got}.")
         expect.equal(connections(lines), transports(lines), f"all connections in the log {file.stem}")
+    shared = "Channel 01/1 : 1[1] -> 0[0] [receive] via NET/IB/0/GDRDMA/Shared"
+    got = connections([shared])
+    want = {(1, 0): {"NET+GDRDMA"}}
+    expect(got == want, f"A line may go on behind GDRDMA: “{shared}” means {want}; you read {got}.")
     pair = ["Channel 00 : 6[6] -> 7[7] via P2P/IPC", "Channel 01 : 6[6] -> 7[7] via SHM/direct"]
     expect.equal(connections(pair), {(6, 7): {"P2P", "SHM"}}, "A pair with a line of each, P2P and SHM")
 
@@ -107,15 +111,21 @@ SWITCHES = {
 def built_as_cmake_does(build):
     """It is built what Horovod's CMake files make of 16 sets of switches, and refused what they refuse."""
     for text, says in SWITCHES.items():
-        want: object = says
-        if not says.islower():
-            want = {name: LIBRARIES[letter] for name, letter in zip(OPERATIONS, says, strict=True)}
+        if says.islower():
+            want = f'refuses this, ValueError("{says}")'
+        else:
+            row = {name: LIBRARIES[letter] for name, letter in zip(OPERATIONS, says, strict=True)}
+            want = f"builds {row}"
         try:
-            got = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
+            built = build(dict(f"HOROVOD_{switch}".split("=") for switch in text.split()))
         except ValueError as error:
-            got = str(error)
-        sentence = f"Switches “{text}”: CMake says {says} (N NCCL, M MPI, - None): {want}; you: {got}."
-        expect(got == want, sentence)
+            right = str(error) == says
+            got = f'raise ValueError("{error}")'
+        else:
+            right = not says.islower() and built == row
+            got = f"return {built!r}"
+        switches = f"Switches “{text}”" if text else "No switches"
+        expect(right, f"{switches}: CMake {want}; you {got}.")
 
 
 def most_ranks(build: str | None, wanted: int) -> int:

@@ -105,7 +105,8 @@ def watch_saves(write):
                 calls.append(("rename", *map(os.path.realpath, (first, rest[0]))))
             else:
                 file = first if isinstance(first, int) else first.fileno()
-                calls.append(("fsync", os.readlink(f"/proc/self/fd/{file}"), os.fstat(file).st_size))
+                size = os.fstat(file).st_size  # of what is closed: "Bad file descriptor", as without a check
+                calls.append(("fsync", os.readlink(f"/proc/self/fd/{file}"), size))
             return real(first, *rest, **options)
 
         return noted
@@ -491,6 +492,8 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     fresh = Training(comm, seed=7, batch=BATCH)
     fresh.advance()
     restore(fresh, state, comm)
+    if not isinstance(fresh.noise, np.random.Generator):
+        raise LabError("training.noise is no generator any more: assign training.noise.bit_generator.state.")
     now = _parts(fresh)
     same = {part: _equal(before[part], now[part]) for part in PARTS}
     result["parts"] = same
@@ -865,7 +868,7 @@ def append(path: Path, line: object) -> None:
 
 
 def table(losses: Sequence[Loss], whole: Sequence[str]):
-    """A DataFrame with a row for each life: its steps, those that it did again, and losses that differ."""
+    """A DataFrame with a row for each life, from 1: its steps, those done again, and losses that differ."""
     import pandas
 
     rows = []
@@ -874,7 +877,7 @@ def table(losses: Sequence[Loss], whole: Sequence[str]):
         own = [loss for loss in losses if loss.life == life]
         steps = [loss.step for loss in own]
         differ = sum(loss.loss != whole[loss.step - 1] for loss in own)
-        row = {"life": life, "first step": steps[0], "last step": steps[-1]}
+        row = {"life": life + 1, "first step": steps[0], "last step": steps[-1]}
         rows.append(row | {"done again": len(seen & set(steps)), "losses that differ": differ})
         seen |= set(steps)
     return pandas.DataFrame(rows).set_index("life")
@@ -1036,8 +1039,9 @@ def with_fewer_ranks(
 ) -> tuple[list[dict], list[float]] | None:
     """Train an epoch by two torchruns, a rank each, of which the second dies with its rank in step `dies`.
 
-    Returns (steps, losses): a dict for each step of each rank, "step", "rank", "ranks", "used" (samples) and
-    "loss", in order; and the losses of one process that nothing happens to. None inside of a job.
+    Returns (steps, losses): a dict for each step of each rank, "step", "rank", "ranks", "used" (samples),
+    "loss" and "process", in order; and the losses of one process that nothing happens to. None inside of a
+    job.
     """
     if world.launcher() is not None:
         return None
@@ -1102,6 +1106,7 @@ def train_elastically(
         loss = epoch.advance(own, samples, rate, added)
         used = [int(sample) for sample in own]
         line = {"step": epoch.step, "rank": rank, "ranks": ranks, "used": used, "loss": loss}
+        line["process"] = os.getpid()
         append(folder / "steps.jsonl", line)
         if rank == 0 and epoch.step % every == 0:
             torch.save(epoch.state(), folder / "next.pt")

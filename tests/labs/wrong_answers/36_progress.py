@@ -21,8 +21,9 @@ WRONG = [
           CARRY, "    for request in requests:\n        if not request.Test():\n            break",
           "Only the oldest sum is moved on"),
     Wrong("36.1", "nothing at all", CARRY, "    pass", "Tests of each, after one call"),
-    Wrong("36.1", "the method is named, not called", "request.Test()", "request.Test", "Tests of each"),
+    Wrong("36.1", "the method is named, not called", "request.Test()", "request.Test",
+          "with the parentheses"),
     Wrong("36.1", "it asks until it is over, which is to wait",
           CARRY, "    for request in requests:\n        while not request.Test():\n            pass",
-          "Tests of each, after one call"),
+          "that is waiting"),
 ]

@@ -20,6 +20,8 @@ WRONG = [
     Wrong("70.1", "no dropout", "    torch.set_rng_state(dropout)\n", "", "PyTorch's random state"),
     Wrong("70.1", "no noise", "    training.noise.bit_generator.state = noise", "    pass",
           "NumPy's random state"),
+    Wrong("70.1", "the state in the generator's place", "training.noise.bit_generator.state = noise",
+          "training.noise = noise", "assign training.noise.bit_generator.state"),
     Wrong("70.1", "every rank returns it", "    if comm.rank != 0:\n        return None\n", "",
           "and the others None"),
     Wrong("70.1", "the generator itself", "comm.gather(own)", "comm.gather((own[0], training.noise))",
@@ -46,6 +48,8 @@ WRONG = [
     Wrong("70.2", "a new name each time", 'path.with_name(path.name + ".new")',
           "Path(tempfile.mktemp(dir=path.parent))", "the same name each time"),
     Wrong("70.2", "the folder stays open", "    os.close(folder)", "", "os.close(folder) at the end"),
+    Wrong("70.2", "the folder is closed too early", ["    os.fsync(folder)\n", "    os.close(folder)"],
+          ["", "    os.close(folder)\n    os.fsync(folder)"], "Bad file descriptor"),
     Wrong("70.3", "the model first", "    if label is None or",
           "    if label and label['model'] != model:\n        return 'another model'\n"
           "    if label is None or",

@@ -238,8 +238,8 @@ held = {
 }
 for what, size in held.items():
     print(f"{what:<16} {size / parameters:.2f} bytes for each parameter")
-print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 record.add("bytes", parameters=parameters, held=sum(held.values()))
+print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 
 # %% [markdown]
 # And the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the way back, apart from

@@ -176,9 +176,9 @@ n = rows if device == "cpu" else 4 * rows
 nbytes = megabytes * 10**6
 peak = matrix_peak(n, device)
 bandwidth = memory_bandwidth(nbytes, device)
-predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 where = {"device": device, "threads": torch.get_num_threads(), "peak": peak, "bandwidth": bandwidth}
 record.add("roofs", rows=n, nbytes=nbytes, **where)
+predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 
 # %% [markdown]
 # **Explain.** Ten times off is nothing unusual for a first guess. Less than you reckoned: other programs, a

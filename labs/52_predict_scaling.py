@@ -316,8 +316,8 @@ print(by_system.agg(rows="size", median=lambda errors: errors.abs().median(), wo
 size_of_errors = np.abs(errors(unseen, learned))
 middle = 100 * float(np.median(size_of_errors))
 worst = 100 * float(size_of_errors.max())
-predict.compare("52.3", median_percent=middle, worst_percent=worst)
 record.add("unseen systems", median_percent=middle, worst_percent=worst, rows=len(unseen))
+predict.compare("52.3", median_percent=middle, worst_percent=worst)
 
 # %% [markdown]
 # **First control: has the fit peeked?** Multiply all that was published of the unseen systems by 10, and do

@@ -327,8 +327,8 @@ forward = until["loss"]
 whole = until["update"]
 backward = until["clear, backward"].samples - forward.samples
 predict.compare("10.3", backward_over_forward=np.median(backward) / forward.median)
-print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
 record.add("step", seconds=whole, batch=batch, forward=forward.median, inference=until["forward"].median)
+print(f"a training step takes {whole.median / until['forward'].median:.1f} times inference")
 
 # %% [markdown]
 # **Explain.** Arithmetic alone says 17,024 multiply-adds forward and 25,856 backward: 1.5 times. You should
@@ -422,13 +422,13 @@ for seed, net, (_, share) in zip(seeds, trained, by_hand, strict=True):
     shares["three layers"].append(100 * accuracy(net, test_x, test_y))
     print(f"seed {seed}: one layer {share:.1%}, three layers {accuracy(net, test_x, test_y):.1%} right")
 bars = {name: {"": values} for name, values in shares.items()}
+record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=shares["three layers"])
 plots.bars(
     bars,
     ylabel="test digits right (%)",
     title="After as many steps three layers get more right",
     name="accuracy",
 )
-record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=shares["three layers"])
 
 # %% [markdown]
 # **Explain.** With each seed three layers should get more of the 261 test digits right. One image is 0.4 %,

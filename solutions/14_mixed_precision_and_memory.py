@@ -500,8 +500,8 @@ plots.lines(trade["longer"], ylabel="times as long as without", title=title, **a
 print(f"forward is {trade['forward_share']:.0%} of a step without checkpoints")
 cut = trade["cut"]
 print(f"compared with the predictions: {cut} segments, {trade['peaks'][cut]:.1f} tensors at the peak")
-predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
 record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
+predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
 
 # %% [markdown]
 # **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near

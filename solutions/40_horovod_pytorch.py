@@ -446,7 +446,6 @@ predict.compare("40.5", **{way: nets_by_way[way] for way in WAYS if way != "comp
 curves = {"one process": alone} | {way: losses for way, (losses, _) in results.items()}
 of_epochs = {name: np.reshape(losses, (epochs, -1)).mean(axis=1) for name, losses in curves.items()}
 title = "Each loss falls, also where a piece is missing"
-plots.loss(of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out")
 record.add(
     "training",
     ranks_used=ranks,
@@ -455,6 +454,7 @@ record.add(
     difference=difference,
     **where.fields(),
 )
+plots.loss(of_epochs, title=title, xlabel="epoch", ylabel="loss, mean of the epoch", name="pieces left out")
 
 # %% [markdown]
 # **Explain.** Look at the table first, then at the picture. Nobody complained, and each loss fell.

@@ -416,8 +416,8 @@ predict.compare("41.4", **counts)
 # %%
 # Draws the first steps, and records the run.
 curves = {name: curve[:12] for name, curve in losses.items()}
-plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
 record.add("training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off)
+plots.loss(curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps")
 
 # %% [markdown]
 # **Explain.** Three curves lie on each other: many ranks compute what one process computes, up to the last

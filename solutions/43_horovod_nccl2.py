@@ -7,7 +7,7 @@
 # **You will be able to** (1) tell from a log how ranks are connected, and whether GPUDirect RDMA is on, (2)
 # see a wrong map of ranks to GPUs before NCCL refuses it, (3) say what a set of build switches builds.
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 35 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 4 · Minutes: 40 · Level: intermediate · Before: 40
 
 # %%
 import re

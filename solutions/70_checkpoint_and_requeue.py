@@ -7,10 +7,11 @@
 #
 # **You will be able to** (1) say what a resume needs, and what is lost without each part, (2) write a file
 # that no kill can tear, and check it before you trust it, (3) compute how often to save, (4) write a loop
-# that saves when it is asked to stop, and read the script by which Slurm goes on with it, (5) deal out the
-# data so that no sample is lost or repeated when the number of ranks changes, and set batch and rate.
+# that saves when it is asked to stop, and read the script by which Slurm goes on with it, (5, for those who
+# have time) deal out the data so that no sample is lost or repeated when the number of ranks changes, and set
+# batch and rate.
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 14, 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
 
 # %%
 import hashlib
@@ -529,7 +530,7 @@ if outcome is not None:
 # On your cluster ask three things. May a job requeue itself? Does preemption send the signal
 # (`preempt_send_user_signal`), and how long is the grace (`GraceTime`)? And how long does your save take?
 #
-# ## 7. Fewer ranks
+# ## 7. For those who have time: fewer ranks
 # A job that has lost a node need not wait for another one: an **elastic** job goes on with those that are
 # left. Then the parts of the data change, and perhaps the batch.
 #

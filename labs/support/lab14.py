@@ -165,6 +165,7 @@ def bytes_kept_for_backward(kept_bytes, device):
             pooled = numbers_of["pool"]
             eight = "8 bytes each, whatever `value` is"
             slips = {
+                "the places are of one image. They grow with the batch": right - (batch - 1) * 8 * pooled,
                 f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
                 # In float32 the same as no outputs of pooling, which the next layer keeps.
                 f"pooling keeps its outputs, as the next layer's input, and their places, {eight}": right

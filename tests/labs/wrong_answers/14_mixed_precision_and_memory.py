@@ -58,6 +58,8 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "whether the step was taken"),
     Wrong("14.3", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
     Wrong("14.3", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
+    Wrong("14.3", "places of one image", "batch * (value * numbers + 8 * pooled)",
+          "batch * value * numbers + 8 * pooled", "They grow with the batch"),
     Wrong("14.3", "places forgotten", " + 8 * pooled", "", "Pooling also keeps the places"),
     Wrong("14.3", "pooling's outputs forgotten",
           "+ relu + pooled +", "+ relu +", "as the next layer's input"),

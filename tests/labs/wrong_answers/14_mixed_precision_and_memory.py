@@ -27,7 +27,7 @@ WRONG = [
           "for number, gradient in enumerate(true):\n        "
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
-    Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
+    Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()
     images = images.bfloat16()

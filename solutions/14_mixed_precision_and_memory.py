@@ -346,8 +346,8 @@ predict("14.3", activations_percent=50)
 # `parameters`, and `activations`, the numbers in its output for *one* image. `image` is the numbers in an
 # image. 3 to 5 lines. *(intermediate)*
 #
-# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up, and is 0 for a net without any;
-# `layers.activations.iloc[-1]` is the last layer's.
+# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up, and is 0 for a net without
+# any; `layers.activations.iloc[-1]` is the last layer's.
 #
 # <details><summary>Hint 1: the activations</summary>
 #

@@ -427,7 +427,7 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a chosen
 # bandwidth would have delivered. The bandwidth is set so that input takes about a chosen share of compute.
 # Without prefetch a step waits for all of its input: that is the x axis, as it really was. With prefetch it
-# waits for what you predicted. The two trainings take turns, about 30 s in all.
+# waits for what you predicted. The two trainings take turns, about a minute in all.
 
 
 # %%
@@ -440,9 +440,10 @@ def feed(storage):
 
 nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
-decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)  # a storage without waiting
 waits = {}
 for _ in range(rounds):
+    # A storage without waiting; in every round, as the machine's speed may change.
+    decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)
     for share in shares:
         bandwidth = nbytes / max(share * compute - decoding, 0.2 * decoding)
         read, computed = lab15.time_steps(feed(lab15.Storage(bandwidth)), train, steps)

@@ -293,7 +293,7 @@ predict.compare("14.2", **gains)
 # can do. More than 100 % means that the convolution's library beats the product's, or takes fewer
 # multiplications than we count.
 #
-# ### Bytes, by part
+# ## Bytes, by part
 # What does a step hold? The **parameters**; their **gradients**; the **optimizer**'s state (Adam keeps two
 # numbers for each parameter); and the **activations**, what forward keeps for backward. Only these depend on
 # the batch. Lab 02 counted the output of every layer; here is what really stays.
@@ -333,8 +333,8 @@ predict("14.3", activations_percent=...)
 # `parameters`, and `activations`, the numbers in its output for *one* image. `image` is the numbers in an
 # image. 3 to 5 lines. *(intermediate)*
 #
-# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up;
-# `layers.activations.iloc[-1]` is the last layer's.
+# `layers.activations[layers.kind == "pool"].sum()` adds the pooling layers up, and is 0 for a net without
+# any; `layers.activations.iloc[-1]` is the last layer's.
 #
 # <details><summary>Hint 1: the activations</summary>
 #
@@ -389,7 +389,7 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # float32? Give for each how many times as many bytes it has: 0.5 half, 1 the same, 2 twice.
 
 # %%
-predict("14.2", gradients=..., optimizer=..., activations=...)
+predict("14.3", gradients=..., optimizer=..., activations=...)
 
 # %%
 held = lab14.bytes_by_way(device)
@@ -402,14 +402,14 @@ plots.bars(kilobytes, ylabel="kB held in a step", title=title, name="bytes")
 ratios = {}
 for part in ("gradients", "optimizer", "activations"):
     ratios[part] = held["mixed"][part] / held["float32"][part]
-predict.compare("14.2", **ratios)
+predict.compare("14.3", **ratios)
 
 # %% [markdown]
 # **Explain.** Parameters, gradients and optimizer stay float32, so they are the same. The copies come on top:
-# 2 bytes for each weight. Activations have half the bytes for each number. They shrink by a little less than
-# half: max-pooling (of each 2 × 2 pixels the largest) also keeps the places of its maxima, 8 bytes each
-# whatever the type, and the loss is computed in float32. The third bar is the control, a net that is bfloat16
-# throughout: everything shrinks. But with such weights training fell behind above, where updates were small.
+# 2 bytes for each weight. Activations have half the bytes for each number. They shrink by less than half,
+# because the places of max-pooling have 8 bytes each whatever the type, and the loss is computed in float32.
+# The third bar is the control, a net that is bfloat16 throughout: everything shrinks. But with such weights
+# training fell behind above, where updates were small.
 #
 # When does mixed precision let you double the batch? <details><summary>Answer</summary> When activations are
 # most of the memory: a net with large pictures, or a large batch. Where parameters and Adam are most of it,
@@ -475,13 +475,14 @@ trade = lab14.trade(checkpointed, pairs, rows, runs, device)
 title = f"Fewest are held near √{pairs} segments"
 axes = {"xlabel": "segments", "logx": True}
 plots.lines(trade["held"], ylabel="tensors held at the peak", title=title, **axes, name="held")
-title = "The price is one more forward"
+title = "The price is at least one more forward"
 plots.lines(trade["longer"], ylabel="times as long as without", title=title, **axes, name="price")
 print(f"forward is {trade['forward_share']:.0%} of a step without checkpoints")
 cut = trade["cut"]
 print(f"compared with the predictions: {cut} segments, {trade['peaks'][cut]:.1f} tensors at the peak")
-record.add("checkpoints", segments=cut, outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
-predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["ratio"])
+found = {"outputs_at_peak": trade["peaks"][cut], "time_ratio": trade["ratio"]}
+record.add("checkpoints", segments=cut, **found)
+predict.compare("14.4", **found)
 
 # %% [markdown]
 # **Explain.** k segments of n/k pairs hold k inputs and one segment's outputs: k + n/k, which is least near
@@ -489,9 +490,11 @@ predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["r
 # few gradients, too. Bytes are counted, so no noise is in them.
 #
 # If backward takes twice as long as forward, once more forward makes 4/3 of the step: the line at 1.33. Here
-# forward's share is printed above; the second line is what this share promises. You may see more than that:
-# each segment costs some calls of its own, so the curve rises with the number of segments. On a busy machine
-# the points' lines, which show the middle half, are long: then only say "above 1".
+# forward's share is printed above; the second line is what this share promises. You will probably see
+# more than that, already with one segment. A likely cause: PyTorch also does some work of its own for each
+# tensor that it does not keep, which counts where layers are as small as here. Each segment costs some calls,
+# too, so the curve rises with the number of segments. On a busy machine the points' lines, which show the
+# middle half, are long: then only say "above 1".
 #
 # Why does a single segment help almost nothing? <details><summary>Answer</summary> It keeps one input, and
 # when backward begins it runs forward again over the whole net: all outputs are held after all.</details>
@@ -501,7 +504,7 @@ predict.compare("14.4", outputs_at_peak=trade["peaks"][cut], time_ratio=trade["r
 #   weights.
 # - Under autocast only activations shrink; the weights' copies come on top.
 # - Which 16 bits are fast, and in which layout, only a measurement on your machine tells.
-# - Activations grow with the batch, and soon are the most. Two measured peaks tell the largest batch that
-#   fits: the peak is nearly a line over the batch.
-# - Checkpoints cost one more forward, and by k + n/k keep memory like √n. They help where activations are
-#   most of it.
+# - Activations grow with the batch, and soon are most of the memory. Parameters, gradients and the
+#   optimizer's state stay the same.
+# - Checkpoints cost at least one more forward, and by k + n/k keep memory like √n. They help where
+#   activations are most of it.

@@ -142,7 +142,7 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `sample, part = None, {}`; with another `name` than `sample`, both begin anew. `if kind in ("jpg", "cls"):`
-# `part[kind] = …read()`, and `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
+# `part[kind] = …read()`, and inside of this `if`, `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 
@@ -168,7 +168,7 @@ check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
-# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.6 kB; in a shard it
+# A storage delivers 100 MB/s and takes 2 ms to open a file. An image is a file of about 5.7 kB; in a shard it
 # takes 7.7 kB, as tar fills up to whole blocks and adds the label. How many times as fast is it to read
 # shards of 32 images as to read the 32 files?
 
@@ -233,9 +233,10 @@ predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached
 
 # %% [markdown]
 # **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A process that
-# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. Shards matter where
-# an open costs milliseconds, as above. (Where many processes decode, the storage may be the bottleneck again:
-# see below.)
+# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. From memory the
+# shards may even take longer than the files, as Python's `tarfile` spends more time on a member than an open
+# of a cached file costs. Shards matter where an open costs milliseconds, as above. (Where many processes
+# decode, the storage may be the bottleneck again: see below.)
 #
 # You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
 # virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. If it says that
@@ -365,11 +366,12 @@ check("15.3", work, take, prefetch)
 predict("15.4", exposed_at_2=1, exposed_at_half=0, best_input=1, best_gain=2)
 
 # %% [markdown]
-# And many ranks, one storage? Each rank reads a shard, all at the same time. What a rank gets is its
-# own bandwidth at most, and its part of what all get together.
+# ### Predict: many ranks, one storage
+# Now several ranks read, each a shard of its own, all at the same time. What a rank gets is its own bandwidth
+# at most, and its part of what all get together.
 #
-# 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get as one, (a)
-# from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all together, (c) from a
+# Take 4 ranks. Each alone can read 2 MB/s. How many times as many images per second do 4 ranks get as one,
+# (a) from a disk of its own each, (b) from a burst buffer that delivers 4 MB/s to all together, (c) from a
 # shared file system that delivers 2 MB/s to all together?
 
 # %%
@@ -377,7 +379,8 @@ predict("15.4", own=4, burst=2, shared=1)
 
 # %% [markdown]
 # ### Exercise 15.4 · What a step waits, and what a rank gets
-# `exposed`: both ways, from the seconds of input and compute alone. `shard_seconds`: how long does each of
+# `exposed`: how long does a step wait, if input takes `read` seconds and the rest of the step `compute`
+# seconds? Give it with prefetch and without. `shard_seconds`: how long does each of
 # `ranks` ranks take to read `nbytes` bytes, if all begin together? An open takes `latency` seconds for each
 # rank, at the same time for all. One line each. *(beginner)*
 #
@@ -424,7 +427,7 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # Now a training that reads JPEGs from shards. `lab15.Storage` sleeps again until storage of a chosen
 # bandwidth would have delivered. The bandwidth is set so that input takes about a chosen share of compute.
 # Without prefetch a step waits for all of its input: that is the x axis, as it really was. With prefetch it
-# waits for what you predicted. The two trainings take turns, about 30 s in all.
+# waits for what you predicted. The two trainings take turns, about a minute in all.
 
 
 # %%
@@ -437,9 +440,10 @@ def feed(storage):
 
 nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
-decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)  # a storage without waiting
 waits = {}
 for _ in range(rounds):
+    # A storage without waiting; in every round, as the machine's speed may change.
+    decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)
     for share in shares:
         bandwidth = nbytes / max(share * compute - decoding, 0.2 * decoding)
         read, computed = lab15.time_steps(feed(lab15.Storage(bandwidth)), train, steps)

@@ -68,7 +68,8 @@ def steps_with_loss_scaling(scaled_step):
                     bad = f"one gradient is {special}, and yet a weight changed"
                     expect(not weight.any(), f"{bad}. Look at all, then change.")
             expect.equal(taken, math.isfinite(special), "whether the step was taken")
-            expect.equal(scaling["scale"], 2.0**exponent, "the scale after it")
+            because = "After a skipped step and after each doubling the good steps are counted from 0 again"
+            expect.equal(scaling["scale"], 2.0**exponent, "the scale after it", because=because)
     with check.case("inf, then 60,000 at scale 1"):
         scaling = {"scale": 1.0, "good": 0}
         weights = [torch.zeros(1)]
@@ -165,6 +166,7 @@ def bytes_kept_for_backward(kept_bytes, device):
             pooled = numbers_of["pool"]
             eight = "8 bytes each, whatever `value` is"
             slips = {
+                "the places are of one image. They grow with the batch": right - (batch - 1) * 8 * pooled,
                 f"pooling also keeps the places of its maxima, {eight}": right - batch * 8 * pooled,
                 # In float32 the same as no outputs of pooling, which the next layer keeps.
                 f"pooling keeps its outputs, as the next layer's input, and their places, {eight}": right

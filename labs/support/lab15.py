@@ -90,6 +90,7 @@ def samples_of_a_shard(read_shard):
     for name, kinds in (
         ("with a .json between", ("cls", "json", "jpg")),
         ("with a .small.jpg between", ("jpg", "small.jpg", "cls")),
+        ("with a .json behind", ("jpg", "cls", "json")),
         ("every third without its image", ("jpg", "cls")),
         ("every third without its label", ("cls", "jpg")),
     ):
@@ -116,7 +117,8 @@ def samples_of_a_shard(read_shard):
 
 def _are_these(got, wanted):
     again = "A sample's files stand side by side; the same name further on is another sample's"
-    expect.equal(len(got), len(wanted), f"samples of a shard of {len(wanted)}", because=again)
+    twice = {"every sample came twice. Yield it only when its second part comes": 2 * len(wanted)}
+    expect.equal(len(got), len(wanted), f"samples of a shard of {len(wanted)}", slips=twice, because=again)
     for number, ((image, label), (jpeg, right)) in enumerate(zip(got, wanted, strict=True)):
         expect.equal(label, right, f"sample {number}: label, a whole number")
         whole = hasattr(label, "__index__")
@@ -204,6 +206,7 @@ def two_ends_of_a_queue(work, take, prefetch):
     _nothing_behind_a_stop(work)
     for call, name, is_left in ((work, "put", "full"), (take, "get", "empty")):
         _waits_for_minutes(call, name, is_left)
+    _waits_for_the_thread(take)
     _reads_ahead(prefetch)
 
 
@@ -299,6 +302,19 @@ def _waits_for_minutes(call, name, is_left):
     expect.equal(got, wanted, f"where the queue stays {is_left} for long", because=because)
 
 
+def _waits_for_the_thread(take):
+    ready = queue.Queue()
+
+    def late():
+        time.sleep(0.05)
+        for pair in (("item", 1), ("end", None)):
+            ready.put(pair)
+
+    threading.Thread(target=late, daemon=True).start()
+    because = "An empty queue is not the end: the thread is still reading. get waits for the next pair"
+    expect.equal(list(take(ready)), [1], "take, called before anything is in the queue", because=because)
+
+
 def _reads_ahead(prefetch):
     """40 items in order, at most depth in the queue and one in the hand; a loop may end early."""
     for depth in (1, 2, 5):
@@ -355,7 +371,7 @@ def input_on_paper(exposed, shard_seconds):
             f"{nbytes} bytes, ranks: {ranks}, own {own} B/s, together {together} B/s, open {latency} s",
             slips={
                 "all ranks share `together`: each gets an equal part": latency + nbytes / min(own, together),
-                "the larger of two was taken. The narrower pipe decides": latency
+                "`own` and a rank's part of `together` both limit it. The narrower pipe decides": latency
                 + nbytes / max(own, together / ranks),
             },
             because="all ranks open at the same time, so add one latency" if latency else "",

@@ -27,7 +27,7 @@ WRONG = [
           "for number, gradient in enumerate(true):\n        "
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
-    Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "the scale after it"),
+    Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
     Wrong("14.2", "weights become bfloat16", "    optimizer.zero_grad()", """\
     net.bfloat16()
     images = images.bfloat16()
@@ -58,6 +58,8 @@ with torch.autocast(images.device.type, torch.bfloat16):
           "whether the step was taken"),
     Wrong("14.3", "bytes of one image", "batch * (value", "(value", "These are the bytes of one image"),
     Wrong("14.3", "places counted as numbers", "8 * pooled", "value * pooled", "whatever `value` is"),
+    Wrong("14.3", "places of one image", "batch * (value * numbers + 8 * pooled)",
+          "batch * value * numbers + 8 * pooled", "They grow with the batch"),
     Wrong("14.3", "places forgotten", " + 8 * pooled", "", "Pooling also keeps the places"),
     Wrong("14.3", "pooling's outputs forgotten",
           "+ relu + pooled +", "+ relu +", "as the next layer's input"),

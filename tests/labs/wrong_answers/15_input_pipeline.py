@@ -49,6 +49,9 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.2", "two parts are a sample, whatever their names",
           ["sample, part = name, {}", 'int(part["cls"])'],
           ["pass", 'int(part["cls"])\n                    part = {}'], "neighbour's label"),
+    Wrong("15.2", "looks at the parts after every file",
+          "                if len(part) == 2:\n                    yield",
+          "            if len(part) == 2:\n                yield", "came twice"),
     Wrong("15.2", "names have six digits",
           SPLIT, "name, kind = member.name[:6], member.name[7:]", "any length"),
     Wrong("15.2", "the label as a float", 'int(part["cls"])', 'float(part["cls"])', "no whole number"),
@@ -84,6 +87,8 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
         except queue.Empty:
             return
 """, "get waits as long as that"),
+    Wrong("15.3", "an empty queue is taken for the end", "while True:\n        kind, value",
+          "while not ready.empty():\n        kind, value", "An empty queue is not the end"),
     Wrong("15.3", "some errors only",
           "except Exception as error", "except OSError as error", "Put any error, as Exception"),
     Wrong("15.3", "gives up when the queue stays full",
@@ -113,6 +118,8 @@ np.roll(np.arange(n), epoch)[: n - n % ranks][rank::ranks]
     Wrong("15.4", "the whole step", "max(0.0, read - compute)", "max(read, compute)", "whole time"),
     Wrong("15.4", "the other way round", "if ahead", "if not ahead", "no prefetch: expected"),
     Wrong("15.4", "the wider pipe", "min(own", "max(own", "narrower pipe"),
+    Wrong("15.4", "a rank's own bandwidth forgotten", "min(own, together / ranks)", "(together / ranks)",
+          "narrower pipe"),
     Wrong("15.4", "each gets all", "together / ranks", "together", "each gets an equal part"),
     Wrong("15.4", "no open", "latency + nbytes", "nbytes", "so add one latency"),
     Wrong("15.4", "an open after the other",

@@ -87,7 +87,7 @@ class Desk(Runner):
         """`minutes` later that learner runs the check, on a mistake or the right answer; what it says."""
         self.school.now += 60 * minutes
         exercise = self.by_number[number]
-        texts = self.with_mistake(exercise, wrong) if wrong else {}
+        texts = self.edited(exercise, wrong) if wrong else {}
         with self.school.learner(name), mock.patch.dict(os.environ, {"LABKIT_LAB": STEM}):
             try:
                 self.span(exercise, texts)
@@ -115,7 +115,7 @@ def forty(school: School, desk: Desk, seed: int = 23) -> None:
     gather = next(wrong for wrong in desk.mistakes("23.2") if wrong.mistake.startswith("adds in"))
     begun = school.now
     scatter = desk.mistakes("23.1")
-    most = next(wrong for wrong in scatter if wrong.mistake.startswith("replaces where"))
+    most = next(wrong for wrong in scatter if wrong.mistake.startswith("adds to a copy"))
     for place, name in enumerate(NAMES):
         if place < 38:
             school.share(name, named=place % 6 != 5)

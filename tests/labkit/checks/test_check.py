@@ -260,8 +260,8 @@ def test_in_a_notebook_errors_are_sentences_and_hints_are_markdown(tiny):
     cells = nbformat.read(path, as_version=4).cells
     (failed,) = cells[7].outputs
     (text,) = failed.traceback
-    assert text.startswith(
-        "✗ 90.1  not solved yet. Write your code in place of `raise NotImplementedError(…)`"
+    assert " ".join(text.split()).startswith(
+        "✗ 90.1 not solved yet. Write your code in place of `raise NotImplementedError(…)`"
     )
     assert text.endswith('\n        hint("90.1") shows the next hint (1 of 2).')
     (shown,) = cells[8].outputs

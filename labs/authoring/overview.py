@@ -19,7 +19,8 @@ FURTHER = "Further labs"  # those that course.yaml does not name yet
 _PAGE = """\
 # All labs
 
-Written by `make labs` from the headers in solutions/. Minutes are for a beginner who does every exercise.
+Written by `make labs` from the headers in solutions/. Minutes are for a beginner, without what is headed
+*For those who have time* or *Going further*.
 
 """
 

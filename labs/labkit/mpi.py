@@ -61,7 +61,12 @@ def _replace_names(module: ModuleType) -> None:
     module.PROC_NULL = Nobody(module.PROC_NULL)
     names = [*_FOR_SEVERAL, *map(str.lower, _FOR_SEVERAL)]
     calls = {name: staticmethod(_passing(module.Request, name)) for name in names}
-    module.Request = type("Request", (module.Request,), calls)
+    real = module.Request
+    # A request of mpi4py's own is one of this class, too, for who asks by isinstance.
+    kind = type(
+        "RequestType", (type(real),), {"__instancecheck__": lambda cls, value: isinstance(value, real)}
+    )
+    module.Request = kind("Request", (real,), calls)
 
 
 def _passing(real: type, name: str):

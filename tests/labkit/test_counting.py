@@ -1,5 +1,8 @@
 """labkit.counting on real ranks: every number of ranks, the cost of message patterns, calls by name."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from labkit import collectives, counting, launch
@@ -231,3 +234,12 @@ def _look_at_messages(comm):
 
 def test_a_log_notes_requests_and_what_is_computed_meanwhile():
     assert launch.run(_look_at_messages, ranks=2) == [True, True]
+
+
+def test_a_request_of_mpi4py_is_still_one():
+    code = (
+        "import mpi4py; mpi4py.rc.initialize = False; from labkit import counting; from mpi4py import MPI; "
+        "print(isinstance(MPI.REQUEST_NULL, MPI.Request), isinstance(3, MPI.Request))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["True", "False"]

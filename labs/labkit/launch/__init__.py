@@ -24,7 +24,7 @@ For the kit's other parts:
     is_learners         is a file the learner's own code?
     describe, raised    an exception as plain data, and as the sentence for a rank that raised it
     case_of             what was being tried when an exception was raised
-    in_check, of_check, because_of_none     is a line one of a check; what is said of an exception there
+    in_check, of_check  is a line one of a check; what is said of an exception there
     stack, ranks_text   where a thread is; `ranks 0, 3`
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun or horovodrun started ends with a sentence
@@ -43,7 +43,6 @@ _MODULE_OF = {
     "Frame": "labkit.launch.diagnosis",
     "Process": "labkit.launch.jobs",
     "THREAD_VARIABLES": "labkit.launch.plans",
-    "because_of_none": "labkit.launch.diagnosis",
     "case": "labkit.launch.cases",
     "case_of": "labkit.launch.cases",
     "describe": "labkit.launch.diagnosis",
@@ -79,7 +78,6 @@ __all__ = [
     "Frame",
     "Process",
     "THREAD_VARIABLES",
-    "because_of_none",
     "case",
     "case_of",
     "describe",

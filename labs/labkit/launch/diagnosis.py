@@ -128,7 +128,7 @@ def _innermost_own(frames: list[Frame]) -> Frame | None:
     return own or next((frame for frame in last if frame.file == "<string>"), None)
 
 
-def because_of_none(kind: str, message: str) -> str:
+def _because_of_none(kind: str, message: str) -> str:
     """What to add where a check could not use a result; "" unless that was None."""
     if kind in ("TypeError", "AttributeError", "ValueError", "IndexError") and "NoneType" in message:
         return "Your function gave None back: is a `return` missing at its end?"
@@ -183,7 +183,7 @@ def raised(rank: int, failure: Failure) -> RankFailed:
 
 def of_check(kind: str, message: str) -> str:
     """An exception in the lines of a check, which a learner need not read: what came does not fit."""
-    none = because_of_none(kind, message)
+    none = _because_of_none(kind, message)
     return none or f"the check cannot use what your code gave back: {kind}: {message}"
 
 

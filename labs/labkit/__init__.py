@@ -23,6 +23,7 @@
 | `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
+| `mpis` | MPI libraries: how each is told, its switch for GPU memory, what it wants to be told |
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
@@ -53,6 +54,7 @@ _PARTS = (
     "lab",
     "launch",
     "mpi",
+    "mpis",
     "nets",
     "placement",
     "plots",

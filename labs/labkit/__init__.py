@@ -37,45 +37,17 @@ from __future__ import annotations
 
 import importlib
 
-_PARTS = (
-    "board",
-    "builds",
-    "checks",
-    "cluster",
-    "collectives",
-    "counting",
-    "data",
-    "doctor",
-    "edition",
-    "energy",
-    "errors",
-    "horovod",
-    "journal",
-    "lab",
-    "launch",
-    "mpi",
-    "mpis",
-    "nets",
-    "placement",
-    "plots",
-    "profiling",
-    "record",
-    "reporting",
-    "scaling",
-    "timing",
-    "virtual",
-    "world",
-)
-_OF_CHECKS = ("check", "expect", "hint", "predict")
-_OF_PATHS = ("home", "root")
-__all__ = [*_PARTS, *_OF_CHECKS, *_OF_PATHS]
+_FROM = dict.fromkeys(("check", "expect", "hint", "predict"), "labkit.checks")
+_FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):
-    if name in _OF_CHECKS:
-        return getattr(importlib.import_module("labkit.checks"), name)
-    if name in _OF_PATHS:
-        return getattr(importlib.import_module("labkit.paths"), name)
-    if name in _PARTS:
-        return importlib.import_module(f"labkit.{name}")
-    raise AttributeError(f"labkit has no {name!r}; it offers {', '.join(__all__)}")
+    if name in _FROM:
+        return getattr(importlib.import_module(_FROM[name]), name)
+    try:
+        if not name.startswith("_"):
+            return importlib.import_module(f"labkit.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"labkit.{name}":  # it is a part of labkit that lacks a package
+            raise
+    raise AttributeError(f"labkit has no {name!r}; help(labkit) shows what it offers")

@@ -25,16 +25,3 @@ from labkit.cluster.job import StoppedWaiting
 from labkit.cluster.sites import here
 from labkit.cluster.status import why
 from labkit.cluster.submission import study, submit
-
-__all__ = [
-    "StoppedWaiting",
-    "here",
-    "jobs",
-    "last_study",
-    "records_or_reference",
-    "sites",
-    "slurm",
-    "study",
-    "submit",
-    "why",
-]

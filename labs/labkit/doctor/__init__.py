@@ -11,15 +11,8 @@
 | `infiniband_ports` | the ports of this node, and which are up |
 """
 
-from labkit.doctor.facts import infiniband_ports as infiniband_ports
-from labkit.doctor.findings import report as report
-from labkit.doctor.findings import require as require
-from labkit.doctor.fitness import NEEDS as NEEDS
-from labkit.doctor.fitness import REDUCED as REDUCED
-from labkit.doctor.fitness import RUNS as RUNS
-from labkit.doctor.fitness import judge as judge
-from labkit.doctor.processes import which_mpi as which_mpi
-from labkit.doctor.view import readable as readable
-from labkit.doctor.view import rows as rows
-from labkit.doctor.view import show as show
-from labkit.doctor.view import show_labs as show_labs
+from labkit.doctor.facts import infiniband_ports
+from labkit.doctor.findings import report, require
+from labkit.doctor.fitness import NEEDS, REDUCED, RUNS, judge
+from labkit.doctor.processes import which_mpi
+from labkit.doctor.view import readable, rows, show, show_labs

@@ -374,7 +374,9 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 
 # %% [markdown]
 # **Explain.** Parameters, gradients and optimizer are the same for every batch. Activations grow with it, and
-# soon are most of the memory.
+# soon are most of the memory. As the bars grow by the same amount for each image, the peaks of two small
+# batches are enough to tell the largest batch that fits: a straight line through them, up to the memory that
+# the device has.
 #
 # Which of them would a net with 100 times the parameters, and one image, be full of?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.

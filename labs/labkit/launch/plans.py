@@ -17,6 +17,7 @@ from typing import NamedTuple
 from labkit import builds, world
 from labkit.errors import NotHere
 from labkit.launch import loopback
+from labkit.launch.task import Run
 
 _WORKER = str(Path(__file__).with_name("worker.py"))
 THREAD_VARIABLES = (
@@ -183,7 +184,7 @@ def gloo_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     return [[worker, {**shared, **number}] for number in numbers]
 
 
-def environment(folder: str, threads: int, extra: dict[str, str]) -> dict[str, str]:
+def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
     env = world.clean_env()
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
@@ -206,17 +207,21 @@ def reserve_port(host: str = "127.0.0.1") -> socket.socket:
 
 
 @contextmanager
-def plan(controller: str, ranks: int, folder: str, env: dict[str, str]) -> Iterator[list]:
-    """The commands, each with its environment, that start the run; open as long as the run needs its port."""
-    if controller == "mpi":
-        yield mpi_plan(ranks, folder, env)
-    elif controller == "torch":
+def plan(run: Run, folder: str, variables: Mapping[str, str]) -> Iterator[list]:
+    """The commands, each with its environment, that start the run; open as long as the run needs its port.
+
+    folder: of the run. variables: for all of its ranks, those of its builds of Horovod and MPI among them.
+    """
+    env = environment(folder, run.threads or max(1, world.cores() // run.ranks), variables)
+    if run.controller == "mpi":
+        yield mpi_plan(run.ranks, folder, env)
+    elif run.controller == "torch":
         with reserve_port() as taken:
-            yield torch_plan(ranks, folder, env, taken.getsockname()[1])
+            yield torch_plan(run.ranks, folder, env, taken.getsockname()[1])
     else:
         key = os.urandom(32).hex()  # on loopback, too, any user of this machine may knock
         with rendezvous(key) as (_, port):
-            yield gloo_plan(ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
+            yield gloo_plan(run.ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
 
 
 @contextmanager

@@ -27,7 +27,12 @@ HEAVY = {
     "horovod.tensorflow": ("horovod.tensorflow", "horovod.tensorflow.keras"),
     "numpy": ("numpy", "labkit.data", "labkit.nets", "labkit.launch", "mpi4py", "cloudpickle"),
 }
-OWN = ("LABKIT_", "HOROVOD_", "MASTER_")  # variables that differ between runs and that no import reads
+OWN = (
+    "LABKIT_",
+    "HOROVOD_",
+    "_HOROVOD_",
+    "MASTER_",
+)  # variables that differ between runs and that no import reads
 OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
 MOST = 4  # servers at a time: each holds a few hundred MB
 
@@ -83,12 +88,13 @@ def ranks(folder: str | None = None) -> Iterator[None]:
         stack.callback(servers.end_all)
 
         @contextmanager
-        def plan(controller: str, many: int, folder: str, env: dict[str, str]) -> Iterator[list]:
-            client = [sys.executable, "-I", "-S", str(FOLDER / "client.py"), servers.address(env)]
-            with cold(controller, many, folder, env) as commands:
+        def plan(run, folder: str, variables: dict[str, str]) -> Iterator[list]:
+            with cold(run, folder, variables) as commands:
+                address = servers.address(commands[0][1])
+                client = [sys.executable, "-I", "-S", str(FOLDER / "client.py"), address]
                 yield [
-                    [[*command[: command.index(sys.executable)], *client, folder], variables]
-                    for command, variables in commands
+                    [[*command[: command.index(sys.executable)], *client, folder], env]
+                    for command, env in commands
                 ]
 
         plans.plan = plan

@@ -19,7 +19,7 @@ from labkit.errors import NotHere
 from labkit.launch import loopback
 from labkit.launch.task import Run
 
-_WORKER = str(Path(__file__).with_name("worker.py"))
+WORKER = str(Path(__file__).with_name("worker.py"))
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -152,7 +152,7 @@ def launcher_options(
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
     """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
     launcher = mpiexec(env.get("LABKIT_MPI_BUILD"))
-    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, _WORKER, folder]
+    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, WORKER, folder]
     if flavor(launcher) == "openmpi":
         env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [[command, env]]
@@ -162,7 +162,7 @@ def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     """One command a rank, with the variables that torch.distributed's env:// initialization reads."""
     shared = {**env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     shared |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    worker = [sys.executable, _WORKER, folder]
+    worker = [sys.executable, WORKER, folder]
     return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
 
 
@@ -179,7 +179,7 @@ def gloo_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     shared |= {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
     if sys.platform.startswith("linux"):
         shared["HOROVOD_GLOO_IFACE"] = "lo"
-    worker = [sys.executable, _WORKER, folder]
+    worker = [sys.executable, WORKER, folder]
     numbers = [{"HOROVOD_RANK": str(rank), "HOROVOD_LOCAL_RANK": str(rank)} for rank in range(ranks)]
     return [[worker, {**shared, **number}] for number in numbers]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from labkit import builds, world
 from labkit.errors import LabError
-from labkit.launch import outcome, plans
+from labkit.launch import forks, outcome, plans
 from labkit.launch.session import Session
 from labkit.launch.task import Run, Task, load_result, save
 
@@ -42,6 +42,9 @@ def run(
     horovod, mpi: which of the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2",
     …; see labkit.builds); None: as LABKIT_HOROVOD and LABKIT_MPI_BUILD say, else the default.
 
+    Where this process has imported PyTorch or TensorFlow, ranks are forks of a process that has, too, and need
+    not import it each (forks.py; not with a GPU). LABKIT_FORKS=0 in the environment starts them from nothing.
+
     Raises RankFailed when a rank raises, dies, or does not come back in time; NotHere for a build that is not
     here; LabError when nothing can be started, or when ranks are there already and have other builds.
     """
@@ -60,7 +63,8 @@ def _on_local_ranks(run: Run) -> list:
     with Session(run.ranks, _print if run.echo else _nothing) as session:
         save(session.folder / "task", run.task)
         with plans.plan(run, str(session.folder), env) as plan:
-            session.start(plan, run.task.wants_comm, outcome.DUMP_SIGNAL, path)
+            commands = forks.through_forks(plan, path)
+            session.start(commands, run.task.wants_comm, outcome.DUMP_SIGNAL, path)
             error = outcome.follow(session, run.timeout)
             if error is None:
                 # Before the end: a supervisor that has to end slow leavers removes the folder.

@@ -1,7 +1,7 @@
-"""The process that warm ranks are forks of: `python server.py SOCKET MODULE...` (see __init__.py).
+"""The process that ranks are forks of: `python fork_server.py SOCKET PATH MODULE…` (see forks.py).
 
 It imports the modules, says so on its standard output, and forks once for each client. It ends when its
-standard input closes, and its ranks with it.
+standard input closes or its parent has gone, and its ranks with it; and when nobody has asked for a while.
 """
 
 from __future__ import annotations
@@ -11,21 +11,26 @@ import gc
 import importlib
 import json
 import os
+import random
 import selectors
 import signal
 import socket
 import sys
-
-from labkit import noise
+import time
 
 LARGEST = 1 << 18  # bytes of a client's message; its environment is most of it
+LOOK = 2.0  # seconds between looks at the clock and at the parent
+IDLE = 300.0  # seconds without a client or a question after which it ends: it holds some hundred MB
 
 
 class Server:
     """Forks a rank for each client, and ends the rank when its client has gone."""
 
     def __init__(self, address: str):
+        self.address = address
         self.clients: dict[int, socket.socket] = {}  # process of a rank -> its client
+        self.parent = os.getppid()
+        self.asked = time.monotonic()  # when somebody last wanted something
         self.selector = selectors.DefaultSelector()
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.door.bind(address)
@@ -38,12 +43,17 @@ class Server:
             self.selector.register(file, selectors.EVENT_READ)
 
     def serve(self) -> str | None:
-        """Until our standard input closes: None. In a fork: the folder of the run it is a rank of."""
+        """Until it is to end: None. In a fork: the folder of the run it is a rank of."""
         while True:
-            for key, _ in self.selector.select():
+            if os.getppid() != self.parent or (not self.clients and time.monotonic() > self.asked + IDLE):
+                return self.end()
+            for key, _ in self.selector.select(LOOK):
                 if key.fileobj == 0:
-                    return self.end()
-                if key.fileobj == self.wake:
+                    if not os.read(0, 512):
+                        return self.end()
+                    self.asked = time.monotonic()
+                    print("here", flush=True)
+                elif key.fileobj == self.wake:
                     os.read(self.wake, 512)
                     self.tell_ends()
                 elif key.fileobj is self.door:
@@ -55,6 +65,7 @@ class Server:
                     self.selector.unregister(key.fileobj)
 
     def welcome(self, client: socket.socket) -> str | None:
+        self.asked = time.monotonic()
         message, files, _, _ = socket.recv_fds(client, LARGEST, 16)
         if not message:
             return None
@@ -83,6 +94,7 @@ class Server:
             os.close(file)
         os.environ.clear()
         os.environ.update(place["env"])
+        os.sched_setaffinity(0, place["cores"])
         os.chdir(place["cwd"])
         return place["folder"]
 
@@ -99,13 +111,18 @@ class Server:
             client.close()
 
     def end(self) -> None:
+        """End all ranks, and leave nothing."""
         for process in self.clients:
             os.kill(process, signal.SIGTERM)
             os.waitpid(process, 0)
+        with contextlib.suppress(OSError):
+            os.unlink(self.address)
+            os.rmdir(os.path.dirname(self.address))
 
 
 def warm(modules: list[str]) -> None:
     """Import what ranks will need, with the noise off."""
+    from labkit import noise
 
     noise.silence()
     for name in modules:
@@ -114,17 +131,19 @@ def warm(modules: list[str]) -> None:
     gc.freeze()  # collections in the forks would copy all pages
 
 
-def main(address: str, *modules: str) -> None:
+def main(address: str, path: str, *modules: str) -> None:
+    sys.path[:] = json.loads(path)
     warm(list(modules))
     server = Server(address)
-    print("ready", flush=True)
+    print("here", flush=True)
     folder = server.serve()
     if folder is None:
         return
     from labkit.launch import worker
 
+    random.seed()  # from the system, as in a process of its own
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # from the system, as in a process of its own
+        sys.modules["numpy"].random.seed()
     sys.argv = [worker.__file__, folder]
     worker.main(folder)
     os._exit(0)  # the guard of the rank: what this fork has from the server is not its own to clear up

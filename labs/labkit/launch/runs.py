@@ -42,8 +42,8 @@ def run(
     horovod, mpi: which of the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2",
     …; see labkit.builds); None: as LABKIT_HOROVOD and LABKIT_MPI_BUILD say, else the default.
 
-    Where this process has imported PyTorch or TensorFlow, ranks are forks of a process that has, too, and need
-    not import it each (forks.py; not with a GPU). LABKIT_FORKS=0 in the environment starts them from nothing.
+    Where this process has imported PyTorch or TensorFlow, ranks are forks of a process that has, too, and
+    need not import it each (forks.py; not with a GPU). LABKIT_FORKS=0 in the environment starts each anew.
 
     Raises RankFailed when a rank raises, dies, or does not come back in time; NotHere for a build that is not
     here; LabError when nothing can be started, or when ranks are there already and have other builds.

@@ -136,11 +136,14 @@ def inside(module: str, folder: str) -> bool:
 
 @cache
 def offered(text: str) -> set[str]:
-    """The names in a face's __all__."""
+    """The names that a face offers: those in its __all__, and all that it imports, since it is but a page."""
+    names = set()
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            return set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
-    return set()
+            names |= set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
 
 
 def past_faces(sources: dict[str, str]) -> list[str]:

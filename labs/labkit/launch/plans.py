@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, world
+from labkit import builds, mpis, world
 from labkit.errors import NotHere
 from labkit.launch import loopback
 from labkit.launch.task import Run
@@ -113,8 +113,7 @@ def flavor(launcher: str) -> str:
         check=False,
         timeout=60,
     )
-    text = done.stdout + done.stderr
-    return "openmpi" if "Open MPI" in text or "OpenRTE" in text or "PRRTE" in text else "hydra"
+    return mpis.launcher_kind(done.stdout + done.stderr)
 
 
 def launcher_options(

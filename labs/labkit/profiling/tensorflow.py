@@ -13,8 +13,8 @@ from time import perf_counter
 
 from labkit.errors import LabError, NotHere
 from labkit.profiling import libraries
-from labkit.profiling.recorders.torch import offset
 from labkit.profiling.spans import INPUT, OPERATION, Span
+from labkit.profiling.torch import offset
 
 _CLOCK = "labkit.clock"
 _NODE = re.compile(r"^(?P<node>[\w./>-]+):(?P<type>\w+)$")  # an operation of a graph
@@ -22,8 +22,10 @@ _EAGER = re.compile(r"^EagerLocalExecute: (?P<type>(?!__)\w+)$")  # called from 
 _GPU = re.compile(r"^/device:GPU:(\d+)")
 
 
-class TensorFlow:
+class Recorder:
     """One step at a time; the profiler runs for recorded steps alone."""
+
+    notes = ()
 
     def __init__(self):
         try:
@@ -60,9 +62,6 @@ class TensorFlow:
         ahead, error = offset(clock, self._known)
         self.error = max(self.error, error)
         return [span for span in (_span(event, ahead) for event in events) if span is not None]
-
-    def finish(self) -> list[str]:
-        return []
 
     def close(self) -> None:
         if self._folder is not None:  # a step failed while the profiler ran

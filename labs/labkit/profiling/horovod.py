@@ -21,17 +21,18 @@ from labkit.profiling.parts import union
 from labkit.profiling.spans import COMMUNICATION, IN_FLIGHT, Span
 
 _START = "start_time_since_epoch_in_micros"
-NOTE = (
-    "Horovod's timeline is rank 0's: its calls, which are collective, stand on every rank at the times that "
-    "rank 0 saw. Waiting for all ranks to be ready (negotiation) counts as idle. A thread of rank 0 that is "
-    "there to write it spins from hvd.init() on; the overhead stated here is that of writing alone."
-)
 
 
-class Horovod:
+class Recorder:
     """One step at a time; the timeline runs for recorded steps alone."""
 
     error = 1e-6  # the timeline's times are whole microseconds
+    notes = (
+        "Horovod's timeline is rank 0's: its calls, which are collective, stand on every rank at the times "
+        "that rank 0 saw. Waiting for all ranks to be ready (negotiation) counts as idle. A thread of rank 0 "
+        "that is there to write it spins from hvd.init() on; the overhead stated here is that of writing "
+        "alone.",
+    )
 
     def __init__(self):
         loaded = [
@@ -67,9 +68,6 @@ class Horovod:
         text = self._file.read_text(encoding="utf-8", errors="replace")
         self._file.unlink()
         return spans_of(timeline.parse(text)) if text.strip() else []
-
-    def finish(self) -> list[str]:
-        return [NOTE]
 
     def close(self) -> None:
         if self._on:

@@ -24,8 +24,10 @@ _CLOCK = "labkit.clock"
 Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by call
 
 
-class Torch:
+class Recorder:
     """One step at a time; the profiler runs for recorded steps alone."""
+
+    notes = ()
 
     def __init__(self):
         try:
@@ -72,9 +74,6 @@ class Torch:
         else:
             give_types(events, self._types)
         return spans_of(events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()})
-
-    def finish(self) -> list[str]:
-        return []
 
     def close(self) -> None:
         if self._profiler is not None:  # a step failed while the profiler ran

@@ -26,7 +26,7 @@
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
-| `jsonl` | files of one JSON object per line, safe with many writers |
+| `files`, `jsonl` | a file replaced at once, what a command says; files of one JSON object per line |
 | `chrome_trace` | writes Chrome's trace format, which Perfetto and TensorBoard read |
 | `noise`, `ports` | libraries' chatter kept off the screen; ports that a job's nodes agree on |
 | `cli`, `make` | `python -m labkit VERB …`; what `make` calls with the words typed after it |

@@ -13,8 +13,8 @@
 | `profiling` | what the steps of a training are spent on |
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
-| `checks` | `check`, `expect`, `hint`, `predict` (offered here too), and the learner's progress |
-| `journal` | what a learner did, for them alone; shared with the class board once they agree |
+| `checks` | `check`, `expect`, `hint`, `predict` (offered here too) |
+| `journal` | what a learner did and how far they are, for them alone; shared with a class once they agree |
 | `board` | the class board: who of those who agreed is where, and stuck at what |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |

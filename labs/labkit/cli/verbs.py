@@ -36,10 +36,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _progress(options: argparse.Namespace) -> int:
-    from labkit import checks
+    from labkit import journal
 
     paths.home()  # where it is kept: said here, if that cannot be
-    checks.show(paths.root())
+    journal.show(paths.root())
     return 0
 
 

@@ -15,7 +15,6 @@
 | `plots` | one way to draw curves, bars, time lines and diagrams |
 | `checks` | `check`, `expect`, `hint`, `predict` (offered here too) |
 | `journal` | what a learner did and how far they are, for them alone; shared with a class once they agree |
-| `board` | the class board: who of those who agreed is where, and stuck at what |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
@@ -37,7 +36,6 @@ from __future__ import annotations
 import importlib
 
 _PARTS = (
-    "board",
     "builds",
     "checks",
     "cluster",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import shutil
 
-from labkit.board.learner import AWAY_STATE, FINISHED, STUCK, WORKING, Learner
-from labkit.board.view import Classroom
+from classroom.learner import AWAY_STATE, FINISHED, STATES, STUCK
+from classroom.view import Classroom
 
-_COLOURS = {STUCK: "bold yellow", WORKING: "", FINISHED: "green", AWAY_STATE: "dim"}
+_COLOURS = {STUCK: "bold yellow", FINISHED: "green", AWAY_STATE: "dim"}
 _WIDEST = 160
 
 
@@ -32,7 +32,7 @@ def as_text(classroom: Classroom, colour: bool = False, width: int | None = None
 
 
 def _counts(classroom: Classroom) -> str:
-    states = ", ".join(f"{classroom.count(state)} {state}" for state in _COLOURS)
+    states = ", ".join(f"{classroom.count(state)} {state}" for state in STATES)
     return f"{classroom.when}: {len(classroom.learners)} who agreed: {states}."
 
 
@@ -73,18 +73,10 @@ def _learners(classroom: Classroom):
             str(someone.here.hints or ""),
             f"{someone.minutes:.0f}",
             str(someone.solved),
-            state_of(someone),
-            style=_COLOURS[someone.state],
+            someone.state_in_words,
+            style=_COLOURS.get(someone.state, ""),
         )
     return table
-
-
-def state_of(someone: Learner) -> str:
-    """ "stuck", or "away 45 min"."""
-    if someone.state != AWAY_STATE:
-        return someone.state
-    minutes = someone.quiet
-    return f"away {minutes:.0f} min" if minutes < 120 else f"away {minutes / 60:.0f} h"
 
 
 def _cut(text: str, length: int) -> str:

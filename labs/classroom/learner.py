@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from labkit.board.curriculum import Lab
-from labkit.board.reader import Event
+from classroom.curriculum import Lab
+from classroom.reader import Event
 
 # A learner is stuck at an exercise who failed this often there, or is there for so many times its share of
 # the lab's stated minutes; and away who showed no sign of life for so many minutes.
@@ -15,7 +15,7 @@ SHARES = 2.0
 AWAY = 30.0
 _UNSOLVED = "not solved yet"
 
-STUCK, WORKING, AWAY_STATE, FINISHED = "stuck", "working", "away", "finished"
+STATES = STUCK, WORKING, FINISHED, AWAY_STATE = "stuck", "working", "finished", "away"
 
 
 @dataclass
@@ -56,6 +56,13 @@ class Learner:
     def solved(self) -> int:
         """Exercises that they have solved, of all labs."""
         return sum(work.passed for work in self.works.values())
+
+    @property
+    def state_in_words(self) -> str:
+        """ "stuck", or "away 45 min"."""
+        if self.state != AWAY_STATE:
+            return self.state
+        return f"away {self.quiet:.0f} min" if self.quiet < 120 else f"away {self.quiet / 60:.0f} h"
 
 
 def follow(name: str, events: tuple[Event, ...], labs: dict[str, Lab], now: float) -> Learner | None:

@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 
 from labkit import paths
-from labkit.board import curriculum, learner, reader, sources
-from labkit.board.curriculum import Lab
-from labkit.board.learner import AWAY_STATE, FINISHED, STUCK, Learner, Work
+from labkit.errors import counted
 
-_ORDER = (STUCK, learner.WORKING, FINISHED, AWAY_STATE)
+from classroom import curriculum, learner, reader, sources
+from classroom.curriculum import Lab
+from classroom.learner import AWAY_STATE, STATES, STUCK, Learner, Work
+
 _NUMBER = re.compile(r"-?\d[\d.,e+\-]*")
 _LONGEST_NAME = 60  # characters
 
@@ -86,7 +87,7 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
         login = reader.printable(found.name, _LONGEST_NAME)
         name = login if shared.named and not hide_names else shared.pseudonym
         if shared.skipped:
-            lines = _lines(shared.skipped)
+            lines = counted(shared.skipped, "line")
             notes[found.name] = f"{name}: {lines} of the shared file could not be read."
         someone = learner.follow(name, shared.events, labs, moment)
         if someone is None:
@@ -98,7 +99,7 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
     for name, times in Counter(someone.name for someone in learners).items():
         if times > 1:
             notes[name] = f"{times} learners call themselves {name}: somebody may have copied it."
-    learners.sort(key=lambda someone: (_ORDER.index(someone.state), -someone.here.failures, someone.name))
+    learners.sort(key=lambda someone: (STATES.index(someone.state), -someone.here.failures, someone.name))
     places = _places(learners, labs)
     return Classroom(
         headline=_headline(learners, places),
@@ -110,10 +111,6 @@ def look(folder: Path | None = None, hide_names: bool = False, now: float | None
         hidden=hide_names,
         when=datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
     )
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _without_login(someone: Learner, login: str) -> None:

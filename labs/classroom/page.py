@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
-from labkit.board.learner import AWAY_STATE, FINISHED, STUCK, WORKING
-from labkit.board.terminal import state_of
-from labkit.board.view import Classroom
+from labkit import files
 from labkit.errors import LabError
+
+from classroom.learner import STATES
+from classroom.view import Classroom
 
 # What a browser may do with the page: style itself, and nothing else.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -26,22 +25,13 @@ def as_page(classroom: Classroom, refresh: int = 10) -> str:
         policy=POLICY,
         refresh=refresh,
         most=max([place.here for place in classroom.places], default=1),
-        states=(STUCK, WORKING, FINISHED, AWAY_STATE),
-        state_of=state_of,
+        states=STATES,
     )
 
 
 def write(classroom: Classroom, file: Path, refresh: int = 10) -> None:
     """Write the page in one step, readable by this user alone. Raises LabError where it cannot."""
-    text = as_page(classroom, refresh)
     try:
-        handle, made = tempfile.mkstemp(dir=file.parent, prefix=".board-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(made, file)
-        except OSError:
-            os.unlink(made)
-            raise
+        files.replace(file, as_page(classroom, refresh))
     except OSError as error:
         raise LabError(f"The page {file} cannot be written ({error.strerror}).") from None

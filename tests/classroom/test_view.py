@@ -12,12 +12,12 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
+import classroom
 import pytest
-from labkit import board, journal
-from labkit.board import learner, page, view
-from labkit.board.curriculum import Lab
-from labkit.board.learner import Work
-from labkit.board.reader import Event
+from classroom import learner, page, view
+from classroom.curriculum import Lab
+from classroom.learner import Work
+from classroom.reader import Event
 from labkit.errors import LabError, NotHere
 
 NOW = 1_800_000_000.0
@@ -61,11 +61,8 @@ def test_where_a_learner_is(events, place):
     assert follow(*events).exercise == place
 
 
-def test_who_said_nothing_about_a_lab_is_nowhere():
-    assert follow() is None
-
-
 def test_three_failed_tries_are_stuck_and_cells_not_written_are_none():
+    assert follow() is None
     fails = [at(5 - count, "failed", "23.1", tries=count + 1, said="No.") for count in range(3)]
     assert follow(*fails[:2]).state == learner.WORKING
     stuck = follow(*fails)
@@ -128,25 +125,27 @@ FAIL = {"event": "failed", "tries": 3, "said": "No."}
 
 
 def test_the_headline_says_where_half_the_class_is_stuck(tmp_path):
-    assert board.look(tmp_path, now=NOW).headline.startswith("Nobody shares their progress yet: `make share`")
+    assert classroom.look(tmp_path, now=NOW).headline.startswith(
+        "Nobody shares their progress yet: `make share`"
+    )
     write(tmp_path, "ada", {"event": "start", "lab": "23_ring_allreduce"})
-    assert board.look(tmp_path, now=NOW).headline == (
+    assert classroom.look(tmp_path, now=NOW).headline == (
         "Nobody of 1 is stuck. Most are at 23.1, Reduce-scatter round a ring."
     )
     for name in ("bob", "cleo", "dora"):
         write(tmp_path, name, FAIL, FAIL, FAIL)
     write(tmp_path, "ed", *[{**FAIL, "exercise": "30.1"}] * 3)
-    classroom = board.look(tmp_path, now=NOW)
-    assert classroom.headline == "4 of 5 are stuck: 3 at 23.1, Reduce-scatter round a ring; 1 at 30.1."
-    assert [(place.number, place.stuck, place.here, place.half) for place in classroom.places] == [
+    seen = classroom.look(tmp_path, now=NOW)
+    assert seen.headline == "4 of 5 are stuck: 3 at 23.1, Reduce-scatter round a ring; 1 at 30.1."
+    assert [(place.number, place.stuck, place.here, place.half) for place in seen.places] == [
         ("23.1", 3, 4, True),
         ("30.1", 1, 1, False),
     ]
-    assert board.look(tmp_path, now=NOW + 7200).headline == "Nobody has done anything for half an hour."
-    text = board.as_text(classroom, width=120)
+    assert classroom.look(tmp_path, now=NOW + 7200).headline == "Nobody has done anything for half an hour."
+    text = classroom.as_text(seen, width=120)
     assert re.search(r"▶ 23\.1 Reduce-scatter.*│ +3 │ +4 │ 3×  No\.", text)
     assert "\x1b" not in text
-    assert "\x1b" in board.as_text(classroom, colour=True)
+    assert "\x1b" in classroom.as_text(seen, colour=True)
 
 
 EVIL = "</td><script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>[bold]{{ 7 * 7 }}"
@@ -155,17 +154,17 @@ EVIL = "</td><script>alert(1)</script><img src=https://evil.example/x onerror=al
 def test_what_learners_wrote_is_text_on_the_page(tmp_path):
     write(tmp_path, "ada", {**FAIL, "said": EVIL})
     write(tmp_path, "<b>bob", {"event": "start", "lab": "23_ring_allreduce"})
-    made = board.as_page(board.look(tmp_path, now=NOW))
+    made = classroom.as_page(classroom.look(tmp_path, now=NOW))
     assert "<script" not in made
     assert "<img" not in made
     assert "<b>bob" not in made
     assert "{{ 7 * 7 }}" in made
-    assert "[bold]" in board.as_text(board.look(tmp_path, now=NOW), width=200)
+    assert "[bold]" in classroom.as_text(classroom.look(tmp_path, now=NOW), width=200)
 
 
 def test_the_page_loads_nothing_and_may_not(tmp_path):
     write(tmp_path, "ada", FAIL)
-    made = board.as_page(board.look(tmp_path, now=NOW))
+    made = classroom.as_page(classroom.look(tmp_path, now=NOW))
     assert not re.search(r"\b(src|href|srcset|action)\s*=|@import|url\(|<script", made)
     assert page.POLICY in html.unescape(made)
     assert '<meta http-equiv="refresh" content="10">' in made, "it loads itself again"
@@ -175,10 +174,10 @@ def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
     (tmp_path / "class").mkdir()
     write(tmp_path / "class", "ada", FAIL)
     file = tmp_path / "board.html"
-    assert board.main([str(tmp_path / "class"), "--html", str(file)]) == 0
+    assert classroom.main([str(tmp_path / "class"), "--html", str(file)]) == 0
     assert file.stat().st_mode & 0o077 == 0
     assert "ada" in file.read_text()
-    assert board.main([str(tmp_path / "class"), "--html", str(tmp_path / "none" / "x.html")]) == 1
+    assert classroom.main([str(tmp_path / "class"), "--html", str(tmp_path / "none" / "x.html")]) == 1
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -186,7 +185,7 @@ def test_a_page_in_a_file_is_closed_to_others(tmp_path, capsys):
 def test_a_page_that_is_watched_is_written_again(tmp_path):
     folder, file = tmp_path / "class", tmp_path / "board.html"
     folder.mkdir(mode=0o700)
-    command = [sys.executable, "-m", "labkit.board", str(folder), "--html", str(file)]
+    command = [sys.executable, "-m", "classroom", str(folder), "--html", str(file)]
     watch = ["--watch", "--refresh", "1"]
     process = subprocess.Popen([*command, *watch], stdout=subprocess.PIPE, text=True)
     try:
@@ -204,55 +203,44 @@ def test_a_page_that_is_watched_is_written_again(tmp_path):
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path, capsys):
-    assert board.main([str(tmp_path / "none")]) == 1
+    assert classroom.main([str(tmp_path / "none")]) == 1
     assert "DIR= names the class's folder" in capsys.readouterr().err
-    assert board.main(["--new"]) == 1
+    assert classroom.main(["--new"]) == 1
     assert "Say where" in capsys.readouterr().err
-    assert board.main([]) == 1
+    assert classroom.main([]) == 1
     assert "Which class? Name its folder: `make board DIR=/srv/class`" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        board.main([str(tmp_path), "--refresh", "never"])
+        classroom.main([str(tmp_path), "--refresh", "never"])
     assert "give 1 to 3600 seconds" in capsys.readouterr().err
     for gone in ("--serve", "--base-url=/board"):
         with pytest.raises(SystemExit):
-            board.main([str(tmp_path), gone])
+            classroom.main([str(tmp_path), gone])
 
 
 def test_a_class_folder_takes_files_and_shows_none(tmp_path, capsys):
     folder = tmp_path / "new" / "class"
-    assert board.main([str(folder), "--new"]) == 0
+    assert classroom.main([str(folder), "--new"]) == 0
     assert folder.stat().st_mode & 0o7777 == 0o3733
     assert f"LABKIT_CLASS={folder}" in capsys.readouterr().out
-    assert board.main([str(folder), "--new"]) == 0
+    assert classroom.main([str(folder), "--new"]) == 0
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").write_text("")
     before = (tmp_path / "home").stat().st_mode
-    assert board.main([str(tmp_path / "home"), "--new"]) == 1
+    assert classroom.main([str(tmp_path / "home"), "--new"]) == 1
     assert "holds something already" in capsys.readouterr().err
     assert (tmp_path / "home").stat().st_mode == before
-
-
-def test_pseudonyms_say_nothing_about_names(tmp_path):
-    for name in ("ada", "bob", "cleo"):
-        write(tmp_path, name, FAIL)
-    shown = [someone.name for someone in board.look(tmp_path, hide_names=True, now=NOW).learners]
-    assert all(journal.PSEUDONYM.fullmatch(name) for name in shown)
-    again = [someone.name for someone in board.look(tmp_path, hide_names=True, now=NOW + 600).learners]
-    assert shown == again
-    with pytest.raises(LabError):
-        board.look(tmp_path / "none")
 
 
 def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
     monkeypatch.delenv("JUPYTERHUB_SERVICE_PREFIX", raising=False)
     with pytest.raises(NotHere, match="No JupyterHub started this"):
-        board.hub_service(str)
+        classroom.hub_service(str)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/board/")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://0.0.0.0:8899")
     with pytest.raises(LabError, match=r"http://0\.0\.0\.0:8899\. It is to be on the loopback"):
-        board.hub_service(str)
+        classroom.hub_service(str)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8899")
     monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)  # the learners' Python has none
     with pytest.raises(NotHere, match="This Python has no jupyterhub"):
-        board.hub_service(str)
+        classroom.hub_service(str)

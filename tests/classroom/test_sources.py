@@ -7,9 +7,9 @@ import os
 from datetime import date, timedelta
 from pathlib import Path
 
+import classroom
 import pytest
-from labkit import board
-from labkit.board import sources
+from classroom import sources
 from labkit.errors import LabError
 
 NOW = 1_800_000_000.0
@@ -27,8 +27,8 @@ def content(*events: dict, **head) -> str:
     return "".join(json.dumps(line) + "\n" for line in ({**HEAD, **head}, *(events or (FAILED,))))
 
 
-def look(folder: Path, **more) -> board.look:
-    return board.look(folder, now=NOW, **more)
+def look(folder: Path, **more) -> classroom.look:
+    return classroom.look(folder, now=NOW, **more)
 
 
 def names(folder: Path) -> list[str]:
@@ -62,9 +62,9 @@ def folder(tmp_path) -> Path:
 )
 def test_a_corrupt_file_is_a_sentence_and_nobody_else_suffers(folder, text, sentence):
     (folder / "bob.jsonl").write_bytes(text)
-    classroom = look(folder)
-    assert "ada" in [someone.name for someone in classroom.learners]
-    (note,) = classroom.notes
+    seen = look(folder)
+    assert "ada" in [someone.name for someone in seen.learners]
+    (note,) = seen.notes
     assert note.startswith("bob")
     assert sentence in note
 
@@ -83,6 +83,7 @@ def test_a_corrupt_file_is_a_sentence_and_nobody_else_suffers(folder, text, sent
         {"event": "failed", "exercise": "23.1", "at": NOW + 10 * 86_400},
         {"event": "failed", "exercise": "23.1", "at": float("nan")},
         {"event": "failed", "exercise": "23.1", "at": float("inf")},
+        {"event": "failed", "exercise": "23.1", "at": 10**400},
         {"event": ["failed"], "exercise": "23.1", "at": NOW},
         {"event": "failed", "exercise": "23.1", "at": NOW, "said": "x" * 9000},
     ],
@@ -90,9 +91,9 @@ def test_a_corrupt_file_is_a_sentence_and_nobody_else_suffers(folder, text, sent
 def test_a_line_that_cannot_be_believed_is_passed_over(folder, event):
     good = {"at": NOW - 60, "event": "failed", "exercise": "23.2", "tries": 1, "said": "No."}
     (folder / "bob.jsonl").write_text(content(good, event, pseudonym="Calm Fox 18"))
-    classroom = look(folder)
-    assert classroom.notes == ["bob: 1 line of the shared file could not be read."]
-    assert {someone.name: someone.exercise for someone in classroom.learners}["bob"] == "23.2"
+    seen = look(folder)
+    assert seen.notes == ["bob: 1 line of the shared file could not be read."]
+    assert {someone.name: someone.exercise for someone in seen.learners}["bob"] == "23.2"
 
 
 def test_values_that_cannot_be_believed_are_left_out(folder):
@@ -104,7 +105,7 @@ def test_values_that_cannot_be_believed_are_left_out(folder):
     (folder / "bob.jsonl").write_text(content(odd))
     bob = next(someone for someone in look(folder).learners if someone.name == "bob")
     assert bob.said == "a [31m b"
-    board.as_page(look(folder)).encode()
+    classroom.as_page(look(folder)).encode()
 
 
 def test_what_is_over_does_not_count(folder):
@@ -118,9 +119,9 @@ def test_a_look_has_a_budget_and_the_largest_files_are_left_out(folder, monkeypa
     monkeypatch.setattr(sources, "LEARNERS", 2)
     (folder / "bob.jsonl").write_text(content(*[FAILED] * 100))
     (folder / "cleo.jsonl").write_text(content(*[FAILED] * 200))
-    classroom = look(folder)
-    assert [someone.name for someone in classroom.learners] == ["ada"]
-    assert classroom.notes == [
+    seen = look(folder)
+    assert [someone.name for someone in seen.learners] == ["ada"]
+    assert seen.notes == [
         "The folder has files of 3 learners; those of 2 were read.",
         "bob was not read: the files of the class exceed 0 MB.",
     ]
@@ -131,13 +132,13 @@ def test_hidden_names_are_in_no_sentence(folder):
     (folder / "cleo.jsonl").symlink_to("/etc/passwd")
     said = {**FAILED, "said": "No /data/dora/x of Dora."}
     (folder / "dora.jsonl").write_text(content(said, pseudonym="Calm Fox 18", named=False))
-    classroom = look(folder, hide_names=True)
-    everything = board.as_text(classroom) + board.as_page(classroom)
+    seen = look(folder, hide_names=True)
+    everything = classroom.as_text(seen) + classroom.as_page(seen)
     for name in ("ada", "bob", "cleo", "dora"):
         assert f"{name} " not in everything.lower()
         assert f"/{name}" not in everything.lower()
     assert "Calm Fox 17" in everything
-    wide = board.as_text(look(folder), width=100)  # a narrow one folds a name
+    wide = classroom.as_text(look(folder), width=100)  # a narrow one folds a name
     assert "Calm Fox 18" in wide, "who hides their name is hidden without that, too"
 
 

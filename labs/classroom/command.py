@@ -13,10 +13,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from labkit.board import page, server
-from labkit.board.terminal import as_text
-from labkit.board.view import Classroom, look
 from labkit.errors import LabError, exit_status
+
+from classroom import page, server
+from classroom.terminal import as_text
+from classroom.view import Classroom, look
 
 REFRESH = 10  # seconds
 # Everybody may put a file in; only the owner sees which are there; a file gets the folder's group.
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="labkit.board", description="Where those who agreed are.")
+    parser = argparse.ArgumentParser(prog="classroom", description="Where those who agreed are.")
     parser.add_argument("folder", nargs="?", type=Path, help="the class's (default: $LABKIT_CLASS)")
     parser.add_argument("--new", action="store_true", help="make this class folder")
     parser.add_argument("--hide-names", action="store_true", help="pseudonyms in place of all names")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from datetime import date
 
 from labkit import journal
-from labkit.board.curriculum import Lab
+
+from classroom.curriculum import Lab
 
 MOST = 1_000_000  # tries or hints that are believed
 LONGEST = 300  # characters of a sentence
@@ -53,17 +53,18 @@ def parse(content: bytes, labs: dict[str, Lab], now: float) -> Shared | None:
     """A shared file; None where its first line is not what `make share` writes."""
     first, *lines = content.split(b"\n", LINES + 1)
     head = _object(first)
-    pseudonym = head.get("pseudonym")
-    until = _day(head.get("until"))
-    if head.get("labkit") != "shared" or not isinstance(pseudonym, str) or until is None:
+    pseudonym = _text(head.get("pseudonym"))
+    try:
+        until = date.fromisoformat(_text(head.get("until")))
+    except ValueError:
         return None
-    if not journal.PSEUDONYM.fullmatch(pseudonym):
+    if head.get("labkit") != "shared" or not journal.PSEUDONYM.fullmatch(pseudonym):
         return None
     stem_of = {number: stem for stem, lab in labs.items() for number in lab.exercises}
     given = [line for line in lines if line.strip()]
-    read = given[:LINES]
-    events = [event for event in (_event(_object(line), labs, stem_of, now) for line in read) if event]
-    return Shared(pseudonym, head.get("named") is True, until, tuple(events), len(given) - len(events))
+    read = [_event(_object(line), labs, stem_of, now) for line in given[:LINES]]
+    events = tuple(event for event in read if event)
+    return Shared(pseudonym, head.get("named") is True, until, events, len(given) - len(events))
 
 
 def _object(line: bytes) -> dict:
@@ -77,22 +78,19 @@ def _object(line: bytes) -> dict:
 
 
 def _event(entry: dict, labs: dict[str, Lab], stem_of: dict[str, str], now: float) -> Event | None:
-    kind = entry.get("event")
-    if not isinstance(kind, str) or kind not in _EVENTS:
-        return None
-    at = _moment(entry.get("at"), now)
-    if at is None:
-        return None
-    if kind == "start":
-        stem = entry.get("lab")
-        return Event(kind, at, stem) if isinstance(stem, str) and stem in labs else None
-    number = entry.get("exercise")
-    if not isinstance(number, str) or number not in stem_of:
+    """The event of a line; None for what is none, or is of no lab and no time that there is."""
+    kind = _text(entry.get("event"))
+    number = "" if kind == "start" else _text(entry.get("exercise"))
+    stem = _text(entry.get("lab")) if kind == "start" else stem_of.get(number, "")
+    at = entry.get("at")
+    is_number = isinstance(at, (int, float)) and not isinstance(at, bool)
+    # A clock may be wrong, though not by more than a day.
+    if kind not in _EVENTS or stem not in labs or not is_number or not 0 < at < now + _DAY:
         return None
     return Event(
         kind,
-        at,
-        stem_of[number],
+        min(float(at), now),
+        stem,
         number,
         tries=_count(entry.get("tries")),
         hints=_count(entry.get("hints")),
@@ -101,20 +99,8 @@ def _event(entry: dict, labs: dict[str, Lab], stem_of: dict[str, str], now: floa
     )
 
 
-def _day(value) -> date | None:
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _moment(value, now: float) -> float | None:
-    """Seconds since 1970; None for what is no time, and for the future beyond a clock's error."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if not 0 < value < now + _DAY or not math.isfinite(value):
-        return None
-    return min(float(value), now)
+def _text(value) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _count(value) -> int:
@@ -124,7 +110,6 @@ def _count(value) -> int:
 
 def printable(value, longest: int) -> str:
     """A text in one line, without characters that steer a terminal; "" for what is no text."""
-    if not isinstance(value, str):
-        return ""
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split())
+    letters = (letter if letter.isprintable() else " " for letter in _text(value))
+    text = " ".join("".join(letters).split())
     return text if len(text) <= longest else text[: longest - 1] + "…"

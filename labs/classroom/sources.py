@@ -21,9 +21,10 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from labkit import journal
-from labkit.board import reader
-from labkit.board.curriculum import Lab
 from labkit.errors import LabError
+
+from classroom import reader
+from classroom.curriculum import Lab
 
 HUGE = 1_000_000  # bytes of a file; journal.share keeps it below half of that
 ENTRIES = 3  # of one learner that are looked at

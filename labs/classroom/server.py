@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from labkit.board.page import POLICY
 from labkit.errors import LabError, NotHere
+
+from classroom.page import POLICY
 
 LOOPBACK = "127.0.0.1"
 
@@ -26,7 +27,7 @@ def hub_service(page: Callable[[], str]) -> None:
 
         c.JupyterHub.services = [{
             "name": "board", "url": "http://127.0.0.1:8899", "oauth_no_confirm": True,
-            "command": [sys.executable, "-m", "labkit.board", CLASS],
+            "command": [sys.executable, "-m", "classroom", CLASS],
             "environment": {"PYTHONPATH": CHECKOUT + "/labs"},
         }]
         c.JupyterHub.load_roles = [

@@ -41,7 +41,7 @@ c.JupyterHub.services = [
     {{
         "name": "board",
         "url": "http://127.0.0.1:{ports[3]}",
-        "command": [sys.executable, "-m", "labkit.board", "{folder}/class"],
+        "command": [sys.executable, "-m", "classroom", "{folder}/class"],
         "environment": {{"PYTHONPATH": "{labs}"}},
         "oauth_no_confirm": True,
     }}

@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import classroom
 import pytest
-from labkit import board, journal, paths
+from labkit import journal, paths
 
-from tests.labkit.board.test_sources import NOW, content, names
+from tests.classroom.test_sources import NOW, content, names
 
 MALLORY, BOB, TEACHER = 61234, 61235, 61236  # users that no machine has
 START = {"at": NOW - 60, "event": "start", "lab": "23_ring_allreduce"}
@@ -59,7 +60,7 @@ def place() -> Iterator[Path]:
 def folder(place) -> Path:
     """A class folder in which Bob shares."""
     made = place / "class"
-    assert board.main([str(made), "--new"]) == 0
+    assert classroom.main([str(made), "--new"]) == 0
     as_user(BOB, lambda: (made / f"{BOB}.jsonl").write_text(content(START)))
     return made
 
@@ -71,7 +72,7 @@ def bytes_read(folder: Path) -> int:
         return int(re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())[1])
 
     before = so_far()
-    board.look(folder, now=NOW)
+    classroom.look(folder, now=NOW)
     return so_far() - before
 
 
@@ -110,13 +111,13 @@ def escape(folder: Path) -> None:
 @pytest.mark.parametrize("attack", [invent, impersonate, flood, junk, escape])
 def test_a_learner_is_shown_once_by_their_own_name_and_hides_nobody(folder, attack):
     as_user(MALLORY, lambda: attack(folder))
-    classroom = board.look(folder, now=NOW)
-    shown = [someone.name for someone in classroom.learners]
+    seen = classroom.look(folder, now=NOW)
+    shown = [someone.name for someone in seen.learners]
     assert set(shown) <= {f"user {MALLORY}", f"user {BOB}"}
     assert len(shown) == len(set(shown))
     assert f"user {BOB}" in shown
-    assert len(classroom.notes) <= 1, "one sentence about one learner"
-    for text in (board.as_text(classroom), board.as_page(classroom)):
+    assert len(seen.notes) <= 1, "one sentence about one learner"
+    for text in (classroom.as_text(seen), classroom.as_page(seen)):
         assert all(letter.isprintable() or letter == "\n" for letter in text)
 
 
@@ -124,9 +125,9 @@ def test_a_copied_pseudonym_is_said(folder):
     hidden = content(START, named=False)
     for user in (MALLORY, TEACHER):
         as_user(user, lambda user=user: (folder / f"{user}.jsonl").write_text(hidden))
-    classroom = board.look(folder, now=NOW)
-    assert len(classroom.learners) == 3
-    (note,) = classroom.notes
+    seen = classroom.look(folder, now=NOW)
+    assert len(seen.learners) == 3
+    (note,) = seen.notes
     assert note == "2 learners call themselves Calm Fox 17: somebody may have copied it."
 
 
@@ -169,7 +170,7 @@ def squat_with_a_link(file: Path) -> None:
 @pytest.mark.parametrize("squat", [squat_with_a_file, squat_with_a_link, Path.mkdir, os.mkfifo])
 def test_nobody_keeps_a_learner_from_sharing(place, squat):
     folder = place / "class"
-    assert board.main([str(folder), "--new"]) == 0
+    assert classroom.main([str(folder), "--new"]) == 0
     home = place / "bob"
     home.mkdir()
     os.chown(home, BOB, BOB)
@@ -183,7 +184,7 @@ def test_nobody_keeps_a_learner_from_sharing(place, squat):
 
     own = {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(folder)}
     as_user(BOB, begin, **own)
-    assert [someone.name for someone in board.look(folder).learners] == [f"user {BOB}"]
+    assert [someone.name for someone in classroom.look(folder).learners] == [f"user {BOB}"]
     assert len(list(folder.iterdir())) == 2
     as_user(BOB, journal.unshare, **own)
     assert list(folder.iterdir()) == [taken]
@@ -224,8 +225,8 @@ def test_the_owner_of_a_class_folder_reads_it_and_learners_do_not(place, folder)
         journal.note("start", lab="23_ring_allreduce")
 
     def seen() -> list:
-        classroom = board.look()
-        return [[someone.name for someone in classroom.learners], classroom.notes]
+        seen = classroom.look()
+        return [[someone.name for someone in seen.learners], seen.notes]
 
     (folder / f"{BOB}.jsonl").unlink()
     as_user(MALLORY, begin, **own)

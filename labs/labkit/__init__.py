@@ -8,8 +8,6 @@
 | `launch` | one function on several processes, from a notebook, a script or a job |
 | `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
 | `record` | results in JSON lines, with where and how they were measured |
-| `reporting` | a report of a scaling study that holds no number without a record |
-| `energy` | joules, where this machine counts them |
 | `profiling` | what the steps of a training are spent on |
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
@@ -44,7 +42,6 @@ _PARTS = (
     "data",
     "doctor",
     "edition",
-    "energy",
     "errors",
     "horovod",
     "journal",
@@ -56,7 +53,6 @@ _PARTS = (
     "plots",
     "profiling",
     "record",
-    "reporting",
     "scaling",
     "timing",
     "virtual",

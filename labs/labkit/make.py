@@ -30,7 +30,7 @@ GOALS = {
     "results": "labkit results <LAB>",
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
-    "report": "labkit report <FILE> SOLVED?",
+    "report": "support.lab80 <FILE> SOLVED?",
     "reset": "labkit reset <LAB!>",
     "solve": "authoring solve <LAB!> <EX!>",
     "progress": "labkit progress",

@@ -55,7 +55,7 @@ def arguments(checkout: Path, *words: str, **environ: str) -> list[str]:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_what_is_typed_reaches_the_program_as_it_is(checkout, value):
     before = sorted(checkout.iterdir())
-    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "labkit", "report", value]
+    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "support.lab80", value]
     names = arguments(checkout, "hub", f"NAMES={value}", "-k")
     assert names == ["-m", "slurm.hub", "up", f"--names={value}"]
     assert sorted(checkout.iterdir()) == before

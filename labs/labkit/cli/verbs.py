@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from labkit import copies, paths
-from labkit.cli import doctor, jobs, report, run, share, trace
+from labkit.cli import doctor, jobs, run, share, trace
 from labkit.errors import exit_status
 
 
@@ -24,7 +24,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_verb(verbs)
     jobs.add_verbs(verbs)
     trace.add_verb(verbs)
-    report.add_verb(verbs)
     share.add_verbs(verbs)
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
     verbs.add_parser("bring", help="bring the labs into work/").set_defaults(call=_bring)

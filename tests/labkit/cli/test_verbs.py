@@ -34,7 +34,7 @@ def test_the_doctor_waits_a_time_that_there_is(limit, capsys):
     assert "give seconds, above 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["progress"], ["results"], ["report"]])
+@pytest.mark.parametrize("arguments", [["progress"], ["results"]])
 def test_a_folder_of_ones_own_that_cannot_be_is_a_sentence(arguments, capsys, monkeypatch):
     monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
     assert cli.main(arguments) == 1

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from labkit.reporting.study import KINDS, Entry, Study, reference, shown_time
 from labkit.timing import digits, human
+
+from support.lab80.records import KINDS, Entry, Study, reference, shown_time
 
 PARTS = ("compute", "wait", "communicate")
 FORMULAS = {

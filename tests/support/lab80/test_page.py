@@ -6,16 +6,18 @@ import re
 import shutil
 
 import pytest
-from labkit import paths, reporting
-from labkit.cli import main
+from labkit import paths
 from labkit.errors import LabError
+from support.lab80 import page as pages
+from support.lab80 import rubric
+from support.lab80.__main__ import main
 
-from tests.labkit.reporting import studies
+from tests.support.lab80 import studies
 
 
 @pytest.fixture
 def page(tmp_path):
-    return reporting.write(studies.REPORT, studies.study(), tmp_path / "report")
+    return pages.write(studies.REPORT, studies.study(), tmp_path / "report")
 
 
 def test_each_number_leads_to_a_row_and_that_to_records(page):
@@ -51,8 +53,8 @@ def test_it_loads_nothing_and_holds_its_plots(page):
 
 def test_the_rubric_and_its_evidence(page):
     text = page.read_text(encoding="utf-8")
-    assert sum(row.points for row in reporting.ROWS) == 20
-    for row in reporting.ROWS:
+    assert sum(row.points for row in rubric.ROWS) == 20
+    for row in rubric.ROWS:
         assert row.what in text
     assert "The last prediction is of 2026-11-23 08:00:06 UTC, the first measurement of" in text
     assert "All times were steady" in text
@@ -60,7 +62,7 @@ def test_the_rubric_and_its_evidence(page):
 
 def test_doubt_is_marked(tmp_path):
     study = studies.study(lambda lines: studies.measured(lines, "strong", 4).update(seconds_steady=False))
-    text = reporting.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
+    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
     assert "~250\N{NO-BREAK SPACE}ms" in text
     assert "not steady" in text
 
@@ -70,13 +72,13 @@ def test_a_refused_report_leaves_no_page(page):
     with pytest.raises(
         LabError, match="The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
     ):
-        reporting.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), page.parent)
+        pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), page.parent)
     assert list(page.parent.iterdir()) == []
 
 
 def test_the_learners_text_is_no_html(tmp_path):
     study = studies.study(lambda lines: lines[0].update(method="a <script>alert()</script> b"))
-    text = reporting.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
+    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
 
@@ -84,7 +86,7 @@ def test_the_learners_text_is_no_html(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium here")
 def test_a_pdf_and_nothing_left(page):
-    pdf = reporting.write_pdf(page)
+    pdf = pages.write_pdf(page)
     assert pdf.read_bytes()[:5] == b"%PDF-"
     assert sorted(file.name for file in page.parent.iterdir()) == ["report.html", "report.pdf"]
 
@@ -95,7 +97,7 @@ def test_without_a_browser_there_is_a_sentence(capsys, monkeypatch):
     folder.mkdir()
     (folder / "report.md").write_text(studies.REPORT, encoding="utf-8")
     monkeypatch.setenv("PATH", "")
-    assert main(["report"]) == 0
+    assert main([]) == 0
     said = capsys.readouterr().out
     assert "Every number of" in said
     assert "print it: it is set for A4" in said
@@ -103,20 +105,20 @@ def test_without_a_browser_there_is_a_sentence(capsys, monkeypatch):
 
 
 def test_the_verb_speaks_in_sentences(capsys, tmp_path):
-    assert main(["report"]) == 1
+    assert main([]) == 1
     assert "There is no report" in capsys.readouterr().err
     file = tmp_path / "mine.md"
     file.write_text(studies.REPORT, encoding="utf-8")
-    assert main(["report", str(file), "--no-pdf"]) == 1
+    assert main([str(file), "--no-pdf"]) == 1
     assert "no scaling study on record yet" in capsys.readouterr().err
     studies.study()
-    assert main(["report", str(file), "--no-pdf"]) == 0
+    assert main([str(file), "--no-pdf"]) == 0
     assert (tmp_path / "report.html").exists()
     file.write_text(studies.REPORT + "97", encoding="utf-8")
-    assert main(["report", str(file), "--no-pdf"]) == 1
+    assert main([str(file), "--no-pdf"]) == 1
     said = capsys.readouterr().err
     assert "“97” is supported by no record" in said
     assert "Traceback" not in said
     file.write_bytes(b"\xff\xfe")
-    assert main(["report", str(file)]) == 1
+    assert main([str(file)]) == 1
     assert "not a text in UTF-8" in capsys.readouterr().err

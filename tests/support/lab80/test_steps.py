@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import lab, launch, paths, record, reporting, scaling, virtual
+from labkit import lab, launch, paths, record, scaling, virtual
 from labkit.errors import LabError
 from support import lab80
+from support.lab80 import records, steps
 
 PARAMETERS = {
     "where": "virtual",
@@ -28,7 +29,7 @@ PARAMETERS = {
 @pytest.fixture
 def notes():
     """A virtual study with predictions on record, not yet measured."""
-    lab.start(reporting.LAB)
+    lab.start(records.LAB)
     setup = lab80.begin("virtual", "roce25_p100", "resnet101", 119.4, 64, 4)
     predicted = {(kind, ranks): 1.0 for kind in ("strong", "weak") for ranks in setup.counts}
     return lab80.Notes(setup, predicted, PARAMETERS)
@@ -46,7 +47,7 @@ def test_a_setup_knows_its_links():
 
 def test_without_jitter_a_virtual_step_is_computing_and_a_ring():
     cluster = virtual.Cluster(8, 1, virtual.ideal(alpha=1e-6, bandwidth=1e9))
-    run = cluster.run(lab80.on_virtual_ranks, 0.1, 1e8, 3, 0.0, [1])
+    run = cluster.run(steps.on_virtual_ranks, 0.1, 1e8, 3, 0.0, [1])
     ring = scaling.costs.ring_allreduce_time(1e8, 8, 1e-6, 1e-9)
     for compute, allreduce in run.results:
         np.testing.assert_allclose(compute, 0.1)
@@ -56,7 +57,7 @@ def test_without_jitter_a_virtual_step_is_computing_and_a_ring():
 def test_parts_add_up_to_the_step():
     compute = np.array([[10.0, 10.0], [13.0, 10.0], [10.0, 14.0]])
     allreduce = np.array([[5.0, 7.0], [2.0, 7.0], [5.0, 3.0]])
-    parts = lab80.parts(compute, allreduce)
+    parts = steps.parts(compute, allreduce)
     np.testing.assert_allclose(parts["communicate"], [2, 3])
     np.testing.assert_allclose(parts["wait"], [2, 8 / 3])
     np.testing.assert_allclose(sum(parts.values()), (compute + allreduce).mean(axis=0))
@@ -90,7 +91,7 @@ def test_another_seed_is_another_cluster(notes):
 
 def test_ranks_that_write_nothing_have_the_study_in_memory(notes, monkeypatch):
     notes.measure(notes.configurations())
-    record.path(reporting.LAB).unlink()
+    record.path(records.LAB).unlink()
     monkeypatch.setattr("labkit.world.is_root", lambda: False)
     study = notes.study()
     assert study.ranks("weak") == [1, 2, 4]
@@ -117,7 +118,7 @@ def test_a_report_that_was_edited_is_kept(notes, capsys):
 
 @pytest.mark.slow
 def test_a_real_step_has_nothing_left_out():
-    ranks = launch.run(lab80.real, "strong", 6, 8, 3, ranks=2, threads=1)
+    ranks = launch.run(steps.real, "strong", 6, 8, 3, ranks=2, threads=1)
     assert [of_rank.compute.shape for of_rank in ranks] == [(3,), (3,)]
     whole = [float((of_rank.compute + of_rank.allreduce).sum()) for of_rank in ranks]
     assert whole[0] == pytest.approx(whole[1], rel=0.5)

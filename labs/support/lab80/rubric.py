@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from labkit.reporting.study import KINDS, Study, shown_time
+from support.lab80.records import KINDS, Study, shown_time
 
 
 class Row(NamedTuple):

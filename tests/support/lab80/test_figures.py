@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from labkit import reporting, scaling
+from labkit import scaling
+from support.lab80 import figures, records
 
-from tests.labkit.reporting import studies
+from tests.support.lab80 import studies
 
 
-def values(study: reporting.Study) -> dict:
-    return {name: figure.value for name, figure in reporting.all_of(study).items()}
+def values(study: records.Study) -> dict:
+    return {name: figure.value for name, figure in figures.all_of(study).items()}
 
 
 def test_each_formula_by_hand():
@@ -57,7 +58,7 @@ def test_the_answer_ends_before_the_first_that_is_not_enough():
 
 
 def test_a_figure_names_its_records_by_file_and_line():
-    figure = reporting.all_of(studies.study())["efficiency_strong_4"]
+    figure = figures.all_of(studies.study())["efficiency_strong_4"]
     places = [entry.place for entry in figure.entries]
     assert [place.rpartition(":")[2] for place in places] == ["9", "11"]
     assert all(place.rpartition(":")[0].endswith("80_scaling_report.jsonl") for place in places)
@@ -66,17 +67,17 @@ def test_a_figure_names_its_records_by_file_and_line():
 
 def test_unsteady_times_are_told():
     study = studies.study(lambda lines: studies.measured(lines, "strong", 1).update(seconds_steady=False))
-    assert reporting.all_of(study)["speedup_strong_4"].unsteady
+    assert figures.all_of(study)["speedup_strong_4"].unsteady
 
 
 def test_the_reference_is_of_the_same_kind_of_study(tmp_path):
     study = studies.study()
     lines = [{**line, "study": "the kit's"} for line in studies.entries()]
     same = studies.put(lines, tmp_path / "same.jsonl")
-    assert sorted(reporting.reference(study, [same])["strong"]) == [1, 2, 4]
+    assert sorted(records.reference(study, [same])["strong"]) == [1, 2, 4]
     for other in ({"machine": "dgx1"}, {"net": "vgg16"}, {"images": 63}, {"where": "here"}):
         file = studies.put([{**line, **other} for line in lines], tmp_path / "other.jsonl")
-        assert reporting.reference(study, [file]) == {"strong": {}, "weak": {}}
+        assert records.reference(study, [file]) == {"strong": {}, "weak": {}}
 
 
 def test_real_ranks_are_held_against_lab_50():
@@ -86,11 +87,11 @@ def test_real_ranks_are_held_against_lab_50():
             line["images"] = line.get("images", 64) // 2  # as many as lab 50 has
 
     study = studies.study(on_this_machine)
-    known = reporting.reference(study)
+    known = records.reference(study)
     assert {entry["lab"] for kind in known.values() for entry in kind.values()} == {
         "50_strong_and_weak_scaling"
     }
-    figures = reporting.all_of(study)
-    assert figures["reference_efficiency_strong_2"].entries
-    assert "points" in figures["difference_strong_2"].text
-    assert "50_strong_and_weak_scaling.jsonl" in reporting.sentences(study)["reference"]
+    got = figures.all_of(study)
+    assert got["reference_efficiency_strong_2"].entries
+    assert "points" in got["difference_strong_2"].text
+    assert "50_strong_and_weak_scaling.jsonl" in figures.sentences(study)["reference"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from labkit import energy
+from support.lab80 import energy
 
 
 def zone(folder: Path, name: str, counts: int, title: str = "package-0") -> Path:

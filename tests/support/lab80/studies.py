@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit import record, reporting
+from labkit import record
+from support.lab80 import records
 
 NAME = "2026-11-23 08:00:00 virtual"
 TIMES = {"strong": {1: 0.8, 2: 0.44, 4: 0.25}, "weak": {1: 0.8, 2: 0.84, 4: 0.86}}
 COMMON = {
-    "lab": reporting.LAB,
+    "lab": records.LAB,
     "unit": "s",
     "host": "tester",
     "cpu": "A Processor",
@@ -86,19 +87,19 @@ def run(kind: str, ranks: int, seconds: float) -> dict:
 
 def put(lines: list[dict], file: Path | None = None) -> Path:
     """Write records into the learner's file."""
-    file = file or record.path(reporting.LAB)
+    file = file or record.path(records.LAB)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return file
 
 
-def study(change: Callable[[list[dict]], object] | None = None) -> reporting.Study:
+def study(change: Callable[[list[dict]], object] | None = None) -> records.Study:
     """The study, after `change` of its records."""
     lines = entries()
     if change:
         change(lines)
     put(lines)
-    return reporting.load()
+    return records.load()
 
 
 def measured(lines: list[dict], kind: str, ranks: int) -> dict:

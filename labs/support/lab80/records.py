@@ -21,7 +21,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-
 from labkit import paths, record
 from labkit.errors import LabError
 

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable
 
 from labkit import plots
-from labkit.reporting.figures import Figure
-from labkit.reporting.study import Study
+
+from support.lab80.figures import Figure
+from support.lab80.records import Study
 
 _HEADS = {
     "time": "time of a step",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from labkit import reporting
 from labkit.errors import LabError
+from support.lab80 import figures, records, report
 
-from tests.labkit.reporting import studies
+from tests.support.lab80 import studies
 
 HOOK = "since nobody waits for anybody in the model of lab 80."
 
@@ -15,12 +15,12 @@ HOOK = "since nobody waits for anybody in the model of lab 80."
 def study(tmp_path_factory):
     """The small study, in a folder of its own."""
     file = studies.put(studies.entries(), tmp_path_factory.mktemp("records") / "80.jsonl")
-    return reporting.load(None, [file])
+    return records.load(None, [file])
 
 
-def refused(text: str, study: reporting.Study) -> str:
+def refused(text: str, study: records.Study) -> str:
     """All sentences about a report."""
-    return "\n".join(reporting.problems(text, study))
+    return "\n".join(report.problems(text, study))
 
 
 def with_words(words: str) -> str:
@@ -30,7 +30,7 @@ def with_words(words: str) -> str:
 
 
 def test_the_right_report_passes(study):
-    assert reporting.problems(studies.REPORT, study) == []
+    assert report.problems(studies.REPORT, study) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_right_report_passes(study):
     ],
 )
 def test_what_records_say_may_be_said(study, words):
-    assert reporting.problems(with_words(f"\n\n{words}\n"), study) == []
+    assert report.problems(with_words(f"\n\n{words}\n"), study) == []
 
 
 @pytest.mark.parametrize(
@@ -234,12 +234,12 @@ def test_records_that_support_nothing_are_refused(change, says):
 
 def test_no_study_is_a_sentence():
     with pytest.raises(LabError, match="no scaling study on record yet"):
-        reporting.load()
+        records.load()
     studies.put(studies.entries())
     with pytest.raises(LabError, match="no study 'other' on record. There are 2026"):
-        reporting.load("other")
+        records.load("other")
     with pytest.raises(LabError, match="There are no records of a study"):
-        reporting.Study("other", [])
+        records.Study("other", [])
 
 
 def test_energy_that_was_read_may_be_said():
@@ -250,8 +250,7 @@ def test_energy_that_was_read_may_be_said():
 
     study = studies.study(with_meter)
     assert (
-        reporting.problems(with_words("A step takes {joules_strong_4}, {joules_image_strong_4}."), study)
-        == []
+        report.problems(with_words("A step takes {joules_strong_4}, {joules_image_strong_4}."), study) == []
     )
-    assert "RAPL of 1 package" in reporting.sentences(study)["energy"]
-    assert "no meter" in reporting.sentences(studies.study())["energy"]
+    assert "RAPL of 1 package" in figures.sentences(study)["energy"]
+    assert "no meter" in figures.sentences(studies.study())["energy"]

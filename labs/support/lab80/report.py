@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 
 from labkit import labfile
-from labkit.reporting import figures as figures_module
-from labkit.reporting import words
-from labkit.reporting.figures import Figure
-from labkit.reporting.study import KINDS, Study, plain_name, spoken_names
+
+from support.lab80 import figures as figures_module
+from support.lab80 import words
+from support.lab80.figures import Figure
+from support.lab80.records import KINDS, Study, plain_name, spoken_names
 
 FEWEST_WORDS = 12  # of one's own in each section
 # Heading -> the placeholders of which it needs at least one each, and what they are for, in words.

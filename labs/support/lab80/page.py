@@ -12,9 +12,10 @@ from pathlib import Path
 
 from labkit import launch
 from labkit.errors import LabError
-from labkit.reporting import check, figures, pictures, rubric, words
-from labkit.reporting.figures import Figure
-from labkit.reporting.study import KINDS, Entry, Study, reference, shown_time
+
+from support.lab80 import figures, pictures, report, rubric, words
+from support.lab80.figures import Figure
+from support.lab80.records import KINDS, Entry, Study, reference, shown_time
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 60.0  # seconds for a browser to print a page
@@ -28,7 +29,7 @@ _FLAGS = (
 
 def write(text: str, study: Study, folder: Path) -> Path:
     """Write folder/report.html; its path. LabError with all that is wrong, and no page, if anything is."""
-    reading = check.read(text, study)
+    reading = report.read(text, study)
     page = folder / "report.html"
     if reading.problems:
         page.unlink(missing_ok=True)
@@ -57,7 +58,7 @@ class _Numbers:
         return f'<span class="n" title="{title}">{doubt}{text}</span>{link}'
 
 
-def _render(reading: check.Reading, study: Study) -> str:
+def _render(reading: report.Reading, study: Study) -> str:
     import jinja2
 
     known = figures.all_of(study)

@@ -8,9 +8,10 @@ Names are `quantity_kind_ranks`, such as `time_strong_8`; `most` may stand for t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from labkit import scaling
 from labkit.timing import digits, human
 
 from support.lab80.records import KINDS, Entry, Study, reference, shown_time
@@ -78,38 +79,14 @@ def all_of(study: Study) -> dict[str, Figure]:
     return figures
 
 
-def efficiencies(times: dict[int, float], weak: bool) -> dict[int, float]:
-    """ranks -> efficiency; the fewest ranks have 1."""
-    fewest = min(times)
-    work = times[fewest] * (1 if weak else fewest)
-    return {ranks: work / (seconds * (1 if weak else ranks)) for ranks, seconds in times.items()}
+def _efficiency(entries: dict[int, Entry], kind: str, field: str = "seconds") -> dict[int, float]:
+    """ranks -> efficiency of the times in a field of these records; {} where there are none."""
+    times = {ranks: entry[field] for ranks, entry in entries.items()}
+    return scaling.efficiency(times, weak=kind == "weak") if times else {}
 
 
 def _figure(quantity: str, kind: str, ranks: int, value: float, text: str, entries: list[Entry]) -> Figure:
     return Figure(f"{quantity}_{kind}_{ranks}", value, text, FORMULAS[quantity], entries)
-
-
-def _times(study: Study, kind: str) -> list[Figure]:
-    runs = study.runs[kind]
-    if not runs:
-        return []
-    times = {ranks: entry["seconds"] for ranks, entry in runs.items()}
-    useful = efficiencies(times, kind == "weak")
-    figures = []
-    for ranks, entry in runs.items():
-        both = _both(runs, ranks)
-        seconds = times[ranks]
-        rate = entry["images"] / seconds
-        figures += [
-            _figure("time", kind, ranks, seconds, human(seconds), [entry]),
-            _figure("efficiency", kind, ranks, useful[ranks], percent(useful[ranks]), both),
-            _figure(
-                "speedup", kind, ranks, useful[ranks] * ranks, f"{digits(useful[ranks] * ranks)} times", both
-            ),
-            _figure("rate", kind, ranks, rate, f"{digits(rate)} images/s", [entry]),
-            _figure("nodes", kind, ranks, entry["nodes"], _counted(entry["nodes"], "node"), [entry]),
-        ]
-    return figures
 
 
 def _both(entries: dict[int, Entry], ranks: int) -> list[Entry]:
@@ -118,102 +95,96 @@ def _both(entries: dict[int, Entry], ranks: int) -> list[Entry]:
     return [entries[ranks]] if ranks == fewest else [entries[fewest], entries[ranks]]
 
 
-def _parts(study: Study, kind: str) -> list[Figure]:
+def _times(study: Study, kind: str) -> Iterator[Figure]:
+    runs = study.runs[kind]
+    for ranks, share in _efficiency(runs, kind).items():
+        entry = runs[ranks]
+        both = _both(runs, ranks)
+        seconds = entry["seconds"]
+        rate = entry["images"] / seconds
+        yield _figure("time", kind, ranks, seconds, human(seconds), [entry])
+        yield _figure("efficiency", kind, ranks, share, percent(share), both)
+        yield _figure("speedup", kind, ranks, share * ranks, f"{digits(share * ranks)} times", both)
+        yield _figure("rate", kind, ranks, rate, f"{digits(rate)} images/s", [entry])
+        yield _figure("nodes", kind, ranks, entry["nodes"], _counted(entry["nodes"], "node"), [entry])
+
+
+def _parts(study: Study, kind: str) -> Iterator[Figure]:
     runs = study.runs[kind]
     wholes = {ranks: sum(entry[name] or 0.0 for name in PARTS) for ranks, entry in runs.items()}
-    figures = []
     for ranks, entry in runs.items():
         whole = wholes[ranks]
         if any(entry[name] is None for name in PARTS) or not whole:
             continue
         for name in PARTS:
             share = entry[name] / whole
-            figures.append(_figure(name, kind, ranks, share, percent(share), [entry]))
+            yield _figure(name, kind, ranks, share, percent(share), [entry])
         fewest = min(runs)
         ideal = wholes[fewest] * (1 if kind == "weak" else fewest / ranks)
         slower = (entry["compute"] - ideal) / whole
-        figures.append(_figure("slower", kind, ranks, slower, percent(slower), _both(runs, ranks)))
-    return figures
+        yield _figure("slower", kind, ranks, slower, percent(slower), _both(runs, ranks))
 
 
-def _predicted(study: Study, kind: str) -> list[Figure]:
+def _predicted(study: Study, kind: str) -> Iterator[Figure]:
     predictions = study.predictions[kind]
-    if not predictions:
-        return []
-    times = {ranks: entry["predicted"] for ranks, entry in predictions.items()}
-    useful = efficiencies(times, kind == "weak")
-    figures = []
-    for ranks, entry in predictions.items():
+    for ranks, share in _efficiency(predictions, kind, "predicted").items():
+        entry = predictions[ranks]
+        seconds = entry["predicted"]
         both = _both(predictions, ranks)
-        figures += [
-            _figure("predicted_time", kind, ranks, times[ranks], human(times[ranks]), [entry]),
-            _figure("predicted_efficiency", kind, ranks, useful[ranks], percent(useful[ranks]), both),
-        ]
+        yield _figure("predicted_time", kind, ranks, seconds, human(seconds), [entry])
+        yield _figure("predicted_efficiency", kind, ranks, share, percent(share), both)
         measured = study.runs[kind].get(ranks)
         if measured is not None:
-            off = times[ranks] / measured["seconds"] - 1
-            figures.append(_figure("error", kind, ranks, off, f"{100 * off:+.1f} %", [entry, measured]))
-    return figures
+            off = seconds / measured["seconds"] - 1
+            yield _figure("error", kind, ranks, off, f"{100 * off:+.1f} %", [entry, measured])
 
 
-def _reference(study: Study, kind: str) -> list[Figure]:
+def _reference(study: Study, kind: str) -> Iterator[Figure]:
     known = reference(study)[kind]
     runs = study.runs[kind]
     if not known or not runs or min(known) != min(runs):
-        return []
-    theirs = efficiencies({ranks: entry["seconds"] for ranks, entry in known.items()}, kind == "weak")
-    ours = efficiencies({ranks: entry["seconds"] for ranks, entry in runs.items()}, kind == "weak")
-    figures = []
+        return
+    theirs = _efficiency(known, kind)
+    ours = _efficiency(runs, kind)
     for ranks in sorted(set(known) & set(runs)):
         of_kit = _both(known, ranks)
-        off = 100 * (ours[ranks] - theirs[ranks])
-        figures += [
-            _figure("reference_efficiency", kind, ranks, theirs[ranks], percent(theirs[ranks]), of_kit),
-            _figure("difference", kind, ranks, off, f"{off:+.1f} points", [*of_kit, *_both(runs, ranks)]),
-        ]
-    return figures
+        share = theirs[ranks]
+        off = 100 * (ours[ranks] - share)
+        yield _figure("reference_efficiency", kind, ranks, share, percent(share), of_kit)
+        yield _figure("difference", kind, ranks, off, f"{off:+.1f} points", [*of_kit, *_both(runs, ranks)])
 
 
-def _costs(study: Study, kind: str) -> list[Figure]:
-    figures = []
+def _costs(study: Study, kind: str) -> Iterator[Figure]:
     for ranks, entry in study.runs[kind].items():
         steps = (study.setup["epoch"] or 0) / entry["images"]
         hours = entry["nodes"] * entry["seconds"] * steps / 3600
         used = [entry, study.setup]
-        figures.append(_figure("node_hours", kind, ranks, hours, f"{digits(hours)} node-hours", used))
+        yield _figure("node_hours", kind, ranks, hours, f"{digits(hours)} node-hours", used)
         joules = entry["joules"]
         if joules is not None:
             each = joules / entry["images"]
-            figures += [
-                _figure("joules", kind, ranks, joules, f"{digits(joules)} J", [entry]),
-                _figure("joules_image", kind, ranks, each, f"{digits(each)} J an image", [entry]),
-            ]
-    return figures
+            yield _figure("joules", kind, ranks, joules, f"{digits(joules)} J", [entry])
+            yield _figure("joules_image", kind, ranks, each, f"{digits(each)} J an image", [entry])
 
 
-def _answers(study: Study, kind: str) -> list[Figure]:
+def _answers(study: Study, kind: str) -> Iterator[Figure]:
     """Up to how many ranks it is worth it, measured and predicted; the soonest and the cheapest."""
-    figures = []
-    sources: tuple[tuple[str, dict[int, Entry], Callable[[Entry], float]], ...] = (
-        ("answer", study.runs[kind], lambda entry: entry["seconds"]),
-        ("predicted_answer", study.predictions[kind], lambda entry: entry["predicted"]),
-    )
-    for name, entries, seconds in sources:
-        if entries:
-            useful = efficiencies({ranks: seconds(entry) for ranks, entry in entries.items()}, kind == "weak")
-            most = up_to(useful, study.setup["enough"])
-            text = _counted(most, "rank")
-            used = [*entries.values(), study.setup]
-            figures.append(Figure(f"{name}_{kind}", most, text, ONES[name], used))
     runs = study.runs[kind]
+    for name, entries, field_name in (
+        ("answer", runs, "seconds"),
+        ("predicted_answer", study.predictions[kind], "predicted"),
+    ):
+        if entries:
+            most = up_to(_efficiency(entries, kind, field_name), study.setup["enough"])
+            used = [*entries.values(), study.setup]
+            yield Figure(f"{name}_{kind}", most, _counted(most, "rank"), ONES[name], used)
     if runs:
-        soonest = min(runs, key=lambda ranks: runs[ranks]["seconds"] / runs[ranks]["images"])
-        hours = {ranks: entry["nodes"] * entry["seconds"] / entry["images"] for ranks, entry in runs.items()}
-        cheapest = min(runs, key=lambda ranks: (hours[ranks], -ranks))
+        seconds = {ranks: entry["seconds"] / entry["images"] for ranks, entry in runs.items()}
+        hours = {ranks: entry["nodes"] * seconds[ranks] for ranks, entry in runs.items()}
+        soonest = min(seconds, key=seconds.get)
+        cheapest = min(hours, key=lambda ranks: (hours[ranks], -ranks))
         for name, ranks in (("soonest", soonest), ("cheapest", cheapest)):
-            entries = list(runs.values())
-            figures.append(Figure(f"{name}_{kind}", ranks, _counted(ranks, "rank"), ONES[name], entries))
-    return figures
+            yield Figure(f"{name}_{kind}", ranks, _counted(ranks, "rank"), ONES[name], list(runs.values()))
 
 
 def up_to(useful: dict[int, float], enough: float) -> int:
@@ -226,21 +197,22 @@ def up_to(useful: dict[int, float], enough: float) -> int:
     return best
 
 
-def _ones(study: Study) -> list[Figure]:
+def _ones(study: Study) -> Iterator[Figure]:
     setup = study.setup
-    figures = [
-        Figure("ranks_most", study.most, _counted(study.most, "rank"), ONES["ranks_most"], [setup]),
-        Figure("images", setup["images"], f"{setup['images']:,} images", ONES["images"], [setup]),
-        Figure("epoch", setup["epoch"], f"{setup['epoch']:,} images", ONES["epoch"], [setup]),
-        Figure("rounds", setup["rounds"], _counted(setup["rounds"], "round"), ONES["rounds"], [setup]),
-        Figure("enough", setup["enough"], percent(setup["enough"]), ONES["enough"], [setup]),
-    ]
+    texts = {
+        "images": f"{setup['images']:,} images",
+        "epoch": f"{setup['epoch']:,} images",
+        "rounds": _counted(setup["rounds"], "round"),
+        "enough": percent(setup["enough"]),
+    }
+    yield Figure("ranks_most", study.most, _counted(study.most, "rank"), ONES["ranks_most"], [setup])
+    for name, text in texts.items():
+        yield Figure(name, setup[name], text, ONES[name], [setup])
     for name, entry in study.published.items():
         value = entry["value"]
         text = f"{value:,}" if isinstance(value, int) else digits(value)
         unit = f" {entry['unit']}" if entry["unit"] else ""
-        figures.append(Figure(f"published_{name}", value, f"{text}{unit}", "as published", [entry]))
-    return figures
+        yield Figure(f"published_{name}", value, f"{text}{unit}", "as published", [entry])
 
 
 def sentences(study: Study) -> dict[str, str]:

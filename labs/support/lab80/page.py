@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 
 from labkit import launch
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 
 from support.lab80 import figures, pictures, report, rubric, words
 from support.lab80.figures import Figure
-from support.lab80.records import KINDS, Entry, Study, reference, shown_time
+from support.lab80.records import Entry, Study, shown_time
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 60.0  # seconds for a browser to print a page
@@ -35,8 +35,7 @@ def write(text: str, study: Study, folder: Path) -> Path:
         page.unlink(missing_ok=True)
         (folder / "report.pdf").unlink(missing_ok=True)
         lines = "\n".join(f"  - {sentence}" for sentence in reading.problems)
-        count = len(reading.problems)
-        raise LabError(f"The report is refused, for {count} reason{'' if count == 1 else 's'}:\n{lines}")
+        raise LabError(f"The report is refused, for {counted(len(reading.problems), 'reason')}:\n{lines}")
     folder.mkdir(parents=True, exist_ok=True)
     page.write_text(_render(reading, study), encoding="utf-8")
     return page
@@ -96,8 +95,7 @@ def _render(reading: report.Reading, study: Study) -> str:
         study=study,
         figures=[_row(figure, entries) for figure in numbers.used.values()],
         records=[_record(entry) for entry in entries],
-        rows=rubric.ROWS,
-        total=rubric.total(),
+        rows=rubric.rows(),
         evidence=rubric.evidence(study),
     )
 
@@ -105,8 +103,6 @@ def _render(reading: report.Reading, study: Study) -> str:
 def _entries(study: Study, used: dict[str, Figure]) -> list[Entry]:
     """Every record behind a number of the page, and the whole study; each once."""
     entries = [*study.entries, *(entry for figure in used.values() for entry in figure.entries)]
-    known = reference(study)
-    entries += [entry for kind in KINDS for entry in known[kind].values() if entry in entries]
     kept: list[Entry] = []
     for entry in entries:
         if entry not in kept:

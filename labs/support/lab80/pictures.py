@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from labkit import plots
+from labkit.timing import quartiles
 
 from support.lab80.figures import Figure
 from support.lab80.records import Study
@@ -37,7 +38,7 @@ def block(name: str, study: Study, figures: dict[str, Figure], shown: Callable[[
             [name.removeprefix("table_")] if name in ("table_strong", "table_weak") else ["strong", "weak"]
         )
         return "".join(_table(kind, _COLUMNS[name], study, figures, shown) for kind in kinds)
-    return _PLOTS[name](study)
+    return plots.styled(_PLOTS[name])(study)
 
 
 def _table(kind: str, columns: tuple[str, ...], study: Study, figures, shown) -> str:
@@ -53,54 +54,36 @@ def _table(kind: str, columns: tuple[str, ...], study: Study, figures, shown) ->
     return f'<table class="numbers">{"".join(lines)}</table>'
 
 
-def _times(study: Study, kind: str) -> dict[int, list[float]]:
-    return {ranks: study.runs[kind][ranks]["samples"] for ranks in study.ranks(kind)}
-
-
-def _quartiles(values: list[float]) -> list[float]:
-    import numpy as np
-
-    middle, low, high = np.percentile(values, (50, 25, 75))
-    return [float(middle), float(low), float(high)]
-
-
-@plots.styled
 def _plot_strong(study: Study) -> str:
-    figure, axes = plots.one_axes("Strong scaling", "ranks", "speed-up (times the fewest ranks)")
-    times = {ranks: _quartiles(samples) for ranks, samples in _times(study, "strong").items()}
-    fewest = min(times)
-    work = times[fewest][0] * fewest
-    gains = {ranks: [work / middle, work / high, work / low] for ranks, (middle, low, high) in times.items()}
+    fewest = study.ranks("strong")[0]
+    label = "Speed-up of strong scaling against ranks"
+    figure, axes = _gains(study, "strong", "Strong scaling", "speed-up (times the fewest ranks)", fewest)
     axes.plot([fewest, study.most], [fewest, study.most], color=plots.FAINT, label="ideal")
-    predicted = {ranks: entry["predicted"] for ranks, entry in sorted(study.predictions["strong"].items())}
-    if predicted:
-        first = predicted[min(predicted)] * min(predicted)
-        x = list(predicted)
-        y = [first / seconds for seconds in predicted.values()]
-        axes.plot(x, y, color=plots.INK, linestyle=":", label="predicted")
-    plots.points(axes, gains, "measured", 0)
-    return _picture(figure, axes, study.ranks("strong"), "Speed-up of strong scaling against ranks")
+    return _picture(figure, axes, study.ranks("strong"), label)
 
 
-@plots.styled
 def _plot_weak(study: Study) -> str:
-    figure, axes = plots.one_axes("Weak scaling", "ranks", "efficiency (%)")
-    times = {ranks: _quartiles(samples) for ranks, samples in _times(study, "weak").items()}
-    alone = 100 * times[min(times)][0]
-    useful = {
-        ranks: [alone / middle, alone / high, alone / low] for ranks, (middle, low, high) in times.items()
-    }
-    predicted = {ranks: entry["predicted"] for ranks, entry in sorted(study.predictions["weak"].items())}
-    if predicted:
-        first = 100 * predicted[min(predicted)]
-        y = [first / seconds for seconds in predicted.values()]
-        axes.plot(list(predicted), y, color=plots.INK, linestyle=":", label="predicted")
-    plots.points(axes, useful, "measured", 0)
+    label = "Efficiency of weak scaling against ranks"
+    figure, axes = _gains(study, "weak", "Weak scaling", "efficiency (%)", 100)
     axes.set_ylim(bottom=0)
-    return _picture(figure, axes, study.ranks("weak"), "Efficiency of weak scaling against ranks")
+    return _picture(figure, axes, study.ranks("weak"), label)
 
 
-@plots.styled
+def _gains(study: Study, kind: str, title: str, ylabel: str, first: float):
+    """Figure and axes: the time of the fewest ranks over times, `first` there; measured and predicted."""
+    figure, axes = plots.one_axes(title, "ranks", ylabel)
+    predicted = {ranks: entry["predicted"] for ranks, entry in sorted(study.predictions[kind].items())}
+    if predicted:
+        work = first * predicted[min(predicted)]
+        heights = [work / seconds for seconds in predicted.values()]
+        axes.plot(list(predicted), heights, color=plots.INK, linestyle=":", label="predicted")
+    times = {ranks: quartiles(study.runs[kind][ranks]["samples"]) for ranks in study.ranks(kind)}
+    work = first * times[min(times)][0]
+    gains = {ranks: [work / middle, work / high, work / low] for ranks, (middle, low, high) in times.items()}
+    plots.points(axes, gains, "measured", 0)
+    return figure, axes
+
+
 def _plot_parts(study: Study) -> str:
     figure, axes = plots.one_axes("Where the time of a step goes", "", "share of a step (%)")
     bottom: dict[str, float] = {}

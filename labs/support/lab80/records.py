@@ -24,6 +24,8 @@ import numpy as np
 from labkit import paths, record
 from labkit.errors import LabError
 
+from support.lab80.words import plain_name
+
 LAB = "80_scaling_report"
 KINDS = ("strong", "weak")
 # Where these differ, times are of different machines, and no ratio of them means anything.
@@ -254,8 +256,3 @@ def spoken_names(study: Study) -> set[str]:
                 names |= {plain_name(part) for part in re.split(r"[\s_,;()]+", value)} | {plain_name(value)}
     # A name begins with a letter: 0.28.1 and dates are none.
     return {name for name in names if name[:1].isalpha()}
-
-
-def plain_name(text: str) -> str:
-    """`ResNet-101` and `resnet101` are one name."""
-    return re.sub(r"[-_. ]", "", text.casefold())

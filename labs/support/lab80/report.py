@@ -11,7 +11,7 @@ from labkit import labfile
 from support.lab80 import figures as figures_module
 from support.lab80 import words
 from support.lab80.figures import Figure
-from support.lab80.records import KINDS, Study, plain_name, spoken_names
+from support.lab80.records import KINDS, Study, spoken_names
 
 FEWEST_WORDS = 12  # of one's own in each section
 # Heading -> the placeholders of which it needs at least one each, and what they are for, in words.
@@ -84,8 +84,8 @@ def read(text: str, study: Study) -> Reading:
         names.append(name)
         return chr(words.FIRST + len(names) - 1)
 
-    html = words.to_html(words.PLACEHOLDER.sub(mark, body))
-    page = words.Page(html)
+    marked = words.PLACEHOLDER.sub(mark, body)
+    page = words.Page(marked)
     found += page.odd
     if "{" in page.text or "}" in page.text:
         found.append("A curly bracket is left over: a figure's name stands in one pair, {time_strong_most}.")
@@ -104,10 +104,10 @@ def read(text: str, study: Study) -> Reading:
         found.append(_unsupported(number, why, text, known_figures))
     found += words.changed_figures(text_seen, printed)
     found += _sections(page, names)
-    title = next((heading for tag, heading in page.headings if tag == "h1"), "")
+    title = next((heading for level, heading in page.headings if level == 1), "")
     if not title.strip():
         found.append("The report has no title: its first line is `# Words`.")
-    return Reading(title, html, names, list(dict.fromkeys(found)))
+    return Reading(title, words.to_html(marked), names, list(dict.fromkeys(found)))
 
 
 def known_of(study: Study) -> words.Known:
@@ -129,7 +129,7 @@ def known_of(study: Study) -> words.Known:
         name: str(study.setup[name]) for name in ("python", "torch", "tensorflow", "horovod", "mpi4py")
     }
     labs = {stem[:2] for stem in labfile.stems()}
-    return words.Known(counts, spoken_names(study), versions, labs, plain_name)
+    return words.Known(counts, spoken_names(study), versions, labs)
 
 
 def _without_head(text: str, study: Study, found: list[str]) -> str:
@@ -194,7 +194,7 @@ def _sections(page: words.Page, names: list[str]) -> list[str]:
     """What headings, figures and words are missing."""
     parts: dict[str, str] = {}
     current = ""
-    headings = [heading.strip() for tag, heading in page.headings if tag == "h2"]
+    headings = [heading.strip() for level, heading in page.headings if level == 2]
     left = list(headings)
     for line in page.lines:
         if left and line.strip() == left[0]:

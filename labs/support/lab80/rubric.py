@@ -1,83 +1,17 @@
-"""What a report is worth: rows that somebody can mark, 20 points in all.
-
-What the checker refuses needs no mark: such a report is not rendered.
-"""
+"""What a report is worth (rubric.yaml), and what its records say to whoever marks it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
 
 from support.lab80.records import KINDS, Study, shown_time
 
 
-class Row(NamedTuple):
-    """A row of the rubric: what is looked at, points at most, what earns all, half and none of them."""
+def rows() -> list[dict]:
+    """The rows of the rubric: what is looked at, points at most, what earns all, half and none of them."""
+    import yaml
 
-    what: str
-    points: int
-    all: str
-    half: str
-    none: str
-
-
-ROWS = (
-    Row(
-        "Question",
-        2,
-        "A decision hangs on it, and a rule that settles it was chosen before",
-        "It can be answered, but no rule was chosen",
-        "“How does it scale?”",
-    ),
-    Row(
-        "Prediction",
-        3,
-        "From a model that is named, with the numbers that went into it and where they come from",
-        "A model, but not where its numbers come from",
-        "A guess",
-    ),
-    Row(
-        "Measurement",
-        3,
-        "In turns, enough ranks to show where it bends, spread looked at, unsteady times said to be so",
-        "One of these is missing",
-        "One run of each",
-    ),
-    Row(
-        "Strong and weak",
-        2,
-        "Says what stays the same in each, gives the time beside each share, and tells the two apart",
-        "Shares without times",
-        "The two are mixed up",
-    ),
-    Row(
-        "Where the time goes",
-        3,
-        "What is lost is traced to sending, waiting or slower computing, by figures",
-        "Parts are named, but not what they mean",
-        "“Communication overhead”",
-    ),
-    Row(
-        "Prediction against measurement",
-        3,
-        "Says by how much it was off, why, and how that could be tested",
-        "By how much alone",
-        "Not mentioned",
-    ),
-    Row(
-        "Cost",
-        2,
-        "Says at which number of ranks a result is cheapest and at which it is soonest, and chooses",
-        "Figures without a choice",
-        "Not mentioned",
-    ),
-    Row(
-        "Limits",
-        2,
-        "Names what was not varied or not measured, and which sentence of the report hangs on it",
-        "General words",
-        "None",
-    ),
-)
+    return yaml.safe_load(Path(__file__).with_name("rubric.yaml").read_text(encoding="utf-8"))
 
 
 def evidence(study: Study) -> list[str]:
@@ -103,8 +37,3 @@ def evidence(study: Study) -> list[str]:
         f"In the same file {others} on record; ask why this one was chosen, where there are more."
     )
     return sentences
-
-
-def total() -> int:
-    """Points of all rows."""
-    return sum(row.points for row in ROWS)

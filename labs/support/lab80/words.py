@@ -9,29 +9,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from html.parser import HTMLParser
 
 # In place of the placeholder number i stands the character FIRST + i, which no text has by itself.
 FIRST = 0xF0000
 PLACEHOLDER = re.compile(r"\{([^{}\n]*)\}")
 _MARK = f"[{chr(FIRST)}-{chr(FIRST + 0xFFFD)}]"
-_BLOCKS = {
-    "p",
-    "li",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "tr",
-    "pre",
-    "blockquote",
-    "table",
-    "ul",
-    "ol",
-    "hr",
-}
+_BLOCKS = (
+    *("paragraph", "block_text", "heading", "block_code", "block_html", "block_quote"),
+    *("list", "list_item", "table_head", "table_row"),
+)
 
 _SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _TEENS = "eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
@@ -50,19 +36,11 @@ _UNITS = (
 )
 # Behind a count these make another number of it: 32 images a second.
 _RATE = r"(?!\s*(?:/|per\b|an? (?:second|minute|hour|day)|each second|every second))"
-_NOUNS = {
-    "ranks?": "ranks",
-    "gpus?": "gpus",
-    "nodes?": "nodes",
-    "images?": "images",
-    "steps?": "steps",
-    "rounds?": "rounds",
-    "cores?": "cores",
-}
+_NOUNS = "ranks?|gpus?|nodes?|images?|steps?|rounds?|cores?"
 _COUNT = rf"(?:\d[\d,]*|{'|'.join(_SMALL)})"
 _COUNTS = re.compile(
     rf"(?<![\w.,+\-−–/*^×·$€#=~<>])({_COUNT}(?:, {_COUNT})*(?:,? (?:and|or|to) {_COUNT})?)[ \u00a0-]"
-    rf"({'|'.join(_NOUNS)})\b{_RATE}",
+    rf"({_NOUNS})\b{_RATE}",
     re.IGNORECASE,
 )
 _LABS = re.compile(
@@ -79,6 +57,8 @@ _SMALL_WITH_UNIT = re.compile(rf"\b({'|'.join(_SMALL)})[ -]({_UNITS})(?!\w)", re
 _BEFORE = re.compile(rf"([\w+\-−–/*^×·.,~≈=<>]|\bminus |[-−–/*×·÷] )({_MARK})")
 _BEHIND = re.compile(rf"({_MARK})([\w%/^*×·]|[  ](?:{_UNITS})(?!\w)|[  ][/*×·÷^])")
 
+_PICTURE = "A picture can hold numbers that nobody checks: use {plot_strong} and the like."
+
 
 @dataclass(frozen=True)
 class Known:
@@ -88,50 +68,46 @@ class Known:
     names: Collection[str]
     versions: Mapping[str, str]
     labs: Collection[str]
-    plain_name: Callable[[str], str]
 
 
-class Page(HTMLParser):
-    """The text of a page, a line for each block; `.odd`: what may hold a number that is no text."""
+class Page:
+    """A Markdown text as its reader sees it. lines: one for each block; headings: (level, text) of each.
 
-    def __init__(self, html: str):
-        super().__init__(convert_charrefs=True)
+    odd: sentences about what may hold a number that is no text.
+    """
+
+    def __init__(self, text: str):
+        import mistune
+
         self.lines = [""]
+        self.headings: list[tuple[int, str]] = []
         self.odd: list[str] = []
-        self.headings: list[tuple[str, str]] = []
-        self._heading = ""
-        self.feed(html)
-        self.close()
+        self._read(mistune.create_markdown(renderer=None, plugins=["table"])(text))
 
-    def handle_starttag(self, tag: str, attributes: list) -> None:
-        names = dict(attributes)
-        if tag in _BLOCKS:
-            self._new_line()
-        if tag in ("td", "th", "br"):
-            self.lines[-1] += "\n"
-        if tag == "img":
-            self.odd.append("A picture can hold numbers that nobody checks: use {plot_strong} and the like.")
-        if tag == "ol" and names.get("start", "1") != "1":
-            self.odd.append(f"A list begins with number {names['start']}: begin it with 1.")
-        if names.get("title"):
-            self.odd.append(
-                f"A link has a title that only the mouse shows, {names['title']!r}: leave it out."
-            )
-        if tag in ("h1", "h2"):
-            self._heading = tag
-            self.headings.append((tag, ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._heading:
-            self._heading = ""
-        if tag in _BLOCKS:
-            self._new_line()
-
-    def handle_data(self, data: str) -> None:
-        self.lines[-1] += data
-        if self._heading:
-            tag, text = self.headings[-1]
-            self.headings[-1] = (tag, text + data)
+    def _read(self, tokens: list[dict]) -> None:
+        for token in tokens:
+            kind = token["type"]
+            options = token.get("attrs", {})
+            if kind in _BLOCKS:
+                self._new_line()
+            if kind in ("softbreak", "linebreak", "table_cell"):
+                self.lines[-1] += "\n"
+            if options.get("start", 1) != 1:
+                self.odd.append(f"A list begins with number {options['start']}: begin it with 1.")
+            if options.get("title"):
+                title = options["title"]
+                self.odd.append(f"A link has a title that only the mouse shows, {title!r}: leave it out.")
+            if kind == "image":
+                self.odd.append(
+                    "A picture can hold numbers that nobody checks: use {plot_strong} and the like."
+                )
+                continue
+            self.lines[-1] += token.get("raw", "")
+            self._read(token.get("children", []))
+            if kind == "heading":
+                self.headings.append((options["level"], self.lines[-1]))
+            if kind in _BLOCKS:
+                self._new_line()
 
     def _new_line(self) -> None:
         if self.lines[-1].strip():
@@ -172,8 +148,7 @@ def bare_numbers(text: str, known: Known) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
     def count(match: re.Match) -> str:
-        noun = next(kind for form, kind in _NOUNS.items() if re.fullmatch(form, match[2], re.IGNORECASE))
-        there = known.counts.get(noun, ())
+        there = known.counts.get(match[2].lower().removesuffix("s") + "s", ())
         for part in re.findall(_COUNT, match[1], re.IGNORECASE):
             number = _SMALL.index(part.lower()) if part.lower() in _SMALL else int(part.replace(",", ""))
             if number not in there:
@@ -212,7 +187,7 @@ def _blank_version(match: re.Match, known: Known) -> str:
 
 def _blank_name(match: re.Match, known: Known) -> str:
     has_digit = any(character.isdigit() for character in match[0])
-    return " " if has_digit and known.plain_name(match[0]) in known.names else match[0]
+    return " " if has_digit and plain_name(match[0]) in known.names else match[0]
 
 
 def changed_figures(text: str, printed: Callable[[str], str]) -> list[str]:
@@ -236,3 +211,8 @@ def changed_figures(text: str, printed: Callable[[str], str]) -> list[str]:
 def own_words(text: str) -> int:
     """How many words of somebody's own a text has: placeholders and marks are none."""
     return len(re.findall(r"[^\W\d_]{2,}", text))
+
+
+def plain_name(text: str) -> str:
+    """`ResNet-101` and `resnet101` are one name."""
+    return re.sub(r"[-_. ]", "", text.casefold())

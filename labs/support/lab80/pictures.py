@@ -107,7 +107,7 @@ def _plot_parts(study: Study) -> str:
             edgecolor="white",
         )
         bottom = {name: low + height for name, low, height in zip(names, begin, heights, strict=True)}
-    axes.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=3)
     return _as_html(figure, "What steps are made of, by numbers of ranks")
 
 

@@ -91,34 +91,30 @@ def test_a_pdf_and_nothing_left(page):
     assert sorted(file.name for file in page.parent.iterdir()) == ["report.html", "report.pdf"]
 
 
-def test_without_a_browser_there_is_a_sentence(capsys, monkeypatch):
+def test_the_command_speaks_in_sentences(capsys, tmp_path, monkeypatch):
+    file = paths.home() / "report" / "report.md"
+    assert main([]) == 1
+    assert "There is no report" in capsys.readouterr().err
+    file.parent.mkdir()
+    for text, says in (
+        (b"\xff\xfe", "not a text in UTF-8"),
+        (studies.REPORT.encode(), "no scaling study on record yet"),
+    ):
+        file.write_bytes(text)
+        assert main([]) == 1
+        assert says in capsys.readouterr().err
     studies.study()
-    folder = paths.home() / "report"
-    folder.mkdir()
-    (folder / "report.md").write_text(studies.REPORT, encoding="utf-8")
+    assert main([str(file), "--no-pdf"]) == 0
+    assert file.with_suffix(".html").exists()
     monkeypatch.setenv("PATH", "")
     assert main([]) == 0
     said = capsys.readouterr().out
     assert "Every number of" in said
     assert "print it: it is set for A4" in said
-    assert (folder / "report.html").exists()
-
-
-def test_the_verb_speaks_in_sentences(capsys, tmp_path):
-    assert main([]) == 1
-    assert "There is no report" in capsys.readouterr().err
-    file = tmp_path / "mine.md"
-    file.write_text(studies.REPORT, encoding="utf-8")
-    assert main([str(file), "--no-pdf"]) == 1
-    assert "no scaling study on record yet" in capsys.readouterr().err
-    studies.study()
-    assert main([str(file), "--no-pdf"]) == 0
-    assert (tmp_path / "report.html").exists()
     file.write_text(studies.REPORT + "97", encoding="utf-8")
-    assert main([str(file), "--no-pdf"]) == 1
+    assert main([]) == 1
     said = capsys.readouterr().err
     assert "“97” is supported by no record" in said
     assert "Traceback" not in said
-    file.write_bytes(b"\xff\xfe")
-    assert main([str(file)]) == 1
-    assert "not a text in UTF-8" in capsys.readouterr().err
+    assert main(["--solved"]) == 1
+    assert "There is no report" in capsys.readouterr().err

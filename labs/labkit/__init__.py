@@ -8,14 +8,11 @@
 | `launch` | one function on several processes, from a notebook, a script or a job |
 | `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
 | `record` | results in JSON lines, with where and how they were measured |
-| `reporting` | a report of a scaling study that holds no number without a record |
-| `energy` | joules, where this machine counts them |
 | `profiling` | what the steps of a training are spent on |
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
-| `checks` | `check`, `expect`, `hint`, `predict` (offered here too), and the learner's progress |
-| `journal` | what a learner did, for them alone; shared with the class board once they agree |
-| `board` | the class board: who of those who agreed is where, and stuck at what |
+| `checks` | `check`, `expect`, `hint`, `predict` (offered here too) |
+| `journal` | what a learner did and how far they are, for them alone; shared with a class once they agree |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
@@ -27,7 +24,7 @@
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
-| `jsonl` | files of one JSON object per line, safe with many writers |
+| `files`, `jsonl` | a file replaced at once, what a command says; files of one JSON object per line |
 | `chrome_trace` | writes Chrome's trace format, which Perfetto and TensorBoard read |
 | `noise`, `ports` | libraries' chatter kept off the screen; ports that a job's nodes agree on |
 | `cli`, `make` | `python -m labkit VERB …`; what `make` calls with the words typed after it |

@@ -321,7 +321,7 @@ def remember(job: Job) -> None:
 def remembered() -> list[Job]:
     """All jobs, oldest first. A line that is none is skipped with a warning."""
     jobs: dict[str, Job] = {}
-    for entry in record.jsonl.read(ledger(), _valid, "job", stacklevel=4):
+    for entry in record.jsonl.read(ledger(), _valid, "job"):
         if "lab" in entry:
             jobs[entry["file"]] = Job(**{name: entry[name] for name in entry if name in _FIELDS})
         elif entry["file"] in jobs:

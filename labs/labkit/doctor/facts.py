@@ -11,17 +11,14 @@ import glob
 import os
 import platform
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, launch, mpis, paths, record, world
+from labkit import builds, files, launch, mpis, paths, record, world
 from labkit.errors import NotHere
 
 AS_THEY_ARE = "taken as they are"
@@ -52,27 +49,6 @@ def read(path: str | Path) -> str | None:
         return Path(path).read_text(errors="replace").strip()
     except OSError:
         return None
-
-
-def tool(*command: str, limit: float = 5.0) -> str | None:
-    """What a command-line tool prints; None if it is not there, fails or takes too long."""
-    if shutil.which(command[0]) is None:
-        return None
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return (done.stdout or done.stderr) if done.returncode == 0 else None
-
-
-def _version(*names: str) -> str | None:
-    """The version of the first of these distributions that is installed."""
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return None
 
 
 def _system() -> str:
@@ -112,16 +88,11 @@ def gpudirect_rdma(sys_root: Path = Path("/sys")) -> str | None:
 def gdrcopy(dev: Path = Path("/dev")) -> str | None:
     """GDRCopy's driver and library: by MVAPICH2's variable, the library path, or the linker's cache."""
     folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    files = [os.environ.get("MV2_GPUDIRECT_GDRCOPY_LIB", "")]
-    files += [f"{folder}/libgdrapi.so" for folder in folders]
-    library = next(filter(os.path.isfile, files), None) or find_library("gdrapi")
+    places = [os.environ.get("MV2_GPUDIRECT_GDRCOPY_LIB", "")]
+    places += [f"{folder}/libgdrapi.so" for folder in folders]
+    library = next(filter(os.path.isfile, places), None) or find_library("gdrapi")
     driver = "driver /dev/gdrdrv" if (dev / "gdrdrv").exists() else ""
     return ", ".join(filter(None, [driver, f"library {library}" if library else ""])) or None
-
-
-def _slurm() -> str | None:
-    text = tool("srun", "--version")
-    return text.strip() if text else None
 
 
 def _job() -> str | None:
@@ -130,14 +101,14 @@ def _job() -> str | None:
 
 
 def _controller() -> str | None:
-    answer = tool("scontrol", "ping") or ""
+    answer = files.output("scontrol", "ping", limit=5.0) or ""
     return next((line.strip() for line in answer.splitlines() if " is UP" in line), None)
 
 
 def _cuda_toolkit() -> str | None:
     """The CUDA toolkit's version by its compiler, from the PATH or $CUDA_HOME."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
-    text = tool("nvcc", "--version") or tool(f"{home}/bin/nvcc", "--version") or ""
+    text = files.output("nvcc", "--version") or files.output(f"{home}/bin/nvcc", "--version") or ""
     match = re.search(r"release ([\d.]+)", text)
     return match[1] if match else None
 
@@ -164,7 +135,7 @@ def _builds(folders: Mapping[str, Path], default: str | None) -> list[str] | Non
 
 
 def _nccl(said: dict, _: dict) -> str | None:
-    wheel = _version("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+    wheel = files.version("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
     return said.get("libraries.nccl") or (wheel and f"{wheel} (wheel)")
 
 
@@ -332,14 +303,19 @@ FACTS = (
         "small messages to and from GPU memory with low latency",
         here=gdrcopy,
     ),
-    Fact("slurm.version", "version", "jobs on a cluster: sbatch and srun", here=_slurm),
+    Fact(
+        "slurm.version",
+        "version",
+        "jobs on a cluster: sbatch and srun",
+        here=partial(files.output, "srun", "--version"),
+    ),
     Fact("slurm.job", "this job", "several nodes; this process belongs to no job", here=_job),
     Fact("slurm.controller", "controller", "submitting jobs from here", here=_controller),
     Fact(
         "horovod.version",
         "version",
         "labs that need horovod: `make setup` builds it",
-        here=partial(_version, "horovod"),
+        here=partial(files.version, "horovod"),
     ),
     Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),  # list of str
     Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),  # list of str
@@ -352,21 +328,21 @@ FACTS = (
     ),  # list of str
     Fact("horovod.gpu_tensors", "tensors on a GPU", _TENSORS, told=by_horovod),
     Fact("versions.python", "Python", here=platform.python_version),
-    Fact("versions.torch", "PyTorch", "labs that need torch", here=partial(_version, "torch")),
+    Fact("versions.torch", "PyTorch", "labs that need torch", here=partial(files.version, "torch")),
     Fact(
         "versions.tensorflow",
         "TensorFlow",
         "labs that need tensorflow",
-        here=partial(_version, "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
+        here=partial(files.version, "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
     ),
-    Fact("versions.keras", "Keras", "Horovod in Keras", here=partial(_version, "keras")),
-    Fact("versions.numpy", "NumPy", "every lab", here=partial(_version, "numpy")),
-    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", here=partial(_version, "mpi4py")),
+    Fact("versions.keras", "Keras", "Horovod in Keras", here=partial(files.version, "keras")),
+    Fact("versions.numpy", "NumPy", "every lab", here=partial(files.version, "numpy")),
+    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", here=partial(files.version, "mpi4py")),
     Fact(
         "versions.jupyterlab",
         "JupyterLab",
         "working in notebooks; the scripts run without it",
-        here=partial(_version, "jupyterlab"),
+        here=partial(files.version, "jupyterlab"),
     ),
 )
 

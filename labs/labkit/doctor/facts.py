@@ -1,7 +1,8 @@
 """What the doctor reports: each fact with its label, its source, and what it would enable if missing.
 
 `doctor.report()["mpi"]["version"]` is the value of the fact "mpi.version", None where it was not found.
-The keys are kept from release to release; lab 00 and the report of `make tour` read them.
+The keys are kept from release to release; lab 00 and the report of `make tour` read them. A value is a text,
+a number, a bool, a list of texts (gpu.devices: of dicts), or (threads.variables) a dict.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ def read(path: str | Path) -> str | None:
         return None
 
 
+def _version(*distributions: str) -> Callable[[], str | None]:
+    return partial(files.version, *distributions)
+
+
 def _system() -> str:
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
@@ -59,10 +64,18 @@ def _system() -> str:
     return f"{name}, kernel {platform.release()}"
 
 
+def _numa_nodes() -> int | None:
+    return len(glob.glob("/sys/devices/system/node/node[0-9]*")) or None
+
+
 def _memory(kind: str) -> float:
     import psutil
 
     return round(getattr(psutil.virtual_memory(), kind) / 2**30, 1)
+
+
+def _infiniband() -> list[str] | None:
+    return infiniband_ports() or None
 
 
 def infiniband_ports(sys_root: Path = Path("/sys")) -> list[str]:
@@ -123,8 +136,16 @@ def _thread_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in launch.THREAD_VARIABLES if os.environ.get(name)}
 
 
-def _builds(folders: Mapping[str, Path], default: str | None) -> list[str] | None:
-    """Builds that stand side by side: "host (default): .venv/lib/…"."""
+def _mpi_builds() -> list[str] | None:
+    return _side_by_side(builds.mpi_builds(), builds.own_mpi())
+
+
+def _horovod_builds() -> list[str] | None:
+    return _side_by_side(builds.horovod_builds(), builds.default_horovod())
+
+
+def _side_by_side(folders: Mapping[str, Path], default: str | None) -> list[str] | None:
+    """Such as "host (default): .venv/lib/…"."""
     return [
         f"{name}{' (default)' if name == default else ''}: {paths.shown(folder)}"
         for name, folder in folders.items()
@@ -224,35 +245,25 @@ FACTS = (
     Fact("machine.cpu", "processor", here=record.cpu_model),
     # int: affinity and container limits respected
     Fact("machine.cores", "cores you may use", here=world.cores),
-    Fact("machine.cores_in_all", "cores in all", here=os.cpu_count),  # int
-    Fact(
-        "machine.numa_nodes",
-        "NUMA nodes",
-        "binding ranks to the memory next to their cores",
-        here=lambda: len(glob.glob("/sys/devices/system/node/node[0-9]*")) or None,  # int
-    ),
-    Fact("machine.memory_gib", "memory (GiB)", here=partial(_memory, "total")),  # float
-    Fact("machine.memory_free_gib", "memory free (GiB)", here=partial(_memory, "available")),  # float
+    Fact("machine.cores_in_all", "cores in all", here=os.cpu_count),
+    Fact("machine.numa_nodes", "NUMA nodes", "binding ranks to the memory next to their cores", _numa_nodes),
+    Fact("machine.memory_gib", "memory (GiB)", here=partial(_memory, "total")),
+    Fact("machine.memory_free_gib", "memory free (GiB)", here=partial(_memory, "available")),
     Fact(
         "threads.blas",
         "BLAS under NumPy",
         "seeing how many threads a product of matrices takes",
         probe="numpy",
-    ),  # list of str
-    Fact("threads.torch", "PyTorch", "labs that need torch", probe="torch"),  # int
-    Fact("threads.tensorflow", "TensorFlow", "labs that need tensorflow", probe="tensorflow"),  # int
-    # dict, empty where nothing is set
+    ),
+    Fact("threads.torch", "PyTorch", "labs that need torch", probe="torch"),
+    Fact("threads.tensorflow", "TensorFlow", "labs that need tensorflow", probe="tensorflow"),
     Fact("threads.variables", "set by variables", here=_thread_variables),
-    # list of dict
     Fact("gpu.devices", "devices", "training on a GPU; without one, labs use the processor", probe="gpu"),
     Fact("gpu.links", "links between them", "GPUs that talk without the host between them"),
     Fact("gpu.driver", "driver", "any use of an NVIDIA GPU"),
     Fact("libraries.cuda_driver", "CUDA, most the driver can", "any use of an NVIDIA GPU"),
     Fact(
-        "libraries.cuda_toolkit",
-        "CUDA toolkit (nvcc)",
-        "building Horovod with GPU operations",
-        here=_cuda_toolkit,
+        "libraries.cuda_toolkit", "CUDA toolkit (nvcc)", "building Horovod with GPU operations", _cuda_toolkit
     ),
     Fact("libraries.cuda_torch", "CUDA of PyTorch", "PyTorch on a GPU; this build is for the processor"),
     Fact(
@@ -273,76 +284,50 @@ FACTS = (
     Fact("mpi.banner", "in its own words", _RANKS),  # first line of MPI_Get_library_version
     # list of str; more than one is a mistake
     Fact("mpi.files", "library loaded", _RANKS, told=_mpi_files),
-    Fact("mpi.launcher", "launcher", "starting ranks: mpiexec comes with an MPI", here=_mpiexec),
+    Fact("mpi.launcher", "launcher", "starting ranks: mpiexec comes with an MPI", _mpiexec),
     Fact("mpi.threads", "threads it allows", "Horovod, which wants MPI_THREAD_MULTIPLE", probe="mpi_init"),
-    Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),  # bool
+    Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),
     Fact("mpi.cuda_switch", "CUDA-aware by switch", "handing GPU memory to MPI", told=_cuda_switch),
-    Fact(
-        "mpi.builds",
-        "to choose from (MPI=…)",
-        _RANKS,
-        here=lambda: _builds(builds.mpi_builds(), builds.own_mpi()),
-    ),  # list of str
+    Fact("mpi.builds", "to choose from (MPI=…)", _RANKS, _mpi_builds),
     Fact("mpi.gpu_tensors", "tensors on a GPU", _TENSORS, told=by_mpi),
-    # list of str
-    Fact(
-        "network.infiniband",
-        "InfiniBand, RoCE",
-        "fast messages between nodes",
-        here=lambda: infiniband_ports() or None,
-    ),
+    Fact("network.infiniband", "InfiniBand, RoCE", "fast messages between nodes", _infiniband),
     Fact(
         "network.gpudirect_rdma",
         "GPUDirect RDMA module",
         "a network card that reads GPU memory itself",
-        here=gpudirect_rdma,
+        gpudirect_rdma,
     ),
-    Fact(
-        "network.gdrcopy",
-        "GDRCopy",
-        "small messages to and from GPU memory with low latency",
-        here=gdrcopy,
-    ),
+    Fact("network.gdrcopy", "GDRCopy", "small messages to and from GPU memory with low latency", gdrcopy),
     Fact(
         "slurm.version",
         "version",
         "jobs on a cluster: sbatch and srun",
-        here=partial(files.output, "srun", "--version"),
+        partial(files.output, "srun", "--version"),
     ),
-    Fact("slurm.job", "this job", "several nodes; this process belongs to no job", here=_job),
-    Fact("slurm.controller", "controller", "submitting jobs from here", here=_controller),
-    Fact(
-        "horovod.version",
-        "version",
-        "labs that need horovod: `make setup` builds it",
-        here=partial(files.version, "horovod"),
-    ),
-    Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),  # list of str
-    Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),  # list of str
-    Fact("horovod.operations", "operations", "Horovod's collectives", told=_operations),  # list of str
-    Fact(
-        "horovod.builds",
-        "to choose from (HOROVOD=…)",
-        "labs that need horovod",
-        here=lambda: _builds(builds.horovod_builds(), builds.default_horovod()),
-    ),  # list of str
+    Fact("slurm.job", "this job", "several nodes; this process belongs to no job", _job),
+    Fact("slurm.controller", "controller", "submitting jobs from here", _controller),
+    Fact("horovod.version", "version", "labs that need horovod: `make setup` builds it", _version("horovod")),
+    Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),
+    Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),
+    Fact("horovod.operations", "operations", "Horovod's collectives", told=_operations),
+    Fact("horovod.builds", "to choose from (HOROVOD=…)", "labs that need horovod", _horovod_builds),
     Fact("horovod.gpu_tensors", "tensors on a GPU", _TENSORS, told=by_horovod),
     Fact("versions.python", "Python", here=platform.python_version),
-    Fact("versions.torch", "PyTorch", "labs that need torch", here=partial(files.version, "torch")),
+    Fact("versions.torch", "PyTorch", "labs that need torch", _version("torch")),
     Fact(
         "versions.tensorflow",
         "TensorFlow",
         "labs that need tensorflow",
-        here=partial(files.version, "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
+        _version("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
     ),
-    Fact("versions.keras", "Keras", "Horovod in Keras", here=partial(files.version, "keras")),
-    Fact("versions.numpy", "NumPy", "every lab", here=partial(files.version, "numpy")),
-    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", here=partial(files.version, "mpi4py")),
+    Fact("versions.keras", "Keras", "Horovod in Keras", _version("keras")),
+    Fact("versions.numpy", "NumPy", "every lab", _version("numpy")),
+    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", _version("mpi4py")),
     Fact(
         "versions.jupyterlab",
         "JupyterLab",
         "working in notebooks; the scripts run without it",
-        here=partial(files.version, "jupyterlab"),
+        _version("jupyterlab"),
     ),
 )
 

@@ -20,7 +20,6 @@
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
-| `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
 | `doctor` | what this machine has, and which lab runs here |
@@ -61,7 +60,6 @@ _PARTS = (
     "reporting",
     "scaling",
     "timing",
-    "virtual",
     "world",
 )
 _OF_CHECKS = ("check", "expect", "hint", "predict")

@@ -21,7 +21,6 @@ import numpy as np
 from labkit import launch, mpi, profiling
 from labkit.checks import expect
 from labkit.errors import LabError
-from labkit.virtual import Vector
 
 # ------------------------------------------------------------------------------------- trying a function
 
@@ -385,18 +384,17 @@ class CollectiveLog:
     """A communicator that passes everything on and keeps the collectives in `calls`.
 
     tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
-    scale: on virtual ranks, how many times its own bytes an array counts in messages and additions, and where
-    an algorithm is chosen by bytes.
+    passed_on: what takes the place of an array on its way to `comm`, such as one that counts as more bytes.
     """
 
     BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
     STARTING = ("Iallreduce", "Ireduce", "Ibcast")
 
-    def __init__(self, comm, scale: float = 1.0):
+    def __init__(self, comm, passed_on: Callable[[np.ndarray], np.ndarray] | None = None):
         self.comm = comm
         self.rank = comm.rank
         self.size = comm.size
-        self.scale = scale
+        self.passed_on = passed_on
         self.calls: list[Call] = []
         self.tests = 0
         self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
@@ -410,9 +408,9 @@ class CollectiveLog:
 
         def collective(*args, **options):
             call = self._begin(name, [*args, *(options.get(key) for key in ("sendbuf", "buf", "recvbuf"))])
-            if self.scale != 1:
-                args = [self._larger(argument) for argument in args]
-                options = {key: self._larger(argument) for key, argument in options.items()}
+            if self.passed_on is not None:
+                args = [self._instead(argument) for argument in args]
+                options = {key: self._instead(argument) for key, argument in options.items()}
             request = method(*args, **options)
             if name in self.STARTING:
                 return HeardRequest(request, name, lambda status: self.ended(call), asked=self._asked)
@@ -432,13 +430,8 @@ class CollectiveLog:
         self.calls.append(call)
         return call
 
-    def _larger(self, argument):
-        """The same memory, as an array that counts `scale` times its bytes."""
-        if not isinstance(argument, np.ndarray):
-            return argument
-        larger = argument.view(Vector)
-        larger.scale = self.scale
-        return larger
+    def _instead(self, argument):
+        return self.passed_on(argument) if isinstance(argument, np.ndarray) else argument
 
     def ended(self, call: Call) -> None:
         """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, virtual
+import virtual
+from labkit import check, data, expect, launch
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError
 from labkit.scaling import costs

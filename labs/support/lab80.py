@@ -11,20 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-from labkit import (
-    check,
-    energy,
-    expect,
-    launch,
-    nets,
-    paths,
-    placement,
-    record,
-    reporting,
-    scaling,
-    virtual,
-    world,
-)
+import virtual
+from labkit import check, energy, expect, launch, nets, paths, placement, record, reporting, scaling, world
 from labkit.collectives import ring_allreduce
 from labkit.timing import Measurement, human
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import lab, launch, paths, record, reporting, scaling, virtual
+import virtual
+from labkit import lab, launch, paths, record, reporting, scaling
 from labkit.errors import LabError
 from support import lab80
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from labkit import plots, virtual
+import virtual
+from labkit import plots
 from labkit.errors import LabError
 from matplotlib.colors import to_rgb
 
 from tests.labkit.plots.texts import clear_of_each_other
-from tests.labkit.virtual.traced import RUNS, ran
+from tests.virtual.traced import RUNS, ran
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -1,4 +1,4 @@
-"""Who may import whom: labs -> support -> virtual -> labkit, authoring -> labkit, slurm -> labkit; no circles; faces.
+"""Who may import whom: labs -> support -> virtual -> labkit; authoring, slurm -> labkit; no circles; faces.
 
 The rules are kept for imports anywhere in a file, also for those inside functions.
 """

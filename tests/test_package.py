@@ -9,9 +9,10 @@ import sys
 import pytest
 from labkit import paths
 
+PACKAGES = ("labkit", "virtual", "support", "authoring")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for name in ("labkit", "virtual", "support", "authoring"):
+for name in sys.argv[2:]:
     package = importlib.import_module(name)
     assert package.__file__.startswith(sys.argv[1]), package.__file__
     for module in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -40,12 +41,8 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     run(*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel))
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["PYTHONPATH"] = str(site)
-    imported = run(sys.executable, "-c", IMPORT_ALL, str(site), cwd=tmp_path, env=env).split()
-    sources = [
-        path
-        for name in ("labkit", "virtual", "support", "authoring")
-        for path in (source / "labs" / name).rglob("*.py")
-    ]
+    imported = run(sys.executable, "-c", IMPORT_ALL, str(site), *PACKAGES, cwd=tmp_path, env=env).split()
+    sources = [path for name in PACKAGES for path in (source / "labs" / name).rglob("*.py")]
     # Programs that are started, as those of lab 65, lie in folders that are no packages.
     modules = [
         path for path in sources if path.name != "__main__.py" and path.with_name("__init__.py").exists()

@@ -2,7 +2,7 @@
 
     barrier, bcast, reduce, allreduce, …    the algorithms, each on the messages of a `Wire` w
     Arrays, Objects                         the two kinds of Wire: of upper-case and of lower-case calls
-    Operation                               what reductions combine with: see `operation`, `for_arrays`
+    Operation                               what reductions combine with: `for_arrays`, `for_objects`
 
 Costs are those of a machine of equal links: p ranks, n bytes, α + nβ a message, γ per byte reduced.
 Sources: MPICH (src/mpi/coll, its file names below); Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from labkit import mpi
@@ -21,17 +22,18 @@ from virtual.matching import Call
 
 SHORT = 2048  # bytes: what MPICH long took for short; MPICH 5 has a table instead (lab 24)
 NOTHING = np.empty(0, np.uint8)
-_KNOWN = {  # mpi4py's names -> (for arrays, for objects if that is another)
-    "SUM": (np.add, operator.add),
-    "PROD": (np.multiply, operator.mul),
-    "MAX": (np.maximum, max),
-    "MIN": (np.minimum, min),
-    "LAND": (np.logical_and, None),
-    "LOR": (np.logical_or, None),
-    "LXOR": (np.logical_xor, None),
-    "BAND": (np.bitwise_and, operator.and_),
-    "BOR": (np.bitwise_or, operator.or_),
-    "BXOR": (np.bitwise_xor, operator.xor),
+_INTEGERS, _FLOATS = "iu", "iuf"  # kinds of NumPy's types
+_KNOWN = {  # MPI's operations: NumPy's for arrays, and the kinds of numbers that MPI allows
+    "SUM": (np.add, "iufc"),
+    "PROD": (np.multiply, "iufc"),
+    "MAX": (np.maximum, _FLOATS),
+    "MIN": (np.minimum, _FLOATS),
+    "LAND": (np.logical_and, "biu"),
+    "LOR": (np.logical_or, "biu"),
+    "LXOR": (np.logical_xor, "biu"),
+    "BAND": (np.bitwise_and, _INTEGERS),
+    "BOR": (np.bitwise_or, _INTEGERS),
+    "BXOR": (np.bitwise_xor, _INTEGERS),
 }
 
 
@@ -62,9 +64,9 @@ def bcast(w: Wire, value, root: int):
 def reduce(w: Wire, value, op: Operation, root: int):
     """Binomial tree, ⌈lg p⌉(α + nβ + nγ) (reduce_intra_binomial.c). The root's return value holds the result.
 
-    What is not commutative is combined in order of rank, at rank 0, which sends it to the root.
+    Objects are combined in order of rank, at rank 0, which sends the result to the root.
     """
-    top = root if op.commutative and w.commutes else 0
+    top = root if w.commutes else 0
     place = (w.rank - top) % w.size
     mask = 1
     while mask < w.size:
@@ -85,7 +87,7 @@ def reduce(w: Wire, value, op: Operation, root: int):
 def allreduce(w: Arrays, value: np.ndarray, op: Operation) -> np.ndarray:
     """MPICH's old choice: recursive doubling to 2,048 bytes, then Rabenseifner. `value` is overwritten."""
     blocks = 1 << (w.size.bit_length() - 1)
-    if not op.commutative or w.bytes(value) <= SHORT or value.size < blocks:
+    if w.bytes(value) <= SHORT or value.size < blocks:
         return recursive_doubling(w, value, op)
     return rabenseifner(w, value, op)
 
@@ -164,7 +166,7 @@ def ring_allgather(w: Wire, blocks) -> None:
 def pairwise_reduce_scatter(w: Arrays, blocks, op: Operation) -> np.ndarray:
     """p - 1 rounds with other partners (reduce_scatter_intra_pairwise.c): (p-1)α + n(p-1)/p (β + γ).
 
-    Returns one's own block of the result, which lies in `blocks`. For commutative operations.
+    Returns one's own block of the result, which lies in `blocks`.
     """
     own = blocks[w.rank]
     for step in range(1, w.size):
@@ -266,7 +268,7 @@ class Wire:
     comm: a communicator in the context of its collectives. call: which of them; its number is the tag.
     """
 
-    commutes = True  # may an algorithm change the order of ranks, where the operation allows it?
+    commutes = True  # may an algorithm change the order of ranks?
 
     def __init__(self, comm, call: Call):
         self.comm = comm
@@ -304,7 +306,7 @@ class Arrays(Wire):
     def fold(self, op: Operation, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
         """left op right, into `out`, in virtual time."""
         lane = self.comm.lane
-        op.on_arrays(np.asarray(left), np.asarray(right), np.asarray(out))
+        op.function(np.asarray(left), np.asarray(right), out=np.asarray(out))
         gamma = lane.engine.gamma
         if gamma:
             lane.spend(self.bytes(out) * gamma, "reduce")
@@ -347,62 +349,42 @@ class Objects(Wire):
         return None if count is None else [None] * count
 
 
-class Operation:
+class Operation(NamedTuple):
     """What Reduce and its like combine with: an associative operation.
 
-    name: in sentences. ufunc: for arrays, None if there is only `function`, of two arrays or objects.
-    commutative: algorithms may then change the order of ranks; without it they combine in order of rank.
+    name: in sentences. function: of two objects, or a ufunc for arrays.
     """
 
-    __slots__ = ("commutative", "function", "name", "ufunc")
-
-    def __init__(self, name: str, ufunc: np.ufunc | None, function: Callable, commutative: bool):
-        self.name = name
-        self.ufunc = ufunc
-        self.function = function
-        self.commutative = commutative
-
-    def on_arrays(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-        """left op right, element by element, into `out` (which may be one of them)."""
-        if self.ufunc is None:
-            out[...] = self.function(left, right)
-        else:
-            self.ufunc(left, right, out=out)
+    name: str
+    function: Callable
 
 
-_OPERATIONS = {
-    name: Operation(name, ufunc, function or ufunc, True) for name, (ufunc, function) in _KNOWN.items()
-}
+def for_arrays(op: object, call: str, dtype: np.dtype) -> Operation:
+    """The Operation on arrays that `op` means: the sum (None), MPI.MAX and its like, where MPI allows it."""
+    name = "SUM" if op is None else _mpis_name(op)
+    if name not in _KNOWN:
+        raise TypeError(
+            f"{call} takes op=MPI.SUM, PROD, MAX, MIN, or a logical or bitwise one of MPI's, not {op!r}. "
+            "The lower-case calls take any function of two."
+        )
+    ufunc, kinds = _KNOWN[name]
+    if dtype.kind not in kinds:
+        raise explain.MPIError(f"{call}: MPI.{name} is not defined for values of type {dtype}.")
+    return Operation(name, ufunc)
 
 
-def operation(op: object, call: str) -> Operation:
-    """The Operation that `op` means: the sum (None), MPI.MAX and its like, a ufunc, a function of two."""
+def for_objects(op: object, call: str) -> Operation:
+    """The Operation on objects: the sum (None), MPI.MAX and its like, or a function of two."""
     if op is None:
-        return _OPERATIONS["SUM"]
-    if _is_mpis(op):
-        for name, known in _OPERATIONS.items():
-            if op == getattr(mpi.loaded(), name):
-                return known
-        return Operation("of your own", None, op, False)
-    for known in _OPERATIONS.values():
-        if op is known.ufunc or op is known.function:
-            return known
+        return Operation("SUM", operator.add)
     if not callable(op):
         raise TypeError(f"{call} takes op=MPI.SUM, MPI.MAX and their like, or a function of two, not {op!r}.")
-    ufunc = op if isinstance(op, np.ufunc) else None
-    return Operation(getattr(op, "__name__", "of your own"), ufunc, op, False)
+    return Operation(_mpis_name(op) or getattr(op, "__name__", "of your own"), op)
 
 
-def for_arrays(op: object, call: str) -> Operation:
-    """The same for an upper-case call: what only works on objects, like MPI.MAXLOC on pairs, is refused."""
-    meant = operation(op, call)
-    if meant.ufunc is None and _is_mpis(meant.function):
-        raise explain.MPIError(
-            f"{call} on the virtual cluster knows MPI.SUM, PROD, MAX, MIN and the logical and bitwise ones, "
-            "NumPy's ufuncs and functions of two arrays; not this operation."
-        )
-    return meant
-
-
-def _is_mpis(op: object) -> bool:
-    return mpi.loaded() is not None and isinstance(op, mpi.loaded().Op)
+def _mpis_name(op: object) -> str | None:
+    """`SUM` of MPI.SUM; None where it is not an operation of MPI's, or not one of `_KNOWN`."""
+    MPI = mpi.loaded()
+    if MPI is None or not isinstance(op, MPI.Op):
+        return None
+    return next((name for name in _KNOWN if op == getattr(MPI, name)), None)

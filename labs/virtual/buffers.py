@@ -1,23 +1,36 @@
-"""Buffers of MPI calls: the flat array behind each argument, and the bytes that it counts as.
+"""Buffers of MPI calls: the flat array that an argument means, by mpi4py's rules, and what it counts as.
 
-    Vector, vector           an array that stands for a larger one
-    Packed, pack             an object as it travels
-    array, box, scale        the buffer of a Send or Recv
-    as_array, receiving, …   those of a collective
-    Parts                    one array as blocks by rank
+    Vector, vector      an array that stands for a larger one
+    pack, copied        an object as it travels, and as it comes back
+    flat, blocks_of     the array of an argument; its blocks by rank, of any lengths
+    apart, own, …       what collectives do with them
 
-Where functions take `call` and `name`, these say in sentences which argument of which call is wrong.
+`call` and `name` say in sentences which argument of which call is wrong. The rules are those of mpi4py's
+msgbuffer.pxi (message_simple, message_vector). What it cannot know, whether a count fits the array, is asked
+here too: a real rank reads and writes beyond its end.
 """
 
 from __future__ import annotations
 
+import operator
 import pickle
+from itertools import accumulate
 
 import numpy as np
 from labkit import mpi
 from labkit.errors import LabError
 
 from virtual import engine, explain
+
+PLAIN = frozenset(np.dtype(code) for code in ("S1", *"?bBhHiIlLqQefdgFDG"))  # what mpi4py knows a type for
+_FORTRANS = {
+    "COMPLEX": "c8",
+    "DOUBLE_COMPLEX": "c16",
+    "DOUBLE_PRECISION": "f8",
+    "INTEGER": "i4",
+    "REAL": "f4",
+}
+_NEVER_CHANGED = (type(None), bool, int, float, str, bytes)
 
 _extra = 0.0  # bytes that Vectors which were pickled stand for, beyond those that they have (see `pack`)
 
@@ -53,10 +66,7 @@ class Vector(np.ndarray):
 
     def _like(self, result):
         """A plain array as a Vector of this one's scale: np.concatenate and its like make plain ones."""
-        if type(result) is np.ndarray:
-            result = result.view(Vector)
-            result.scale = self.scale
-        return result
+        return like(result, self) if type(result) is np.ndarray else result
 
     def __reduce__(self):
         global _extra
@@ -79,58 +89,169 @@ def vector(values, stands_for: float | None = None) -> Vector:
     return stand_in
 
 
-class Packed(bytes):
-    """A pickled object with Vectors in it. stands_for: the bytes that it counts as."""
-
-    stands_for: float
-
-
-def pack(obj: object) -> bytes:
-    """An object as it travels: pickled; a Packed if there are Vectors in it."""
+def pack(obj: object) -> tuple[bytes, float]:
+    """(an object as it travels: pickled, the bytes that it counts as: more, if there are Vectors in it)."""
     global _extra
     _extra = 0.0  # each Vector adds to it while it is pickled
     data = pickle.dumps(obj, 5)
-    if _extra:
-        data = Packed(data)
-        data.stands_for = len(data) + _extra
-    return data
+    return data, len(data) + _extra if _extra else len(data)
 
 
-def array(buf) -> np.ndarray:
-    """The flat array that a buffer argument means.
+def copied(obj: object) -> object:
+    """An object as another rank would get it: a lower-case collective gives nobody the very same one."""
+    return obj if type(obj) in _NEVER_CHANGED else pickle.loads(pickle.dumps(obj, 5))
 
-    An array, or [array, count], [array, MPI.FLOAT], [array, count, type]; bytes are an array of them.
+
+def flat(
+    buf: object, call: str, name: str = "buf", *, fill: bool = False, blocks: int = 1, adds: bool = False
+) -> np.ndarray:
+    """The flat array that an argument means; a Vector stays one.
+
+    An array, [array, count], [array, type], [array, count, type], [array, (count, displacement), type], or
+    [array, count, displacement, type]. fill: the call writes into it. blocks: how many, each of `count`
+    values. adds: the call computes with the values, as raw bytes it could not.
     """
-    count = None
-    if isinstance(buf, list | tuple) and buf and isinstance(buf[0], np.ndarray):
-        numbers = [entry for entry in buf[1:] if isinstance(entry, int)]
-        count = numbers[0] if numbers else None
-        buf = buf[0]
-    if isinstance(buf, bytes | bytearray | memoryview):
-        buf = np.frombuffer(buf, np.uint8)
-    if not isinstance(buf, np.ndarray) or buf.dtype.hasobject:
-        raise explain.wrong_type(buf)
-    if not (buf.flags.c_contiguous or buf.flags.f_contiguous):
-        raise explain.not_contiguous(buf)
-    flat = np.asarray(buf).reshape(-1, order="A")
-    return flat if count is None else flat[:count]
-
-
-def box(buf) -> np.ndarray:
-    """The flat array that a receive fills."""
-    if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.carray and not buf.dtype.hasobject:
+    if type(buf) is np.ndarray and blocks == 1 and buf.ndim == 1 and buf.flags.carray and buf.dtype in PLAIN:
         return buf
-    flat = array(buf)
-    if not flat.flags.writeable:
-        raise explain.read_only()
-    return flat
+    buf, count, begin, kind = _entries(buf, call, name)
+    whole = _flat(buf, kind, call, name, fill, adds)
+    begin = _number(begin, call, name, "displacement")
+    if count is None:
+        each, over = divmod(whole.size - begin, blocks)
+        if over or each < 0:
+            raise ValueError(
+                f"{call}: {name} must hold {blocks} blocks of one length, one for each rank; "
+                f"{whole.size - begin} values are not."
+            )
+    else:
+        each = _number(count, call, name, "count")
+    end = begin + each * blocks
+    if end > whole.size:
+        ask = f"{each} values from {begin} on" if begin else f"{each} values"
+        ask += f" for each of {blocks} ranks" if blocks > 1 else ""
+        raise ValueError(f"{call}: {name} says {ask}, but its array holds {whole.size}.")
+    return whole if end - begin == whole.size else whole[begin:end]
 
 
-def scale(buf) -> float:
-    """How many times its bytes a buffer counts (see Vector)."""
-    if isinstance(buf, list | tuple):
-        buf = buf[0]
-    return buf.scale if isinstance(buf, Vector) else 1
+def blocks_of(buf: object, size: int, call: str, name: str) -> list[np.ndarray]:
+    """The blocks that a call fills, by rank: of [array, counts], [array, (counts, displacements), type], …
+
+    One number for all is a count for each, and a distance from block to block.
+    """
+    buf, counts, begins, kind = _entries(buf, call, name, lists=True)
+    whole = _flat(buf, kind, call, name, True, False)
+    if counts is None:
+        counts = [whole.size // size + (rank < whole.size % size) for rank in range(size)]
+    elif np.ndim(counts) == 0:
+        counts = [counts] * size
+    counts = [_number(count, call, name, "count") for count in counts]
+    if begins is None:
+        begins = [0, *accumulate(counts)][:-1]
+    elif np.ndim(begins) == 0:
+        begins = [rank * _number(begins, call, name, "displacement") for rank in range(size)]
+    ends = [begin + count for begin, count in zip(begins, counts)]  # noqa: B905 - their number is asked next
+    if not len(counts) == len(begins) == size or min(begins) < 0 or max(ends) > whole.size:
+        raise ValueError(
+            f"{call}: {name} needs {size} counts whose parts lie inside its {whole.size} values."
+        )
+    return [whole[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+
+def _entries(buf: object, call: str, name: str, lists: bool = False) -> tuple:
+    """(array, count, displacement, type) of an argument; None: it does not say. lists: a list is counts."""
+    if not isinstance(buf, list | tuple):
+        return buf, None, None, None
+    count = begin = kind = None
+    if len(buf) == 2:
+        buf, count = buf
+        if _is_type(count):
+            count, kind = None, count
+    elif len(buf) == 3:
+        buf, count, kind = buf
+    elif len(buf) == 4:
+        buf, count, begin, kind = buf
+    else:
+        raise _wrong_type(call, name, f"a list of {len(buf)} entries")
+    if np.isscalar(buf) and not isinstance(buf, bytes):
+        raise _wrong_type(call, name, "list")
+    if isinstance(count, tuple) or (isinstance(count, list) and not lists):
+        count, begin = count
+    return buf, count, begin, kind
+
+
+def _is_type(entry: object) -> bool:
+    MPI = mpi.loaded()
+    return isinstance(entry, str) or (MPI is not None and isinstance(entry, MPI.Datatype))
+
+
+def _flat(buf: object, kind: object, call: str, name: str, fill: bool, adds: bool) -> np.ndarray:
+    """The whole array, flat."""
+    data = buf
+    if not isinstance(buf, np.ndarray):
+        try:
+            data = np.asarray(memoryview(buf))
+        except (TypeError, ValueError):
+            raise _wrong_type(call, name, type(buf).__name__) from None
+    if data.dtype not in PLAIN:
+        raise _wrong_type(call, name, f"an array of {data.dtype}")
+    if kind is not None:
+        _check_kind(data.dtype, kind, call, name, adds)
+    if not (data.flags.c_contiguous or data.flags.f_contiguous):
+        raise ValueError(
+            f"{call}: {name} is not contiguous: MPI moves a stretch of memory; make one with "
+            "np.ascontiguousarray."
+        )
+    if fill and not data.flags.writeable:
+        raise ValueError(f"{call}: {name} is read-only, and the call fills it.")
+    return data if data.ndim == 1 else data.reshape(-1, order="A")
+
+
+def _wrong_type(call: str, name: str, what: str) -> TypeError:
+    return TypeError(
+        f"{call}: {name} must be a NumPy array of numbers, or [array, MPI.FLOAT], not {what}. "
+        f"For other objects there is {call.lower()}."
+    )
+
+
+def _check_kind(dtype: np.dtype, kind: object, call: str, name: str, adds: bool) -> None:
+    """An error where the MPI type beside an array is not that of its values."""
+    known = _dtype_of(kind)
+    if known not in PLAIN:
+        raise explain.MPIError(
+            f"{call}: {name}: the virtual cluster knows MPI's types of numbers alone, not {kind!r}. Copy "
+            "what is to be sent into an array, and leave the type out."
+        )
+    if adds and not isinstance(kind, str) and kind == mpi.loaded().BYTE:
+        raise explain.MPIError(f"{call} does not compute with MPI.BYTE: leave the type out.")
+    if known != dtype and not (known.itemsize == dtype.itemsize == 1):
+        raise explain.MPIError(
+            f"{call}: {name} is an array of {dtype}, {dtype.itemsize} bytes a value, and the MPI type beside "
+            f"it is that of {known}, with {known.itemsize}. Leave the type out: mpi4py finds it."
+        )
+
+
+def _dtype_of(kind: object) -> np.dtype | None:
+    """NumPy's type of an MPI type or of its letter; None where it has none."""
+    code = kind
+    if not isinstance(kind, str):
+        if not _is_type(kind):
+            return None
+        code = kind.typestr
+        if code == "V0":  # of Fortran's types, while MPI has not been initialized
+            names = [name for name in _FORTRANS if kind == getattr(mpi.loaded(), name)]
+            code = _FORTRANS[names[0]] if names else ""
+    try:
+        return np.dtype(code) if code else None
+    except TypeError:
+        return None
+
+
+def _number(value: object, call: str, name: str, what: str) -> int:
+    """A count or displacement as an int, 0 if None."""
+    number = 0 if value is None else operator.index(value)
+    if number < 0:
+        raise ValueError(f"{call}: {name} has a negative {what}, {number}.")
+    return number
 
 
 def in_place(buf: object) -> bool:
@@ -138,93 +259,8 @@ def in_place(buf: object) -> bool:
     return mpi.loaded() is not None and isinstance(buf, type(mpi.loaded().IN_PLACE))
 
 
-def as_array(buf: object, call: str, name: str) -> np.ndarray:
-    """The flat array of an argument: an array, [array, MPI.FLOAT], [array, count], [array, count, MPI.FLOAT].
-
-    A Vector stays one. call, name: which argument of which call, for sentences.
-    """
-    if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and not buf.dtype.hasobject:
-        return buf
-    flat, rest = _split(buf, call, name)
-    numbers = [entry for entry in rest if isinstance(entry, int | np.integer)]
-    if not numbers:
-        return flat
-    if numbers[0] > flat.size:
-        raise ValueError(f"{call}: {name} says {numbers[0]} values, but its array holds {flat.size}.")
-    return flat[: numbers[0]]
-
-
-def parts(buf: object, size: int, call: str, name: str) -> tuple[np.ndarray, list[int], list[int]]:
-    """(flat array, counts, offsets) of [array, counts], [array, (counts, offsets)]; a type may follow."""
-    flat, rest = _split(buf, call, name)
-    lists = [entry for entry in rest if isinstance(entry, list | tuple | np.ndarray)]
-    if lists and isinstance(lists[0], tuple) and len(lists[0]) == 2 and not np.isscalar(lists[0][0]):
-        lists = list(lists[0])
-    counts = [int(count) for count in lists[0]] if lists else [flat.size // size] * size
-    if len(lists) > 1 and lists[1] is not None:
-        offsets = [int(offset) for offset in lists[1]]
-    else:
-        offsets = [sum(counts[:i]) for i in range(size)]
-    ends = [begin + count for begin, count in zip(offsets, counts, strict=True)]
-    if len(counts) != size or max(ends) > flat.size:
-        raise ValueError(f"{call}: {name} needs {size} counts whose parts lie inside its {flat.size} values.")
-    return flat, counts, offsets
-
-
-def _split(buf: object, call: str, name: str) -> tuple[np.ndarray, list]:
-    """(flat array, what else is in the list) of a buffer argument."""
-    data, rest = buf, []
-    if isinstance(buf, list | tuple) and buf:
-        data, rest = buf[0], list(buf[1:])
-    if isinstance(data, bytearray | memoryview):
-        data = np.frombuffer(data, np.uint8)
-    if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-        raise TypeError(
-            f"{call}: {name} must be a NumPy array of numbers, or [array, MPI.FLOAT], "
-            f"not {type(buf).__name__}. For other objects there is {call.lower()}."
-        )
-    if not (data.flags.c_contiguous or data.flags.f_contiguous):
-        raise explain.not_contiguous(data)
-    for entry in rest:
-        width = _width(entry)
-        if width is not None and width != data.itemsize:
-            raise explain.MPIError(
-                f"{call}: {name} is an array of {data.dtype}, {data.itemsize} bytes a value, and the MPI "
-                f"type beside it has {width}."
-            )
-    return data if data.ndim == 1 else data.reshape(-1, order="A"), rest
-
-
-def _width(kind: object) -> int | None:
-    """Bytes of a value of an MPI type; None before MPI is initialized: it would not answer."""
-    MPI = mpi.loaded()
-    known = MPI is not None and isinstance(kind, MPI.Datatype) and MPI.Is_initialized()
-    return kind.Get_size() if known else None
-
-
-def receiving(buf: object, call: str, name: str = "recvbuf") -> np.ndarray:
-    """The same of an argument that the call fills."""
-    if buf is None:
-        raise TypeError(f"{call}: {name} is None; here it must be an array, which the call fills.")
-    into = as_array(buf, call, name)
-    if not into.flags.writeable:
-        raise ValueError(f"{call}: {name} is read-only, and the call fills it.")
-    return into
-
-
-def pair(sendbuf: object, into: np.ndarray, call: str) -> np.ndarray:
-    """The array to send: as long as `into`, of its type, in other memory; `into` itself if in place."""
-    if in_place(sendbuf):
-        return into
-    data = as_array(sendbuf, call, "sendbuf")
-    if data.size != into.size:
-        raise ValueError(f"{call}: mismatch in send count {data.size} and receive count {into.size}.")
-    apart(data, into, call)
-    return data
-
-
-def apart(data: np.ndarray, into: np.ndarray, call: str) -> None:
-    """An error where two arrays of a call have different types or share memory."""
+def apart(data: np.ndarray, into: np.ndarray, call: str) -> np.ndarray:
+    """`data`; an error where two arrays of a call have different types or share memory."""
     if data.dtype != into.dtype:
         raise ValueError(
             f"{call}: sendbuf holds {data.dtype} and recvbuf {into.dtype}; MPI does not convert."
@@ -234,15 +270,7 @@ def apart(data: np.ndarray, into: np.ndarray, call: str) -> None:
             f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). Send a copy, or pass "
             "MPI.IN_PLACE as sendbuf."
         )
-
-
-def whole(part: int, size: int, into: np.ndarray, call: str, name: str) -> None:
-    """An error where `into` is not `size` parts of `part` values."""
-    if into.size != part * size:
-        raise ValueError(
-            f"{call}: with {size} ranks and {part} values from each, {name} must hold {part * size} values, "
-            f"not {into.size}."
-        )
+    return data
 
 
 def own(data: np.ndarray) -> np.ndarray:
@@ -267,28 +295,3 @@ def put(into: np.ndarray, data: np.ndarray) -> None:
     """Copy; nothing if it is the same array."""
     if into is not data:
         np.asarray(into)[...] = np.asarray(data)
-
-
-class Parts:
-    """One array as blocks by rank: parts[r] is rank r's, in place. Equal ones, or by counts and offsets."""
-
-    def __init__(self, flat: np.ndarray, counts: list[int], offsets: list[int] | None = None):
-        self.flat = flat
-        self.counts = counts
-        self.offsets = offsets
-        if offsets is None:
-            self.offsets = [0]
-            for count in counts[:-1]:
-                self.offsets.append(self.offsets[-1] + count)
-
-    @classmethod
-    def equal(cls, flat: np.ndarray, size: int) -> Parts:
-        part = flat.size // size
-        return cls(flat, [part] * size, range(0, part * size, part) if part else [0] * size)
-
-    def __getitem__(self, rank: int) -> np.ndarray:
-        begin = self.offsets[rank]
-        return self.flat[begin : begin + self.counts[rank]]
-
-    def __setitem__(self, rank: int, data: np.ndarray) -> None:
-        put(self[rank], data)

@@ -83,7 +83,7 @@ def _explained(error: BaseException) -> BaseException:
     """`error`; where a program asked for a name of mpi4py's that is not here, it says so."""
     if isinstance(error, AttributeError):
         for kind, owner in (("comm", Comm), ("request", Request)):
-            if isinstance(error.obj, owner):
+            if isinstance(error.obj, owner) or (isinstance(error.obj, type) and issubclass(error.obj, owner)):
                 error.args = (explain.lacking(kind, error.name),)
     return error
 

@@ -1,173 +1,251 @@
 """The collectives of a virtual communicator: mpi4py's names, arguments and meaning.
 
-    Collectives               the upper-case ones, on arrays, and what all three need
-    ObjectCollectives         the lower-case ones, on objects: pickled, and combined in order of rank
-    NonblockingCollectives    Iallreduce, Iallgather, Ireduce, Ibcast, Ibarrier: they go on beside the program
-    CollectiveRequest         what these return
+    Collectives          the upper-case ones, on arrays; Ibcast, Iallreduce and their like return a request
+    ObjectCollectives    the lower-case ones, on objects: pickled, and combined in order of rank
+    CollectiveRequest    one that goes on beside the program
 
-Comm inherits the first three. They are made of messages (`algorithms`), which cost what the program's own
+Comm inherits the first two. They are made of messages (`algorithms`), which cost what the program's own
 would, and are counted with them. They travel in a context of their own, so that no Recv of the program ever
 takes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
 
 from virtual import algorithms, buffers, explain, matching
-from virtual.algorithms import Arrays, Objects, Operation, for_arrays, operation
-from virtual.buffers import Parts
+from virtual.algorithms import Arrays, Objects, for_arrays, for_objects
+from virtual.buffers import flat, in_place, own
 from virtual.requests import Request
 
 
 class Collectives:
-    """The upper-case names. Buffers: arrays, [array, MPI.FLOAT], MPI.IN_PLACE. op: the sum if None."""
+    """The upper-case names. Buffers: as `buffers.flat` takes them, MPI.IN_PLACE. op: the sum if None.
+
+    Each is begun by `_begin` with a program that does it, by its name at once or beside the rank's program.
+    """
 
     _inner = None  # see `inside`
 
     def Barrier(self) -> None:
         """Return when all ranks have called it. Dissemination."""
-        algorithms.barrier(self._enter(Arrays, "Barrier"))
+        self._begin("Barrier", algorithms.barrier)
+
+    def Ibarrier(self) -> CollectiveRequest:
+        """Done when all ranks have called it. As Barrier."""
+        return self._begin("Ibarrier", algorithms.barrier)
 
     def Bcast(self, buf, root: int = 0) -> None:
         """The root's array, into everybody's. Binomial tree."""
-        data = buffers.as_array(buf, "Bcast", "buf")
-        if self.rank == root:
-            self._unused(data, None)
-        else:
-            data = buffers.receiving(buf, "Bcast", "buf")
-            self._unused(None, data)
-        w = self._enter(Arrays, "Bcast", data, root=root, count=data.size, dtype=data.dtype)
-        algorithms.bcast(w, data, root)
+        data = flat(buf, "Bcast", fill=self.rank != root)
+        self._bcast("Bcast", data, data, root)
+
+    def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
+        """As Bcast."""
+        data = flat(buf, "Ibcast", fill=self.rank != root)
+        return self._bcast("Ibcast", data, own(data) if self.rank == root else buffers.room(data), root)
+
+    def _bcast(self, call: str, data: np.ndarray, work: np.ndarray, root: int):
+        give, into = (data, None) if self.rank == root else (None, data)
+        terms = {"root": root, "count": data.size, "dtype": data.dtype}
+
+        def program(w: Arrays) -> np.ndarray:
+            algorithms.bcast(w, work, root)
+            return work
+
+        return self._begin(call, program, give, into, data, **terms)
 
     def Reduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> None:
         """All ranks' arrays combined, into the root's recvbuf. Binomial tree."""
-        data, into = self._reduced("Reduce", sendbuf, recvbuf, root)
-        op = for_arrays(op, "Reduce")
-        self._unused(data, into)
-        w = self._enter(Arrays, "Reduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
-        result = algorithms.reduce(w, buffers.own(data), op, root)
-        if into is not None:
-            buffers.put(into, result)
+        self._combine("Reduce", algorithms.reduce, sendbuf, recvbuf, op, root)
+
+    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
+        """As Reduce."""
+        return self._combine("Ireduce", algorithms.reduce, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined, everywhere. Recursive doubling up to 2,048 bytes, then Rabenseifner."""
-        w, into, data, op = self._combine("Allreduce", sendbuf, recvbuf, op)
-        buffers.put(into, algorithms.allreduce(w, buffers.own(data), op))
+        self._combine("Allreduce", algorithms.allreduce, sendbuf, recvbuf, op)
+
+    def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
+        """As Allreduce."""
+        return self._combine("Iallreduce", algorithms.allreduce, sendbuf, recvbuf, op)
 
     def Scan(self, sendbuf, recvbuf, op=None) -> None:
         """On rank r the arrays of ranks 0 to r combined. Doubling distances."""
-        w, into, data, op = self._combine("Scan", sendbuf, recvbuf, op)
-        buffers.put(into, algorithms.scan(w, buffers.own(data), op))
+        self._combine("Scan", algorithms.scan, sendbuf, recvbuf, op)
+
+    def _combine(self, call: str, algorithm: Callable, sendbuf, recvbuf, op, root: int | None = None):
+        """A reduction; root: of one to a single rank, which alone fills its recvbuf."""
+        into = None
+        if root in (None, self.rank):
+            into = flat(recvbuf, call, "recvbuf", fill=True, adds=True)
+        if into is not None and in_place(sendbuf):
+            data = into
+        else:
+            data = flat(sendbuf, call, "sendbuf", adds=True)
+            if into is not None and data.size != into.size:
+                raise ValueError(f"{call}: mismatch in send count {data.size} and receive count {into.size}.")
+            if into is not None:
+                buffers.apart(data, into, call)
+        op = for_arrays(op, call, data.dtype)
+        terms = {"count": data.size, "dtype": data.dtype, "op": op.name}
+        if root is not None:
+            terms = {"root": root, **terms}
+        more = () if root is None else (root,)
+        work = own(data)
+        return self._begin(call, lambda w: algorithm(w, work, op, *more), data, into, **terms)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined; rank r gets the r-th of `size` equal blocks. Pairwise."""
         call = "Reduce_scatter_block"
-        into = buffers.receiving(recvbuf, call)
-        part = into.size
-        if buffers.in_place(sendbuf):
-            data = into
-            part = into.size // self.size
+        if in_place(sendbuf):
+            data = into = flat(recvbuf, call, "recvbuf", fill=True, blocks=self.size, adds=True)
         else:
-            data = buffers.as_array(sendbuf, call, "sendbuf")
+            into = flat(recvbuf, call, "recvbuf", fill=True, adds=True)
+            data = flat(sendbuf, call, "sendbuf", blocks=self.size, adds=True)
             buffers.apart(data, into, call)
-        buffers.whole(part, self.size, data, call, "sendbuf")
-        op = for_arrays(op, call)
-        self._unused(data, into)
-        w = self._enter(Arrays, call, count=part, dtype=data.dtype, op=op.name)
-        self._reduce_scatter(w, data, into, [part] * self.size, op)
+        counts = [data.size // self.size] * self.size
+        _expect_count(call, into.size if data is not into else counts[0], counts[0])
+        op = for_arrays(op, call, data.dtype)
+        terms = {"count": counts[0], "dtype": data.dtype, "op": op.name}
+        self._begin(call, lambda w: self._scattered(w, data, counts, op), data, into, **terms)
 
-    def Reduce_scatter(self, sendbuf, recvbuf, recvcounts=None, op=None) -> None:
+    def Reduce_scatter(self, sendbuf, recvbuf, recvcounts: Sequence[int] | None = None, op=None) -> None:
         """The same in blocks of recvcounts[r] values; as many as recvbuf holds if None. Pairwise."""
         call = "Reduce_scatter"
-        into = buffers.receiving(recvbuf, call)
-        op = for_arrays(op, call)
+        into = flat(recvbuf, call, "recvbuf", fill=True, adds=True)
+        data = into
+        if not in_place(sendbuf):
+            data = buffers.apart(flat(sendbuf, call, "sendbuf", adds=True), into, call)
+        op = for_arrays(op, call, data.dtype)
         counts = None if recvcounts is None else [int(count) for count in recvcounts]
         terms = {"dtype": into.dtype, "op": op.name, "counts": None if counts is None else tuple(counts)}
-        w = self._enter(Arrays, call, into.size, **terms)
-        if counts is None:
-            sizes = matching.agree(w.comm, w.call)
-            counts = [sizes[rank] for rank in range(self.size)]
-        data = into
-        if not buffers.in_place(sendbuf):
-            data = buffers.as_array(sendbuf, call, "sendbuf")
-            buffers.apart(data, into, call)
-        if len(counts) != self.size or sum(counts) != data.size or counts[self.rank] > into.size:
-            raise ValueError(
-                f"{call}: recvcounts {counts} need {self.size} numbers, {sum(counts)} values in sendbuf (it "
-                f"has {data.size}) and room for rank {self.rank}'s in recvbuf ({into.size})."
-            )
-        self._unused(data, into)
-        self._reduce_scatter(w, data, into, counts, op)
+
+        def program(w: Arrays) -> np.ndarray:
+            sizes = counts
+            if sizes is None:
+                by_rank = matching.agree(w.comm, w.call)
+                sizes = [by_rank[rank] for rank in range(self.size)]
+            if len(sizes) != self.size or sum(sizes) != data.size:
+                raise ValueError(
+                    f"{call}: recvcounts {sizes} need {self.size} numbers that make up {data.size} values."
+                )
+            if data is not into:
+                _expect_count(call, into.size, sizes[self.rank])
+            return self._scattered(w, data, sizes, op)
+
+        self._begin(call, program, data, into, into.size, **terms)
+
+    def _scattered(self, w: Arrays, data: np.ndarray, counts: list[int], op) -> np.ndarray:
+        """This rank's block of all ranks' `data` combined."""
+        return algorithms.pairwise_reduce_scatter(w, _cut(own(data), counts), op)
 
     def Allgather(self, sendbuf, recvbuf) -> None:
         """All ranks' arrays one behind the other, on every rank. Ring."""
-        into = buffers.receiving(recvbuf, "Allgather")
-        self._allgather("Allgather", sendbuf, Parts.equal(into, self.size), equal=True)
+        self._allgather("Allgather", sendbuf, recvbuf)
+
+    def Iallgather(self, sendbuf, recvbuf) -> CollectiveRequest:
+        """As Allgather."""
+        return self._allgather("Iallgather", sendbuf, recvbuf)
+
+    def _allgather(self, call: str, sendbuf, recvbuf):
+        into = flat(recvbuf, call, "recvbuf", fill=True, blocks=self.size)
+        part = into.size // self.size
+        data = into[part * self.rank :][:part]
+        if not in_place(sendbuf):
+            data = buffers.apart(flat(sendbuf, call, "sendbuf"), into, call)
+        _expect_count(call, data.size, part)
+        work = into if call[0] == "A" else np.empty(into.size, into.dtype)
+        blocks = buffers.like(work, data).reshape(self.size, part)  # passed on, it counts as much
+        if not in_place(sendbuf) or work is not into:
+            blocks[self.rank] = data
+        give = None if in_place(sendbuf) else data
+        return self._gathered(call, blocks, work, give, into, count=part)
 
     def Allgatherv(self, sendbuf, recvbuf) -> None:
         """The same with [array, counts] as recvbuf: blocks of different lengths. Ring."""
-        parts = Parts(*buffers.parts(recvbuf, self.size, "Allgatherv", "recvbuf"))
-        self._allgather("Allgatherv", sendbuf, parts, equal=False)
+        call = "Allgatherv"
+        blocks = buffers.blocks_of(recvbuf, self.size, call, "recvbuf")
+        data = into = blocks[self.rank]
+        if not in_place(sendbuf):
+            data = flat(sendbuf, call, "sendbuf")
+            for block in blocks:
+                buffers.apart(data, block, call)
+            _expect_count(call, data.size, into.size)
+            blocks[self.rank][...] = data
+        counts = tuple(block.size for block in blocks)
+        blocks = [buffers.like(block, data) for block in blocks]
+        self._gathered(call, blocks, into, data, into, counts=counts)
+
+    def _gathered(self, call: str, blocks, work, data, into, **terms):
+        def program(w: Arrays) -> np.ndarray:
+            algorithms.ring_allgather(w, blocks)
+            return work
+
+        return self._begin(call, program, data, into, dtype=into.dtype, **terms)
 
     def Gather(self, sendbuf, recvbuf, root: int = 0) -> None:
         """All ranks' arrays one behind the other, in the root's recvbuf. Binomial tree."""
         call = "Gather"
-        into = None
-        data = sendbuf
+        into = data = None
         if self.rank == root:
-            into = buffers.receiving(recvbuf, call)
-            if buffers.in_place(sendbuf):
-                data = Parts.equal(into, self.size)[root]
-        data = buffers.as_array(data, call, "sendbuf")
-        if into is not None:
-            buffers.whole(data.size, self.size, into, call, "the root's recvbuf")
-            if not buffers.in_place(sendbuf):
+            into = flat(recvbuf, call, "the root's recvbuf", fill=True, blocks=self.size)
+            if in_place(sendbuf):
+                part = into.size // self.size
+                data = into[part * root :][:part]
+        if data is None:
+            data = flat(sendbuf, call, "sendbuf")
+            if into is not None:
                 buffers.apart(data, into, call)
-        self._unused(data, into)
-        w = self._enter(Arrays, call, root=root, count=data.size, dtype=data.dtype)
-        held = algorithms.gather(w, data, root)
-        if into is not None:  # from the root's block on, around to the one before it
-            turn = data.size * (self.size - root)
-            buffers.put(into[data.size * root :], held[:turn])
-            buffers.put(into[: data.size * root], held[turn:])
+                _expect_count(call, data.size, into.size // self.size)
+
+        def program(w: Arrays) -> np.ndarray:
+            held = algorithms.gather(w, data, root)  # from the root's block on, around to the one before it
+            return np.roll(np.asarray(held), data.size * root) if into is not None else held
+
+        self._begin(call, program, data, into, root=root, count=data.size, dtype=data.dtype)
 
     def Scatter(self, sendbuf, recvbuf, root: int = 0) -> None:
         """Rank r gets the r-th of `size` equal blocks of the root's sendbuf. Binomial tree."""
         call = "Scatter"
         data = None
-        keep = self.rank == root and buffers.in_place(recvbuf)
         if self.rank == root:
-            data = buffers.as_array(sendbuf, call, "the root's sendbuf")
-        into = Parts.equal(data, self.size)[root] if keep else buffers.receiving(recvbuf, call)
-        if data is not None:
-            buffers.whole(into.size, self.size, data, call, "the root's sendbuf")
-            if not keep:
+            data = flat(sendbuf, call, "the root's sendbuf", blocks=self.size)
+        if data is not None and in_place(recvbuf):
+            part = data.size // self.size
+            into = None
+            held = data
+        else:
+            into = held = flat(recvbuf, call, "recvbuf", fill=True)
+            part = into.size
+            if data is not None:
                 buffers.apart(data, into, call)
-        self._unused(data, None if keep else into)
-        w = self._enter(Arrays, call, data, root=root, count=into.size, dtype=into.dtype)
-        held = into
+                _expect_count(call, part, data.size // self.size)
         if data is not None:
-            held = buffers.room(data)
-            turn = into.size * (self.size - root)
-            buffers.put(held[:turn], data[into.size * root :])
-            buffers.put(held[turn:], data[: into.size * root])
-        got = algorithms.scatter(w, held, into.size, root)
-        if not keep:
-            buffers.put(into, got)
+            held = buffers.like(np.roll(np.asarray(data), -part * root), data)
+        terms = {"root": root, "count": part, "dtype": held.dtype}
+        self._begin(call, lambda w: algorithms.scatter(w, held, part, root), data, into, data, **terms)
 
     def Alltoall(self, sendbuf, recvbuf) -> None:
         """Block s of rank r's sendbuf becomes block r of rank s's recvbuf. Pairwise."""
-        into = buffers.receiving(recvbuf, "Alltoall")
-        data = buffers.pair(sendbuf, into, "Alltoall")
-        buffers.whole(into.size // self.size, self.size, into, "Alltoall", "recvbuf")
-        self._unused(data, into)
-        w = self._enter(Arrays, "Alltoall", count=into.size // self.size, dtype=into.dtype)
-        give = Parts.equal(buffers.own(data) if data is into else data, self.size)
-        algorithms.pairwise_alltoall(w, give, Parts.equal(into, self.size))
+        into = flat(recvbuf, "Alltoall", "recvbuf", fill=True, blocks=self.size)
+        part = into.size // self.size
+        if in_place(sendbuf):
+            data = own(into)
+        else:
+            data = buffers.apart(flat(sendbuf, "Alltoall", "sendbuf", blocks=self.size), into, "Alltoall")
+        _expect_count("Alltoall", data.size // self.size, part)
+        shape = self.size, part
+
+        def program(w: Arrays) -> np.ndarray:
+            algorithms.pairwise_alltoall(w, data.reshape(shape), into.reshape(shape))
+            return into
+
+        self._begin("Alltoall", program, data, into, count=part, dtype=into.dtype)
 
     # -- how
 
@@ -175,73 +253,49 @@ class Collectives:
         """This communicator in the context of its collectives, for messages of the call `entered`."""
         if self._inner is None:
             self._inner = self.sibling(self.context + 1)
-            self._inner.pending = ()  # `_unused` has looked at the arguments
+            self._inner.pending = ()  # `_begin` has looked at the arguments
         self._inner.collective = entered
         return self._inner
 
-    def _reduced(self, call: str, sendbuf, recvbuf, root: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """(what this rank sends, what it fills: at the root only) of a reduction to one rank."""
-        if self.rank != root:
-            return buffers.as_array(sendbuf, call, "sendbuf"), None
-        into = buffers.receiving(recvbuf, call)
-        return buffers.pair(sendbuf, into, call), into
+    def _begin(self, call: str, program: Callable, data=None, into=None, value: object = None, **terms):
+        """Begin a collective on arrays, or do it at once if it has the name of a blocking one.
 
-    def _combine(self, call: str, sendbuf, recvbuf, op) -> tuple[Arrays, np.ndarray, np.ndarray, Operation]:
-        """(wire, what this rank fills, what it sends, the operation) of a reduction to all ranks."""
-        into = buffers.receiving(recvbuf, call)
-        data = buffers.pair(sendbuf, into, call)
-        op = for_arrays(op, call)
-        self._unused(data, into)
-        return self._enter(Arrays, call, count=data.size, dtype=data.dtype, op=op.name), into, data, op
-
-    def _reduce_scatter(self, w: Arrays, data, into, counts: list[int], op) -> None:
-        work = buffers.own(data)
-        if op.commutative:
-            block = algorithms.pairwise_reduce_scatter(w, Parts(work, counts), op)
-        else:
-            block = Parts(algorithms.recursive_doubling(w, work, op), counts)[self.rank]
-        buffers.put(into[: block.size], block)
-
-    def _allgather(self, call: str, sendbuf, parts: Parts, equal: bool) -> None:
-        """equal: all blocks have one length, which is asked of all ranks; else the counts are."""
-        into = parts.flat
-        own = parts[self.rank]
-        data = own
-        if not buffers.in_place(sendbuf):
-            data = buffers.as_array(sendbuf, call, "sendbuf")
-            buffers.apart(data, into, call)
-        if equal:
-            buffers.whole(data.size, self.size, into, call, "recvbuf")
-        elif data.size != own.size:
-            raise ValueError(
-                f"{call}: rank {self.rank} sends {data.size} values, but its count is {own.size}."
-            )
-        self._unused(data, into)
-        terms = {"count": data.size} if equal else {"counts": tuple(parts.counts)}
-        w = self._enter(Arrays, call, dtype=into.dtype, **terms)
-        parts = Parts(buffers.like(into, data), parts.counts, parts.offsets)  # passed on, it counts as much
-        if data is not own:
-            parts[self.rank] = data
-        algorithms.ring_allgather(w, parts)
-
-    def _enter(self, wire, call: str, value: object = None, **terms):
-        """A wire for one blocking collective, after a look at whether the other ranks call the same."""
-        self._check_root(terms)
-        entered = matching.enter(self, call, value, **terms)
-        return wire(self.inside(entered), entered)
-
-    def _check_root(self, terms: dict) -> None:
-        root = terms.get("root", 0)
-        if not isinstance(root, int | np.integer) or not 0 <= root < self.size:
-            raise explain.bad_rank(self, root, "root")
-
-    def _unused(self, data, into) -> None:
-        """An error where an argument is the buffer of a request that is not over."""
+        program(wire) does it; what it returns belongs into `into`. data: what is sent, which does not change.
+        value, terms: see matching.enter.
+        """
         pending = self.state.pending
         if pending and data is not None:
             explain.look_for_use_before_wait(pending, data, "sends")
         if pending and into is not None:
             explain.look_for_use_before_wait(pending, into, "receives into")
+        entered = self._enter(call, value, terms)
+        if call[0] == "I":
+            return CollectiveRequest(self, entered, program, None if data is into else data, into)
+        result = program(Arrays(self.inside(entered), entered))
+        if into is not None:
+            buffers.put(into[: result.size] if result.size < into.size else into, result)
+        return None
+
+    def _enter(self, call: str, value: object, terms: dict) -> matching.Call:
+        root = terms.get("root", 0)
+        if not isinstance(root, int | np.integer) or not 0 <= root < self.size:
+            raise explain.bad_rank(self, root, "root")
+        return matching.enter(self, call, value, **terms)
+
+
+def _expect_count(call: str, got: int, want: int) -> None:
+    """An error where a block has another length than its counterpart."""
+    if got != want:
+        raise ValueError(
+            f"{call}: a block of {got} values on one side and of {want} on the other. Counts are those of "
+            "one rank's block."
+        )
+
+
+def _cut(data: np.ndarray, counts: list[int]) -> list[np.ndarray]:
+    """Blocks of `counts` values, one behind the other."""
+    ends = np.cumsum(counts).tolist()
+    return [data[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 
 class ObjectCollectives:
@@ -252,35 +306,37 @@ class ObjectCollectives:
 
     def bcast(self, obj=None, root: int = 0):
         """The root's object, on every rank. Binomial tree."""
-        return algorithms.bcast(self._enter(Objects, "bcast", root=root), obj, root)
+        got = algorithms.bcast(self._objects("bcast", root=root), obj, root)
+        return buffers.copied(obj) if self.rank == root else got
 
     def reduce(self, sendobj, op=None, root: int = 0):
         """All ranks' objects combined, at the root; None elsewhere. Binomial tree."""
-        op = operation(op, "reduce")
-        w = self._enter(Objects, "reduce", root=root, op=op.name)
-        result = algorithms.reduce(w, sendobj, op, root)
+        op = for_objects(op, "reduce")
+        w = self._objects("reduce", root=root, op=op.name)
+        result = algorithms.reduce(w, buffers.copied(sendobj), op, root)
         return result if self.rank == root else None
 
     def allreduce(self, sendobj, op=None):
         """All ranks' objects combined, on every rank. Recursive doubling."""
-        op = operation(op, "allreduce")
-        return algorithms.recursive_doubling(self._enter(Objects, "allreduce", op=op.name), sendobj, op)
+        op = for_objects(op, "allreduce")
+        w = self._objects("allreduce", op=op.name)
+        return algorithms.recursive_doubling(w, buffers.copied(sendobj), op)
 
     def scan(self, sendobj, op=None):
         """On rank r the objects of ranks 0 to r combined. Doubling distances."""
-        op = operation(op, "scan")
-        return algorithms.scan(self._enter(Objects, "scan", op=op.name), sendobj, op)
+        op = for_objects(op, "scan")
+        return algorithms.scan(self._objects("scan", op=op.name), buffers.copied(sendobj), op)
 
     def allgather(self, sendobj) -> list:
         """All ranks' objects in a list, on every rank. Ring."""
         held = [None] * self.size
-        held[self.rank] = sendobj
-        algorithms.ring_allgather(self._enter(Objects, "allgather"), held)
+        held[self.rank] = buffers.copied(sendobj)
+        algorithms.ring_allgather(self._objects("allgather"), held)
         return held
 
     def gather(self, sendobj, root: int = 0) -> list | None:
         """All ranks' objects in a list at the root; None elsewhere. Binomial tree."""
-        held = algorithms.gather(self._enter(Objects, "gather", root=root), [sendobj], root)
+        held = algorithms.gather(self._objects("gather", root=root), [buffers.copied(sendobj)], root)
         return held[self.size - root :] + held[: self.size - root] if self.rank == root else None
 
     def scatter(self, sendobj=None, root: int = 0):
@@ -289,95 +345,27 @@ class ObjectCollectives:
         if self.rank == root:
             held = self._one_each(sendobj, "scatter")
             held = held[root:] + held[:root]
-        return algorithms.scatter(self._enter(Objects, "scatter", root=root), held, 1, root)[0]
+        got = algorithms.scatter(self._objects("scatter", root=root), held, 1, root)[0]
+        return buffers.copied(got) if self.rank == root else got
 
     def alltoall(self, sendobj) -> list:
         """The s-th of rank r's list becomes the r-th of rank s's. Pairwise."""
         give = self._one_each(sendobj, "alltoall")
         take = [None] * self.size
-        algorithms.pairwise_alltoall(self._enter(Objects, "alltoall"), give, take)
+        algorithms.pairwise_alltoall(self._objects("alltoall"), give, take)
+        take[self.rank] = buffers.copied(give[self.rank])
         return take
+
+    def _objects(self, call: str, **terms) -> Objects:
+        """What a collective on objects sends with."""
+        entered = self._enter(call, None, terms)
+        return Objects(self.inside(entered), entered)
 
     def _one_each(self, sendobj, call: str) -> list:
         held = [] if sendobj is None else list(sendobj)
         if len(held) != self.size:
             raise ValueError(f"{call}: expecting {self.size} items, one for each rank, got {len(held)}.")
         return held
-
-
-class NonblockingCollectives:
-    """The names that return a request. Ranks call them in one order with all others of the communicator."""
-
-    def Ibarrier(self) -> CollectiveRequest:
-        """Done when all ranks have called it. As Barrier."""
-        return CollectiveRequest(self, matching.enter(self, "Ibarrier"), algorithms.barrier)
-
-    def Ibcast(self, buf, root: int = 0) -> CollectiveRequest:
-        """The root's array, into everybody's. As Bcast."""
-        self._check_root({"root": root})
-        if self.rank == root:
-            data = give = buffers.as_array(buf, "Ibcast", "buf")
-            into = None
-            work = buffers.own(data)
-        else:
-            data = into = buffers.receiving(buf, "Ibcast", "buf")
-            give = None
-            work = buffers.room(data)
-        self._unused(give, into)
-        entered = matching.enter(self, "Ibcast", data, root=root, count=data.size, dtype=data.dtype)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.bcast(wire, work, root)
-
-        return CollectiveRequest(self, entered, program, give, into)
-
-    def Iallreduce(self, sendbuf, recvbuf, op=None) -> CollectiveRequest:
-        """All ranks' arrays combined, into everybody's. As Allreduce."""
-        into = buffers.receiving(recvbuf, "Iallreduce")
-        data = buffers.pair(sendbuf, into, "Iallreduce")
-        op = for_arrays(op, "Iallreduce")
-        self._unused(data, into)
-        entered = matching.enter(self, "Iallreduce", count=data.size, dtype=data.dtype, op=op.name)
-        work = buffers.own(data)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.allreduce(wire, work, op)
-
-        return CollectiveRequest(self, entered, program, None if data is into else data, into)
-
-    def Iallgather(self, sendbuf, recvbuf) -> CollectiveRequest:
-        """All ranks' arrays one behind the other, on every rank. As Allgather."""
-        into = buffers.receiving(recvbuf, "Iallgather")
-        data = Parts.equal(into, self.size)[self.rank]
-        if not buffers.in_place(sendbuf):
-            data = buffers.as_array(sendbuf, "Iallgather", "sendbuf")
-            buffers.apart(data, into, "Iallgather")
-        buffers.whole(data.size, self.size, into, "Iallgather", "recvbuf")
-        self._unused(data, into)
-        entered = matching.enter(self, "Iallgather", count=data.size, dtype=into.dtype)
-        work = buffers.like(np.empty(into.size, into.dtype), data)
-        parts = Parts.equal(work, self.size)
-        parts[self.rank] = data
-
-        def program(wire: Arrays) -> np.ndarray:
-            algorithms.ring_allgather(wire, parts)
-            return work
-
-        return CollectiveRequest(self, entered, program, None if buffers.in_place(sendbuf) else data, into)
-
-    def Ireduce(self, sendbuf, recvbuf, op=None, root: int = 0) -> CollectiveRequest:
-        """All ranks' arrays combined, into the root's recvbuf. As Reduce."""
-        self._check_root({"root": root})
-        data, into = self._reduced("Ireduce", sendbuf, recvbuf, root)
-        op = for_arrays(op, "Ireduce")
-        self._unused(data, into)
-        entered = matching.enter(self, "Ireduce", root=root, count=data.size, dtype=data.dtype, op=op.name)
-        work = buffers.own(data)
-
-        def program(wire: Arrays) -> np.ndarray:
-            return algorithms.reduce(wire, work, op, root)
-
-        return CollectiveRequest(self, entered, program, None if data is into else data, into)
 
 
 class CollectiveRequest(Request):
@@ -403,13 +391,13 @@ class CollectiveRequest(Request):
         inner.mark = self.mark
         inner.pending = ()
         wire = Arrays(inner, entered)
-        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._done)
+        inner.lane = comm.lane.engine.start(comm.state, lambda: program(wire), comm.lane.now, self._ended_at)
         self.remember()
 
     def description(self) -> str:
         return self.call
 
-    def _done(self, lane, result) -> None:
+    def _ended_at(self, lane, result) -> None:
         self._until = lane.now
         self._value = result
         if self._waiter is not None:

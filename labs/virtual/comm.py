@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from labkit import mpi
 from labkit.errors import LabError
 
 from virtual import explain
-from virtual.buffers import Packed, array, box, pack, scale
-from virtual.collectives import Collectives, NonblockingCollectives, ObjectCollectives
+from virtual.buffers import PLAIN, flat, pack
+from virtual.collectives import Collectives, ObjectCollectives
 from virtual.engine import Lane, Receive
 from virtual.groups import Groups
 from virtual.requests import ReceiveRequest, SendRequest, fill_status
 from virtual.transport import ANY, Channel, Departure, Transport, put
 
 _OBJECT = object()  # in the place of a buffer: what comes is an object
+TAG_UB = 2**29 - 1  # MPI.TAG_UB of the kit's MPICH; MPI promises 32,767
 
 
-class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
+class Comm(Collectives, ObjectCollectives, Groups):
     """What `fn(comm, …)` receives on a virtual rank. It answers to mpi4py's names (mpi4py.MPI.Comm).
 
     rank, size: this rank's number, and how many there are. Upper-case calls move arrays, lower-case ones
@@ -31,6 +34,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
 
     collective = None
     mark = None
+    __hash__ = None  # as mpi4py's
 
     def __init__(self, transport: Transport, lane: Lane, members: list[int], rank: int, context: int):
         self.rank = rank
@@ -41,7 +45,7 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         self.context = context
         self.state = lane.state
         self.pending = lane.state.pending  # requests that no call may meet in memory
-        self._to: dict[int, Channel | None] = {}  # dest -> where to, None for PROC_NULL
+        self._to: dict[int, Channel] = {}  # dest -> where to
         self._from: dict[int | None, Channel | None] = {None: None}  # source -> from where, None for any
 
     def Get_rank(self) -> int:
@@ -63,10 +67,10 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
     # -- arrays
 
     def Send(self, buf, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(buf, dest, tag, False), "Send", dest)
+        self._sent(self._post(buf, dest, tag), "Send", dest)
 
     def Ssend(self, buf, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(buf, dest, tag, True), "Ssend", dest)
+        self._sent(self._post(buf, dest, tag, wait=True), "Ssend", dest)
 
     def Recv(self, buf, source: int | None = None, tag: int | None = None, status=None) -> None:
         self._recv(buf, source, tag, status, "Recv")
@@ -75,15 +79,17 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         self, sendbuf, dest: int, sendtag: int = 0, recvbuf=None, source=None, recvtag=None, status=None
     ) -> None:
         base = self.state.round
-        departure = self._post(sendbuf, dest, sendtag, False)
+        departure = self._post(sendbuf, dest, sendtag)
         self._recv(recvbuf, source, recvtag, status, "Sendrecv", base)
         self._sent(departure, "Sendrecv", dest)
 
     def Isend(self, buf, dest: int, tag: int = 0) -> SendRequest:
-        return SendRequest(self, self._post(buf, dest, tag, False), buf, "Isend", dest)
+        data = flat(buf, "Isend")
+        return SendRequest(self, self._post(data, dest, tag), data, "Isend", dest)
 
     def Issend(self, buf, dest: int, tag: int = 0) -> SendRequest:
-        return SendRequest(self, self._post(buf, dest, tag, True), buf, "Issend", dest)
+        data = flat(buf, "Issend")
+        return SendRequest(self, self._post(data, dest, tag, wait=True), data, "Issend", dest)
 
     def Irecv(self, buf, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
         return self._irecv(buf, source, tag, "Irecv")
@@ -97,28 +103,26 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
     # -- objects
 
     def send(self, obj, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(pack(obj), dest, tag, False), "send", dest)
+        self._sent(self._post(pack(obj), dest, tag, packed=True), "send", dest)
 
     def ssend(self, obj, dest: int, tag: int = 0) -> None:
-        self._sent(self._post(pack(obj), dest, tag, True), "ssend", dest)
+        self._sent(self._post(pack(obj), dest, tag, True, True), "ssend", dest)
 
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
         return self._recv(_OBJECT, source, tag, status, "recv")
 
     def sendrecv(self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None):
         base = self.state.round
-        departure = self._post(pack(sendobj), dest, sendtag, False)
+        departure = self._post(pack(sendobj), dest, sendtag, packed=True)
         received = self._recv(_OBJECT, source, recvtag, status, "sendrecv", base)
         self._sent(departure, "sendrecv", dest)
         return received
 
     def isend(self, obj, dest: int, tag: int = 0) -> SendRequest:
-        data = pack(obj)
-        return SendRequest(self, self._post(data, dest, tag, False), data, "isend", dest)
+        return SendRequest(self, self._post(pack(obj), dest, tag, packed=True), None, "isend", dest)
 
     def issend(self, obj, dest: int, tag: int = 0) -> SendRequest:
-        data = pack(obj)
-        return SendRequest(self, self._post(data, dest, tag, True), data, "issend", dest)
+        return SendRequest(self, self._post(pack(obj), dest, tag, True, True), None, "issend", dest)
 
     def irecv(self, buf=None, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
         return self._irecv(_OBJECT, source, tag, "irecv")
@@ -149,30 +153,29 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
 
     # -- how: arguments looked at, posted, waited for, delivered
 
-    def _post(self, buf, dest: int, tag: int, wait: bool) -> Departure | None:
+    def _post(self, buf, dest: int, tag: int, wait: bool = False, packed: bool = False) -> Departure | None:
         """Give a message to the wires. Returns what a sender in rendezvous waits for, or None.
 
-        Public calls call this directly: transport.send notes the line of whoever has called them.
+        packed: `buf` is what `pack` made of an object. Public calls call this directly: transport.send notes
+        the line of whoever has called them.
         """
-        if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and not buf.dtype.hasobject:
+        if type(buf) is np.ndarray and buf.ndim == 1 and buf.flags.c_contiguous and buf.dtype in PLAIN:
             data, size = buf, buf.nbytes
-        elif type(buf) is bytes:
-            data, size = buf, len(buf)
-        elif type(buf) is Packed:
-            data, size = bytes(buf), buf.stands_for
+        elif packed:
+            data, size = buf
         else:
-            data = array(buf)
-            size = data.nbytes * scale(buf)
-        try:
-            channel = self._to[dest]
-        except KeyError:
-            channel = self._open_to(dest)
+            data = flat(buf, "Send")
+            size = data.nbytes * getattr(data, "scale", 1)
+            data = np.asarray(data)
+        channel = self._to.get(dest) if type(dest) is int else None
         if channel is None:
-            self.lane.sent = None
-            return None
-        if tag < 0:
-            raise explain.bad_tag(tag)
-        if self.pending:
+            channel = self._open_to(dest)
+            if channel is None:
+                self.lane.sent = None
+                return None
+        if type(tag) is not int or not 0 <= tag <= TAG_UB:
+            tag = _tag(tag)
+        if self.pending and not packed:
             explain.look_for_use_before_wait(self.pending, data, "sends")
         return self.transport.send(self.lane, channel, data, size, tag, wait)
 
@@ -198,15 +201,17 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         """Receive into an array, or an object (buf is _OBJECT), which is returned."""
         lane = self.lane
         into = buf
-        if type(buf) is not np.ndarray or buf.ndim != 1 or not buf.flags.carray or buf.dtype.hasobject:
-            into = None if buf is _OBJECT else box(buf)
-        try:
+        if type(buf) is not np.ndarray or buf.ndim != 1 or not buf.flags.carray or buf.dtype not in PLAIN:
+            into = None if buf is _OBJECT else np.asarray(flat(buf, "Recv", fill=True))
+        if type(source) is int and source in self._from or source is None:
             channel = self._from[source]
-        except KeyError:
-            if mpi.is_nobody(source):
-                return self.leave_empty(status)
+        elif mpi.is_nobody(source):
+            return self.leave_empty(status)
+        else:
             channel = self._open_from(source)
-        wanted = ANY if tag is None else tag if tag >= 0 else self._any_tag(tag)
+        wanted = ANY
+        if tag is not None:
+            wanted = tag if type(tag) is int and 0 <= tag <= TAG_UB else _wanted(tag)
         if self.pending and into is not None:
             explain.look_for_use_before_wait(self.pending, into, "receives into")
         if base is None:
@@ -223,11 +228,11 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
         return self.take(lane, status)
 
     def _irecv(self, buf, source, tag, call) -> ReceiveRequest:
-        into = None if buf is _OBJECT else box(buf)
+        into = None if buf is _OBJECT else np.asarray(flat(buf, call, fill=True))
         if mpi.is_nobody(source):
             return ReceiveRequest(self, None, into, call, source)
-        channel = self._from[source] if source in self._from else self._open_from(source)
-        wanted = ANY if tag is None else tag if tag >= 0 else self._any_tag(tag)
+        channel = self._open_from(source)
+        wanted = _wanted(tag)
         if self.pending and into is not None:
             explain.look_for_use_before_wait(self.pending, into, "receives into")
         receive = Receive()
@@ -256,38 +261,53 @@ class Comm(Collectives, ObjectCollectives, NonblockingCollectives, Groups):
             return True
         lane = self.lane
         lane.sync()
-        channel = self._from[source] if source in self._from else self._open_from(source)
-        wanted = ANY if tag is None else tag if tag >= 0 else self._any_tag(tag)
-        place = self.transport.arrived(lane, channel, wanted, self.context)
+        channel = self._open_from(source)
+        place = self.transport.arrived(lane, channel, _wanted(tag), self.context)
         if place is not None and status is not None:
             channel, message = self.state.arrivals[place]
             fill_status(status, self._sender(channel), message[0], message[4])
         return place is not None
 
     def _open_to(self, dest: int) -> Channel | None:
+        """The way to rank `dest`; None to nobody."""
         if mpi.is_nobody(dest):
             return None
+        dest = operator.index(dest)
         if not 0 <= dest < self.size:
             raise explain.bad_rank(self, dest, "dest")
         channel = self.transport.channel(self.context, self.members[self.rank], self.members[dest])
         self._to[dest] = channel
         return channel
 
-    def _open_from(self, source: int) -> Channel | None:
-        if source == mpi.ANY_SOURCE:
-            self._from[source] = None
-            return None
-        if not 0 <= source < self.size:
-            raise explain.bad_rank(self, source, "source")
-        channel = self.transport.channel(self.context, self.members[source], self.members[self.rank])
+    def _open_from(self, source: int | None) -> Channel | None:
+        """The way from rank `source`; None from anyone."""
+        if type(source) is not int and source is not None:
+            source = operator.index(source)
+        if source in self._from:
+            return self._from[source]
+        channel = None
+        if source != mpi.ANY_SOURCE:
+            if not 0 <= source < self.size:
+                raise explain.bad_rank(self, source, "source")
+            channel = self.transport.channel(self.context, self.members[source], self.members[self.rank])
         self._from[source] = channel
         return channel
-
-    def _any_tag(self, tag: int) -> int:
-        if tag != mpi.ANY_TAG:
-            raise explain.bad_tag(tag)
-        return ANY
 
     def _sender(self, channel: Channel) -> int:
         """The sender's rank in this communicator."""
         return self.members.index(channel.source.rank)
+
+
+def _tag(tag: int) -> int:
+    """A tag that is not a plain int from 0 to TAG_UB, as one."""
+    tag = operator.index(tag)
+    if not 0 <= tag <= TAG_UB:
+        raise explain.bad_tag(tag, TAG_UB)
+    return tag
+
+
+def _wanted(tag: int | None) -> int:
+    """The tag that a receive asks for, ANY for any."""
+    if type(tag) is int and 0 <= tag <= TAG_UB:
+        return tag
+    return ANY if tag is None or tag == mpi.ANY_TAG else _tag(tag)

@@ -12,7 +12,19 @@ from virtual import stuck
 
 
 class MPIError(Exception):
-    """What a real MPI library would end the rank with."""
+    """What a real MPI library would end the rank with: an MPI.Exception, too, where mpi4py is loaded."""
+
+    def __new__(cls, text: str):
+        MPI = mpi.loaded()
+        if MPI is None:
+            return super().__new__(cls, text)
+        return RuntimeError.__new__(type(cls.__name__, (cls, MPI.Exception), {}), text)
+
+    def __init__(self, text: str):
+        Exception.__init__(self, text)
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 def mark(depth: int = 1) -> tuple | None:
@@ -26,10 +38,35 @@ def mark(depth: int = 1) -> tuple | None:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
+INSTEAD = {  # what is not offered -> what does the same here
+    "Alltoallv": "Isend and Irecv",
+    "Bsend": "Isend",
+    "Cancel": "Wait",
+    "Create_cart": "the neighbors' ranks by divmod(comm.rank, columns)",
+    "Create_group": "Split",
+    "Exscan": "Scan",
+    "Gatherv": "gather",
+    "Ialltoall": "Alltoall",
+    "Igather": "Gather",
+    "Irsend": "Isend",
+    "Iscatter": "Scatter",
+    "Isendrecv": "Isend and Irecv",
+    "Mprobe": "Probe",
+    "Recv_init": "Irecv",
+    "Rsend": "Send",
+    "Scatterv": "scatter",
+    "Send_init": "Isend",
+    "Sendrecv_replace": "Sendrecv, into another array",
+    "bsend": "isend",
+    "exscan": "scan",
+}
+
+
 def lacking(kind: str, name: str) -> str:
     """The text of an AttributeError: a communicator or a request, as `kind` says, has no `name`."""
+    instead = f"Here write {INSTEAD[name]}. " if name in INSTEAD else ""
     return (
-        f"the virtual cluster's {kind} has no {name}. "
+        f"the virtual cluster's {kind} has no {name}. {instead}"
         "On real ranks (launch.run) there is all that mpi4py has."
     )
 
@@ -38,25 +75,8 @@ def bad_rank(comm, rank, name: str) -> MPIError:
     return MPIError(mpi.no_such_rank(name, rank, comm.size))
 
 
-def bad_tag(tag) -> MPIError:
-    return MPIError(f"tag={tag!r}: a tag is 0 or more.")
-
-
-def wrong_type(buf) -> TypeError:
-    return TypeError(
-        f"upper-case calls move NumPy arrays of numbers; this is {type(buf).__name__}. For other objects "
-        "there are the lower-case ones (send, recv, bcast)."
-    )
-
-
-def not_contiguous(buf) -> ValueError:
-    return ValueError(
-        "ndarray is not contiguous: MPI moves a stretch of memory; make one with np.ascontiguousarray."
-    )
-
-
-def read_only() -> ValueError:
-    return ValueError("the array to receive into is read-only.")
+def bad_tag(tag: int, most: int) -> MPIError:
+    return MPIError(f"tag={tag}: a tag is 0 or more, and at most {most:,}.")
 
 
 def deliver(rank: int, sender: int, data, into):
@@ -67,7 +87,9 @@ def deliver(rank: int, sender: int, data, into):
         return pickle.loads(data)
     if type(data) is bytes:
         raise MPIError(f"rank {rank} calls Recv, but rank {sender} sent an object: receive it with recv.")
-    if data.dtype != into.dtype and data.size and into.size:
+    if data.dtype.itemsize == into.dtype.itemsize == 1:
+        data = data.view(into.dtype)  # raw bytes, whatever they are called
+    elif data.dtype != into.dtype and data.size:
         raise MPIError(
             f"rank {sender} sent {data.dtype} and rank {rank} receives into {into.dtype}: MPI would move the "
             "bytes as they are, and the numbers would mean nothing."
@@ -89,6 +111,8 @@ def poison(into) -> None:
 
 def poisoned(into) -> bool:
     """Is it still as `poison` left it?"""
+    if into.dtype.char in "gG":  # bytes between long doubles hold anything
+        return bool(np.isnan(into).all())
     sample = np.full(1, _poison_of(into.dtype), into.dtype)
     return into.tobytes() == sample.tobytes() * into.size
 

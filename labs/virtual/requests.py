@@ -1,4 +1,4 @@
-"""What non-blocking calls return, and the status of a received message: mpi4py's Request and Status."""
+"""What non-blocking calls return, with mpi4py's names, and the status of a received message."""
 
 from __future__ import annotations
 
@@ -9,26 +9,34 @@ import numpy as np
 from labkit import mpi
 
 from virtual import explain, stuck
-from virtual.buffers import array
 from virtual.engine import Lane
 
 
 class Request:
-    """What Isend and Irecv return. Wait and Test; for several Waitall, Waitany, Testall, Testany.
+    """What Isend and Irecv return: Wait, Test, and Waitall and its like for several.
 
     A kind of request tells when it is done (`when`), wakes whoever waits for that (`watch`), and ends
     (`finish`). It sets `buffer`, the flat array that nobody may use before its end (None: there is none).
     """
 
     buffer: np.ndarray | None
+    __hash__ = None  # as mpi4py's
 
     def __init__(self, comm, call: str, peer: int | None):
         self.comm = comm
         self.call = call
         self.peer = peer
         self.over = False
-        self.result = None
         self.mark = explain.mark(3)
+
+    def __bool__(self) -> bool:
+        """False when it is over, and has become MPI.REQUEST_NULL."""
+        return not self.over
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or mpi.loaded() is None:
+            return self is other
+        return self.over and other is mpi.loaded().REQUEST_NULL
 
     def line(self) -> str:
         """`line 3 of ring: comm.Isend(…)`: where it began."""
@@ -40,6 +48,67 @@ class Request:
 
     # -- mpi4py's names
 
+    def wait(self, status=None):
+        """Block until it is done. Returns the object of an irecv, once."""
+        if self.over:
+            return None
+        result = self.finish(status)
+        self.over = True
+        self.forget()
+        return result
+
+    def test(self, status=None) -> tuple[bool, object]:
+        """(is it done?, the object of an irecv, once)."""
+        if self._done([self]) == []:
+            self._look("Test")
+            return False, None
+        return True, self.wait(status)
+
+    @classmethod
+    def waitall(cls, requests: Sequence[Request], statuses: list | None = None) -> list:
+        """The objects of all of them."""
+        pairs = zip(requests, _statuses(statuses, len(requests)), strict=True)
+        return [request.wait(status) for request, status in pairs]
+
+    @classmethod
+    def testall(cls, requests: Sequence[Request], statuses: list | None = None) -> tuple[bool, list | None]:
+        """(are all of them done?, then their objects). Only then do they end."""
+        done = cls._done(requests)
+        late = [place for place, request in enumerate(requests) if request and place not in done]
+        if late:
+            requests[late[0]]._look("Testall")
+            return False, None
+        return True, cls.waitall(requests, statuses)
+
+    @classmethod
+    def waitany(cls, requests: Sequence[Request], status=None) -> tuple[int, object]:
+        """(the place of the first to be done, which ends, its object); MPI.UNDEFINED: all were over."""
+        done = cls._done(requests, wait=True)
+        return (mpi.UNDEFINED, None) if done is None else (done[0], requests[done[0]].wait(status))
+
+    @classmethod
+    def testany(cls, requests: Sequence[Request], status=None) -> tuple[int, bool, object]:
+        """(the place of one that is done, True, its object), or (MPI.UNDEFINED, False, None)."""
+        done = cls._done(requests)
+        if done:
+            return done[0], True, requests[done[0]].wait(status)
+        if done is not None:
+            next(filter(None, requests))._look("Testany")
+        return mpi.UNDEFINED, done is None, None
+
+    @classmethod
+    def waitsome(cls, requests: Sequence[Request], statuses: list | None = None) -> tuple:
+        """(the places of all that are done, one at least, their objects); (None, None): all were over."""
+        return cls._ended(requests, cls._done(requests, wait=True), statuses)
+
+    @classmethod
+    def testsome(cls, requests: Sequence[Request], statuses: list | None = None) -> tuple:
+        """The same of those that are done now, if any."""
+        done = cls._done(requests)
+        if done == []:
+            next(filter(None, requests))._look("Testsome")
+        return cls._ended(requests, done, statuses)
+
     def Wait(self, status=None) -> bool:
         self.wait(status)
         return True
@@ -47,89 +116,30 @@ class Request:
     def Test(self, status=None) -> bool:
         return self.test(status)[0]
 
-    def wait(self, status=None):
-        """Block until it is done. Returns the object of an irecv."""
-        if not self.over:
-            self.finish(status)
-            self.over = True
-            self.forget()
-        return self.result
-
-    def test(self, status=None) -> tuple[bool, object]:
-        """(is it done?, the object of an irecv)."""
-        if self.over:
-            return True, self.result
-        lane = self.comm.lane
-        lane.sync()
-        if self.ready(lane.now):
-            return True, self.wait(status)
-        lane.look(self.comm.transport.look, self.waits("Test"))
-        return False, None
-
     @classmethod
-    def Waitall(cls, requests: Sequence[Request], statuses=None) -> bool:
+    def Waitall(cls, requests: Sequence[Request], statuses: list | None = None) -> bool:
         cls.waitall(requests, statuses)
         return True
 
     @classmethod
-    def waitall(cls, requests: Sequence[Request], statuses=None) -> list:
-        return [
-            request.wait(None if statuses is None else statuses[place])
-            for place, request in enumerate(requests)
-        ]
-
-    @classmethod
-    def Testall(cls, requests: Sequence[Request], statuses=None) -> bool:
-        """Are all of them done? Only then do they end."""
+    def Testall(cls, requests: Sequence[Request], statuses: list | None = None) -> bool:
         return cls.testall(requests, statuses)[0]
 
     @classmethod
-    def testall(cls, requests: Sequence[Request], statuses=None) -> tuple[bool, list | None]:
-        left = [request for request in requests if not request.over]
-        if left:
-            lane = left[0].comm.lane
-            lane.sync()
-            late = next((request for request in left if not request.ready(lane.now)), None)
-            if late is not None:
-                lane.look(late.comm.transport.look, late.waits("Testall"))
-                return False, None
-        return True, cls.waitall(requests, statuses)
-
-    @classmethod
     def Waitany(cls, requests: Sequence[Request], status=None) -> int:
-        """The place of the first to be done, which ends; MPI.UNDEFINED if all have ended before."""
         return cls.waitany(requests, status)[0]
 
     @classmethod
-    def waitany(cls, requests: Sequence[Request], status=None) -> tuple[int, object]:
-        left = [request for request in requests if not request.over]
-        if not left:
-            return mpi.UNDEFINED, None
-        lane = left[0].comm.lane
-        lane.sync()
-        place = _first(requests, lane.now)
-        while place is None:
-            _wait_for_any(lane, left)
-            place = _first(requests, lane.now)
-        return place, requests[place].wait(status)
-
-    @classmethod
     def Testany(cls, requests: Sequence[Request], status=None) -> tuple[int, bool]:
-        """(the place of one that is done, True), or (MPI.UNDEFINED, False)."""
         return cls.testany(requests, status)[:2]
 
     @classmethod
-    def testany(cls, requests: Sequence[Request], status=None) -> tuple[int, bool, object]:
-        left = [request for request in requests if not request.over]
-        if not left:
-            return mpi.UNDEFINED, True, None
-        lane = left[0].comm.lane
-        lane.sync()
-        place = _first(requests, lane.now)
-        if place is None:
-            lane.look(left[0].comm.transport.look, left[0].waits("Testany"))
-            return mpi.UNDEFINED, False, None
-        return place, True, requests[place].wait(status)
+    def Waitsome(cls, requests: Sequence[Request], statuses: list | None = None) -> list[int] | None:
+        return cls.waitsome(requests, statuses)[0]
+
+    @classmethod
+    def Testsome(cls, requests: Sequence[Request], statuses: list | None = None) -> list[int] | None:
+        return cls.testsome(requests, statuses)[0]
 
     # -- what each kind of request does in its own way
 
@@ -141,8 +151,8 @@ class Request:
         """Call waiter.wake(time) with that time, as soon as it is known; None: nobody."""
         raise NotImplementedError
 
-    def finish(self, status) -> None:
-        """Wait for it, deliver what it brings and fill `status`, if that is not None."""
+    def finish(self, status) -> object:
+        """Wait for it, deliver what it brings and fill `status`, if that is not None. Returns its object."""
         raise NotImplementedError
 
     def waits(self, call: str) -> tuple:
@@ -151,9 +161,34 @@ class Request:
 
     # -- how
 
-    def ready(self, now: float) -> bool:
-        """Is it done by `now`?"""
-        return self.when() <= now
+    @staticmethod
+    def _done(requests: Sequence[Request], wait: bool = False) -> list[int] | None:
+        """The places of those that are done and not over, first first; None: all are over.
+
+        wait: until there is one.
+        """
+        left = [request for request in requests if request]
+        if not left:
+            return None
+        lane = left[0].comm.lane
+        lane.sync()
+        while True:
+            places = [place for place, request in enumerate(requests) if request]
+            done = [place for place in places if requests[place].when() <= lane.now]
+            if done or not wait:
+                return sorted(done, key=lambda place: requests[place].when())
+            _wait_for_any(lane, left)
+
+    @staticmethod
+    def _ended(requests: Sequence[Request], done: list[int] | None, statuses: list | None) -> tuple:
+        if done is None:
+            return None, None
+        ending = [requests[place] for place in sorted(done)]
+        return sorted(done), Request.waitall(ending, statuses)
+
+    def _look(self, call: str) -> None:
+        """A Test has found that it is not done."""
+        self.comm.lane.look(self.comm.transport.look, self.waits(call))
 
     def block(self, lane: Lane) -> None:
         """Wait until it is done."""
@@ -170,19 +205,18 @@ class Request:
 
     def forget(self) -> None:
         pending = self.comm.state.pending
-        if self in pending:
-            pending.remove(self)
+        pending[:] = [request for request in pending if request is not self]
 
 
 class SendRequest(Request):
-    """departure: what it waits for, None if its data has been copied away."""
+    """departure: what it waits for, None if its data has been copied away. data: the array, if it is one."""
 
-    def __init__(self, comm, departure, buf, call: str, peer: int):
+    def __init__(self, comm, departure, data: np.ndarray | None, call: str, peer: int):
         super().__init__(comm, call, peer)
         self._departure = departure
         self._round = comm.state.last_send
-        self.buffer = None if isinstance(buf, bytes) else array(buf)
-        self._before = None if self.buffer is None else self.buffer.tobytes()
+        self.buffer = data
+        self._before = None if data is None else data.tobytes()
         self.remember()
 
     def when(self) -> float:
@@ -203,7 +237,7 @@ class SendRequest(Request):
 class ReceiveRequest(Request):
     """receive: None where there is nothing to come. Until Wait the array is full of what no sum survives."""
 
-    def __init__(self, comm, receive, into, call: str, peer: int | None):
+    def __init__(self, comm, receive, into: np.ndarray | None, call: str, peer: int | None):
         super().__init__(comm, call, peer)
         self._receive = receive
         self.buffer = into
@@ -225,56 +259,37 @@ class ReceiveRequest(Request):
         elif waiter is not None:
             self.comm.transport.wires.tell(receive.flow, waiter, receive.channel.latency)
 
-    def finish(self, status) -> None:
+    def finish(self, status) -> object:
         receive = self._receive
         into = self.buffer
         if receive is None:
-            self.comm.leave_empty(status)
-            return
+            return self.comm.leave_empty(status)
         if into is not None:  # before it blocks: a message that comes meanwhile goes straight into the array
             if not explain.poisoned(into):
                 explain.changed_before_wait(self)
             into[...] = self._before  # what the message does not fill is as it was
         self.block(self.comm.lane)
-        self.result = self.comm.take(receive, status)
+        return self.comm.take(receive, status)
 
 
-class Status:
-    """Source, tag and length of a received message."""
-
-    def __init__(self):
-        self.source = -1
-        self.tag = -1
-        self._length = 0  # bytes
-
-    def Get_source(self) -> int:
-        return self.source
-
-    def Get_tag(self) -> int:
-        return self.tag
-
-    def Get_count(self, datatype=None) -> int:
-        """Elements of `datatype` (an mpi4py datatype or a NumPy one), bytes without it."""
-        size = 1 if datatype is None else getattr(datatype, "size", None) or np.dtype(datatype).itemsize
-        return self._length // size
-
-    def fill(self, source: int, tag: int, length: int) -> None:
-        self.source = source
-        self.tag = tag
-        self._length = length
-
-
-def fill_status(status: object, source: int, tag: int, length: int) -> None:
-    """Write into a Status of ours or of mpi4py. length: in bytes."""
-    if isinstance(status, Status):
-        status.fill(source, tag, length)
-        return
+def fill_status(status, source: int, tag: int, length: int) -> None:
+    """Write into a Status of mpi4py's. length: in bytes."""
     from mpi4py import MPI
 
     status.source = source
     status.tag = tag
     if MPI.Is_initialized():  # the count needs MPI's types
         status.Set_elements(MPI.BYTE, length)
+
+
+def _statuses(statuses: list | None, count: int) -> list:
+    """`count` statuses: those of a list, which is filled up, or None for each."""
+    if statuses is None:
+        return [None] * count
+    from mpi4py import MPI
+
+    statuses += [MPI.Status() for _ in range(count - len(statuses))]
+    return statuses[:count]
 
 
 class _Earliest:
@@ -302,13 +317,3 @@ def _wait_for_any(lane: Lane, requests: Sequence[Request]) -> None:
     lane.waits = None
     for request in requests:
         request.watch(None)
-
-
-def _first(requests: Sequence[Request], now: float) -> int | None:
-    """The place of the request that is done and was so first."""
-    done = [
-        (request.when(), place)
-        for place, request in enumerate(requests)
-        if not request.over and request.ready(now)
-    ]
-    return min(done)[1] if done else None

@@ -14,7 +14,7 @@ ARRAYS = ["Bcast", "Reduce", "Allreduce", "Allgather", "Allgatherv", "Reduce_sca
 ARRAYS += ["Scatter", "Gather", "Alltoall", "Scan", "Iallreduce", "Ireduce", "Ibcast"]
 OBJECTS = ["barrier", "bcast", "reduce", "allreduce", "scan", "allgather", "gather", "scatter", "alltoall"]
 OTHERS = ["Barrier", "Ibarrier", "ring", "several"]
-GROUPS = ["split", "halves", "some", "cart", "dup", "node", "back"]
+GROUPS = ["split", "halves", "some", "dup", "node", "back"]
 OPS = ["SUM", "PROD", "MAX", "MIN", "BXOR"]
 DTYPES = ["f4", "f8", "i4", "i8"]
 
@@ -51,23 +51,18 @@ def _group(comms: list, here, MPI, step: tuple):
         comms.append(None)
         return None
     n, rank = here.Get_size(), here.Get_rank()
-    if step[0] == "cart":
-        made = here.Create_cart([n], [step[5]], reorder=False)
-        places = made.Shift(0, 1), made.Shift(0, -2), made.Get_coords(n - 1), made.Get_cart_rank([0])
-    else:
-        made = {
-            "split": lambda: here.Split(rank % (1 + step[1] % 3), -rank if step[5] else rank),
-            "halves": lambda: here.Split(2 * rank // n, key=(rank * 7) % 5),
-            "some": lambda: here.Split(MPI.UNDEFINED if rank == step[1] % n and n > 1 else 4, 0),
-            "dup": lambda: here.Dup(),
-            "node": lambda: here.Split_type(MPI.COMM_TYPE_SHARED, key=-rank),
-        }[step[0]]()
-        places = None
+    made = {
+        "split": lambda: here.Split(rank % (1 + step[1] % 3), -rank if step[5] else rank),
+        "halves": lambda: here.Split(2 * rank // n, key=(rank * 7) % 5),
+        "some": lambda: here.Split(MPI.UNDEFINED if rank == step[1] % n and n > 1 else 4, 0),
+        "dup": lambda: here.Dup(),
+        "node": lambda: here.Split_type(MPI.COMM_TYPE_SHARED, key=-rank),
+    }[step[0]]()
     if made == MPI.COMM_NULL:
         comms.append(None)
         return "no communicator"
     comms.append(made)
-    return made.Get_rank(), made.Get_size(), made.rank, made.size, places
+    return made.Get_rank(), made.Get_size(), made.rank, made.size
 
 
 def data(rank: int, number: int, length: int, dtype: str, op: str = "SUM") -> np.ndarray:

@@ -27,7 +27,6 @@ LEFT = pytest.StashKey[list[str]]()
 # They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
 TABLETOP = (
     "test_tabletop.py",
-    "test_endurance.py",
     "test_hub_servers.py",
     "test_jobs.py",
     "test_site_doctor.py",

@@ -55,10 +55,10 @@ def _become(command: list[str], env: dict[str, str], told: int, said: int) -> No
     os.dup2(told, 0)
     os.dup2(said, 1)
     os.dup2(said, 2)
-    sys.stdin = open(0, closefd=False)  # multiprocessing has closed the one that there was
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has closed the one that there was
     os.environ.clear()
     os.environ.update(env)
-    sys.argv = [command[0], *command[1:]]
+    sys.argv = command
     runpy.run_module(command[0], run_name="__main__", alter_sys=True)
 
 

@@ -45,7 +45,7 @@ class Case(NamedTuple):
         return " ".join([*words, *(word or "''" for word in self.command)]).replace(LONG, "xxx…")
 
     def fault(self, status: int, text: str) -> str:
-        """What is wrong with an answer, by its exit status and all that it printed; "" if it is a good one."""
+        """What is wrong with an answer, by status and all that was printed; "" if it is a good one."""
         if "Traceback (most recent call last)" in text:
             return "a traceback"
         if status == 0:

@@ -257,6 +257,10 @@ def of_set_ups() -> Iterable[Case]:
         yield Case((PYTHON, "{bare}/env/setup.py"), "GPU_OPERATIONS", {"GPU_OPERATIONS": wish})
     yield Case((PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"})
     yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
+    nowhere = {"PATH": "{files}/folder", "PYTHON": PYTHON, "CXX": "", "CC": ""}
+    yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+ and make not found", nowhere)
+    yield module("env.mvapich2", names="a C compiler and make and ar", env=nowhere)
+    yield Case((PYTHON, "{bare}/env/setup.py"), "holds no bin/|none", {"MPI_HOME": "{files}/none"})
     yield module("env.mvapich2", "--device", "carrier-pigeon", names="DEVICE")
     yield module("env.mvapich2", "--source", "{files}/none", names="none")
     yield module("env.mvapich2", "--source", "{files}/good.json", names="good.json|source")

@@ -71,23 +71,6 @@ def test_pip_offers_a_pytorch_without_cuda(gpu_set_up, set_up, checkout, tmp_pat
     assert "with: GPU_OPERATIONS=NCCL" in again.stderr
 
 
-@pytest.mark.slow
-def test_a_modules_libraries_are_warned_of(gpu_set_up, tmp_path):
-    module = tmp_path / "module"
-    module.mkdir()
-    (module / "libnccl.so.2").touch()
-    offer(tmp_path / "offered", cuda=None)
-    done = gpu_set_up(LD_LIBRARY_PATH=str(module))
-    assert f"warning: LD_LIBRARY_PATH names {module} with libnccl.so" in done.stdout
-
-
-def test_nccl_home_is_looked_at_before_anything_is_fetched(gpu_set_up, tmp_path):
-    done = gpu_set_up(NCCL_HOME=str(tmp_path / "no-nccl"))
-    assert done.returncode == 1
-    assert f"step 1 (Look round) failed: no NCCL: {tmp_path / 'no-nccl'} has no include/nccl.h" in done.stderr
-    assert "cure: Set NCCL_HOME" in done.stderr
-
-
 def installed(venv: Path) -> set[str]:
     """Packages in that environment."""
     listed = [venv / "bin" / "python", "-m", "pip", "list", "--format=freeze"]

@@ -138,7 +138,7 @@ def test_names_in_hints_exist_in_the_answer(stem):
     code = "\n".join(cell.source for cell in lab.cells if cell.kind == "code")
     for exercise in lab.exercises:
         for title, hint in exercise.hints:
-            for name in re.findall(r"(?<!`)`([A-Za-z_]\w*)", f"{title}\n{hint}"):
+            for name in re.findall(r"(?<!`)`([A-Za-z_]\w+)", f"{title}\n{hint}"):
                 assert re.search(rf"\b{name}\b", code), f"{exercise.number} hints at `{name}`"
 
 

@@ -25,9 +25,17 @@ pytestmark = pytest.mark.timeout(SECONDS + 60)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
-# A lab that has a batch script runs on its ranks as a batch job (tests/slurm/test_jobs.py). These run under
-# mpiexec as well: MPI by hand, Horovod, and PyTorch's tensors over MPI.
-UNDER_MPIEXEC_TOO = ("20_ranks_and_messages", "40_horovod_pytorch", "62_model_parallel")
+# Every lab with ranks runs as a batch job (tests/slurm/test_jobs.py). As scripts run these as well: MPI by
+# hand, Horovod and PyTorch's tensors over MPI; and of the labs without ranks one that saves its plots, one
+# with TensorFlow, and one that starts processes.
+SCRIPTS = (
+    "10_train_on_one_device",
+    "11_same_net_in_tensorflow",
+    "20_ranks_and_messages",
+    "40_horovod_pytorch",
+    "62_model_parallel",
+    "72_hangs_and_failures",
+)
 
 
 def small(stem: str) -> dict[str, object]:
@@ -142,14 +150,8 @@ def test_names_in_hints_exist_in_the_answer(stem):
                 assert re.search(rf"\b{name}\b", code), f"{exercise.number} hints at `{name}`"
 
 
-def has_batch_script(stem: str) -> bool:
-    return (ROOT / "slurm" / f"{stem}.sbatch").exists()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "stem", [stem for stem in STEMS if stem in UNDER_MPIEXEC_TOO or not has_batch_script(stem)]
-)
+@pytest.mark.parametrize("stem", SCRIPTS)
 def test_solved_script_runs_on_its_ranks(stem, tmp_path):
     how = run(solved_script(stem), tmp_path)
     assert how.returncode == 0, how.stdout[-2000:] + how.stderr[-3000:]

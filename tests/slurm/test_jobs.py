@@ -174,7 +174,7 @@ def is_of(process: psutil.Process, cluster: Cluster, job: str) -> bool:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
 def test_a_labs_batch_script_runs(cluster, script):
-    """On two nodes: those of FOUR with the ranks that their scripts ask for, the others with one rank each."""
+    """On two nodes: those of FOUR with as many ranks as their scripts ask for, the others with two."""
     small = import_module(f"tests.labs.wrong_answers.{script.stem}").SMALL
     values = " ".join(shlex.quote(f"{name}={value!r}") for name, value in small.items())
     strict = {"PYTHONWARNINGS": own_warnings_are_errors()}

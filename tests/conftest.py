@@ -12,12 +12,12 @@ import pytest
 from authoring import generate
 from labkit import lab, paths, world
 
-from tests import left_behind
+from tests import helpers
 from tests.authoring import tiny_lab
 from tests.checkout import Checkout
 
 # Set before any test starts a process, so that what a test leaves behind can be told from other processes.
-os.environ["LABKIT_TEST_RUN"] = left_behind.RUN
+os.environ["LABKIT_TEST_RUN"] = helpers.RUN
 os.environ["MPLBACKEND"] = "Agg"
 # Where it is set, print writes a line and its end apart, and lines of two ranks run into one another.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -131,7 +131,7 @@ def _turn(item) -> int:
 def pytest_sessionfinish(session):
     config = session.config
     # Where there are workers, each has looked for itself.
-    left = config.stash[LEFT] if _has_workers(config) else left_behind.find()
+    left = config.stash[LEFT] if _has_workers(config) else helpers.left_behind()
     if hasattr(config, "workeroutput"):  # this is a worker
         config.workeroutput["left"] = left
     elif left:

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, hint, lab, launch, nets, placement, plots, predict, record, scaling, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, nets, placement, plots, predict, record, scaling, world
 from labkit.timing import device_sync, measure
 
 lab.start("50_strong_and_weak_scaling")
@@ -223,7 +224,7 @@ check("50.1", efficiency, speedup)
 def titled(title, kind):
     """The title; where times of this kind may not be quoted, it says so."""
     steady = all(step.steady for step in measured[kind].values())
-    return title if steady else f"{title} (not steady: measure again)"
+    return title if steady else f"{title} (not steady)"
 
 
 plots.scaling(measured["strong"], title=titled("Strong: less time for the same batch", "strong"))

@@ -17,7 +17,6 @@
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
-| `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
 | `mpis` | MPI libraries: how each is told, its switch for GPU memory, what it wants to be told |
@@ -39,6 +38,8 @@ _FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):
+    if name == "virtual":  # a package of its own now; a learner's older notebook imports it from here
+        return importlib.import_module("virtual")
     if name in _FROM:
         return getattr(importlib.import_module(_FROM[name]), name)
     try:

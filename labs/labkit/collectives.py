@@ -1,6 +1,6 @@
 """Collectives on bare messages: the tree of lab 21 and the ring of lab 23, for the labs that build on them.
 
-comm: an mpi4py communicator, or one of labkit.virtual; only its Send, Recv and Sendrecv are used. vector: a
+comm: an mpi4py communicator, or one of virtual; only its Send, Recv and Sendrecv are used. vector: a
 1-D array of any length, the same on all ranks; the result is in `vector`. Costs: labkit.scaling.costs.
 """
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, mpi, nets, plots, profiling, virtual
+import virtual
+from labkit import check, data, expect, launch, mpi, nets, plots, profiling
 from labkit.counting import HeardRequest, on_every_size
 from labkit.errors import LabError
 from torch.nn import functional
@@ -352,7 +353,14 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, scale=1.0) -> 
     backward = backward or free
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate=0.5)
-    log = CollectiveLog(comm, scale)
+
+    def larger(array: np.ndarray) -> np.ndarray:
+        """The same memory, as an array that counts `scale` times its bytes."""
+        vector = array.view(virtual.Vector)
+        vector.scale = scale
+        return vector
+
+    log = CollectiveLog(comm, larger if scale != 1 else None)
     seen = Steps([], [], [], [], net.parameters, 0)
     ready, finish, before = functions_of(way, log, net)
     for _ in range(steps):
@@ -635,7 +643,7 @@ def lanes(ways: dict, table: Table, ranks: int, machine, steps: int = 2) -> dict
         rows[f"{short} backward"] = [(t - s, t) for t, s in zip(ends, table.backward * steps, strict=True)]
         rows[f"{short} messages"] = [
             (span.start, span.end)
-            for rank, spans in enumerate(virtual.spans(run))
+            for rank, spans in enumerate(run.spans())
             for span in spans
             if span.kind == "send" and 0 in (rank, span.peer)
         ]

@@ -97,7 +97,7 @@ def _own_module_by_value(fn: Callable):
 
     module = sys.modules.get(getattr(_function(fn), "__module__", None) or "")
     file = str(getattr(module, "__file__", None) or "")
-    kit = module is not None and module.__name__.split(".")[0] in ("labkit", "support")
+    kit = module is not None and module.__name__.split(".")[0] in ("labkit", "virtual", "support")
     own = file and not file.startswith(_INSTALLED) and not kit
     if not own or module.__name__ in cloudpickle.list_registry_pickle_by_value():
         yield cloudpickle

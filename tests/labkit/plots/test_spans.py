@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from labkit import plots, virtual
+import virtual
+from labkit import plots
 from labkit.errors import LabError
 
 from tests.labkit.plots.texts import clear_of_each_other
-from tests.labkit.virtual.traced import RUNS, ran
+from tests.virtual.traced import RUNS, ran
 
 
 @pytest.mark.parametrize("name", RUNS)

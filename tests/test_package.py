@@ -1,4 +1,4 @@
-"""labkit, classroom, support and authoring as a wheel: built, installed elsewhere, every module imported."""
+"""The kit's packages as a wheel: built, installed elsewhere, every module imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 from labkit import paths
 
-PACKAGES = ("labkit", "classroom", "support", "authoring")
+PACKAGES = ("labkit", "virtual", "classroom", "support", "authoring")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 for name in sys.argv[2:]:
@@ -42,11 +42,7 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["PYTHONPATH"] = str(site)
     imported = run(sys.executable, "-c", IMPORT_ALL, str(site), *PACKAGES, cwd=tmp_path, env=env).split()
-    sources = [
-        path
-        for name in ("labkit", "classroom", "support", "authoring")
-        for path in (source / "labs" / name).rglob("*.py")
-    ]
+    sources = [path for name in PACKAGES for path in (source / "labs" / name).rglob("*.py")]
     # Programs that are started, as those of lab 65, lie in folders that are no packages.
     modules = [
         path for path in sources if path.name != "__main__.py" and path.with_name("__init__.py").exists()

@@ -17,9 +17,9 @@
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
-| `virtual` | the virtual cluster: ranks with clocks in one process |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
+| `mpis` | MPI libraries: how each is told, its switch for GPU memory, what it wants to be told |
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
@@ -33,41 +33,19 @@ from __future__ import annotations
 
 import importlib
 
-_PARTS = (
-    "builds",
-    "checks",
-    "cluster",
-    "collectives",
-    "counting",
-    "data",
-    "doctor",
-    "edition",
-    "errors",
-    "horovod",
-    "journal",
-    "lab",
-    "launch",
-    "mpi",
-    "nets",
-    "placement",
-    "plots",
-    "profiling",
-    "record",
-    "scaling",
-    "timing",
-    "virtual",
-    "world",
-)
-_OF_CHECKS = ("check", "expect", "hint", "predict")
-_OF_PATHS = ("home", "root")
-__all__ = [*_PARTS, *_OF_CHECKS, *_OF_PATHS]
+_FROM = dict.fromkeys(("check", "expect", "hint", "predict"), "labkit.checks")
+_FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):
-    if name in _OF_CHECKS:
-        return getattr(importlib.import_module("labkit.checks"), name)
-    if name in _OF_PATHS:
-        return getattr(importlib.import_module("labkit.paths"), name)
-    if name in _PARTS:
-        return importlib.import_module(f"labkit.{name}")
-    raise AttributeError(f"labkit has no {name!r}; it offers {', '.join(__all__)}")
+    if name == "virtual":  # a package of its own now; a learner's older notebook imports it from here
+        return importlib.import_module("virtual")
+    if name in _FROM:
+        return getattr(importlib.import_module(_FROM[name]), name)
+    try:
+        if not name.startswith("_"):
+            return importlib.import_module(f"labkit.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"labkit.{name}":  # it is a part of labkit that lacks a package
+            raise
+    raise AttributeError(f"labkit has no {name!r}; help(labkit) shows what it offers")

@@ -16,7 +16,8 @@ import argparse
 from functools import partial
 
 import numpy as np
-from labkit import launch, timing, virtual, world
+import virtual
+from labkit import launch, timing, world
 from labkit.timing import digits
 
 SIZES = tuple(1 << power for power in range(10, 25))

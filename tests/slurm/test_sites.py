@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from labkit import builds, paths
+from labkit import builds, mpis, paths
 from labkit.cluster import sites
 from labkit.errors import LabError
 
@@ -94,7 +94,7 @@ def test_what_every_site_must_say(stem):
     assert values["SITE"] == stem
     assert LAUNCHER.fullmatch(values["LABKIT_LAUNCHER"]), values["LABKIT_LAUNCHER"]
     assert values["LABKIT_GPU_FORM"] in sites.GPU_FORMS
-    assert values["LABKIT_MPI"] in (*sites.FLAVORS, "")
+    assert values["LABKIT_MPI"] in (*mpis.FLAVORS, "")
     assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(sites.assigned(text(stem)))
     if not values["LABKIT_MPI"]:  # not known: then the file says whom to ask what
         assert "Ask the site" in text(stem)
@@ -143,7 +143,7 @@ def test_the_template_explains_every_line():
         last = line
     used = {name for stem in STEMS for name in sites.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
     assert used <= explained, f"not in the template: {used - explained}"
-    for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS, *builds.HOROVOD):
+    for word in (*mpis.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS, *builds.HOROVOD):
         assert word in text("template"), word
 
 

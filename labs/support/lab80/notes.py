@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 import numpy as np
-from labkit import launch, paths, record, virtual, world
+import virtual
+from labkit import launch, paths, record, world
 from labkit.timing import Measurement, human
 
 from support.lab80 import records

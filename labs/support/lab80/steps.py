@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from labkit import launch, nets, placement, virtual, world
+import virtual
+from labkit import launch, nets, placement, world
 from labkit.collectives import ring_allreduce
 
 from support.lab80 import energy

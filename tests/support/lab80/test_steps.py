@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import lab, launch, paths, record, scaling, virtual
+import virtual
+from labkit import lab, launch, paths, record, scaling
 from labkit.errors import LabError
 from support import lab80
 from support.lab80 import records, steps

@@ -12,9 +12,9 @@ import warnings
 
 import numpy as np
 import pytest
-from labkit import paths, record, world
+from labkit import jsonl, paths, record, world
 from labkit.errors import LabError
-from labkit.record import jsonl, provenance
+from labkit.record import provenance
 from labkit.timing import Measurement, Ratio
 
 STEM = "01_time_it_properly"

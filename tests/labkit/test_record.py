@@ -106,6 +106,7 @@ def test_what_is_read_again(capsys, monkeypatch, tmp_path):
     record.add("step", seconds=0.5, ranks=1)
     link = record.add("link", value=0.1)
     assert list(record.load(STEM)["result"]) == ["step", "link"]
+    assert len(lines()) == 2
     steps = record.load(result="step")
     assert list(steps["ranks"]) == [1]
     assert "value" not in steps.columns

@@ -11,8 +11,6 @@ from labkit import paths, record
 from labkit.errors import LabError
 from virtual import here
 
-from tests.figures import virtual_here
-
 LAB = "22_latency_and_bandwidth"
 LINK = {
     "lab": LAB,
@@ -179,28 +177,3 @@ def test_the_virtual_ranks_cost_what_the_record_says(folders):
     assert node.run(swap, 0).time == pytest.approx(3e-6)
     assert node.run(swap, 4096).time == pytest.approx(3e-6 + 4096 / 10e9)
     assert node.run(swap, 10**6).time == pytest.approx(3e-6 + 4e-6 + 1e6 / 10e9)
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-@pytest.mark.parametrize("name", virtual_here.WAYS)
-def test_the_programs_that_are_compared_do_allreduce(name, ranks):
-    way = virtual_here.WAYS[name]
-
-    def program(comm, vector):
-        way(comm, vector, np.empty_like(vector))
-
-    virtual.trials(program, sum, ranks=(ranks,), lengths=(64,))
-
-
-def test_errors_are_relative_to_real_times():
-    real, predicted = {"ring": {8: 2.0, 16: 4.0}}, {"ring": {8: 1.0, 16: 5.0}}
-    assert virtual_here.errors(real, predicted) == {"ring": {8: 0.5, 16: 0.25}}
-
-
-@pytest.mark.slow
-def test_the_comparison_runs_on_real_ranks(folders, capsys):
-    write(folders[0], LINK, ADDITION)
-    off = virtual_here.compare(2, sizes=(1024, 65536))
-    assert set(off) == set(virtual_here.WAYS)
-    assert all(np.isfinite(error) for row in off.values() for error in row.values())
-    assert "median error over all" in capsys.readouterr().out

@@ -39,6 +39,7 @@ class Server:
         os.set_blocking(self.alarm, False)
         signal.set_wakeup_fd(self.alarm)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for whoever runs ranks
         for file in (0, self.wake, self.door):
             self.selector.register(file, selectors.EVENT_READ)
 
@@ -83,6 +84,7 @@ class Server:
         """In the fork: take the client's place. Returns the folder of the run."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         high = [os.dup2(file, 500 + count) for count, file in enumerate(files)]
         # Through their objects, where there are any: else these close the numbers once more, taken or not.
         for link in (*self.clients.values(), self.selector, self.door):

@@ -1,34 +1,30 @@
-"""Bad inputs to all commands of the kit: `python -m tests.endurance.bad_inputs [--show] [GROUP …]`.
+"""Bad inputs to all commands of the kit are answered in a sentence.
 
 Numbers, paths, sizes, words, files and sites that cannot be, given to make, labkit, authoring, the tabletop,
 the site doctor, `make site` and the set-up, in a copy of the checkout. A good answer has no traceback, a
-status other than 0, and a sentence that names what was wrong, within two minutes. --show prints all answers,
-to be read; GROUP is one of those below, such as of_files.
-
-Status 1 if any answer is not good. Goals of make are asked without the set-up, which is asked by itself.
+status other than 0, and a sentence that names what was wrong. Goals of make are asked without the set-up,
+which is asked by itself.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from labkit import paths
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT = 120.0  # seconds for an answer, on a busy machine
-AT_ONCE = 2
 PARTS = ("labs", "slurm", "env", "solutions", "notebooks", "tests", "Makefile", "README.md", "pyproject.toml")
 PYTHON = "{python}"  # and {files}, {home}: filled in when a case is asked
 LONG = "x" * 300  # no file system takes such a name
@@ -48,29 +44,19 @@ class Case(NamedTuple):
         words = [f"{name}={value}" for name, value in self.env.items()]
         return " ".join([*words, *(word or "''" for word in self.command)]).replace(LONG, "xxx…")
 
-
-class Answer(NamedTuple):
-    """What came back; None as the status: nothing within the limit."""
-
-    case: Case
-    status: int | None
-    text: str
-
-    def fault(self) -> str:
-        """What is wrong with the answer; "" if it is a good one."""
-        if self.status is None:
-            return "no end"
-        if "Traceback (most recent call last)" in self.text:
+    def fault(self, status: int, text: str) -> str:
+        """What is wrong with an answer, by status and all that was printed; "" if it is a good one."""
+        if "Traceback (most recent call last)" in text:
             return "a traceback"
-        if self.status == 0:
+        if status == 0:
             return "status 0"
-        if self.status < 0:
-            return f"ended by signal {-self.status}"
-        spoken = [line for line in self.text.splitlines() if not line.startswith(("make: ***", "usage:"))]
+        if status < 0:
+            return f"ended by signal {-status}"
+        spoken = [line for line in text.splitlines() if not line.startswith(("make: ***", "usage:"))]
         if not any(len(line.split()) >= 5 for line in spoken):
             return "no sentence"
-        if not re.search(self.case.names, "\n".join(spoken), re.IGNORECASE):
-            return f"does not name {self.case.names}"
+        if not re.search(self.names, "\n".join(spoken), re.IGNORECASE):
+            return f"does not name {self.names}"
         return ""
 
 
@@ -272,6 +258,10 @@ def of_set_ups() -> Iterable[Case]:
         yield Case((PYTHON, "{bare}/env/setup.py"), "GPU_OPERATIONS", {"GPU_OPERATIONS": wish})
     yield Case((PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"})
     yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
+    nowhere = {"PATH": "{files}/folder", "PYTHON": PYTHON, "CXX": "", "CC": ""}
+    yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+ and make not found", nowhere)
+    yield module("env.mvapich2", names="a C compiler and make and ar", env=nowhere)
+    yield Case((PYTHON, "{bare}/env/setup.py"), "holds no bin/|none", {"MPI_HOME": "{files}/none"})
     yield module("env.mvapich2", "--device", "carrier-pigeon", names="DEVICE")
     yield module("env.mvapich2", "--source", "{files}/none", names="none")
     yield module("env.mvapich2", "--source", "{files}/good.json", names="good.json|source")
@@ -324,96 +314,85 @@ BAD_SITES = {
 }
 
 
-def prepare(folder: Path) -> dict[str, str]:
+class Kit:
     """A copy of the checkout, one without an environment, one with a broken lab, and the bad files."""
-    real = paths.root()
-    for name, parts in (("checkout", PARTS), ("broken", PARTS), ("bare", ("env", "pyproject.toml"))):
-        for part in parts:
-            if (real / part).is_dir():
-                ignore = shutil.ignore_patterns("__pycache__", "results")
-                shutil.copytree(real / part, folder / name / part, ignore=ignore)
-            elif (real / part).exists():
-                shutil.copy(real / part, folder / name / part)
-    for name in ("checkout", "broken"):
-        (folder / name / ".venv").symlink_to(sys.prefix)
-    (folder / "broken/solutions/66_broken.py").write_bytes(b"# %% [markdown]\n# # 66 broken\n# %%\ndef (:\n")
-    for name, content in BAD_SITES.items():
-        (folder / "checkout/slurm/sites" / f"{name}.sh").write_bytes(content)
-    files = folder / "files"
-    (files / "folder/inside").mkdir(parents=True)
-    for name, content in {"good.json": GOOD_TRACE, **BAD_TRACES, **BAD_REPORTS}.items():
-        (files / name).write_bytes(content)
-    (folder / "home").mkdir()
-    return {
-        "{python}": sys.executable,
-        "{files}": str(files),
-        "{bare}": str(folder / "bare"),
-        "{broken}": str(folder / "broken"),
-        "{home}": str(folder / "home"),
-    }
 
+    def __init__(self, folder: Path):
+        real = paths.root()
+        for name, parts in (("checkout", PARTS), ("broken", PARTS), ("bare", ("env", "pyproject.toml"))):
+            for part in parts:
+                if (real / part).is_dir():
+                    ignore = shutil.ignore_patterns("__pycache__", "results")
+                    shutil.copytree(real / part, folder / name / part, ignore=ignore)
+                elif (real / part).exists():
+                    shutil.copy(real / part, folder / name / part)
+        for name in ("checkout", "broken"):
+            (folder / name / ".venv").symlink_to(sys.prefix)
+        shutil.rmtree(folder / "broken/solutions")
+        (folder / "broken/solutions").mkdir()
+        broken = folder / "broken/solutions/66_broken.py"
+        broken.write_bytes(b"# %% [markdown]\n# # 66 broken\n# %%\ndef (:\n")
+        for name, content in BAD_SITES.items():
+            (folder / "checkout/slurm/sites" / f"{name}.sh").write_bytes(content)
+        files = folder / "files"
+        (files / "folder/inside").mkdir(parents=True)
+        for name, content in {"good.json": GOOD_TRACE, **BAD_TRACES, **BAD_REPORTS}.items():
+            (files / name).write_bytes(content)
+        (folder / "home").mkdir()
+        self.folder = folder
+        self.places = {
+            PYTHON: sys.executable,
+            "{files}": str(files),
+            "{bare}": str(folder / "bare"),
+            "{broken}": str(folder / "broken"),
+            "{home}": str(folder / "home"),
+        }
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SITE"))
+        }
+        self.env |= {"PYTHONPATH": str(folder / "checkout/labs"), "LABKIT_HOME": self.filled("{home}")}
+        self.env |= {"MAKEFLAGS": "", "PYTHONDONTWRITEBYTECODE": "1"}
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "tests.forks"], cwd=folder / "checkout", env=self.env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
-def ask(case: Case, folder: Path, places: dict[str, str]) -> Answer:
-    """Give one bad input, and see what comes back."""
-
-    def filled(word: str) -> str:
-        for name, value in places.items():
+    def filled(self, word: str) -> str:
+        for name, value in self.places.items():
             word = word.replace(name, value)
         return word
 
-    checkout = folder / "checkout"
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SITE"))}
-    env |= {"PYTHONPATH": str(checkout / "labs"), "LABKIT_HOME": places["{home}"], "MAKEFLAGS": ""}
-    env |= {name: filled(value) for name, value in case.env.items()}
-    if "{broken}" in str(case.env):
-        checkout = folder / "broken"
-    process = subprocess.Popen(
-        [filled(word) for word in case.command],
-        cwd=checkout, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
-    try:
-        text, _ = process.communicate(case.typed, timeout=LIMIT)
-        return Answer(case, process.returncode, text)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)  # it ends what it has started
-        text, _ = process.communicate(timeout=LIMIT)
-        return Answer(case, None, text)
+    def ask(self, case: Case) -> tuple[int, str]:
+        """The exit status of a command, and all that it printed."""
+        env = self.env | {name: self.filled(value) for name, value in case.env.items()}
+        command = [self.filled(word) for word in case.command]
+        own_folder = "PYTHONPATH" in case.env
+        if case.command[:2] == (PYTHON, "-m") and not own_folder:
+            asked = {"command": command[2:], "env": env, "typed": case.typed, "limit": LIMIT}
+            self.server.stdin.write(json.dumps(asked) + "\n")
+            self.server.stdin.flush()
+            return tuple(json.loads(self.server.stdout.readline()))
+        done = subprocess.run(
+            command, cwd=self.folder / ("broken" if own_folder else "checkout"), env=env, input=case.typed,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT,
+            check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
 
 
-def answers(cases: list[Case]) -> list[Answer]:
-    """The kit's answers to all of these, in their order."""
-    with tempfile.TemporaryDirectory(prefix="endurance-") as name:
-        folder = Path(name).resolve()
-        places = prepare(folder)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(pool.map(lambda case: ask(case, folder, places), cases))
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory) -> Iterator[Kit]:
+    kit = Kit(tmp_path_factory.mktemp("kit").resolve())
+    yield kit
+    kit.server.communicate()  # it ends when nothing more can be asked
 
 
-def all_cases(groups: Collection[str] = ()) -> list[Case]:
-    """The bad inputs of these groups; without names those of all."""
-    return [case for group in GROUPS if not groups or group.__name__ in groups for case in group()]
-
-
-def main(groups: Collection[str] = (), show: bool = False) -> int:
-    """Give all bad inputs, or those of some groups. Returns the exit status."""
-    begin = time.monotonic()
-    faults: Counter = Counter()
-    given = answers(all_cases(groups))
-    for answer in given:
-        fault = answer.fault()
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_bad_input_is_answered_in_a_sentence(kit, group):
+    bad = []
+    for case in group():
+        status, text = kit.ask(case)
+        fault = case.fault(status, text)
         if fault:
-            faults["names nothing" if fault.startswith("does not") else fault] += 1
-        if fault or show:
-            print(f"{answer.case}\n  {fault or 'good'}, status {answer.status}")
-            print("".join(f"    {line[:300]}\n" for line in answer.text.splitlines()[-6:]), flush=True)
-    print(f"{len(given)} bad inputs, {len(given) - faults.total()} good answers")
-    for name in ("a traceback", "status 0", "no end", "no sentence", "names nothing"):
-        print(f"{name}: {faults[name]}")
-    print(f"{time.monotonic() - begin:.0f} s")
-    return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    words = sys.argv[1:]
-    sys.exit(main([word for word in words if word != "--show"], "--show" in words))
+            bad.append(f"{case}\n  {fault}, status {status}:\n{text[-1500:]}")
+    assert not bad, "\n".join(bad)

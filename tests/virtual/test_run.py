@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import virtual
-from labkit import checks
+from labkit.checks import expectations
 from labkit.errors import CheckFailed, LabError
 from mpi4py import MPI
 
@@ -161,12 +161,12 @@ def test_a_run_says_in_a_line_what_it_was():
 
 
 def test_expectations_that_are_met_are_counted():
-    before, run = checks.looked_at(), ran(ring_sum)
+    before, run = expectations.looked_at(), ran(ring_sum)
     run.expect_results(np.full(16, 36.0))
     run.expect_sent(at_most=1.75, unit=128, named="a ring")
     run.expect_messages(exactly=14)
     run.expect_steps(at_most=14)
-    assert checks.looked_at() >= before + 4
+    assert expectations.looked_at() >= before + 4
     tried("21.1", lambda: run.expect_steps(exactly=14))
 
 

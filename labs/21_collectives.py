@@ -15,7 +15,8 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, hint, lab, launch, plots, predict, record, timing, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record, timing, world
 
 lab.start("21_collectives")
 

@@ -14,7 +14,8 @@
 from functools import lru_cache, partial
 
 import numpy as np
-from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.collectives import doublings, ring_allreduce, tree_allreduce
 from support import lab24
 

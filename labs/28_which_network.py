@@ -16,7 +16,8 @@ import math
 
 import numpy as np
 import pandas
-from labkit import check, hint, lab, plots, predict, record, virtual
+import virtual
+from labkit import check, hint, lab, plots, predict, record
 from labkit.collectives import ring_allreduce
 from support import lab28
 

@@ -12,7 +12,8 @@
 
 # %%
 import numpy as np
-from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.collectives import ring_allreduce, tree_allreduce
 from support import lab31
 

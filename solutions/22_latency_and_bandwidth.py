@@ -10,7 +10,8 @@
 
 # %%
 import numpy as np
-from labkit import check, hint, lab, launch, plots, predict, record, scaling, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record, scaling, world
 from labkit.timing import benchmarks
 from support import lab22
 

@@ -13,7 +13,8 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, hint, lab, launch, plots, predict, record, timing, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record, timing, world
 from labkit.collectives import tree_allreduce
 from labkit.scaling import costs
 from support import lab23

@@ -15,7 +15,8 @@ from math import ceil, inf, log, sqrt
 from operator import itemgetter
 
 import numpy as np
-from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.collectives import tree_broadcast
 from labkit.scaling import costs
 from support import lab25

@@ -15,7 +15,8 @@ import itertools
 from math import sqrt
 
 import numpy as np
-from labkit import check, hint, lab, launch, plots, predict, record, scaling, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, plots, predict, record, scaling, world
 from support import lab27
 
 lab.start("27_cuda_aware_mpi")

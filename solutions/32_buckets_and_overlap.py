@@ -14,7 +14,8 @@
 from functools import partial
 
 import numpy as np
-from labkit import check, hint, lab, plots, predict, virtual
+import virtual
+from labkit import check, hint, lab, plots, predict
 from support import lab32
 
 lab.start("32_buckets_and_overlap")

@@ -11,7 +11,8 @@
 
 # %%
 import numpy as np
-from labkit import check, hint, lab, plots, predict, record, virtual
+import virtual
+from labkit import check, hint, lab, plots, predict, record
 from labkit.collectives import ring_allreduce
 from support import lab33
 

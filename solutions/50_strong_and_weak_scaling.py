@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, hint, lab, launch, nets, placement, plots, predict, record, scaling, virtual, world
+import virtual
+from labkit import check, hint, lab, launch, nets, placement, plots, predict, record, scaling, world
 from labkit.timing import device_sync, measure
 
 lab.start("50_strong_and_weak_scaling")

@@ -20,7 +20,6 @@ WARM = (
     "authoring.release",
     "labkit.cli",
     "labkit.cluster",
-    "labkit.reporting",
     "nbformat",
     "rich.table",
     "slurm.doctor",

@@ -141,8 +141,8 @@ def of_files() -> Iterable[Case]:
     yield make("trace", "none", FILE="{files}/none")
     yield make("trace", "port", FILE="{files}/good.json", PORT="many")
     for file in (*NO_FILES, *(f"{{files}}/{name}" for name in BAD_REPORTS)):
-        yield module("labkit", "report", file, names="report|none|folder|xxx|mem|study|text")
-    yield module("labkit", "report", names="report")
+        yield module("support.lab80", file, names="report|none|folder|xxx|mem|study|text")
+    yield module("support.lab80", names="report")
     yield make("report", "report", FILE="{files}/none.md")
     yield make("report", "study", FILE="{files}/empty.md")
 
@@ -150,9 +150,10 @@ def of_files() -> Iterable[Case]:
 def of_homes() -> Iterable[Case]:
     """Folders of one's own that cannot be, or hold rubbish."""
     for home in ("/dev/null/x", "/proc/none", "{files}/good.json", f"{{files}}/{LONG}"):
-        for words in (["progress"], ["results"], ["report"], ["submit", "40", "--site", "tabletop"]):
+        for words in (["progress"], ["results"], ["submit", "40", "--site", "tabletop"]):
             yield module("labkit", *words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
-        yield module("slurm.tabletop", "up", names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
+        for words in (["support.lab80"], ["slurm.tabletop", "up"]):
+            yield module(*words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
 
 
 def of_words() -> Iterable[Case]:

@@ -1,4 +1,4 @@
-"""labkit, support and authoring as a wheel: built, installed elsewhere, every module imported."""
+"""The kit's packages as a wheel: built, installed elsewhere, every module imported."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sys
 import pytest
 from labkit import paths
 
+PACKAGES = ("labkit", "virtual", "classroom", "support", "authoring")
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for name in ("labkit", "support", "authoring"):
+for name in sys.argv[2:]:
     package = importlib.import_module(name)
     assert package.__file__.startswith(sys.argv[1]), package.__file__
     for module in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -40,18 +41,16 @@ def test_a_wheel_installed_elsewhere_imports_every_module(tmp_path):
     run(*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel))
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["PYTHONPATH"] = str(site)
-    imported = run(sys.executable, "-c", IMPORT_ALL, str(site), cwd=tmp_path, env=env).split()
-    sources = [
-        path for name in ("labkit", "support", "authoring") for path in (source / "labs" / name).rglob("*.py")
-    ]
+    imported = run(sys.executable, "-c", IMPORT_ALL, str(site), *PACKAGES, cwd=tmp_path, env=env).split()
+    sources = [path for name in PACKAGES for path in (source / "labs" / name).rglob("*.py")]
     # Programs that are started, as those of lab 65, lie in folders that are no packages.
     modules = [
         path for path in sources if path.name != "__main__.py" and path.with_name("__init__.py").exists()
     ]
-    assert len(imported) == len(modules) - 3, "the three packages themselves are not printed"
+    assert len(imported) == len(modules) - 4, "the four packages themselves are not printed"
     assert (site / "support/lab43_logs/duplicate_gpu.log").exists()
     assert (site / "support/lab52.csv").exists()
     assert (site / "authoring/template/66_my_topic.py").exists()
     assert (site / "support/lab65_scripts/torch_ddp.py").exists()
     assert (site / "authoring/tour/tour.html.j2").exists()
-    assert (site / "labkit/board/board.html.j2").exists()
+    assert (site / "classroom/board.html.j2").exists()

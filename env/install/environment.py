@@ -191,7 +191,7 @@ def install_labkit(step: Step, venv: Path) -> None:
     settings.mkdir(parents=True, exist_ok=True)
     # Long lines of code wrap, and no question about news covers the first notebook.
     shutil.copy(Path(__file__).with_name("jupyterlab_overrides.json"), settings / "overrides.json")
-    # The file browser shows what is for learners: in labs/ the scripts, labkit and support.
+    # The file browser shows what is for learners: in labs/ the scripts, labkit, virtual and support.
     server = venv / "etc" / "jupyter" / "jupyter_server_config.d"
     server.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("jupyter_server_config.json"), server / "labs.json")

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, nets, timing, virtual, world
+import virtual
+from labkit import check, data, expect, launch, nets, timing, world
 from labkit.counting import CallLog
 from labkit.errors import NotHere
 

@@ -6,7 +6,8 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
-from labkit import check, expect, launch, predict, virtual
+import virtual
+from labkit import check, expect, launch, predict
 from labkit.counting import CallLog, count, on_every_size
 
 LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, expect, launch, scaling, virtual
+import virtual
+from labkit import check, expect, launch, scaling
 from labkit.timing import benchmarks, digits, human
 
 PAUSE = 1e-3  # seconds that an interruption takes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from labkit import check, counting, expect, launch, predict, virtual
+import virtual
+from labkit import check, counting, expect, launch, predict
 from labkit.collectives import tree_allreduce
 
 

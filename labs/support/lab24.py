@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, launch, predict, virtual
+import virtual
+from labkit import check, expect, launch, predict
 from labkit.counting import expect_sum
 
 # Messages above 64 bytes wait for their receiver, as long ones do.

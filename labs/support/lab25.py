@@ -7,7 +7,8 @@ from math import sqrt
 from operator import itemgetter
 
 import numpy as np
-from labkit import check, expect, launch, predict, virtual
+import virtual
+from labkit import check, expect, launch, predict
 from labkit.collectives import tree_broadcast
 from labkit.scaling import costs
 

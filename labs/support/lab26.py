@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from labkit import check, expect, launch, virtual
+import virtual
+from labkit import check, expect, launch
 
 
 @check.exercise("26.1")

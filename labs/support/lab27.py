@@ -19,7 +19,8 @@ from functools import partial
 from math import ceil
 
 import numpy as np
-from labkit import check, expect, launch, placement, timing, virtual, world
+import virtual
+from labkit import check, expect, launch, placement, timing, world
 from labkit.errors import LabError
 from labkit.timing import benchmarks, human
 

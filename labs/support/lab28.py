@@ -8,7 +8,8 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, expect, nets, virtual
+import virtual
+from labkit import check, expect, nets
 from labkit.collectives import ring_allgather, ring_allreduce, ring_reduce_scatter
 
 

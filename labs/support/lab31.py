@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from labkit import check, data, expect, launch, nets, virtual
+import virtual
+from labkit import check, data, expect, launch, nets
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 # As in a real MPI, the send of a long message (here: over 1,000 bytes) waits for its receive.

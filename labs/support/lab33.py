@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from labkit import check, expect, launch, plots, virtual
+import virtual
+from labkit import check, expect, launch, plots
 from labkit.plots import COLORS, new_figure
 
 NAMES = ("ring", "wheel", "random")

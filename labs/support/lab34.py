@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, data, expect, launch, nets, plots, record, timing, virtual
+import virtual
+from labkit import check, data, expect, launch, nets, plots, record, timing
 from labkit.counting import CallLog, on_every_size
 from threadpoolctl import threadpool_limits
 

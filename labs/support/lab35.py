@@ -14,7 +14,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from labkit import check, data, expect, launch, nets, timing, virtual
+import virtual
+from labkit import check, data, expect, launch, nets, timing
 from labkit.collectives import ring_allreduce
 from labkit.counting import on_every_size
 
@@ -250,7 +251,7 @@ def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **train
     """Percent of the digits' test images that are right after training, for each seed.
 
     way: None for MPI's float32 mean. keep: False throws the error away after each step. training: as
-    `nets.accuracy` takes it.
+    `virtual.accuracy` takes it.
     """
 
     def plain(comm, gradient, error):
@@ -263,7 +264,7 @@ def accuracy(average: Callable, way: tuple | None, *, keep: bool = True, **train
         error *= keep
         return mean
 
-    return nets.accuracy(compressed if way else plain, **training)
+    return virtual.accuracy(compressed if way else plain, **training)
 
 
 def first_gradient(images: int = 8) -> np.ndarray:

@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from labkit import check, data, expect, plots, timing, virtual
+import virtual
+from labkit import check, data, expect, plots, timing
 from torch.nn import functional
 
 ROUND_MS = 10  # milliseconds of a round

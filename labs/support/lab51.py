@@ -15,7 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from labkit import builds, check, expect, launch, nets, placement, timing, virtual, world
+import virtual
+from labkit import builds, check, expect, launch, nets, placement, timing, world
 from labkit.errors import LabError, NotHere
 from labkit.horovod import meet_by_gloo
 

@@ -252,11 +252,11 @@ Bucket = list[torch.nn.Parameter]
 def buckets_of(net: torch.nn.Module, most_bytes: int) -> list[Bucket]:
     """The net's parameters from last to first, in buckets of at most `most_bytes`, each of one or more.
 
-    From last to first, as the way back computes their gradients.
+    From last to first, as the way back computes their gradients. Frozen ones get none, and are in no bucket.
     """
     buckets: list[Bucket] = []
     room = 0
-    for weights in reversed(list(net.parameters())):
+    for weights in reversed([weights for weights in net.parameters() if weights.requires_grad]):
         if weights.nbytes > room or not buckets:
             buckets.append([])
             room = most_bytes

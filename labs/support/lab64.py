@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, virtual
+import virtual
+from labkit import check, data, expect, launch
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError
 from labkit.scaling import costs
@@ -286,14 +287,14 @@ def _shapes(hidden: int) -> dict[str, tuple[int, int]]:
 
 def gathered(comm, part: torch.Tensor) -> torch.Tensor:
     """All ranks' places, behind each other: (ranks * n, …) of (n, …)."""
-    whole = torch.empty(comm.size * len(part), *part.shape[1:])
+    whole = torch.empty(comm.size * len(part), *part.shape[1:], dtype=part.dtype)
     comm.Allgather(part.detach().contiguous().numpy(), whole.numpy())
     return whole
 
 
 def added_part(comm, whole: torch.Tensor) -> torch.Tensor:
     """This rank's places of the sum over all ranks: (n, …) of (ranks * n, …)."""
-    part = torch.empty(len(whole) // comm.size, *whole.shape[1:])
+    part = torch.empty(len(whole) // comm.size, *whole.shape[1:], dtype=whole.dtype)
     comm.Reduce_scatter_block(whole.detach().contiguous().numpy(), part.numpy())
     return part
 

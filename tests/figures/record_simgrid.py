@@ -1,7 +1,7 @@
-"""Times of programs and of patterns that meet in ports on SimGrid's ideal links, for tests/labkit/virtual.
+"""Times of programs and of patterns that meet in ports on SimGrid's ideal links, for tests/virtual.
 
 Not run by the tests. With Debian's python3-simgrid:
-`/usr/bin/python3 tests/figures/record_simgrid.py tests/labkit/virtual/simgrid.json`.
+`/usr/bin/python3 tests/figures/record_simgrid.py tests/virtual/simgrid.json`.
 Links: full duplex, one up and one down per host, CM02 model, its corrections for TCP switched off.
 """
 

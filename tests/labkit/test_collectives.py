@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import collectives, virtual
+import virtual
+from labkit import collectives
 from labkit.errors import LabError
 from labkit.scaling import costs
 

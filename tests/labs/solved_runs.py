@@ -7,9 +7,10 @@ from labkit import paths
 
 
 def own_warnings_are_errors() -> str:
-    """PYTHONWARNINGS for a run in which a warning of the lab itself, of labkit or of support is an error."""
+    """PYTHONWARNINGS for a run in which a warning of the lab itself or of the kit is an error."""
     labs = paths.root() / "labs"
-    files = [path for name in ("labkit", "support") for path in sorted((labs / name).rglob("*.py"))]
+    kit = ("labkit", "virtual", "support")
+    files = [path for name in kit for path in sorted((labs / name).rglob("*.py"))]
     names = [".".join(path.relative_to(labs).with_suffix("").parts) for path in files]
     return ",".join(f"error:::{name.removesuffix('.__init__')}" for name in ("__main__", *names))
 

@@ -5,11 +5,7 @@ the failure recommends, in a cell of its own; then each wrong answer, which the 
 phrase, and each right one in another form; then the answer, as in the solved notebook. The parameters are
 SMALL, those of the tests. Every figure is looked at: no text may lie on another or leave the figure.
 
-The ranks are warm (see wrong_answers/warm), unless --cold is given: most of the time here would be spent
-importing TensorFlow or PyTorch once more for each rank of each check. They start cold where the lab's script
-and its batch job are tested, and in the browser. --keep FILE writes the notebook with its outputs.
-
-Problems are printed, and status is 1 if there are any.
+Problems are printed, and status is 1 if there are any. --keep FILE writes the notebook with its outputs.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -36,13 +31,7 @@ from tests.labs.wrong_answers import Right, Wrong
 FEWEST = 3  # wrong answers for each exercise
 FAILS = "raises-exception"  # nbclient goes on after an error in a cell with this tag
 SECONDS = 600  # to end a cell that hangs
-WARM = """\
-from tests.labs import visit
-visit.watch_figures()
-from tests.labs.wrong_answers import warm
-warm_ranks = warm.ranks({folder!r})
-warm_ranks.__enter__()"""
-COLD = """\
+BEFORE = """\
 from tests.labs import visit
 visit.watch_figures()"""
 CROWDED = "A figure with text that cannot be read:"
@@ -146,26 +135,23 @@ class Visit:
             if cell.kind == "code":
                 self.cells.append(Cell("code", texts.get(place, cell.source), cell.line, (FAILS, tag)))
 
-    def execute(self, warm: bool = True) -> nbformat.NotebookNode:
+    def execute(self) -> nbformat.NotebookNode:
         """Run all cells in one kernel, and add to the problems. Returns the notebook with its outputs."""
         root = self.lab.path.parents[1]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "labs"), str(root)])}
-        # The kernel is killed in the end: what it left behind is removed here.
-        with tempfile.TemporaryDirectory(prefix="warm-") as sockets:
-            before = Cell("code", WARM.format(folder=sockets) if warm else COLD, 0)
-            book = notebooks.notebook(self.lab.stem, [before, *self.cells])
-            client = nbclient.NotebookClient(
-                book,
-                timeout=SECONDS,
-                kernel_name="python3",
-                resources={"metadata": {"path": str(root / "notebooks")}},
-            )
-            try:
-                client.execute(env=env)
-            except nbclient.exceptions.CellExecutionError as error:
-                self.problems.append(f"the solved lab itself fails:\n{error}")
-            except (nbclient.exceptions.CellTimeoutError, nbclient.exceptions.DeadKernelError) as error:
-                self.problems.append(str(error))
+        book = notebooks.notebook(self.lab.stem, [Cell("code", BEFORE, 0), *self.cells])
+        client = nbclient.NotebookClient(
+            book,
+            timeout=SECONDS,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(root / "notebooks")}},
+        )
+        try:
+            client.execute(env=env)
+        except nbclient.exceptions.CellExecutionError as error:
+            self.problems.append(f"the solved lab itself fails:\n{error}")
+        except (nbclient.exceptions.CellTimeoutError, nbclient.exceptions.DeadKernelError) as error:
+            self.problems.append(str(error))
         self._judge(book)
         return book
 
@@ -223,11 +209,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stem")
     parser.add_argument("--root", type=Path, default=paths.root(), help="another checkout than this one")
-    parser.add_argument("--cold", action="store_true", help="start ranks as learners do")
     parser.add_argument("--keep", type=Path, help="write the notebook with its outputs to this file")
     options = parser.parse_args()
     visit = Visit(options.stem, options.root)
-    book = visit.execute(warm=not options.cold)
+    book = visit.execute()
     if options.keep:
         nbformat.write(book, options.keep)
     for problem in visit.problems:

@@ -159,7 +159,7 @@ def hub_and_keeper_are_killed(hub: Class, ada: Learner) -> None:
     awaited(lambda: not process.running(hub.state))
     said = hub.status()
     assert said.startswith(LEFT)
-    for word in ("configurable-http-proxy", "labkit.board", hub.job()):
+    for word in ("configurable-http-proxy", "classroom", hub.job()):
         assert word in said
 
 
@@ -172,7 +172,7 @@ def proxy_is_killed(hub: Class, ada: Learner) -> None:
 
 def board_is_killed(hub: Class, ada: Learner) -> None:
     """It runs as a user of its own, who reads what learners have shared."""
-    before = hub.part("labkit.board")
+    before = hub.part("classroom")
     assert before.uids().real not in (0, (hub.machine.folder / "home" / "ada").stat().st_uid)
     folder = hub.state / "class"
     assert (folder.stat().st_uid, folder.stat().st_mode & 0o7777) == (before.uids().real, 0o3733)
@@ -184,7 +184,7 @@ def board_is_killed(hub: Class, ada: Learner) -> None:
     board = f"{hub.address}/services/board/"
     teacher = hub.person("instructor")
     awaited(lambda: teacher.session.get(board, timeout=60).status_code == 200)
-    assert hub.part("labkit.board").pid != before.pid
+    assert hub.part("classroom").pid != before.pid
     assert "answers" in hub.status()
     assert ada.session.get(board, timeout=60).status_code == 403
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from labkit import paths
+from labkit import mpis, paths
 from labkit.cluster import sites
 
 FOLDER = paths.root() / "slurm" / "sites"
@@ -85,7 +85,7 @@ def test_what_every_site_must_say(stem):
     assert values["SITE"] == stem
     assert LAUNCHER.fullmatch(values["LABKIT_LAUNCHER"]), values["LABKIT_LAUNCHER"]
     assert values["LABKIT_GPU_FORM"] in sites.GPU_FORMS
-    assert values["LABKIT_MPI"] in (*sites.FLAVORS, "")
+    assert values["LABKIT_MPI"] in (*mpis.FLAVORS, "")
     assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(sites.assigned(text(stem)))
     if not values["LABKIT_MPI"]:  # not known: then the file says whom to ask what
         assert "Ask the site" in text(stem)

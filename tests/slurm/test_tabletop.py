@@ -189,16 +189,34 @@ def _at(table) -> dict[str, str]:
     return {"LABKIT_HOME": str(table.state.parents[1])}
 
 
+def _rates(table, asked: float, rounds: int = 5) -> tuple[float, float, float]:
+    """The fastest of at most `rounds` measurements there, back and by MPI, as shares of `asked`.
+
+    A busy machine makes a link slower, never faster: so one fast measurement shows what the link
+    carries, and none may be faster than the link is meant to be.
+    """
+    best = (0.0, 0.0, 0.0)
+    for _ in range(rounds):
+        ((_, *measured),) = measure.all_rates(table, rates=(asked,))
+        shares = [rate * 1e6 / asked for rate in measured]
+        assert max(shares) < 1.1
+        best = tuple(map(max, best, shares))
+        there, back, mpi = best
+        if there > 0.9 and back > 0.9 and mpi > 0.6:
+            break
+    return best
+
+
 @needs_slurm
 def test_links_keep_what_was_asked_and_memory_is_faster(table):
-    for rate, there, back, mpi in measure.all_rates(table, rates=(50e6, 400e6)):
-        asked = rate / 1e6
-        assert 0.9 < there / asked < 1.1
-        assert 0.9 < back / asked < 1.1
-        assert 0.6 < mpi / asked < 1.1  # both ways at once, and MPI's own work
+    for asked in (50e6, 400e6):
+        there, back, by_mpi = _rates(table, asked)
+        assert there > 0.9
+        assert back > 0.9
+        assert by_mpi > 0.6  # both ways at once, and MPI's own work
     launch = ["srun", "-N1", "-n2", *measure.WITH_SITE, sys.executable, measure.LINK, "exchange", "50000000"]
     inside_a_node = float(table.run(launch).stdout)
-    assert inside_a_node > 2 * mpi
+    assert inside_a_node > 2 * by_mpi * asked / 1e6
 
 
 @needs_slurm

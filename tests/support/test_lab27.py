@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import launch, virtual, world
+import virtual
+from labkit import launch, world
 from labkit.errors import LabError
 from support import lab27
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from labkit import virtual
+import virtual
 from support import lab28
 
 

@@ -19,6 +19,9 @@ def test_buckets_go_from_last_to_first_and_hold_all():
         for bucket in buckets:
             assert len(bucket) == 1 or sum(weights.nbytes for weights in bucket) <= most
     assert len(lab60.buckets_of(net, 1)) == len(parameters)
+    parameters[0].requires_grad = False  # frozen: it gets no gradient, and a hook on it is an error
+    assert len(lab60.buckets_of(net, 1)) == len(parameters) - 1
+    parameters[0].requires_grad = True
     assert len(lab60.buckets_of(net, 10**9)) == 1
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+import virtual
 from labkit import launch
 from labkit.errors import LabError
 from support import lab64
@@ -39,6 +40,18 @@ def test_a_batch_is_followed_by_itself():
     assert torch.equal(characters[1:], following[:-1])
     assert torch.equal(characters, text.batch(3)[0])
     assert not torch.equal(characters, text.batch(4)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_gathered_or_added_keeps_its_type(dtype):
+    def both(comm):
+        part = torch.full((1, 3), 1.0 + comm.rank, dtype=dtype)
+        whole = lab64.gathered(comm, part)
+        return whole.tolist(), lab64.added_part(comm, whole).tolist(), whole.dtype is dtype
+
+    ones, twos = [1.0] * 3, [2.0] * 3
+    expected = [([ones, twos], [[2.0] * 3], True), ([ones, twos], [[4.0] * 3], True)]
+    assert virtual.Cluster(2).run(both).results == expected
 
 
 def count_traffic(comm) -> tuple[dict, dict, float]:

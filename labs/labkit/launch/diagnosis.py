@@ -15,15 +15,16 @@ from labkit.errors import LabError, RankFailed
 from labkit.launch import cases, mpi_errors
 
 _KIT = Path(__file__).resolve().parents[1]
-_OURS = str(_KIT), str(_KIT.parent / "support")  # what is labkit's or a lab's support is nobody's mistake
+_SUPPORT = _KIT.parent / "support"
+_OURS = str(_KIT), str(_KIT.parent / "virtual"), str(_SUPPORT)  # what is the kit's is nobody's mistake
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_CHECKS = re.compile(re.escape(_OURS[1]) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
+_CHECKS = re.compile(re.escape(str(_SUPPORT)) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
 _LONGEST = 110  # characters of a source line worth showing
 
 
 @cache
 def is_learners(file: str) -> bool:
-    """Is the code of `file` the learner's own, and not labkit's, a lab's support or an installed package?"""
+    """Is the code of `file` the learner's own, and not the kit's (labs' support too) or a package's?"""
     if file.startswith((*_OURS, "<frozen", *_LIBRARY)) or file == "<string>":
         return False
     if file.endswith((".pyx", ".pxi")):  # mpi4py's own, compiled

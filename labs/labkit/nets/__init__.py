@@ -12,23 +12,8 @@ Training in NumPy, for virtual ranks:
     gradient         of the mean cross-entropy, by each of the weights
     percent_right    percent of images that the net gives their labels
     join, cut        weights or gradients as one flat vector, and back
-    accuracy         percent right after training on virtual ranks with an exchange of gradients of one's own
 """
 
 from labkit.nets.digits import keras_digits, start_weights, torch_blocks, torch_conv, torch_digits
 from labkit.nets.layers import layer_table
-from labkit.nets.training import accuracy, cut, gradient, join, percent_right
-
-__all__ = [
-    "accuracy",
-    "cut",
-    "gradient",
-    "join",
-    "keras_digits",
-    "layer_table",
-    "percent_right",
-    "start_weights",
-    "torch_blocks",
-    "torch_conv",
-    "torch_digits",
-]
+from labkit.nets.training import cut, gradient, join, percent_right

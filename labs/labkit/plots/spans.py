@@ -50,9 +50,7 @@ def timeline(run, *, title: str = "Who does what when", name: str | None = None)
 
     run: from cluster.run(fn, …, trace=True). Of more than 32 ranks, the busiest are shown.
     """
-    from labkit import virtual
-
-    by_rank = virtual.spans(run)
+    by_rank = run.spans()
     if not run.time > 0:
         raise LabError("Nothing to draw: no virtual time passed in this run.")
     ranks = _busiest(by_rank)

@@ -91,7 +91,7 @@ def test_what_is_read_beforehand_is_closed_too(lessons, content):
         ({"lab": "20", "exercise": "20.1"}, "a slot is a lecture, a lab or a pause"),
         ({"talk": "x", "minutes": 5}, "a slot is a lecture, a lab or a pause"),
         ({"lecture": "x", "minutes": 5, "tells": [2]}, "there is no lab 2"),
-        ({"pause": "x", "minutes": 5}, "ends at 17:25, not 17:20"),
+        ({"pause": "x", "minutes": 5}, "ends at 17:15, not 17:10"),
     ],
 )
 def test_a_slot_that_does_not_fit_is_said(lessons, content, change, says):

@@ -1,0 +1,105 @@
+"""`Cluster(nodes=4, ranks_per_node=2).run(fn, …)`: a function on the ranks of a cluster that is not there."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+
+from labkit.errors import LabError
+
+from virtual import explain, stuck
+from virtual.catalogue import choose
+from virtual.comm import Comm
+from virtual.engine import Engine
+from virtual.loggp import Machine
+from virtual.requests import Request
+from virtual.run import Run, check_arguments, copies, counted
+from virtual.transport import Transport
+
+
+class Cluster:
+    """`nodes` nodes of a machine, with `ranks_per_node` ranks on each (None: as many as the machine has).
+
+    machine: None (the ideal machine of the closed forms), a Machine, or the name of one (`machines()`).
+    Ranks are placed node by node: rank r is on node r // ranks_per_node.
+    """
+
+    def __init__(self, nodes: int = 4, ranks_per_node: int | None = 1, machine: Machine | str | None = None):
+        self.machine = choose(machine)
+        self.nodes = _count("nodes", nodes)
+        if ranks_per_node is None:
+            ranks_per_node = self.machine.ranks_per_node
+        self.ranks_per_node = _count("ranks_per_node", ranks_per_node)
+        self.size = self.nodes * self.ranks_per_node
+
+    @classmethod
+    def of(cls, ranks: int, ranks_per_node: int | None = 1, machine: Machine | str | None = None) -> Cluster:
+        """A cluster for so many ranks; the last node may have fewer than the others."""
+        ranks = _count("ranks", ranks)
+        cluster = cls(1, ranks_per_node, machine)
+        cluster.nodes = -(-ranks // cluster.ranks_per_node)
+        cluster.size = ranks
+        return cluster
+
+    def __repr__(self) -> str:
+        return f"<{counted(self.nodes, 'node')} of {self.machine.name}, {counted(self.size, 'rank')}>"
+
+    def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
+        """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.
+
+        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. trace: keep what each
+        rank did when, for plots.timeline and Run.save_trace. An error of one rank ends the run.
+        """
+        if not callable(fn):
+            raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
+        check_arguments([*args, *kwargs.values()], self.size)
+        nodes = [rank // self.ranks_per_node for rank in range(self.size)]
+        engine = Engine(nodes, self.machine.gamma, trace)
+        local = [rank % self.ranks_per_node for rank in range(self.size)]
+        transport = Transport(engine, self.machine, local)
+        members = list(range(self.size))
+
+        def program(rank: int) -> Callable[[], object]:
+            own_args, own_kwargs = copies(args, kwargs, rank)
+            state = engine.states[rank]
+            return lambda: fn(Comm(transport, state.lane, members, rank, 0), *own_args, **own_kwargs)
+
+        try:
+            waiting = engine.run([program(rank) for rank in range(self.size)])
+            if engine.error is not None:
+                raise stuck.failed(engine.failed.state.rank, _explained(engine.error)) from None
+            if waiting:
+                raise stuck.deadlock(engine, self.machine.eager, waiting)
+            left_undone = stuck.left_undone(engine)
+            if left_undone is not None:
+                raise left_undone
+        finally:
+            engine.end()
+        return Run(self, engine, transport, _name(fn))
+
+
+def _explained(error: BaseException) -> BaseException:
+    """`error`; where a program asked for a name of mpi4py's that is not here, it says so."""
+    if isinstance(error, AttributeError):
+        for kind, owner in (("comm", Comm), ("request", Request)):
+            if isinstance(error.obj, owner) or (isinstance(error.obj, type) and issubclass(error.obj, owner)):
+                error.args = (explain.lacking(kind, error.name),)
+    return error
+
+
+def _name(fn: Callable) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(fn, "__name__", "a function")
+
+
+def _count(name: str, value: object) -> int:
+    """`value` as a whole number from 1 on."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if isinstance(value, bool) or count < 1:
+        raise LabError(f"A cluster's {name} is a whole number, 1 or more, not {value!r}.")
+    return count

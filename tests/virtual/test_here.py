@@ -1,0 +1,179 @@
+"""virtual.here: made-up records, real ones, none, and broken ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import virtual
+from labkit import paths, record
+from labkit.errors import LabError
+from virtual import here
+
+LAB = "22_latency_and_bandwidth"
+LINK = {
+    "lab": LAB,
+    "result": "link",
+    "where": "inside a node",
+    "host": "node7",
+    "utc": "2026-11-21T10:00:00",
+    "alpha": 2e-6,
+    "step": 3e-6 + 1024 / 10e9,
+    "bandwidth": 10e9,
+    "eager": 4096,
+    "handshake": 4e-6,
+    "busy": 1e-6,
+}
+ADDITION = {"lab": LAB, "result": "addition", "speed": 25e9}
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """The learner's records file and the kit's, both not there yet."""
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(paths, "root", lambda: tmp_path / "kit")
+    own, kit = record.path(LAB), tmp_path / "kit/solutions/results" / f"{LAB}.jsonl"
+    for file in (own, kit):
+        file.parent.mkdir(parents=True)
+    return own, kit
+
+
+def write(file, *entries):
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def test_the_learners_own_records_make_the_machine(folders):
+    write(folders[0], LINK, ADDITION)
+    machine = here.machine()
+    assert machine.inside.alpha == pytest.approx(3e-6), "a step with 1 KiB, less its bytes"
+    assert machine.inside.overhead == pytest.approx(1e-6)
+    assert machine.inside == machine.between
+    assert (machine.inside.bandwidth, machine.eager, machine.handshake) == (10e9, 4096, 4e-6)
+    assert machine.reduce == 25e9
+    assert machine.name.startswith("here (your own records of lab 22, 2026-11-21, node7:")
+    assert all("your own records" in source for source in machine.sources.values())
+
+
+def test_the_newest_record_counts(folders):
+    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": 5e9}, {**ADDITION, "speed": 30e9})
+    machine = here.machine()
+    assert (machine.inside.bandwidth, machine.reduce) == (5e9, 30e9)
+
+
+def test_any_lab_may_have_measured_it(folders):
+    later = {"lab": "99_elsewhere", "utc": "2026-11-22T10:00:00"}
+    write(folders[0], LINK, ADDITION)
+    write(folders[0].with_name("99_elsewhere.jsonl"), {**LINK, **later, "bandwidth": 5e9})
+    machine = here.machine()
+    assert machine.inside.bandwidth == 5e9
+    assert "your own records of lab 99, inside a node" in machine.sources["inside"]
+    assert "your own records of lab 22, a += b" in machine.sources["reduce"]
+
+
+def test_inside_and_between_nodes_are_two_links(folders):
+    far = {
+        **LINK,
+        "where": "between nodes",
+        "alpha": 20e-6,
+        "step": 21e-6,
+        "bandwidth": 1e9,
+        "eager": 1024,
+    }
+    write(folders[0], far, LINK, ADDITION)
+    machine = here.machine()
+    assert machine.inside.bandwidth == 10e9
+    assert machine.between.bandwidth == 1e9
+    assert machine.eager == 1024, "the slow link's"
+    assert "between nodes" in machine.sources["between"]
+    assert "inside a node" in machine.sources["inside"]
+    assert "measured" in str(machine)
+
+
+def test_overheads_are_never_longer_than_the_message(folders):
+    write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
+    link = here.machine().inside
+    assert link.latency == 0
+    assert link.alpha == pytest.approx(3e-6)
+    assert link.gap == pytest.approx(3e-6)
+
+
+def test_without_own_records_the_kits_are_taken_and_said(folders):
+    write(folders[1], LINK, ADDITION)
+    machine = here.machine()
+    assert machine.name.startswith("here (the kit's reference records of lab 22")
+    assert not folders[0].exists()
+
+
+def test_none_at_all_is_a_sentence(folders, capsys):
+    lack = r"records have no usable α and β \(result `link`\)"
+    with pytest.raises(LabError, match=f"your own {lack}, and the kit's reference {lack}"):
+        here.machine()
+    with pytest.raises(LabError, match="Solve and run lab 22, or choose another machine"):
+        virtual.machine("here")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bandwidth": None},
+        {"bandwidth": 0},
+        {"bandwidth": -3e9},
+        {"alpha": "2 µs"},
+        {"alpha": 0},
+        {"handshake": -1e-6},
+        {"eager": True},
+        {"where": "on the moon"},
+        {"step": [1, 2]},
+    ],
+)
+def test_a_record_with_a_number_that_cannot_be_is_passed_over(folders, change):
+    write(folders[0], {**LINK, **change}, ADDITION)
+    write(folders[1], LINK, ADDITION)
+    assert here.machine().name.startswith("here (the kit's reference records")
+
+
+def test_an_older_good_record_outlives_a_newer_bad_one(folders):
+    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": None}, {**ADDITION, "speed": None})
+    assert here.machine().name.startswith("here (your own records")
+
+
+def test_records_without_a_speed_of_addition_do_not_do(folders):
+    write(folders[0], LINK)
+    with pytest.raises(LabError, match="your own records have no usable speed of addition"):
+        here.machine()
+
+
+def test_a_line_that_a_killed_writer_left_is_no_record(folders):
+    write(folders[0], LINK, ADDITION)
+    with folders[0].open("a") as file:
+        file.write('{"lab": "22_latency_and_band')
+    assert here.machine().reduce == 25e9
+
+
+def test_a_file_of_rubbish_falls_back_to_the_kit(folders):
+    folders[0].write_bytes(b"\x00\xff rubbish\n[1, 2]\n")
+    write(folders[1], LINK, ADDITION)
+    with pytest.warns(UserWarning, match="not a record, skipped"):
+        assert "the kit's reference" in here.machine().name
+
+
+def test_the_kits_own_reference_records_make_a_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    machine = virtual.machine("here")
+    assert "the kit's reference" in machine.name
+    assert 0 < machine.inside.alpha < 1e-3
+    assert 1e8 < machine.inside.bandwidth < 1e12
+
+
+def test_the_virtual_ranks_cost_what_the_record_says(folders):
+    write(folders[0], LINK, ADDITION)
+    node = virtual.Cluster(nodes=1, ranks_per_node=2, machine="here")
+
+    def swap(comm, nbytes):
+        give, take = np.zeros((2, nbytes), np.uint8)
+        comm.Sendrecv(give, 1 - comm.rank, 0, take, 1 - comm.rank)
+
+    assert node.run(swap, 0).time == pytest.approx(3e-6)
+    assert node.run(swap, 4096).time == pytest.approx(3e-6 + 4096 / 10e9)
+    assert node.run(swap, 10**6).time == pytest.approx(3e-6 + 4e-6 + 1e6 / 10e9)

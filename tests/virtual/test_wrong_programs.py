@@ -1,0 +1,243 @@
+"""What the virtual cluster says when a program is wrong: a table of programs, each with what must be said.
+
+Every program runs twice: the sentence is the same, and no rank is left behind.
+"""
+
+import gc
+
+import greenlet
+import numpy as np
+import pytest
+import virtual
+from labkit.errors import CheckFailed, RankFailed
+
+MACHINE = virtual.ideal().but(eager=65536)
+BOX, LONG = np.zeros(4), np.zeros(8193)
+TOO_EARLY = "that is not over"
+SAME = "the same collective calls in the same order"
+
+
+def only(rank, call, other=None):
+    """A program in which that rank makes a call, and the others another, or none."""
+
+    def program(comm):
+        if comm.rank == rank:
+            call(comm)
+        elif other:
+            other(comm)
+
+    return program
+
+
+def then(*calls):
+    def program(comm):
+        for call in calls:
+            call(comm)
+
+    return program
+
+
+def early(start, use):
+    """Use the array of a request before its Wait."""
+
+    def program(comm):
+        array = np.array([1.0, 2.0, 3.0, 4.0])
+        request = start(comm, array)
+        use(comm, array)
+        request.Wait()
+
+    return program
+
+
+def for_ever(begin):
+    def program(comm):
+        request = begin(comm)
+        while not request.Test():
+            comm.compute(0)
+
+    return program
+
+
+def change(comm, array):
+    array += 1
+
+
+def raises(error):
+    def program(comm):
+        if comm.rank == 1:
+            raise error
+        comm.recv(source=1)
+
+    return program
+
+
+left, right = (lambda c: (c.rank - 1) % c.size), (lambda c: (c.rank + 1) % c.size)
+# fmt: off
+WRONG = [  # ranks, program, what is said
+    # waiting
+    (3, lambda c: c.Recv(BOX.copy(), left(c)),
+        ["deadlock: rank 0 waits in Recv from rank 2 (line", "c.Recv(BOX",
+         "rank 1 waits in Recv from rank 0 (the same line); nobody can go on."]),
+    (1024, lambda c: c.Recv(BOX.copy(), left(c)),
+        [", …, rank 1 waits in Recv from rank 0 (the same line)"]),
+    (4, then(lambda c: c.Send(LONG, right(c)), lambda c: c.Recv(LONG.copy(), left(c))),
+        ["rank 0 waits in Send to rank 1", "more than 65,536 bytes waits until its receive is called"]),
+    (4, lambda c: c.rank and (c.recv(source=c.rank - 1), c.send(0, right(c))),
+        ["rank 1 waits in recv from rank 0", "but rank 0 has ended; ranks 2, 3 wait too"]),
+    (2, only(0, lambda c: c.send(1, 1, tag=3), lambda c: c.recv(source=0, tag=5)),
+        ["recv from rank 0 with tag 5", "its message with tag 3 lies there untaken"]),
+    (2, lambda c: c.irecv(source=1 - c.rank).wait(),
+        ["rank 0 waits in Wait of an irecv from rank 1"]),
+    (2, only(0, lambda c: c.recv()),
+        ["rank 0 waits in recv from any rank", "but rank 1 has ended"]),
+    (1, lambda c: c.Ssend(BOX, 0),
+        ["rank 0 waits in Ssend to itself"]),
+    (2, lambda c: c.Probe(source=1 - c.rank),
+        ["rank 0 waits in Probe from rank 1"]),
+    (2, for_ever(lambda c: c.irecv(source=1 - c.rank)),
+        ["rank 0 repeats Test of an irecv from rank 1"]),
+    # ends
+    (2, raises(ValueError("no such thing")),
+        ["rank 1 failed: ValueError: no such thing  (line", "raise error"]),
+    (2, raises(CheckFailed("the sum is wrong")),
+        ["the sum is wrong"]),
+    (2, raises(SystemExit(3)),
+        ["rank 1 ended itself with sys.exit(3)"]),
+    (2, only(0, lambda c: c.Send(BOX, 1, tag=7)),
+        ["rank 0 sent rank 1 32 bytes with tag 7 (line", "nobody received it"]),
+    (2, only(0, lambda c: c.isend("x", 1), lambda c: c.recv(source=0)),
+        ["The isend to rank 1 of rank 0 (line", "was never waited for"]),
+    # arguments
+    (2, lambda c: c.Send(BOX, 2),
+        ["dest=2: there is no such rank; with 2 ranks they go from 0 to 1"]),
+    (2, lambda c: c.Recv(BOX, 0, tag=-7),
+        ["tag=-7: a tag is 0 or more"]),
+    (2, lambda c: c.Send([1, 2], 1),
+        ["buf must be a NumPy array of numbers, or [array, MPI.FLOAT], not list. For other"]),
+    (2, lambda c: c.Send(np.zeros(8)[::2], 1),
+        ["not contiguous"]),
+    (2, lambda c: c.Recv(np.frombuffer(b"12345678"), 1),
+        ["read-only"]),
+    (2, lambda c: c.Irecv(BOX.copy(), 1 - c.rank).Cancel(),
+        ["request has no Cancel. Here write Wait."]),
+    (2, lambda c: type(c.Ibarrier()).Free(1),
+        ["request has no Free. On real ranks"]),
+    (2, lambda c: c.Alltoallw(BOX, BOX),
+        ["the virtual cluster's comm has no Alltoallw. On real ranks"]),
+    (2, lambda c: c.compute(-1),
+        ["0 or more"]),
+    (4, lambda c: c.Allreduce(None, BOX.copy()),
+        ["sendbuf must be a NumPy array of numbers, or [array, MPI.FLOAT], not NoneType"]),
+    (4, early(lambda c, a: c.Ibarrier(), lambda c, a: c.Allreduce(a, a)),
+        ["sendbuf and recvbuf share memory"]),
+    (4, lambda c: c.Allreduce(BOX, np.zeros(5)),
+        ["mismatch in send count 4 and receive count 5"]),
+    (4, lambda c: c.Scatter(np.zeros(9) if c.rank == 0 else None, np.zeros(2)),
+        ["must hold 4 blocks of one length"]),
+    (4, lambda c: c.Reduce_scatter(np.zeros(8), np.empty(2), [2, 2, 2, 3]),
+        ["recvcounts [2, 2, 2, 3]"]),
+    (3, lambda c: c.Free(),
+        ["the communicator of all ranks cannot be freed"]),
+    (3, lambda c: c.Split_type(77),
+        ["splits by node: MPI.COMM_TYPE_SHARED"]),
+    # what does not fit
+    (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(3), 1)),
+        ["Message truncated: rank 1 sent 4 values, and rank 0 has room for 3."]),
+    (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(4, "f4"), 1)),
+        ["rank 1 sent float64 and rank 0 receives into float32"]),
+    (2, only(1, lambda c: c.send("text", 0), lambda c: c.Recv(np.zeros(4), 1)),
+        ["calls Recv, but rank 1 sent an object: receive it with recv."]),
+    (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.recv(source=1)),
+        ["calls recv, but rank 1 sent an array: receive it with Recv."]),
+    # arrays that are used before Wait
+    (2, early(lambda c, a: c.Irecv(a, 1 - c.rank), lambda c, a: c.Send(a[1:], 1 - c.rank)),
+        ["sends the buffer of an Irecv", TOO_EARLY]),
+    (2, early(lambda c, a: c.Isend(a, 1 - c.rank), change),
+        ["The array of an Isend was changed before its Wait"]),
+    (4, early(lambda c, a: c.Iallreduce(BOX, a), lambda c, a: c.Bcast(a)),
+        ["the buffer of an Iallreduce", TOO_EARLY]),
+    (4, early(lambda c, a: c.Iallreduce(a, BOX.copy()), change),
+        ["The array of an Iallreduce was changed before its Wait"]),
+    (4, lambda c: c.Iallreduce(BOX, np.empty(4)),
+        ["never waited for: call their Wait"]),
+    # collectives that do not match
+    (4, only(2, lambda c: c.Bcast(BOX), lambda c: c.Allreduce(BOX, np.empty(4))),
+        ["rank 2 calls Bcast (line", "but rank 0 calls Allreduce (the same line)", SAME]),
+    (4, lambda c: c.Bcast(BOX, root=c.rank % 2),
+        ["rank 1 calls Bcast with root 1 (line", "rank 0 with root 0 (the same line)", SAME]),
+    (4, lambda c: c.Allgather(np.zeros(3 + c.rank // 2), np.empty((3 + c.rank // 2) * 4)),
+        ["rank 2 calls Allgather with 4 values", SAME]),
+    (4, lambda c: c.allreduce(1, op=max if c.rank == 3 else None),
+        ["rank 3 calls allreduce with op max", "rank 0 with op SUM", SAME]),
+    (4, only(0, lambda c: c.Allreduce(BOX, np.empty(4)), lambda c: c.Iallreduce(BOX, np.empty(4)).Wait()),
+        ["rank 1 calls Iallreduce", SAME]),
+    (4, lambda c: c.Split(c.rank // 2).bcast(1, root=int(c.rank == 3)),
+        ["rank 3", "with root 1", "on the communicator of ranks 2, 3", SAME]),
+    (4, lambda c: c.rank != 2 and c.Allreduce(BOX, np.empty(4)),
+        ["rank 0 waits in Allreduce, which rank 2 has not called"]),
+    (4, lambda c: c.rank % 2 and c.Split(0),
+        ["rank 1 waits in Split, which ranks 0, 2 have not called"]),
+    (4, lambda c: c.rank and for_ever(lambda c: c.Ibarrier())(c),
+        ["rank 1 repeats Test of an Ibarrier, which rank 0 has not called"]),
+]
+# fmt: on
+
+
+def alive():
+    gc.collect()
+    return {thing for thing in gc.get_objects() if type(thing) is greenlet.greenlet and not thing.dead}
+
+
+@pytest.mark.parametrize(("ranks", "program", "says"), WRONG)
+def test_a_wrong_program_is_told(ranks, program, says):
+    greenlet.getcurrent()
+    before, told = alive(), []
+    for _ in range(2):
+        with pytest.raises(RankFailed) as caught:
+            virtual.Cluster(nodes=ranks, machine=MACHINE).run(program)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+    assert all(part in told[0] for part in says), told[0]
+    assert len(told[0]) < 400 or ranks < 1024
+    del caught
+    assert alive() == before
+
+
+def test_what_is_no_mistake_is_not_told():
+    def asks_until(comm):
+        if comm.rank == 0:
+            request, looks = comm.irecv(source=1), 0
+            while not request.Test() and looks < 5000:
+                looks += 1
+            comm.send("go", 1)
+            return request.wait()
+        comm.recv(source=0)
+        return comm.send("late", 0)
+
+    def sends_twice(comm):
+        vector, total = np.full(4, np.nan), np.empty(4)
+        requests = comm.Ibcast(vector, root=0), comm.Iallreduce(np.ones(4), total)
+        comm.Send(vector, 1) if comm.rank == 0 else comm.Recv(np.empty(4), 0)
+        early = total.sum()
+        for request in requests:
+            request.Wait()
+        return bool(np.isnan(early)), total.sum()
+
+    assert virtual.Cluster(nodes=2).run(asks_until).results[0] == "late"
+    assert virtual.Cluster(nodes=2).run(sends_twice).results == [(True, 8.0)] * 2
+
+
+def test_an_interrupt_passes_and_stubborn_ranks_end():
+    with pytest.raises(KeyboardInterrupt):
+        virtual.Cluster(nodes=2).run(raises(KeyboardInterrupt()))
+
+    def stubborn(comm):
+        try:
+            comm.recv(source=0)
+        finally:
+            comm.recv(source=0)
+
+    before = alive()
+    with pytest.raises(RankFailed, match="deadlock"):
+        virtual.Cluster(nodes=2).run(stubborn)
+    assert alive() == before

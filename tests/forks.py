@@ -24,6 +24,7 @@ WARM = (
     "rich.table",
     "slurm.doctor",
     "slurm.hub",
+    "support.lab80",
 )
 _FORK = multiprocessing.get_context("fork")
 

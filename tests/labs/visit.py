@@ -5,7 +5,10 @@ the failure recommends, in a cell of its own; then each wrong answer, which the 
 phrase, and each right one in another form; then the answer, as in the solved notebook. The parameters are
 SMALL, those of the tests. Every figure is looked at: no text may lie on another or leave the figure.
 
-Problems are printed, and status is 1 if there are any. --keep FILE writes the notebook with its outputs.
+Ranks are forks of a process with the libraries, as learners' are on a machine without a GPU. --cold starts
+each anew. --keep FILE writes the notebook with its outputs.
+
+Problems are printed, and status is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from tests.labs.wrong_answers import Right, Wrong
 FEWEST = 3  # wrong answers for each exercise
 FAILS = "raises-exception"  # nbclient goes on after an error in a cell with this tag
 SECONDS = 600  # to end a cell that hangs
-BEFORE = """\
+WATCH = """\
 from tests.labs import visit
 visit.watch_figures()"""
 CROWDED = "A figure with text that cannot be read:"
@@ -135,11 +138,13 @@ class Visit:
             if cell.kind == "code":
                 self.cells.append(Cell("code", texts.get(place, cell.source), cell.line, (FAILS, tag)))
 
-    def execute(self) -> nbformat.NotebookNode:
+    def execute(self, cold: bool = False) -> nbformat.NotebookNode:
         """Run all cells in one kernel, and add to the problems. Returns the notebook with its outputs."""
         root = self.lab.path.parents[1]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "labs"), str(root)])}
-        book = notebooks.notebook(self.lab.stem, [Cell("code", BEFORE, 0), *self.cells])
+        if cold:
+            env["LABKIT_FORKS"] = "0"
+        book = notebooks.notebook(self.lab.stem, [Cell("code", WATCH, 0), *self.cells])
         client = nbclient.NotebookClient(
             book,
             timeout=SECONDS,
@@ -209,10 +214,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stem")
     parser.add_argument("--root", type=Path, default=paths.root(), help="another checkout than this one")
+    parser.add_argument("--cold", action="store_true", help="start each rank anew")
     parser.add_argument("--keep", type=Path, help="write the notebook with its outputs to this file")
     options = parser.parse_args()
     visit = Visit(options.stem, options.root)
-    book = visit.execute()
+    book = visit.execute(options.cold)
     if options.keep:
         nbformat.write(book, options.keep)
     for problem in visit.problems:

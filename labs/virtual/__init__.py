@@ -17,14 +17,14 @@
 fn's `comm` answers to mpi4py's names. Where the code is: `cluster` starts a run in the `engine`, which lets
 ranks take turns in virtual time; `comm` (with `collectives`, made of `algorithms`, and `groups`) turns calls
 into messages, and `transport` brings them together with their receives. `wires` charges for them by the
-machine's numbers (`loggp`, `catalogue`, `here`): messages that meet in a port share it fairly.
+machine's numbers (`loggp`, `machines`, `here`): messages that meet in a port share it fairly.
 Mistakes are told by `explain` (in a call), `matching` (in collectives) and `stuck` (of a whole run).
 """
 
 from virtual.buffers import Vector, vector
-from virtual.catalogue import machine, machines
 from virtual.cluster import Cluster
 from virtual.loggp import Link, Machine, ideal
+from virtual.machines import machine, machines
 from virtual.run import Run, by_rank
 from virtual.sweep import trials
 from virtual.training import accuracy

@@ -9,10 +9,10 @@ from functools import partial
 from labkit.errors import LabError
 
 from virtual import explain, stuck
-from virtual.catalogue import choose
 from virtual.comm import Comm
 from virtual.engine import Engine
 from virtual.loggp import Machine
+from virtual.machines import choose
 from virtual.requests import Request
 from virtual.run import Run, check_arguments, copies, counted
 from virtual.transport import Transport

@@ -64,7 +64,10 @@ def waits_for_ever(comm, vector):
     ("program", "says"),
     [
         (drops_the_remainder, "With 2 ranks and 1 value the sum is wrong on every rank"),
-        (wrong_on_one_rank, r"With 3 ranks and 48 values the sum is wrong on rank 2"),
+        (
+            wrong_on_one_rank,
+            r"With 3 ranks and 48 values the sum is wrong on rank 2 \(it is right on ranks 0 and 1\)",
+        ),
         (waits_for_ever, "With 1 rank and 16 values: deadlock: rank 0 waits in Recv"),
     ],
 )

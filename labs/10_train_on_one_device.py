@@ -9,7 +9,7 @@
 # PyTorch, (3) measure accuracy without side effects, (4) say where the time of a step goes, and, if you have
 # time, (5) tell from its loss whether a learning rate is too low or too high.
 #
-# Needs: torch · Ranks: 1 · Minutes: 60 · Level: beginner · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 50 · Level: beginner · Before: 01
 
 # %%
 import numpy as np

@@ -6,9 +6,9 @@
 #
 # **You will be able to** (1) write a training step with `GradientTape` and get the same curve from Keras'
 # `fit`, (2) tell define-by-run from define-and-run, (3) predict when `tf.function` runs your Python, (4)
-# measure what a graph buys, in TensorFlow and with `torch.compile`.
+# measure what a graph buys.
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 50 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools
@@ -294,49 +294,6 @@ predict.compare("11.2", traces=traces, eager_over_graph=speed["small net"])
 # (An `if` on a tensor's value is harder: `tf.function` puts both branches into the graph, and `torch.compile`
 # ends its graph there, runs Python, and begins another. So it does at a `print`.)
 #
-# ### Measure: what a compiler makes of a graph
-# A chain of eighteen operations, line by line: eighteen times PyTorch reads a vector from memory and writes
-# one. `torch.compile` makes a graph of it. Its *backend* decides what becomes of the graph:
-#
-# - `inductor` writes one C++ loop for all eighteen operations;
-# - `aot_eager`, the control, runs the graph's operations one by one, as before.
-#
-# The first call compiles: up to half a minute on a busy machine.
-
-# %%
-def chain(x):
-    for _ in range(6):
-        x = torch.sin(x) * 0.9 + 0.1  # three operations, each a pass over memory
-    return x
-
-
-# %%
-# `torch.compile(chain, backend=…)`, its first call, and then both in
-# turns.
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker processes for one small function
-backends = ["aot_eager"]
-if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
-    print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
-elif compiler != "aot_eager":
-    backends.append(compiler)
-values = torch.linspace(0, 1, numbers)
-for backend in backends:
-    compiled = torch.compile(chain, backend=backend)
-    first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
-    print(f"{backend}: first call {first.median:.1f} s")
-    gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)
-    print(f"{backend}: line by line / compiled: {gain}")
-
-
-# %% [markdown]
-# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With `inductor`
-# the chain is several times as fast: eighteen passes over memory have become one. (How much of the gain is
-# memory, and how much a faster sine in the compiler's code, this does not tell.) That is another saving than
-# TensorFlow's above: work, not Python.
-#
-# The price is the first call. You may see a short one, when you run the notebook again: inductor keeps what
-# it has compiled on disk.
-#
 # ### Exercise 11.3 · The same curve from fit
 # Keras has its own loop, which runs a graph like yours:
 #
@@ -377,9 +334,55 @@ check("11.3", fit_losses)
 print("PyTorch, mean over each epoch:", np.reshape(torch_curve, (epochs, -1)).mean(axis=1).round(4))
 print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(), orders), 4))
 
+
 # %% [markdown]
-# ### For those who have time: a session, and more than one graph
-# (5 minutes more, not counted above.) Define-and-run as TensorFlow 1 had it: nothing is computed until a
+# ## For those who have time: more graphs
+# Three short parts, some 15 minutes more, not counted above.
+#
+# ### Measure: what a compiler makes of a graph
+# A chain of eighteen operations, line by line: eighteen times PyTorch reads a vector from memory and writes
+# one. `torch.compile` makes a graph of it. Its *backend* decides what becomes of the graph:
+#
+# - `inductor` writes one C++ loop for all eighteen operations;
+# - `aot_eager`, the control, runs the graph's operations one by one, as before.
+#
+# The first call compiles: up to half a minute on a busy machine.
+
+# %%
+def chain(x):
+    for _ in range(6):
+        x = torch.sin(x) * 0.9 + 0.1  # three operations, each a pass over memory
+    return x
+
+
+# %%
+# `torch.compile(chain, backend=…)`, its first call, and then both in
+# turns.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no worker processes for one small function
+backends = ["aot_eager"]
+if compiler == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
+    print("torch.compile's inductor writes C++, and this machine has no compiler: a graph, but no speed.")
+elif compiler != "aot_eager":
+    backends.append(compiler)
+values = torch.linspace(0, 1, numbers)
+for backend in backends:
+    compiled = torch.compile(chain, backend=backend)
+    first = timing.measure(partial(compiled, values), repeat=1, warmup=0)
+    print(f"{backend}: first call {first.median:.1f} s")
+    gain = timing.ratio(partial(chain, values), partial(compiled, values), seconds=3)
+    print(f"{backend}: line by line / compiled: {gain}")
+
+# %% [markdown]
+# **Explain.** You should see the control near 1: on long vectors a graph alone saves nothing. With `inductor`
+# the chain is several times as fast: eighteen passes over memory have become one. (How much of the gain is
+# memory, and how much a faster sine in the compiler's code, this does not tell.) That is another saving than
+# TensorFlow's above: work, not Python.
+#
+# The price is the first call. You may see a short one, when you run the notebook again: inductor keeps what
+# it has compiled on disk.
+#
+# ### A session
+# Define-and-run as TensorFlow 1 had it: nothing is computed until a
 # *session* runs the graph, with a value for its *placeholder* x.
 
 # %%
@@ -392,7 +395,8 @@ with tf.compat.v1.Session(graph=graph) as session:  # and run
     print("x = 3 gives", session.run(y, {x: 3.0}))
 
 # %% [markdown]
-# And how many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Guess before you
+# ### How many graphs?
+# How many graphs does `torch.compile` make for vectors of 10, 10, 20, 30 and 40 numbers? Guess before you
 # run the cell.
 
 # %%
@@ -422,8 +426,8 @@ for length in (10, 10, 20, 30, 40):
 # ### What you take away
 # * Same weights, same batches in the same order: the same curve, to the last bits of float32.
 # * Python runs while tracing. New shape, new Python number: new trace. `input_signature` avoids it.
-# * A graph saves Python on small steps; a compiler makes one loop of a long chain, for the price of first
-#   calls.
+# * A graph saves Python on small steps. A compiler (see *For those who have time*) makes one loop of a long
+#   chain, for the price of first calls.
 # * `fit` shuffles, in batches of 32, unless told otherwise.
 #
 # Next: where the time of a step goes (12), and many processes instead of one (20).

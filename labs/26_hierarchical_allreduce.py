@@ -8,7 +8,7 @@
 # allreduce, (3) count what leaves a node through its network card, (4) say for a machine and a message size
 # whether a flat ring, two levels or two dimensions are right.
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 24
+# Needs: mpi · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 23, 24
 
 # %%
 from functools import partial
@@ -306,6 +306,9 @@ for kind in (machine, at_once):
 # levels send 125 kB between the nodes and the whole vector inside, two dimensions 250 kB inside. Without
 # rendezvous, the printed lines say, the dip is less deep. It does not go away.
 # </details>
+#
+# ## For those who have time
+# Two parts of some 12 minutes, which are not counted above.
 #
 # ### Measure: who waits for the card, and who is fastest where?
 # A picture of two nodes whose four ranks share a card. Then a map: which way is fastest for which length on

@@ -564,7 +564,7 @@ for library, trainings in results.items():
     for way, training in trainings.items():
         times[f"{library}, {way}"] = training.took
         print(f"{library}, {way}: {training.took}")
-plots.spread(times, title="A training step by library: compare only what is steady")
+plots.spread(times, title="A step by library: compare what is steady")
 
 # %% [markdown]
 # **Explain.** Twelve calls cost eleven latencies more. One call costs two more copies of all gradients. On

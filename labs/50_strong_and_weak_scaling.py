@@ -220,7 +220,7 @@ check("50.1", efficiency, speedup)
 def titled(title, kind):
     """The title; where times of this kind may not be quoted, it says so."""
     steady = all(step.steady for step in measured[kind].values())
-    return title if steady else f"{title} (not steady: measure again)"
+    return title if steady else f"{title} (not steady)"
 
 
 plots.scaling(measured["strong"], title=titled("Strong: less time for the same batch", "strong"))

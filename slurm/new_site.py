@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from labkit import builds, doctor, paths
+from labkit import builds, doctor, mpis, paths
 from labkit.cluster import sites, slurm
 from labkit.errors import LabError, NotHere, exit_status
 
@@ -302,12 +302,12 @@ def _flavor(_: Machine, __: Answers) -> str:
         family = doctor.which_mpi().family
     except NotHere:
         return ""
-    return next((flavor for flavor, families in sites.FLAVORS.items() if family == families[0]), "")
+    return next((flavor for flavor, families in mpis.FLAVORS.items() if family == families[0]), "")
 
 
 def _check_flavor(_: Machine, __: Answers, flavor: str) -> None:
-    if flavor and flavor not in sites.FLAVORS:
-        raise LabError(f"The kit knows these MPI libraries: {', '.join(sites.FLAVORS)}.")
+    if flavor and flavor not in mpis.FLAVORS:
+        raise LabError(f"The kit knows these MPI libraries: {', '.join(mpis.FLAVORS)}.")
 
 
 def _horovod(_: Machine, answers: Answers) -> str:
@@ -330,7 +330,7 @@ QUESTIONS = (
     Question("form", f"How GPUs are asked for ({', '.join(sites.GPU_FORMS)})", _form, _check_form),
     Question("launcher", "What starts the ranks", _launcher, _check_launcher),
     Question("modules", "Modules to load, in this order", _modules, _check_modules),
-    Question("flavor", f"MPI library ({', '.join(sites.FLAVORS)})", _flavor, _check_flavor),
+    Question("flavor", f"MPI library ({', '.join(mpis.FLAVORS)})", _flavor, _check_flavor),
     Question(
         "horovod",
         f"Build of Horovod ({', '.join(builds.HOROVOD)}); empty for the default",

@@ -391,46 +391,14 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 
 # %% [markdown]
 # **Explain.** Parameters, gradients and optimizer are the same for every batch. Activations grow with it, and
-# soon are most of the memory.
+# soon are most of the memory. As the bars grow by the same amount for each image, the peaks of two small
+# batches are enough to tell the largest batch that fits: a straight line through them, up to the memory that
+# the device has.
 #
 # Which of them would a net with 100 times the parameters, and one image, be full of?
 # <details><summary>Answer</summary> Parameters, gradients and optimizer: 16 bytes for each parameter.
 # Checkpoints, which come below, do nothing for that. Spreading the optimizer's state over several processes
 # does (lab 60).</details>
-#
-# ### And in mixed precision?
-# Under autocast there is one part more: the weights' **16-bit copies**, kept from forward to backward.
-#
-# ### Predict the bytes
-# A small convolution net, the optimizer Adam, 24 images. Which parts does mixed precision change, beside
-# float32? Give for each how many times as many bytes it has: 0.5 half, 1 the same, 2 twice.
-
-# %%
-predict("14.3", gradients=1, optimizer=1, activations=0.5)
-
-# %%
-held = lab14.bytes_by_way(device)
-kilobytes = {}
-for way, parts in held.items():
-    kilobytes[way] = {part: nbytes / 1e3 for part, nbytes in parts.items()}
-    record.add("bytes", unit="B", way=way, parts=parts)
-title = "Mixed precision shrinks activations, and nothing else"
-plots.bars(kilobytes, ylabel="kB held in a step", title=title, name="bytes")
-ratios = {}
-for part in ("gradients", "optimizer", "activations"):
-    ratios[part] = held["mixed"][part] / held["float32"][part]
-predict.compare("14.3", **ratios)
-
-# %% [markdown]
-# **Explain.** Parameters, gradients and optimizer stay float32, so they are the same. The copies come on top:
-# 2 bytes for each weight. Activations have half the bytes for each number. They shrink by less than half,
-# because the places of max-pooling have 8 bytes each whatever the type, and the loss is computed in float32.
-# The third bar is the control, a net that is bfloat16 throughout: everything shrinks. But with such weights
-# training fell behind above, where updates were small.
-#
-# When does mixed precision let you double the batch? <details><summary>Answer</summary> When activations are
-# most of the memory: a net with large pictures, or a large batch. Where parameters and Adam are most of it,
-# as in a large language model with a small batch, it takes slightly *more* bytes.</details>
 #
 # ## Memory for time
 # **Activation checkpointing** (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016) cuts a net
@@ -518,6 +486,41 @@ predict.compare("14.4", **found)
 #
 # Why does a single segment help almost nothing? <details><summary>Answer</summary> It keeps one input, and
 # when backward begins it runs forward again over the whole net: all outputs are held after all.</details>
+#
+# ## For those who have time: the bytes of mixed precision
+# (Some 8 minutes, not counted above.)
+# Under autocast a step holds one part more: the weights' **16-bit copies**, kept from forward to backward.
+#
+# ### Predict the bytes
+# A small convolution net, the optimizer Adam, 24 images. Which parts does mixed precision change, beside
+# float32? Give for each how many times as many bytes it has: 0.5 half, 1 the same, 2 twice.
+
+# %%
+predict("14.3", gradients=1, optimizer=1, activations=0.5)
+
+# %%
+held = lab14.bytes_by_way(device)
+kilobytes = {}
+for way, parts in held.items():
+    kilobytes[way] = {part: nbytes / 1e3 for part, nbytes in parts.items()}
+    record.add("bytes", unit="B", way=way, parts=parts)
+title = "Mixed precision shrinks activations, and nothing else"
+plots.bars(kilobytes, ylabel="kB held in a step", title=title, name="bytes")
+ratios = {}
+for part in ("gradients", "optimizer", "activations"):
+    ratios[part] = held["mixed"][part] / held["float32"][part]
+predict.compare("14.3", **ratios)
+
+# %% [markdown]
+# **Explain.** Parameters, gradients and optimizer stay float32, so they are the same. The copies come on top:
+# 2 bytes for each weight. Activations have half the bytes for each number. They shrink by less than half,
+# because the places of max-pooling have 8 bytes each whatever the type, and the loss is computed in float32.
+# The third bar is the control, a net that is bfloat16 throughout: everything shrinks. But with such weights
+# training fell behind above, where updates were small.
+#
+# When does mixed precision let you double the batch? <details><summary>Answer</summary> When activations are
+# most of the memory: a net with large pictures, or a large batch. Where parameters and Adam are most of it,
+# as in a large language model with a small batch, it takes slightly *more* bytes.</details>
 #
 # ### What you take away
 # - float16 is short of range: scale the loss, skip what overflows. bfloat16 is short of digits: keep float32

@@ -2,11 +2,11 @@
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. You deal a data set out to ranks, read it
-# from shards, see what an open and a cold disk cost, let a thread read ahead, and find out when the storage,
+# from shards, see what an open costs, let a thread read ahead, and find out when the storage,
 # not the net, sets the speed: alone and with many ranks.
 #
 # **You will be able to** (1) say which samples a rank reads, and prove that none is read twice, (2) read tar
-# shards as a stream, (3) say what files and shards cost, cold and cached, (4) read ahead through a bounded
+# shards as a stream, (3) say what files and shards cost, (4) read ahead through a bounded
 # queue, (5) predict how long a step waits for its input, and what many ranks get from one storage.
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 10, 20
@@ -194,65 +194,6 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #
 # You may see ratios nearer to each other. The 4.5 ms are the least that the stand-in allows; on a busy
 # machine your own opening and reading takes longer than that.
-#
-# ## Cold and cached
-# Now the same images from your own disk: single files in a shuffled order, and your shards. Each is read
-# **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**: the second
-# epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and
-# `mincore` tells which are left.
-#
-# ### Predict
-# Two guesses, as nothing above tells. How many times as long as from memory does reading single files take if
-# they come from your disk? And how many times as long as reading its file from memory does it take to decode
-# a JPEG?
-
-# %%
-predict("15.2", cold_over_cached=5, decoding_over_reading=10)
-
-# %%
-order = my_samples(images, 0, 0, 1)
-readers = {
-    "files": (lambda: list(lab15.from_files(stored, order)), stored.files),
-    "shards": (lambda: list(lab15.from_shards(read_shard, stored.shards)), stored.shards),
-}
-times, left = lab15.cold_and_cached(readers, rounds)
-jpegs = [jpeg for jpeg, _ in lab15.from_files(stored, range(images))]
-decoding = timing.measure(lambda: [lab15.decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
-each = 1e6 / images  # seconds for all to microseconds for one
-bars = {"decoding": {"decoding": decoding.samples * each}}
-for name, (cold, cached) in times.items():
-    bars[name] = {"cached": cached * each, "more when cold": np.maximum(0, cold - cached) * each}
-    record.add("format", way=name, images=images, seconds=np.median(cached), cold=np.median(cold))
-record.add("decode", images=images, seconds=decoding)
-title = "An image is read in less time than it is decoded"
-plots.bars(bars, ylabel="time (µs per image)", title=title, name="formats")
-print(f"Dropped: at most {left:.0%} of the pages were left in memory.")
-cold, cached = times["files"]
-predict.compare("15.2", cold_over_cached=np.median(cold / cached))
-predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
-
-# %% [markdown]
-# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A process that
-# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. From memory the
-# shards may even take longer than the files, as Python's `tarfile` spends more time on a member than an open
-# of a cached file costs. Shards matter where an open costs milliseconds, as above. (Where many processes
-# decode, the storage may be the bottleneck again: see below.)
-#
-# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
-# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. If it says that
-# most were left, the file system keeps them (tmpfs), and cold is not cold here. And "more when cold" is a
-# difference: where its error bar is longer than the bar itself, it says nothing.
-#
-# <details><summary>Further reading: formats at scale</summary>
-#
-# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file. Training on
-# ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al., 2016).
-#
-# But LMDB maps its file into memory, and many processes on a parallel file system get in each other's way:
-# input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to 65 times as fast on
-# 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors, lets all ranks read in
-# parallel from Lustre, the file system of many clusters.
-# </details>
 #
 # **Shuffle a stream.** A stream cannot be shuffled as a whole, but a part of it can. Fill a buffer, then give
 # out a random one of its items, put the next item of the stream in its place, and so on. The stored order is
@@ -528,7 +469,6 @@ for name, by_ranks in took.items():
 if ranks == 4:
     own, burst, shared = gain.values()
     predict.compare("15.4", own=own, burst=burst, shared=shared)
-stored.remove()
 
 # %% [markdown]
 # **Explain.** Disks of their own grow with the ranks. The burst buffer grows until its 4 MB/s are used up, at
@@ -541,6 +481,66 @@ stored.remove()
 # 26.7 TB/s together, its file system 2.5 TB/s (Oral and others, SC19): 970 and 90 MB/s for each of its 27,648
 # GPUs. A GPU that trains ResNet-50 at 1,000 images of 110 kB a second wants 110 MB/s. That is more than its
 # part of the file system, and far less than its part of the node's own disk.</details>
+#
+# ## For those who have time: cold and cached
+# (Some 12 minutes, not counted above.)
+# Now the same images from your own disk: single files in a shuffled order, and your shards. Each is read
+# **cold** and then **cached**. What was read once stays in memory, in Linux's **page cache**: the second
+# epoch of a small set measures that. `posix_fadvise(DONTNEED)` asks the system to drop a file's pages, and
+# `mincore` tells which are left.
+#
+# ### Predict
+# Two guesses, as nothing above tells. How many times as long as from memory does reading single files take if
+# they come from your disk? And how many times as long as reading its file from memory does it take to decode
+# a JPEG?
+
+# %%
+predict("15.2", cold_over_cached=5, decoding_over_reading=10)
+
+# %%
+order = my_samples(images, 0, 0, 1)
+readers = {
+    "files": (lambda: list(lab15.from_files(stored, order)), stored.files),
+    "shards": (lambda: list(lab15.from_shards(read_shard, stored.shards)), stored.shards),
+}
+times, left = lab15.cold_and_cached(readers, rounds)
+jpegs = [jpeg for jpeg, _ in lab15.from_files(stored, range(images))]
+decoding = timing.measure(lambda: [lab15.decode(jpeg) for jpeg in jpegs], repeat=5, warmup=1)
+each = 1e6 / images  # seconds for all to microseconds for one
+bars = {"decoding": {"decoding": decoding.samples * each}}
+for name, (cold, cached) in times.items():
+    bars[name] = {"cached": cached * each, "more when cold": np.maximum(0, cold - cached) * each}
+    record.add("format", way=name, images=images, seconds=np.median(cached), cold=np.median(cold))
+record.add("decode", images=images, seconds=decoding)
+title = "An image is read in less time than it is decoded"
+plots.bars(bars, ylabel="time (µs per image)", title=title, name="formats")
+print(f"Dropped: at most {left:.0%} of the pages were left in memory.")
+cold, cached = times["files"]
+predict.compare("15.2", cold_over_cached=np.median(cold / cached))
+predict.compare("15.2", decoding_over_reading=decoding.median / np.median(cached))
+
+# %% [markdown]
+# **Explain.** You should see, with an SSD: decoding takes longer than reading, cold or not. A process that
+# reads and decodes by itself then gains little by shards: **decoding is the bottleneck**. From memory the
+# shards may even take longer than the files, as Python's `tarfile` spends more time on a member than an open
+# of a cached file costs. Shards matter where an open costs milliseconds, as above. (Where many processes
+# decode, the storage may be the bottleneck again, as above.)
+#
+# You may see instead that cold is hardly slower than cached. Then the disk is fast, or the machine is a
+# virtual one whose host keeps the pages: the line "Dropped" tells only of this system's own. If it says that
+# most were left, the file system keeps them (tmpfs), and cold is not cold here. And "more when cold" is a
+# difference: where its error bar is longer than the bar itself, it says nothing.
+#
+# <details><summary>Further reading: formats at scale</summary>
+#
+# Caffe reads image files (layer ImageData) or an LMDB (Data), a key-value store in one file. Training on
+# ImageNet from files was more than 17 times as slow as from a key-value store (Lim et al., 2016).
+#
+# But LMDB maps its file into memory, and many processes on a parallel file system get in each other's way:
+# input took up to 90 % of training. With LMDBIO, readers that avoid this, it was up to 65 times as fast on
+# 9,216 cores (Pumma et al., 2019). OSU-Caffe, the Caffe of MVAPICH2's authors, lets all ranks read in
+# parallel from Lustre, the file system of many clusters.
+# </details>
 #
 # ### What you take away
 # - One order for all ranks, from seed and epoch; each takes its part; drop or pad, so that all read as many.

@@ -325,7 +325,7 @@ for where, times in races.items():
         steps.append((start, scaling.fit_alpha_beta(times[step]).beta))
     model = {chunk / 1024: 1e3 * lab27.pipeline_time(longest, longest / chunk, steps) for chunk in chunks}
     yours = {chunk / 1024: 1e3 * cut_races[where][chunk][longest].samples for chunk in chunks}
-    title = f"Too small pays starts, too large does not overlap; {name}"
+    title = f"Which chunk is best? {name}"
     curves = {"T, computed": model, "yours, measured": yours}
     plots.lines(curves, title=title, xlabel="chunk (KiB)", ylabel="time (ms)", logx=True)
     print(f"{where}: by your formula {choose(longest, steps) / 1024:.4g} KiB")

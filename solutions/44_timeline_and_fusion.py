@@ -514,7 +514,7 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # Where tensors are asked about by name, as in `60 asked` and `60 without names`, it should be more than with
 # bits. Believe that only where the middle halves do not overlap.
 #
-# ## Does Horovod turn the knobs itself?
+# ## Going further: does Horovod turn the knobs itself?
 # `HOROVOD_AUTOTUNE=1` tries other values while you train, and `HOROVOD_AUTOTUNE_LOG=file` writes down which.
 # Here is the log of four ranks on the kit's machine. A step was 12 matrices of 256 KiB, ready at once:
 #
@@ -536,7 +536,7 @@ print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
 # anew for each combination of the switches that nobody has set, up to 16 of them in a build with NCCL
 # (`parameter_manager.cc`, 0.28.1).
 #
-# ## Does Horovod obey its switches?
+# ## Going further: does Horovod obey its switches?
 # `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` ask for one way inside a node and
 # another one between nodes (lab 26). A Horovod without operations for GPUs silently ignores both
 # (`operations.cc`, 0.28.1). A variable that is set proves nothing. The timeline does: it names `NCCL_…`, or

@@ -11,7 +11,7 @@
 # Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
 # %%
-from labkit import check, hint, lab, plots, predict, reporting, scaling
+from labkit import check, hint, lab, plots, predict, scaling
 from support import lab80
 
 lab.start("80_scaling_report")
@@ -285,7 +285,7 @@ for kind in ("strong", "weak"):
         times = ", ".join(f"{name} {1e3 * parts[name]:.1f}" for name in ("compute", "communicate"))
         print(f"{'':17} in ms: {times}; lost in all {sum(lost.values()):.1%}")
         print(f"{'':17} 1 - efficiency: {1 - efficiencies[kind][ranks]:.1%}")
-figures = reporting.all_of(study)
+figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
@@ -322,8 +322,8 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 #   root may read it: power tells an observer secrets (CVE-2020-8694). A virtual machine rarely has it.
 # - **NVML**, of NVIDIA's GPUs since Volta, in millijoules.
 #
-# `labkit.energy` reads both, on one rank of each node. Where it can read nothing, the report says so and
-# holds no number. A zero would be a lie, and a guess from the data sheet would be one with digits.
+# `labs/support/lab80/energy.py` reads both, on one rank of each node. Where it can read nothing, the report
+# says so and holds no number. A zero would be a lie, and a guess from the data sheet one with digits.
 
 # %%
 lab80.print_figures(study, last)

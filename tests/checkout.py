@@ -10,25 +10,27 @@ from pathlib import Path
 
 from labkit import paths
 
+WRONG = "tests/labs/wrong_answers"
+
 
 class Checkout:
     """A small checkout of its own, with labkit in it, to generate labs in and to run commands in."""
 
     def __init__(self, root: Path):
         self.root = root
-        for name in ("solutions", "labs", "notebooks", "tests/labs/wrong_answers"):
+        for name in ("solutions", "labs", "notebooks", WRONG):
             (root / name).mkdir(parents=True)
         real = paths.root()
         bytecode = shutil.ignore_patterns("__pycache__")
         modules = shutil.ignore_patterns("__pycache__", "lab[0-9][0-9]*")  # those of the real labs
-        for name in ("labkit", "virtual", "support", "authoring"):
+        for name in ("labkit", "virtual", "classroom", "support", "authoring"):
             shutil.copytree(
                 real / "labs" / name, root / "labs" / name, ignore=modules if name == "support" else bytecode
             )
-        shutil.copy(real / "tests/__init__.py", root / "tests")
-        for file in (real / "tests/labs/wrong_answers").rglob("[!0-9]*.py"):
+        way = ("tests/__init__.py", "tests/labs/visit.py", "tests/labkit/plots/texts.py")
+        for file in (*(real / name for name in way), *(real / WRONG).rglob("[!0-9]*.py")):
             target = root / file.relative_to(real)
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
         (root / "README.md").write_text(
             "# Labs\n\n<!-- labs:begin -->\n<!-- labs:end -->\n", encoding="utf-8"

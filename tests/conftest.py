@@ -5,37 +5,37 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
 from authoring import generate
 from labkit import lab, paths, world
 
-from tests import left_behind
+from tests import helpers
 from tests.authoring import tiny_lab
 from tests.checkout import Checkout
 
 # Set before any test starts a process, so that what a test leaves behind can be told from other processes.
-os.environ["LABKIT_TEST_RUN"] = left_behind.RUN
+os.environ["LABKIT_TEST_RUN"] = helpers.RUN
 os.environ["MPLBACKEND"] = "Agg"
 # Where it is set, print writes a line and its end apart, and lines of two ranks run into one another.
 os.environ.pop("PYTHONUNBUFFERED", None)
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one of the user's own
 
-TALLY = pytest.StashKey[dict[str, list[int]]]()
+TESTS = Path(__file__).parent
 LEFT = pytest.StashKey[list[str]]()
 # They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
 TABLETOP = (
-    "test_tabletop.py",
-    "test_endurance.py",
-    "test_hub_servers.py",
-    "test_jobs.py",
-    "test_site_doctor.py",
-    "test_hub.py",
-    "test_hub_survives.py",
-    "test_hub_users.py",
-    "test_lab42_on_a_tabletop.py",
-    "test_lab70_on_a_tabletop.py",
+    "slurm/test_tabletop.py",
+    "slurm/test_hub_servers.py",
+    "slurm/test_jobs.py",
+    "slurm/test_site_doctor.py",
+    "slurm/test_hub.py",
+    "slurm/test_hub_survives.py",
+    "slurm/test_hub_users.py",
+    "labs/test_lab42_on_a_tabletop.py",
+    "labs/test_lab70_on_a_tabletop.py",
 )
 
 
@@ -65,7 +65,6 @@ def built(checkout) -> Checkout:
 
 
 def pytest_configure(config):
-    config.stash[TALLY] = {}
     config.stash[LEFT] = []
     _hear_interrupts(config)
 
@@ -103,9 +102,17 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("round_number", range(1, rounds + 1))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the tests' names
 def pytest_collection_modifyitems(items):
-    """The tests that take longest come first, so that all workers end at about the same time."""
+    """The tests that take longest come first, so that all workers end at about the same time.
+
+    Which stay together on a worker: those that share what their file sets up, and all tabletop clusters.
+    """
     items.sort(key=_turn)
+    for item in items:
+        file = str(item.path.relative_to(TESTS))
+        group = "tabletop" if file in TABLETOP else item.nodeid if file == "labs/test_labs.py" else file
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_runtest_setup(item):
@@ -115,41 +122,17 @@ def pytest_runtest_setup(item):
 
 
 def _turn(item) -> int:
-    if item.path.name in TABLETOP:
+    if str(item.path.relative_to(TESTS)) in TABLETOP:
         return 0
     return 1 if item.get_closest_marker("slow") else 2
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """With several workers: which tests stay together, one after the other."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", 1)[0]
-            name = file.rpartition("/")[2]
-            if name in TABLETOP:
-                return "tabletop"
-            # Each run of a lab for itself; the tests of other files share what their file sets up.
-            return nodeid if name == "test_labs.py" else file
-
-    return Scheduling(config, log)
-
-
-@pytest.fixture
-def tally(request) -> dict[str, list[int]]:
-    """Stem -> [wrong answers seeded, rejected, right ones in other forms, taken], for the summary."""
-    return request.config.stash[TALLY]
 
 
 @pytest.hookimpl(trylast=True)  # an interrupted test's fixtures are ended by then
 def pytest_sessionfinish(session):
     config = session.config
     # Where there are workers, each has looked for itself.
-    left = config.stash[LEFT] if _has_workers(config) else left_behind.find()
+    left = config.stash[LEFT] if _has_workers(config) else helpers.left_behind()
     if hasattr(config, "workeroutput"):  # this is a worker
-        config.workeroutput["tally"] = config.stash[TALLY]
         config.workeroutput["left"] = left
     elif left:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -167,15 +150,4 @@ def _has_workers(config) -> bool:
 def pytest_testnodedown(node, error):
     """A worker has ended: what it found counts here."""
     output = getattr(node, "workeroutput", {})
-    node.config.stash[TALLY].update(output.get("tally", {}))
     node.config.stash[LEFT].extend(output.get("left", []))
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    counts = list(config.stash[TALLY].values())
-    if counts:
-        seeded, rejected, right, taken = (sum(column) for column in zip(*counts, strict=True))
-        terminalreporter.write_line(
-            f"Wrong answers: {seeded} seeded in {len(counts)} labs, {rejected} rejected. "
-            f"Right ones in other forms: {taken} of {right} taken."
-        )

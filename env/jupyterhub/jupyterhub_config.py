@@ -120,7 +120,7 @@ if settings["class_folder"]:  # the class board, a page for the instructor alone
         {
             "name": "board",
             "url": f"http://127.0.0.1:{os.environ['LABS_HUB_BOARD_PORT']}",  # keep.py listens there
-            "command": [sys.executable, "-m", "labkit.board", settings["class_folder"]],
+            "command": [sys.executable, "-m", "classroom", settings["class_folder"]],
             "cwd": str(board),
             "environment": {
                 "PYTHONPATH": str(HERE.parents[1] / "labs"),

@@ -8,24 +8,22 @@
 | `launch` | one function on several processes, from a notebook, a script or a job |
 | `timing` | the only way the labs time: median, spread, ratios, and benchmarks as OSU's |
 | `record` | results in JSON lines, with where and how they were measured |
-| `reporting` | a report of a scaling study that holds no number without a record |
-| `energy` | joules, where this machine counts them |
 | `profiling` | what the steps of a training are spent on |
 | `scaling` | speed-up, efficiency, laws and fits; closed forms of collectives |
 | `plots` | one way to draw curves, bars, time lines and diagrams |
-| `checks` | `check`, `expect`, `hint`, `predict` (offered here too), and the learner's progress |
-| `journal` | what a learner did, for them alone; shared with the class board once they agree |
-| `board` | the class board: who of those who agreed is where, and stuck at what |
+| `checks` | `check`, `expect`, `hint`, `predict` (offered here too) |
+| `journal` | what a learner did and how far they are, for them alone; shared with a class once they agree |
 | `data`, `nets` | digits and other data; small nets, and well-known ones as tables of layers |
 | `collectives`, `counting` | reference collectives; communicators that count what passes through them |
 | `mpi` | MPI's special numbers, and what is replaced in mpi4py while programs are tried |
 | `horovod` | Horovod's timeline, and its training steps on real ranks |
 | `cluster` | batch jobs on Slurm, from a notebook or a terminal |
 | `builds` | builds of Horovod and of MPI side by side, and what a process needs to use one |
+| `mpis` | MPI libraries: how each is told, its switch for GPU memory, what it wants to be told |
 | `doctor` | what this machine has, and which lab runs here |
 | `errors`, `paths`, `edition` | sentences for people; where things are; a checkout or an archive of it |
 | `labfile`, `copies` | a lab's file, read; a learner's files, kept and held alike |
-| `jsonl` | files of one JSON object per line, safe with many writers |
+| `files`, `jsonl` | a file replaced at once, what a command says; files of one JSON object per line |
 | `chrome_trace` | writes Chrome's trace format, which Perfetto and TensorBoard read |
 | `noise`, `ports` | libraries' chatter kept off the screen; ports that a job's nodes agree on |
 | `cli`, `make` | `python -m labkit VERB …`; what `make` calls with the words typed after it |
@@ -35,43 +33,19 @@ from __future__ import annotations
 
 import importlib
 
-_PARTS = (
-    "board",
-    "builds",
-    "checks",
-    "cluster",
-    "collectives",
-    "counting",
-    "data",
-    "doctor",
-    "edition",
-    "energy",
-    "errors",
-    "horovod",
-    "journal",
-    "lab",
-    "launch",
-    "mpi",
-    "nets",
-    "placement",
-    "plots",
-    "profiling",
-    "record",
-    "reporting",
-    "scaling",
-    "timing",
-    "world",
-)
-_OF_CHECKS = ("check", "expect", "hint", "predict")
-_OF_PATHS = ("home", "root")
-__all__ = [*_PARTS, *_OF_CHECKS, *_OF_PATHS]
+_FROM = dict.fromkeys(("check", "expect", "hint", "predict"), "labkit.checks")
+_FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):
-    if name in _OF_CHECKS:
-        return getattr(importlib.import_module("labkit.checks"), name)
-    if name in _OF_PATHS:
-        return getattr(importlib.import_module("labkit.paths"), name)
-    if name in _PARTS:
-        return importlib.import_module(f"labkit.{name}")
-    raise AttributeError(f"labkit has no {name!r}; it offers {', '.join(__all__)}")
+    if name == "virtual":  # a package of its own now; a learner's older notebook imports it from here
+        return importlib.import_module("virtual")
+    if name in _FROM:
+        return getattr(importlib.import_module(_FROM[name]), name)
+    try:
+        if not name.startswith("_"):
+            return importlib.import_module(f"labkit.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"labkit.{name}":  # it is a part of labkit that lacks a package
+            raise
+    raise AttributeError(f"labkit has no {name!r}; help(labkit) shows what it offers")

@@ -16,19 +16,17 @@ them, and `in_use` what a record says of them.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from labkit import mpis
 from labkit.errors import LabError, NotHere
 
 HOROVOD = ("host", "nccl", "mpi")
@@ -39,31 +37,7 @@ _CURES = {
     "mpi": "`make setup GPU_OPERATIONS=MPI` builds it on a machine with CUDA.",
 }
 
-# What tells an MPI by its tools, the most special first, and the name of its build.
-_TOOLS = (
-    ("ompi_info", "openmpi"),
-    ("impi_info", "intelmpi"),
-    ("mpiname", "mvapich2"),
-    ("mpichversion", "mpich"),
-)
 _SCRIPT = re.compile(rb'^exec "(.+)/bin/mpi\w+" ', re.MULTILINE)  # the set-up's mpiexec for a site's MPI
-
-# Main libraries of MPIs: MPICH and its kin, MPICH's standard ABI, Cray's, old MPICH. Wrappers for C++ and
-# Fortran (libmpicxx, libmpi_mpifh) do not count.
-_LIBRARY = re.compile(r"lib(mpi|mpi_abi|mpi_cray|mpi_gnu_\w+|mpi_nvidia|mpich)\.so[.\d]*")
-
-# What an MPI wants to be told for Horovod, by its name as in a site file's LABKIT_MPI. The only place that
-# knows them. MVAPICH2 grants MPI_THREAD_MULTIPLE only to ranks that are not bound to one core (2.3.7's
-# src/mpid/ch3/src/mpid_init.c), and binds them so by default; more ranks than cores would end it. GDR looks
-# at GPU memory only if told, and wants the third for Horovod (user guide of GDR 2.3.7, 7.3). MVAPICH-Plus
-# reads no MV2_ variable; its switch is on by default (MVAPICH's list of variables) and said all the same.
-_SWITCHES = {
-    "mvapich2": {"MV2_ENABLE_AFFINITY": "0"},
-    "mvapich2-gdr": {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
-    "mvapich-plus": {"MVP_ENABLE_GPU": "1"},
-}
-# Whoever sets one of these has chosen a binding.
-_BINDINGS = ("MV2_CPU_BINDING_POLICY", "MV2_CPU_BINDING_LEVEL", "MV2_CPU_MAPPING")
 
 
 def horovod_builds() -> dict[str, Path]:
@@ -112,7 +86,7 @@ def mpi_builds() -> dict[str, Path]:
     builds = {}
     prefix = _own_prefix()
     if prefix is not None:
-        builds[_name_of(prefix)] = prefix
+        builds[mpis.name_of(prefix)] = prefix
     beside = Path(sys.prefix, "mvapich2")
     if (beside / "installed.json").exists():  # written at the end, when two ranks have run on it
         builds.setdefault("mvapich2", beside)
@@ -122,7 +96,7 @@ def mpi_builds() -> dict[str, Path]:
 def own_mpi() -> str | None:
     """The name of the MPI with which the environment was set up; None where there is none."""
     prefix = _own_prefix()
-    return None if prefix is None else _name_of(prefix)
+    return None if prefix is None else mpis.name_of(prefix)
 
 
 def current_mpi() -> str | None:
@@ -139,21 +113,6 @@ def _own_prefix() -> Path | None:
     except OSError:
         return None
     return Path(os.fsdecode(script[1])) if script else Path(sys.prefix)
-
-
-@lru_cache
-def _name_of(prefix: Path) -> str:
-    """Whose MPI it is, by its tools."""
-    name = next((name for tool, name in _TOOLS if (prefix / "bin" / tool).exists()), "mpi")
-    if name != "mvapich2":
-        return name
-    # MVAPICH2-GDR has the same files: its tool says the name.
-    command = [str(prefix / "bin" / "mpiname"), "-n"]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return name
-    return "mvapich2-gdr" if "GDR" in said else name
 
 
 def mpi_folder(name: str) -> Path:
@@ -210,7 +169,7 @@ def _of_mpi(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     for variable, folders in (("LD_LIBRARY_PATH", _libraries(prefix)), ("PATH", [prefix / "bin"])):
         before = environ.get(variable, "").split(os.pathsep)
         chosen[variable] = os.pathsep.join(_first(before, folders, _folders_of_others(name, variable)))
-    return chosen | switches(name, environ)
+    return chosen | mpis.switches(name, environ)
 
 
 def _libraries(prefix: Path) -> list[Path]:
@@ -247,21 +206,6 @@ def search_path(path: Sequence[str], horovod: str | None) -> list[str]:
     return front + [entry for entry in path if entry not in gone]
 
 
-def switches(flavour: str | None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What an MPI wants to be told for Horovod, without what `environ` says already.
-
-    flavour: as in a site file's LABKIT_MPI. environ: where LABKIT_GDRCOPY may name libgdrapi.so, which
-    MVAPICH2-GDR then loads; by default this process's environment.
-    """
-    environ = os.environ if environ is None else environ
-    wanted = dict(_SWITCHES.get(flavour or "", {}))
-    if any(name in environ for name in _BINDINGS):
-        wanted.pop("MV2_ENABLE_AFFINITY", None)
-    if flavour == "mvapich2-gdr" and environ.get("LABKIT_GDRCOPY"):
-        wanted["MV2_GPUDIRECT_GDRCOPY_LIB"] = environ["LABKIT_GDRCOPY"]
-    return {name: value for name, value in wanted.items() if name not in environ}
-
-
 def refuse_another(horovod: str | None, mpi: str | None) -> None:
     """In a process that a launcher started: LabError for builds other than its own, which it has to keep."""
     wishes = (("Horovod", "HOROVOD", horovod, current_horovod), ("MPI", "MPI", mpi, current_mpi))
@@ -288,7 +232,7 @@ def check() -> None:
             )
     mpi = os.environ.get("LABKIT_MPI_BUILD")
     if mpi:
-        _check_mpi(mpi, loaded_mpi())
+        _check_mpi(mpi, mpis.loaded())
 
 
 def _check_mpi(name: str, files: Sequence[str]) -> None:
@@ -311,16 +255,6 @@ def _check_mpi(name: str, files: Sequence[str]) -> None:
         )
 
 
-def loaded_mpi(maps: str | Path = "/proc/self/maps") -> list[str]:
-    """The MPI libraries that this process has loaded, by their real paths; [] where no system tells."""
-    try:
-        lines = Path(maps).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    files = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    return sorted({os.path.realpath(file) for file in files if _LIBRARY.fullmatch(os.path.basename(file))})
-
-
 def in_use() -> dict[str, str | None]:
     """For a record: {"horovod_build": name, "mpi": the library as it calls itself}, of this process."""
     return {"horovod_build": current_horovod(), "mpi": _mpi_in_use()}
@@ -328,25 +262,14 @@ def in_use() -> dict[str, str | None]:
 
 def _mpi_in_use() -> str | None:
     """The MPI that this process has loaded, in its own words; else the one that it would load."""
-    module = sys.modules.get("mpi4py.MPI")
-    if module is not None:
-        return _first_line(module.Get_library_version())
-    files = loaded_mpi()
-    if files:
-        text = ctypes.create_string_buffer(8192)
-        ctypes.CDLL(files[0]).MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
-        return _first_line(text.value.decode(errors="replace"))
+    text = mpis.library_text()
+    if text:  # "MPICH 5.0.2" of "MPICH Version: 5.0.2"
+        return " ".join(re.sub(r"Version\s*:", "", mpis.first_line(text)).split())
     name = current_mpi()
     if name is None:
         return None
     version = _wheel_version(name)
     return f"{name} {version} (installed)" if version else f"{name} (installed)"
-
-
-def _first_line(text: str) -> str:
-    """ "MPICH 5.0.2" of "MPICH Version:      5.0.2\\nMPICH Release date: …"."""
-    first_line = text.strip("\0\n ").splitlines()[0]
-    return " ".join(re.sub(r"Version\s*:", "", first_line).split())
 
 
 def _wheel_version(name: str) -> str | None:

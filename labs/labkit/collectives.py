@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 
 
 def tree_reduce(comm, vector) -> None:
@@ -24,8 +24,7 @@ def tree_reduce(comm, vector) -> None:
 def tree_broadcast(comm, vector, root: int = 0) -> None:
     """Rank root's `vector` goes to all, by a binomial tree (lab 21)."""
     if not 0 <= root < comm.size:
-        ranks = "1 rank" if comm.size == 1 else f"{comm.size} ranks"
-        raise LabError(f"root={root}: with {ranks} there is no such rank.")
+        raise LabError(f"root={root}: with {counted(comm.size, 'rank')} there is no such rank.")
     if comm.rank != root:
         comm.Recv(vector, source=_parent(comm, root))
     for child in _children(comm, root):

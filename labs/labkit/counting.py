@@ -2,7 +2,6 @@
 
     MessageCounter       messages of arrays alone, with rounds and messages counted (labs 21 to 24)
     CallLog              every call, by its name, requests and what is computed meanwhile (labs 20, 30, 34)
-    CollectiveLog        collectives with their values and times, their requests with Tests (lab 32)
 
 and what tries a function with them on real ranks: `on_every_size`, `count`, `expect_sum`.
 
@@ -13,14 +12,13 @@ message arrives in the round in which it was sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from labkit import launch, mpi, profiling
+from labkit import launch, mpi
 from labkit.checks import expect
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 
 # ------------------------------------------------------------------------------------- trying a function
 
@@ -34,7 +32,7 @@ def on_every_size(comm, function: Callable) -> dict[int, object]:
     results = {}
     for size, group in groups.items():
         if comm.rank < size:
-            with launch.case(f"in a group of {size} ranks" if size > 1 else "in a group of 1 rank"):
+            with launch.case(f"in a group of {counted(size, 'rank')}"):
                 results[size] = function(group)
     return results
 
@@ -300,16 +298,6 @@ def over(request) -> bool:
     return not request
 
 
-class Call(NamedTuple):
-    """A collective that was begun: name, values, its array's address, begin and end (seen) in seconds."""
-
-    name: str
-    values: int
-    address: int
-    begin: float
-    end: list[float]  # one value, as soon as a Wait or Test has seen the end
-
-
 class HeardRequest:
     """A request that tells when its end was seen, by whichever of mpi4py's calls: `ended(status)`.
 
@@ -380,67 +368,6 @@ class HeardRequest:
         self._ended(status)
 
 
-class CollectiveLog:
-    """A communicator that passes everything on and keeps the collectives in `calls`.
-
-    tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
-    passed_on: what takes the place of an array on its way to `comm`, such as one that counts as more bytes.
-    """
-
-    BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
-    STARTING = ("Iallreduce", "Ireduce", "Ibcast")
-
-    def __init__(self, comm, passed_on: Callable[[np.ndarray], np.ndarray] | None = None):
-        self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
-        self.passed_on = passed_on
-        self.calls: list[Call] = []
-        self.tests = 0
-        self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
-
-    def __getattr__(self, name: str):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        method = getattr(self.comm, name)
-        if name not in self.BLOCKING + self.STARTING:
-            return method
-
-        def collective(*args, **options):
-            call = self._begin(name, [*args, *(options.get(key) for key in ("sendbuf", "buf", "recvbuf"))])
-            if self.passed_on is not None:
-                args = [self._instead(argument) for argument in args]
-                options = {key: self._instead(argument) for key, argument in options.items()}
-            request = method(*args, **options)
-            if name in self.STARTING:
-                return HeardRequest(request, name, lambda status: self.ended(call), asked=self._asked)
-            self.ended(call)
-            return None
-
-        return collective
-
-    def _asked(self) -> None:
-        self.tests += 1
-
-    def _begin(self, name: str, buffers: list) -> Call:
-        """Keep a call that begins now, known by the first array among its arguments."""
-        arrays = [_array(argument) for argument in buffers]
-        array = next((array for array in arrays if array is not None), np.empty(0))
-        call = Call(name, int(array.size), _address(array), self.clock(), [])
-        self.calls.append(call)
-        return call
-
-    def _instead(self, argument):
-        return self.passed_on(argument) if isinstance(argument, np.ndarray) else argument
-
-    def ended(self, call: Call) -> None:
-        """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""
-        if not call.end:
-            call.end.append(self.clock())
-            if self.clock is perf_counter:
-                profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
-
-
 _PLACES = {
     "dest": {"send": 1, "ssend": 1, "isend": 1, "issend": 1, "sendrecv": 1},
     "source": {"recv": 1, "irecv": 1, "probe": 0, "iprobe": 0, "sendrecv": 4},
@@ -457,13 +384,3 @@ def _expect_rank(side: str, rank, size: int) -> None:
     """Some MPIs take -1 for MPI.PROC_NULL, as which a learner's `comm.rank - 1` on rank 0 was not meant."""
     if rank is not None and rank == mpi.PROC_NULL and not mpi.is_nobody(rank):
         raise LabError(mpi.no_such_rank(side, rank, size))
-
-
-def _array(argument):
-    """The array of `array` or `[array, MPI.FLOAT]`; None of MPI.IN_PLACE and its like."""
-    first = argument[0] if isinstance(argument, list | tuple) and argument else argument
-    return first if isinstance(first, np.ndarray) else None
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]

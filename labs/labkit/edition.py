@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from labkit import files
 from labkit.errors import LabError
 
 FILE = "EDITION.json"
@@ -71,9 +70,4 @@ def revision(root: Path) -> str | None:
     edition = read(root)
     if edition is not None:
         return edition.revision
-    program = shutil.which("git")
-    if program is None:
-        return None
-    command = [program, "-C", str(root), "rev-parse", "--short=12", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
+    return files.git(root, "rev-parse", "--short=12", "HEAD")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
 from pathlib import Path
 
 from labkit import builds, journal, launch, noise, world
+from labkit.errors import LabError
 
 
 def start(stem: str) -> None:
@@ -28,7 +30,8 @@ def start(stem: str) -> None:
     if not world.is_root():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process ends
     if world.is_root() and not solved():
-        journal.note("start", lab=stem)
+        with contextlib.suppress(LabError, OSError):  # the first check will say that nothing can be kept
+            journal.note("start", lab=stem)
     print(f"Lab {stem.replace('_', ' ', 1)}: {world.describe()}")
     if _running().parent.name == "notebooks":
         print(f"Your own copy of this notebook is work/{stem}.ipynb: `make lab` brings it. Write there.")

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from labkit import builds, world
+from labkit import builds, mpis, world
 
 THROUGH_HOST = "through the host"
 
@@ -142,7 +142,7 @@ class Staging:
 def of_mpi() -> Placement:
     """Where this rank's tensors are when MPI carries them. MPI has to run (mpi4py's import starts it).
 
-    A GPU's memory goes to MPI as it is only where MPI was asked and takes it (doctor.takes_gpu_memory, and
+    A GPU's memory goes to MPI as it is only where MPI was asked and takes it (mpis.takes_gpu_memory, and
     the switch of its family); otherwise the lab stages. This rank's device becomes PyTorch's current one.
     """
     device = take_device()
@@ -167,11 +167,8 @@ def mpi_reason() -> str:
     """Why this rank's MPI, which has to run, must not be handed GPU memory; "" if it may be."""
     from mpi4py import MPI
 
-    from labkit import doctor  # here, as it takes longer to import than many a rank lives
-
-    family, version = doctor.identify(MPI.Get_library_version())
-    built = doctor.takes_gpu_memory()
-    return doctor.staging_reason(family, version, built, doctor.parameters(os.environ))
+    family, version = mpis.identify(MPI.Get_library_version())
+    return mpis.staging_reason(family, version, mpis.takes_gpu_memory(), mpis.parameters(os.environ))
 
 
 def of_horovod(hvd=None) -> Placement:

@@ -388,15 +388,12 @@ class Stored:
     shards: list[Path]
     nbytes: int
 
-    def remove(self) -> None:
-        """Delete all of it. What is left is deleted when the process ends."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 def write(n: int, side: int, shards: int) -> Stored:
     """Store n images of side x side pixels in a new folder in paths.home(), class by class.
 
-    They are scikit-learn's digits, enlarged, with noise, as JPEG.
+    They are scikit-learn's digits, enlarged, with noise, as JPEG. All are deleted when the process
+    ends.
     """
     jpegs, labels = _images(n, side)
     home = paths.home()

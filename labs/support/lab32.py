@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, launch, mpi, nets, plots
-from labkit.counting import CollectiveLog, on_every_size
+from labkit import check, data, expect, launch, mpi, nets, plots, profiling
+from labkit.counting import HeardRequest, on_every_size
 from labkit.errors import LabError
 from torch.nn import functional
 
@@ -182,6 +183,96 @@ def expect_one_process(way, watch, batch, patience, workers) -> None:
             expect.close(parameters, alone, what, atol=1e-5)
 
 
+# ------------------------------------------------------------------------- a communicator that listens
+
+
+class Call(NamedTuple):
+    """A collective that was begun: name, values, its array's address, begin and end (seen) in seconds."""
+
+    name: str
+    values: int
+    address: int
+    begin: float
+    end: list[float]  # one value, as soon as a Wait or Test has seen the end
+
+
+class CollectiveLog:
+    """A communicator that passes everything on and keeps the collectives in `calls`.
+
+    tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
+    scale: on virtual ranks, how many times its own bytes an array counts in messages and additions, and where
+    an algorithm is chosen by bytes.
+    """
+
+    BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
+    STARTING = ("Iallreduce", "Ireduce", "Ibcast")
+
+    def __init__(self, comm, scale: float = 1.0):
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
+        self.scale = scale
+        self.calls: list[Call] = []
+        self.tests = 0
+        self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = getattr(self.comm, name)
+        if name not in self.BLOCKING + self.STARTING:
+            return method
+
+        def collective(*args, **options):
+            call = self._begin(name, [*args, *(options.get(key) for key in ("sendbuf", "buf", "recvbuf"))])
+            if self.scale != 1:
+                args = [self._larger(argument) for argument in args]
+                options = {key: self._larger(argument) for key, argument in options.items()}
+            request = method(*args, **options)
+            if name in self.STARTING:
+                return HeardRequest(request, name, lambda status: self.ended(call), asked=self._asked)
+            self.ended(call)
+            return None
+
+        return collective
+
+    def _asked(self) -> None:
+        self.tests += 1
+
+    def _begin(self, name: str, buffers: list) -> Call:
+        """Keep a call that begins now, known by the first array among its arguments."""
+        arrays = [_array(argument) for argument in buffers]
+        array = next((array for array in arrays if array is not None), np.empty(0))
+        call = Call(name, int(array.size), _address(array), self.clock(), [])
+        self.calls.append(call)
+        return call
+
+    def _larger(self, argument):
+        """The same memory, as an array that counts `scale` times its bytes."""
+        if not isinstance(argument, np.ndarray):
+            return argument
+        larger = argument.view(virtual.Vector)
+        larger.scale = self.scale
+        return larger
+
+    def ended(self, call: Call) -> None:
+        """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""
+        if not call.end:
+            call.end.append(self.clock())
+            if self.clock is perf_counter:
+                profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
+
+
+def _array(argument):
+    """The array of `array` or `[array, MPI.FLOAT]`; None of MPI.IN_PLACE and its like."""
+    first = argument[0] if isinstance(argument, list | tuple) and argument else argument
+    return first if isinstance(first, np.ndarray) else None
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
 # ----------------------------------------------------------------------------- a toy net on virtual ranks
 
 
@@ -222,7 +313,7 @@ class Net:
 
 
 class Steps(NamedTuple):
-    """What a rank did. calls: its collectives, each a labkit.counting.Call.
+    """What a rank did. calls: its collectives, each a Call.
 
     ready, forward: [step][tensor] seconds at which a gradient came, and at which its layer began.
     backward_ends: [step] seconds. parameters: at the end. updates: calls of net.update.

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from labkit import builds, check, cluster, doctor, expect, launch, paths, timing, world
+from labkit import builds, check, cluster, expect, launch, mpis, paths, timing, world
 from labkit.errors import LabError
 from labkit.horovod import Training, timeline
 
@@ -99,7 +98,7 @@ LIBRARIES = (
 )
 
 
-UNBOUND = builds.switches("mvapich2", {})  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
+UNBOUND = mpis.switches("mvapich2", {})  # what MVAPICH2 needs to grant MPI_THREAD_MULTIPLE
 SINGLE = {"HOROVOD_MPI_THREADS_DISABLE": "1"}  # Horovod then asks for MPI_THREAD_SINGLE
 LEVELS = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")  # MPI's order; 0 to 3 in MPICH's kin and Open MPI
 
@@ -132,14 +131,6 @@ def settings_of(library: str) -> dict[str, dict[str, str]]:
     return settings
 
 
-def mpiname() -> str:
-    """What MVAPICH2's own tool `mpiname -a` prints; "" where there is none."""
-    tool = shutil.which("mpiname")
-    if tool is None:
-        return ""
-    return subprocess.run([tool, "-a"], capture_output=True, text=True, timeout=10, check=False).stdout
-
-
 def channel(text: str) -> str:
     """The part of an MPI that moves the bytes, as its text names it, such as "ch3:sock"; "" if unnamed."""
     named = re.search(r"^\w+ Device\s*:\s*(\S+)", text, re.MULTILINE)
@@ -160,9 +151,9 @@ def look_inside() -> Inside:
 
     hvd.init()
     hvd.shutdown()  # it leaves MPI to mpi4py
-    tool = mpiname()
-    library = " ".join(map(str, doctor.identify(text, tool)))
-    return Inside(library, text, tool, doctor.loaded_mpi(), level, world.local_size())
+    tool = mpis.mpiname()
+    library = " ".join(map(str, mpis.identify(text, tool)))
+    return Inside(library, text, tool, mpis.loaded(), level, world.local_size())
 
 
 def thread_level() -> str:
@@ -184,7 +175,7 @@ def thread_level() -> str:
 def _level_given() -> int:
     """MPI_Query_thread of the library that this process holds; any thread may call it on any level."""
     given = ctypes.c_int()
-    ctypes.CDLL(doctor.loaded_mpi()[0]).MPI_Query_thread(ctypes.byref(given))
+    ctypes.CDLL(mpis.loaded()[0]).MPI_Query_thread(ctypes.byref(given))
     return given.value
 
 
@@ -210,9 +201,7 @@ def _some(number: int, what: str) -> str:
 
 
 # What Horovod needs, by flavour.
-VARIABLES = {
-    flavour: builds.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
-}
+VARIABLES = {flavour: mpis.switches(flavour, {}) for flavour in ("mvapich-plus", "mvapich2", "mvapich2-gdr")}
 
 # Jobs whose lines are checked, by launcher.
 JOBS = (
@@ -380,7 +369,7 @@ def answer(comm) -> dict:
     import torch
     from mpi4py import MPI
 
-    family, version = doctor.identify(MPI.Get_library_version(), "")
+    family, version = mpis.identify(MPI.Get_library_version(), "")
     device = world.device()
     took = timing.measure(_step(torch, device), repeat=STEPS, warmup=2, comm=comm, device=device)
     return {

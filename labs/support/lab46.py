@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from labkit import builds, check, data, doctor, expect, launch, nets, placement, plots, timing, world
+from labkit import builds, check, data, doctor, expect, launch, mpis, nets, placement, plots, timing, world
 from labkit.horovod import meet_by_gloo, timeline
 
 
@@ -97,7 +97,7 @@ class Machine(NamedTuple):
     """What decides which libraries can carry gradients.
 
     builds: Horovod's builds that are there, of "host", "mpi", "nccl". mpi: the family of the MPI library, as
-    doctor.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
+    mpis.identify names it. mpi_takes_gpu_memory: was it built for that? gpus, ranks: on each node.
     """
 
     builds: tuple[str, ...]
@@ -205,7 +205,7 @@ def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
 
 def _own_family() -> str:
     """The MPI that is used here, by what it says of itself; in a job, the one that is loaded."""
-    mpi = doctor.loaded_mpi_described() if world.launcher() else doctor.which_mpi()
+    mpi = mpis.loaded_library() if world.launcher() else doctor.which_mpi()
     return mpi.family or mpi.banner
 
 
@@ -220,7 +220,7 @@ def _gpus() -> int:
 
 def _takes_gpu_memory(comm) -> bool:
     """On a rank, whose communicator says that MPI runs: was it built for GPU memory?"""
-    return bool(comm and doctor.takes_gpu_memory())
+    return bool(comm and mpis.takes_gpu_memory())
 
 
 # ---------------------------------------- the two nets

@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
-from labkit import builds, paths
+from labkit import builds, mpis, paths
 from labkit.cluster import sites, slurm
 
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
@@ -73,7 +73,7 @@ def _file(site: str, env: Mapping[str, str]) -> Iterator[Finding]:
     launcher = (env.get("LABKIT_LAUNCHER") or "").split()
     known = {
         "LABKIT_GPU_FORM": (env.get("LABKIT_GPU_FORM"), sites.GPU_FORMS),
-        "LABKIT_MPI": (env.get("LABKIT_MPI"), sites.FLAVORS),
+        "LABKIT_MPI": (env.get("LABKIT_MPI"), mpis.FLAVORS),
         "LABKIT_LAUNCHER": (launcher[0] if launcher else None, sites.LAUNCHERS),
     }
     gpus = env.get("LABKIT_GPUS_PER_NODE", "")

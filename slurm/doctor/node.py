@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from labkit import builds, doctor, launch, paths, world
+from labkit import builds, doctor, launch, mpis, paths, world
 from labkit.errors import LabError
 
 from slurm.job import launcher, shape, variables
@@ -94,7 +94,7 @@ def one_rank(folder: Path) -> int:
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
-    facts |= doctor.loaded_mpi_described()._asdict()
+    facts |= mpis.loaded_library()._asdict()
     write(folder, name, facts)
     level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
     levels = {getattr(MPI, f"THREAD_{word}"): word for word in _THREAD_LEVELS}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from labkit import doctor, labfile, paths
-from labkit.cluster import sites
+from labkit import doctor, labfile, mpis, paths
 
 from slurm.doctor import node
 from slurm.doctor.findings import NOTE, OK, UNCHECKED, WRONG, Finding, some
@@ -174,7 +173,7 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
         yield Finding(WRONG, f"The ranks load different MPI libraries: {', '.join(families)}.")
     rank = next(rank for rank in ranks if "family" in rank)
     wanted = env.get("LABKIT_MPI", "")
-    if wanted and rank["family"] not in sites.FLAVORS.get(wanted, ()):
+    if wanted and rank["family"] not in mpis.FLAVORS.get(wanted, ()):
         yield Finding(
             WRONG,
             f"LABKIT_MPI says {wanted}, but the ranks run on {families[0]} ({', '.join(rank['files'])}): "
@@ -186,4 +185,4 @@ def _mpi(site: str, env: Mapping[str, str], ranks: list[dict]) -> Iterator[Findi
     if levels == ["MULTIPLE"]:
         yield Finding(OK, "MPI allows MPI_THREAD_MULTIPLE, which Horovod wants.")
     elif levels:
-        yield Finding(WRONG, doctor.thread_advice(rank["family"], f"MPI_THREAD_{levels[0]}"))
+        yield Finding(WRONG, mpis.thread_advice(rank["family"], f"MPI_THREAD_{levels[0]}"))

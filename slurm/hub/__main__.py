@@ -12,7 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from labkit import board, paths
+import classroom
+from labkit import paths
 from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
@@ -174,7 +175,7 @@ def _class_folder(state: Path) -> Path:
     folder = state / "class"
     if not folder.is_dir():
         with contextlib.redirect_stdout(io.StringIO()):
-            made = board.main([str(folder), "--new"])
+            made = classroom.main([str(folder), "--new"])
         if made:
             raise LabError(f"The class folder {folder} cannot be made.")
     reader = learners.add_system_user(settings.BOARD_USER)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit import builds, cluster, doctor, labfile, paths
+from labkit import builds, doctor, labfile, mpis, paths
 from labkit.errors import LabError, NotHere
 
 from slurm.job import shape as job_shape
@@ -78,7 +78,7 @@ def _notes(
     """What is not wrong, but other than one would think."""
     notes = []
     wanted = "" if brings_its_launcher(env) else env.get("LABKIT_MPI", "")
-    flavors = cluster.sites.FLAVORS
+    flavors = mpis.FLAVORS
     if wanted in flavors and family not in flavors[wanted]:
         notes.append(
             f"the site file says {wanted}, but this is {family}: another module, or LD_LIBRARY_PATH?"
@@ -99,4 +99,4 @@ def _notes(
 
 def _binds(env: Mapping[str, str]) -> bool:
     """Will MVAPICH2 bind each rank to a core of its own? So it does unless told otherwise."""
-    return builds.switches("mvapich2", env) != {}
+    return mpis.switches("mvapich2", env) != {}

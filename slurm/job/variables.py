@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from labkit import builds
+from labkit import builds, mpis
 
 
 def chosen(env: Mapping[str, str]) -> dict[str, str]:
@@ -18,7 +18,7 @@ def chosen(env: Mapping[str, str]) -> dict[str, str]:
     everything = {**env, **own}
     variables = builds.variables(environ=everything)
     if not brings_its_launcher(env):
-        variables = builds.switches(env.get("LABKIT_MPI"), everything) | variables
+        variables = mpis.switches(env.get("LABKIT_MPI"), everything) | variables
     return variables | own
 
 

@@ -10,7 +10,6 @@ import pytest
 from authoring import generate, overview
 from labkit import labfile
 from labkit.errors import LabError
-from labkit.labfile import exercises_in
 
 from tests.authoring import tiny_lab
 from tests.authoring.tiny_lab import BATCH, NOTEBOOK, SCRIPT, files, set_aside
@@ -145,19 +144,3 @@ def test_other_parameters(built):
     assert labfile.with_parameters(text, {}) == text
     with pytest.raises(LabError, match="no parameter 'lenght'. The parameters are length, name, sizes"):
         labfile.with_parameters(text, {"lenght": 1})
-
-
-def test_labs_are_found_by_number_or_stem(built):
-    for name in ("90", 90, "90_tiny", "90_tiny.py"):
-        assert labfile.find(name) == "90_tiny"
-    with pytest.raises(LabError, match="no lab '91'. These exist: 90_tiny"):
-        labfile.find("91")
-
-
-def test_hints_keep_their_text():
-    lab = next(one for one in exercises_in(tiny_lab.LAB) if one.number == "90.1")
-    assert lab.title == 'Add "them" up'
-    assert lab.hints == [
-        ("Hint 1: what is a sum?", "One *after* the other."),
-        ("Hint 2: nearly the answer", "`a + …`"),
-    ]

@@ -1,8 +1,5 @@
 """Pages that load nothing: formulas as pictures, prose as HTML, the same bytes each time."""
 
-import subprocess
-import sys
-
 import pytest
 from authoring import offline
 
@@ -21,14 +18,6 @@ def test_prose_becomes_html():
     assert "<strong>one</strong>" in page
     assert "<code>$two$</code>" in page
     assert "<td>1</td>" in page
-
-
-@pytest.mark.slow
-def test_another_process_makes_the_same_bytes():
-    text = r"$\frac{a}{b}$"
-    code = f"from authoring import offline; print(offline.to_html({text!r}), end='')"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == offline.to_html(text)
 
 
 def test_styles_lose_their_comments_and_prose_does_not():

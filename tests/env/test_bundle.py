@@ -13,18 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from env.bundle import archive, contents, sequence, wheels
-from env.gpu_check import __main__ as gpu_check
-from env.gpu_check import compile as compiling
+from env.bundle import archive, contents, wheels
 from env.gpu_check import place
-from env.horovod import flavours
-from env.install import environment
 from env.install.steps import StepFailed
 from tests.env import wheels as made_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# --- what is in it
 
 
 def test_the_lock_for_a_python_has_one_version_of_each():
@@ -33,13 +27,6 @@ def test_the_lock_for_a_python_has_one_version_of_each():
     assert "tomli" not in pins, "only for 3.10"
     assert "aiohttp" in pins
     assert "aiohttp" not in contents.locked("3.11")
-
-
-def test_what_the_machine_has_is_left_out_with_what_it_brings():
-    absent = contents.left_out(contents.WITHOUT, "3.12")
-    assert {"torch", "numpy", "matplotlib", "pillow", "python-dateutil"} <= absent
-    assert not absent & set(contents.ALWAYS), "Horovod's build wants these versions"
-    assert "h5py" not in contents.left_out(["tensorflow*", "keras"], "3.12"), "nobody said that it is there"
 
 
 def test_all_that_is_needed_is_asked_for_once():
@@ -63,27 +50,6 @@ def test_all_that_is_needed_is_asked_for_once():
     assert not {"torch", "numpy", "tornado", "debugpy", "matplotlib", "zmq-of-old"} & set(pins)
     assert sorted(asked) == sorted(pins), "each once"
     assert pins["mpich"] == contents.locked("3.12")["mpich"]
-
-
-def test_the_machine_is_told_what_is_expected_of_it():
-    assert contents.expected("3.12", ["torch", "cmake"]) >= ["cmake", "jinja2"]
-    assert "cmake" not in contents.expected("3.12", contents.WITHOUT)
-
-
-@pytest.mark.parametrize(("wish", "version"), [("3.12", "3.12"), ("python3.13", "3.13")])
-def test_the_python_is_named_by_its_version(wish, version):
-    assert wheels.check_python(wish) == version
-
-
-def test_another_python_is_refused(capsys, tmp_path):
-    assert sequence.main(["--python", "3.9", "--out", str(tmp_path / "b")]) == 1
-    said = capsys.readouterr().err
-    assert "PYTHON=3.9 is none of 3.10, 3.11, 3.12, 3.13" in said
-    assert "make gpu-bundle PYTHON=3.12" in said
-    assert not (tmp_path / "b").exists()
-
-
-# --- its file
 
 
 def wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
@@ -139,12 +105,6 @@ def test_no_bundle_and_a_damaged_one_are_told(tmp_path):
         archive.manifest(made)
 
 
-def test_a_file_that_is_no_archive_is_told(tmp_path):
-    (tmp_path / archive.FILE).write_bytes(b"nothing")
-    with pytest.raises(StepFailed, match="cannot be read"):
-        archive.unpack(tmp_path, tmp_path / "out")
-
-
 def test_a_file_of_the_archive_cannot_leave_its_folder(tmp_path):
     with tarfile.open(tmp_path / archive.FILE, "w:xz") as packed:
         entry = tarfile.TarInfo("../outside")
@@ -152,9 +112,6 @@ def test_a_file_of_the_archive_cannot_leave_its_folder(tmp_path):
     with pytest.raises(StepFailed, match="cannot be read"):
         archive.unpack(tmp_path, tmp_path / "out")
     assert not (tmp_path / "outside").exists()
-
-
-# --- the environment out of it
 
 
 def below(tmp_path: Path, files: dict[str, str]) -> Path:
@@ -210,67 +167,3 @@ def test_an_environment_out_of_a_bundle(tmp_path, monkeypatch):
     before = (target / place.NOTE).stat().st_mtime_ns
     assert place.provide(made, target) == inside
     assert (target / place.NOTE).stat().st_mtime_ns == before, "the same bundle is not unpacked twice"
-
-
-def test_a_python_without_torch_will_not_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHON", str(below(tmp_path, {})))
-    with pytest.raises(StepFailed, match="has no PyTorch") as failure:
-        place.find_python(wheels.own_version())
-    assert "PYTHON=" in failure.value.cure
-    with pytest.raises(StepFailed, match="no Python 3.99 with PyTorch"):
-        place.find_python("3.99")
-
-
-# --- Horovod's compilation
-
-
-def test_where_nccl_is_looked_for(tmp_path, monkeypatch):
-    toolkit = compiling.Toolkit(tmp_path / "cuda", "13.0.88")
-    monkeypatch.delenv("NCCL_HOME", raising=False)
-    header = tmp_path / "site" / "nvidia" / "nccl" / "include" / "nccl.h"
-    header.parent.mkdir(parents=True)
-    header.touch()
-    assert compiling.nccl_home(tmp_path / "site", toolkit) == tmp_path / "site" / "nvidia" / "nccl"
-    monkeypatch.setenv("NCCL_HOME", str(tmp_path / "elsewhere"))
-    assert compiling.nccl_home(tmp_path / "site", toolkit) is None
-
-
-def test_the_note_tells_why_it_failed(tmp_path, monkeypatch):
-    """A place without anything in it: the first step fails, and the note says so."""
-    (tmp_path / "place" / "bin").mkdir(parents=True)
-    (tmp_path / "place" / "bin" / "python").symlink_to(sys.executable)
-    note = tmp_path / "horovod.json"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "env.gpu_check.compile", tmp_path / "place", note]
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    told = json.loads(note.read_text())
-    assert told == {
-        "state": "failed",
-        "builds": {},
-        "sentence": "the mpich wheel is not in the environment",
-    }
-
-
-def test_a_compilation_that_is_done_is_not_begun_again(tmp_path):
-    python = tmp_path / "bin" / "python"
-    note = tmp_path / "horovod.json"
-    note.write_text('{"state": "done", "builds": {"host": 1.0}, "sentence": ""}')
-    (tmp_path / flavours.LIST).write_text("{}")
-    assert gpu_check.start_compilation(python, note) is None
-
-
-# --- the command
-
-
-@pytest.mark.skipif(gpu_check.gpus() > 0, reason="there is a GPU")
-def test_without_a_gpu_one_sentence(capsys):
-    assert gpu_check.main([]) == 1
-    said = capsys.readouterr()
-    assert said.err.strip() == gpu_check.NO_GPU
-    assert said.out == ""
-
-
-def test_the_bundle_is_no_part_of_the_set_up():
-    """Its files below env/ may change without a new set-up."""
-    assert {"bundle", "gpu_check"} <= set(environment.ASIDE)

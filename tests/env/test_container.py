@@ -6,7 +6,6 @@ The real image is built and started by tests/figures/container.py.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,19 +14,9 @@ from pathlib import Path
 import pytest
 
 from env.container import builder, start
-from env.install import debian
 from env.install.steps import StepFailed
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTAINERFILE = (ROOT / "env" / "Containerfile").read_text(encoding="utf-8")
-INSTRUCTIONS = {"ARG", "FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "ENTRYPOINT"}
-
-
-def instructions() -> list[tuple[str, str]]:
-    """(instruction, its words) of the Containerfile, continued lines joined."""
-    lines = [line for line in CONTAINERFILE.splitlines() if not line.startswith("#")]
-    joined = "\n".join(lines).replace("\\\n", "")
-    return [tuple(line.split(maxsplit=1)) for line in joined.splitlines() if line.strip()]
 
 
 def program(name: str, folder: Path, status: int) -> None:
@@ -35,67 +24,6 @@ def program(name: str, folder: Path, status: int) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\nexit {status}\n", encoding="utf-8")
     path.chmod(0o755)
-
-
-def test_the_containerfile_is_read_as_instructions():
-    names = [name for name, _ in instructions()]
-    assert set(names) <= INSTRUCTIONS
-    assert names[:2] == ["ARG", "FROM"]
-    users = [words for name, words in instructions() if name == "USER"]
-    assert users == ["learner"], "nobody works as root"
-    assert names.index("USER") > max(place for place, name in enumerate(names) if name == "RUN")
-
-
-def test_its_shell_lines_are_right():
-    for name, words in instructions():
-        if name == "RUN":
-            script = re.sub(r"--mount=\S+", "", words)
-            done = subprocess.run(["sh", "-n", "-c", script], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("edition", [builder.LEARNERS, builder.INSTRUCTORS])
-def test_it_installs_what_the_list_names(edition):
-    """The Containerfile's own awk, run on the list, finds what env/install/debian.py finds."""
-    run = next(words for name, words in instructions() if name == "RUN")
-    reader = re.search(r"packages=\$\((.*?debian-packages\.txt)\)", run)[1]
-    reader = reader.replace("/usr/share/hpdl-labs/debian-packages.txt", str(debian.LIST))
-    sections = builder.sections(edition)
-    env = {**os.environ, "SECTIONS": " ".join(sections)}
-    said = subprocess.run(["sh", "-c", reader], env=env, capture_output=True, text=True, check=True).stdout
-    wanted = [name for section in sections for name in debian.packages(section)]
-    assert sorted(said.split()) == sorted(wanted)
-
-
-def test_every_section_is_in_an_image():
-    """All but the hub's: that one is a server of many, with Slurm beside it."""
-    found = re.findall(r"^\[(\w+)\]", debian.LIST.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(found) - {"hub"} == set(builder.sections(builder.INSTRUCTORS))
-    default = re.search(r'^ARG SECTIONS="(.*)"$', CONTAINERFILE, re.MULTILINE)[1]
-    assert default.split() == builder.sections(builder.LEARNERS)
-
-
-def test_the_definition_for_apptainer_begins_with_the_same_image():
-    text = (ROOT / "env" / "apptainer.def").read_text(encoding="utf-8")
-    header = dict(re.findall(r"^(\w+): (\S+)$", text.split("%")[0], re.MULTILINE))
-    assert header == {"Bootstrap": "docker-archive", "From": "hpdl-labs.tar"}
-    assert {"help", "runscript"} <= set(re.findall(r"^%(\w+)$", text, re.MULTILINE))
-    assert start.__file__.removeprefix(str(ROOT)) in text
-
-
-def test_without_a_builder_one_sentence(tmp_path):
-    """`make container` where there is none of the three: what to install, and no set-up before."""
-    for name in ("make", "bash", "awk", "id", "grep", "tr", "dirname", "env"):
-        (tmp_path / name).symlink_to(shutil.which(name))
-    (tmp_path / "python3").symlink_to(sys.executable)
-    done = subprocess.run(
-        ["make", "container", f"SHELL={shutil.which('bash')}"], cwd=ROOT, capture_output=True, text=True,
-        env={"PATH": str(tmp_path), "HOME": str(tmp_path), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "built by podman, docker or buildah, and none of them is here" in done.stderr
-    assert "sudo apt-get install podman" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_builder_that_does_not_answer_is_passed_over(tmp_path, monkeypatch):
@@ -108,16 +36,6 @@ def test_a_builder_that_does_not_answer_is_passed_over(tmp_path, monkeypatch):
     assert builder.find().name == "buildah"
     program("podman", tmp_path, 0)
     assert builder.find().name == "podman"
-
-
-def test_the_command_that_builds():
-    made = builder.Builder("podman", "/bin/podman").command(
-        Path("/context"), "labs", {"BASE": "localhost/debian", "TORCH_INDEX": ""}, ["--network=host"]
-    )
-    assert made == [
-        "/bin/podman", "build", "-f", "/context/env/Containerfile", "-t", "labs",
-        "--build-arg", "BASE=localhost/debian", "--network=host", "/context",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -182,14 +100,6 @@ def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     assert (copy / "labs/labkit/lab.py").read_text(encoding="utf-8") == "labs/labkit/lab.py, second"
     assert (copy / BOOK).read_text(encoding="utf-8") == f"{BOOK}, second"
     assert (copy / "work" / Path(BOOK).name).read_text(encoding="utf-8") == "mine", "a lab's own place"
-
-
-def test_a_file_that_was_removed_comes_again(course, tmp_path):
-    copy = tmp_path / "copy"
-    start.deliver(course, copy)
-    (copy / BOOK).unlink()
-    assert start.deliver(course, copy) == []
-    assert (copy / BOOK).read_text(encoding="utf-8") == f"{BOOK}, first"
 
 
 def test_a_command_runs_in_the_copy(course, tmp_path):

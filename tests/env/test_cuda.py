@@ -51,11 +51,6 @@ def no_nvcc_in_path(tmp_path, monkeypatch):
     return folder
 
 
-def test_cuda_home_is_taken(tmp_path):
-    home = toolkit(tmp_path / "cuda", "12.4.131")
-    assert cuda.find(str(home), MAJOR, tmp_path) == cuda.Toolkit(home, "12.4.131")
-
-
 def test_a_wrapper_in_path_leads_to_the_toolkit(tmp_path, monkeypatch):
     home = toolkit(tmp_path / "real", "12.6.77")
     wrapper(tmp_path / "wrappers", home / "bin" / "nvcc")
@@ -81,14 +76,6 @@ def test_the_one_in_path_comes_before_those_under_usr_local(tmp_path, no_nvcc_in
     loaded = toolkit(tmp_path / "module", "12.4.131")
     (no_nvcc_in_path / "nvcc").symlink_to(loaded / "bin" / "nvcc")
     assert cuda.find(None, MAJOR, tmp_path).home == loaded
-
-
-@pytest.mark.usefixtures("no_nvcc_in_path")
-def test_no_nvcc(tmp_path):
-    with pytest.raises(steps.StepFailed, match="no CUDA toolkit: nvcc is not in PATH") as failure:
-        cuda.find(None, MAJOR, tmp_path)
-    assert "Load a CUDA 12 module" in failure.value.cure
-    assert "GPU_OPERATIONS=none" in failure.value.cure
 
 
 @pytest.mark.usefixtures("no_nvcc_in_path")
@@ -158,19 +145,6 @@ def test_a_driver_that_is_too_old(tmp_path, monkeypatch):
     with pytest.raises(steps.StepFailed, match=r"driver here serves CUDA 11\.4") as failure:
         cuda.check_driver(MAJOR)
     assert "a driver from 525 on" in failure.value.cure
-
-
-@pytest.mark.parametrize("serves", [12000, 13020])
-def test_a_driver_that_will_do(tmp_path, monkeypatch, serves):
-    driver(tmp_path / "new", serves, monkeypatch)
-    assert cuda.driver() == (serves // 1000, serves % 1000 // 10)
-    cuda.check_driver(MAJOR)
-
-
-def test_no_driver_is_no_failure(monkeypatch):
-    monkeypatch.setattr(cuda, "ASK_DRIVER", "import ctypes; ctypes.CDLL('libno-such-driver.so')")
-    assert cuda.driver() is None
-    cuda.check_driver(MAJOR)
 
 
 def test_a_modules_libraries_are_told(tmp_path):

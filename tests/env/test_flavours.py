@@ -33,13 +33,6 @@ def test_which_builds_are_wanted(operations, names):
     assert flavours.wanted(operations) == names
 
 
-def test_an_unknown_operation_is_told():
-    with pytest.raises(steps.StepFailed, match="GPU_OPERATIONS=NCCL RCCL: RCCL is unknown") as failure:
-        flavours.wanted("NCCL RCCL")
-    assert 'GPU_OPERATIONS="NCCL MPI"' in failure.value.cure
-    assert "GPU_OPERATIONS=none" in failure.value.cure
-
-
 @pytest.fixture
 def venv(tmp_path) -> Path:
     """A real virtual environment's folder, with this Python's pip in it."""
@@ -126,11 +119,6 @@ def test_answers_are_judged(more, said):
     assert verify.wrong(answer(**more), "torch", "MPI", "nccl", Path("/place")) == said
 
 
-def test_a_host_build_with_nccl_is_told():
-    said = verify.wrong(answer(flavour="host"), "torch", "MPI", "host", Path("/place"))
-    assert said == "nccl_built() says 22705"
-
-
 @pytest.mark.parametrize(
     ("takes", "said"), [(True, None), (False, "says that it does not take"), (None, "does not say whether")]
 )
@@ -143,14 +131,6 @@ def test_an_mpi_that_is_not_cuda_aware_is_told_beside_the_mpi_build(takes, said)
         assert said in warning
         assert "hand it no tensor on a GPU" in warning
         assert "MPI_HOME=" in warning
-
-
-def test_the_line_at_the_end_says_whether_a_gpu_was_tried():
-    host = answer(flavour="host")
-    assert verify.in_words([host]).endswith("all sums right, one MPI library per process")
-    assert verify.in_words([host, answer()]).endswith("no GPU tensor tried")
-    on_gpu = answer(gpu="cuda:0", gpu_sum=3.0)
-    assert verify.in_words([host, on_gpu]).endswith("GPU tensors with nccl")
 
 
 def library(folder: Path, name: str) -> Path:
@@ -181,17 +161,3 @@ def test_two_libraries_in_one_process_end_the_verification(tmp_path, names, subj
     assert done.returncode == 1
     assert re.search(rf"error: mpi4py on rank 0 holds 2 libraries of {subject}: ", done.stderr), done.stderr
     assert all(file in done.stderr for file in files)
-
-
-def test_mpi4py_answers_with_one_mpi_and_what_it_says_of_gpus():
-    done = subprocess.run(
-        [BIN / "mpiexec", "-n", "2", sys.executable, VERIFY, "mpi4py"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    facts = verify.answer_of(done.stdout)
-    assert facts["sum"] == 3.0
-    assert len(facts["libraries"]["MPI"]) == 1
-    assert facts["libraries"]["CUDA runtime"] == facts["libraries"]["NCCL"] == []
-    assert facts["takes_gpu_memory"] in (True, False, None)

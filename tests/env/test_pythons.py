@@ -70,12 +70,6 @@ def test_the_first_one_that_runs_and_is_supported_is_taken(tmp_path, monkeypatch
     assert pythons.find(None, tmp_path) == wanted
 
 
-def test_the_systems_python3_will_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    wanted = interpreter(tmp_path, "python3", "echo cpython 3 12 0")
-    assert pythons.find(None, tmp_path) == wanted
-
-
 def test_an_environment_keeps_its_python(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     first = interpreter(tmp_path, "python3.11", "echo cpython 3 11 0")
@@ -98,15 +92,6 @@ def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
     assert "Install Python" in failure.value.cure
 
 
-def test_the_set_up_ends_with_a_sentence(tmp_path, set_up):
-    path = interpreter(tmp_path, "python3.14", "echo cpython 3 14 0")
-    done = set_up(PYTHON=path)
-    assert done.returncode == 1
-    assert f"PYTHON={path} is Python 3.14" in done.stderr
-    assert "cure: Python 3.14 waits for TensorFlow 2.22" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def setup_under_an_old_python(folder: Path, **settings: str) -> subprocess.CompletedProcess:
     """Run setup.py with the version numbers of Python 3.6, and no Python in PATH but those of that folder."""
     script = (
@@ -123,13 +108,6 @@ def test_an_old_python_hands_over_to_a_newer_one(tmp_path):
     done = setup_under_an_old_python(tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"goes on: {SETUP} --tests\n")
-
-
-def test_an_old_python_alone(tmp_path):
-    done = setup_under_an_old_python(tmp_path, PYTHON=str(tmp_path / "nothing"))
-    assert done.returncode == 1
-    assert "this is Python 3.6, and Python 3.10, 3.11, 3.12 or 3.13 is needed" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_make_begins_with_any_python_that_runs(tmp_path):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from labkit import builds
 from labkit.errors import LabError, NotHere
-from support import lab42
-
-from tests import environments
 
 
 @pytest.fixture
@@ -129,30 +125,6 @@ def test_the_linker_finds_the_chosen_mpi_first(prefix):
     assert back["PATH"] == f"{prefix}/bin:/usr/bin"
 
 
-@pytest.mark.parametrize(
-    ("flavour", "wanted"),
-    [
-        ("mvapich-plus", {"MVP_ENABLE_GPU": "1"}),
-        ("mvapich2", {"MV2_ENABLE_AFFINITY": "0"}),
-        ("mvapich2-gdr", {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}),
-    ],
-)
-def test_what_an_mpi_is_told(flavour, wanted):
-    assert builds.switches(flavour, {}) == lab42.VARIABLES[flavour] == wanted
-    library = "/opt/gdrcopy/lib64/libgdrapi.so"
-    more = {"MV2_GPUDIRECT_GDRCOPY_LIB": library} if flavour == "mvapich2-gdr" else {}
-    assert builds.switches(flavour, {"LABKIT_GDRCOPY": library}) == wanted | more
-
-
-def test_the_users_own_value_or_binding_wins():
-    assert builds.switches("mvapich2", {"MV2_ENABLE_AFFINITY": "1"}) == {}
-    for name in ("MV2_CPU_BINDING_LEVEL", "MV2_CPU_BINDING_POLICY", "MV2_CPU_MAPPING"):
-        assert builds.switches("mvapich2", {name: "x"}) == {}
-    told = builds.switches("mvapich2-gdr", {"MV2_USE_CUDA": "0", "MV2_CPU_BINDING_LEVEL": "socket"})
-    assert told == {"MV2_SUPPORT_DL": "1"}
-    assert builds.switches("mpich") == builds.switches(None) == builds.switches("cray-mpich") == {}
-
-
 def test_a_rank_that_has_not_what_it_was_given_says_so(three, monkeypatch):
     builds.check()  # given nothing
     monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
@@ -174,7 +146,7 @@ def test_a_rank_with_another_libmpi_says_so(prefix, monkeypatch):
     own, beside = (str(prefix / folder / "libmpi.so.12") for folder in ("lib", "mvapich2/lib"))
     monkeypatch.setenv("LABKIT_MPI_BUILD", "mvapich2")
     loaded: list[str] = []
-    monkeypatch.setattr(builds, "loaded_mpi", lambda: loaded)
+    monkeypatch.setattr(builds.mpis, "loaded", lambda: loaded)
     builds.check()  # nothing loaded so far
     loaded[:] = [beside]
     builds.check()
@@ -196,11 +168,3 @@ def test_a_rank_with_another_libmpi_says_so(prefix, monkeypatch):
 def _check_with(loaded: list[str], files: list[str]) -> None:
     loaded[:] = files
     builds.check()
-
-
-def test_python_takes_the_linked_environment_for_its_own(tmp_path):
-    """The helper of these tests: a real environment, in which all is this one's."""
-    environment = environments.linked(tmp_path / "venv")
-    command = [environment / "bin" / "python", "-c", "import sys, labkit, numpy; print(sys.prefix)"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(environment)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from labkit import collectives, counting, launch
-from labkit.counting import CallLog, CollectiveLog, Cost, Message, count, expect_sum, on_every_size
+from labkit.counting import CallLog, Cost, Message, count, expect_sum, on_every_size
 from labkit.errors import RankFailed
 
 
@@ -69,58 +69,6 @@ def _with_bcast(comm):
 def test_other_calls_are_refused():
     with pytest.raises(RankFailed, match=r"build it from comm\.Send"):
         launch.run(_with_bcast, ranks=2)
-
-
-def test_a_log_notes_calls_and_passes_them_on():
-    class Alone:
-        rank, size = 0, 1
-
-        def allreduce(self, value):
-            return value
-
-    log = CallLog(Alone())
-    assert (log.rank, log.size, log.allreduce(3)) == (0, 1, 3)
-    assert log.calls == ["allreduce"]
-
-
-class _Ticking:
-    """A communicator of one rank. Its clock goes on by 1 s with each look; its sums take two Tests."""
-
-    rank, size = 0, 1
-
-    def __init__(self):
-        self.time = 0.0
-
-    def Wtime(self):
-        self.time += 1
-        return self.time
-
-    def Allreduce(self, sendbuf, recvbuf):
-        recvbuf[:] = sendbuf
-
-    def Iallreduce(self, sendbuf, recvbuf):
-        answers = iter([False, True, True])
-
-        class Request:
-            def Test(self, status):
-                return next(answers)
-
-        return Request()
-
-
-def test_a_log_of_collectives_has_their_values_and_times_and_counts_tests():
-    log = CollectiveLog(_Ticking())
-    log.Allreduce(np.ones(3), np.empty(3))
-    request = log.Iallreduce(recvbuf=np.empty(6)[:5], sendbuf=np.ones(5))
-    assert [(call.name, call.values, call.begin) for call in log.calls] == [
-        ("Allreduce", 3, 1.0),
-        ("Iallreduce", 5, 3.0),
-    ]
-    assert [call.end for call in log.calls] == [[2.0], []]
-    assert [request.Test(), request.Test(), request.Test()] == [False, True, True]
-    assert log.calls[1].end == [4.0]  # the first that saw the end
-    assert log.tests == 3
-    assert log.time == 4.0  # everything else is passed on
 
 
 def _ring_of_requests(comm, vector):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from labkit import checks, copies, edition, labfile, paths
+from labkit import copies, edition, hint, journal, labfile, paths
 from labkit.edition import Edition
 from labkit.errors import LabError
 from labkit.record import provenance
@@ -50,7 +50,7 @@ def test_learners_labs_are_read_from_their_own_scripts(learners, capsys):
     assert labfile.find("90") == "90_tiny"
     assert labfile.headers(learners.root)["90_tiny"].minutes == 5
     assert copies.script("90_tiny") == learners.root / "work/90_tiny.py"
-    checks.show(learners.root)
+    journal.show(learners.root)
     assert "0 of 2 exercises solved." in capsys.readouterr().out
 
 
@@ -63,13 +63,13 @@ def test_what_learners_lack_is_one_sentence(learners):
 
 def test_hints_are_there_and_the_way_out_is_a_person(learners, capsys):
     for _ in range(3):
-        checks.hint("90.1")
+        hint("90.1")
     said = capsys.readouterr().out
     assert "Hint 2: nearly the answer" in said
     assert "No more hints for 90.1. Your instructor has the answer of 90.1." in said
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
-        checks.hint("12.1")
+        hint("12.1")
 
 
 def test_records_carry_the_archives_revision(learners):

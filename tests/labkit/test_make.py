@@ -55,7 +55,7 @@ def arguments(checkout: Path, *words: str, **environ: str) -> list[str]:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_what_is_typed_reaches_the_program_as_it_is(checkout, value):
     before = sorted(checkout.iterdir())
-    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "labkit", "report", value]
+    assert arguments(checkout, "report", f"FILE={value}") == ["-m", "support.lab80", value]
     names = arguments(checkout, "hub", f"NAMES={value}", "-k")
     assert names == ["-m", "slurm.hub", "up", f"--names={value}"]
     assert sorted(checkout.iterdir()) == before
@@ -82,7 +82,7 @@ def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
         ),
         ("doctor", "labkit doctor"),
         ("doctor SITE=delta NODES=2", "slurm.doctor delta --nodes=2"),
-        ("board DIR=here HIDDEN=1", "labkit.board here --hide-names"),
+        ("board DIR=here HIDDEN=1", "classroom here --hide-names"),
         ("solve LAB=40 EX=40.1", "authoring solve 40 40.1"),
         ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),
         ("release KEEP_ANSWERS=1", "authoring release --keep-answers"),

@@ -1,12 +1,13 @@
 """record: many writers at once, killed writers, broken lines, provenance."""
 
+import contextlib
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 import warnings
 
 import numpy as np
@@ -78,18 +79,19 @@ def test_a_measurement_is_kept_as_median_and_quartiles():
     assert (ratio["times"], ratio["times_runs"], ratio["unit"]) == (1.0, 5, None)
 
 
-def test_what_cannot_be_kept_is_named():
-    with pytest.raises(LabError, match="cannot keep `model`, a object"):
-        record.add("x", model=object())
-    with pytest.raises(LabError, match="writes `utc` itself"):
-        record.add("x", utc=1)
+@pytest.mark.parametrize(
+    ("lab", "fields", "says"),
+    [
+        (STEM, {"model": object()}, "cannot keep `model`, a object"),
+        (STEM, {"utc": 1}, "writes `utc` itself"),
+        ("", {"value": 1}, r"lab\.start"),
+    ],
+)
+def test_what_cannot_be_kept_is_a_sentence(monkeypatch, lab, fields, says):
+    monkeypatch.setenv("LABKIT_LAB", lab)
+    with pytest.raises(LabError, match=says):
+        record.add("x", **fields)
     assert not record.path(STEM).exists()
-
-
-def test_outside_a_lab_it_says_what_to_call(monkeypatch):
-    monkeypatch.delenv("LABKIT_LAB")
-    with pytest.raises(LabError, match=r"lab\.start"):
-        record.add("x", value=1)
 
 
 def test_only_rank_0_writes(monkeypatch):
@@ -98,68 +100,58 @@ def test_only_rank_0_writes(monkeypatch):
     assert not record.path(STEM).exists()
 
 
-def test_load_gives_a_frame():
-    record.add("step", seconds=0.5, ranks=1)
-    record.add("step", seconds=0.3, ranks=2)
-    record.add("loss", value=0.1)
-    frame = record.load(STEM)
-    assert list(frame["result"]) == ["step", "step", "loss"]
-    steps = record.load(result="step")
-    assert list(steps["ranks"]) == [1, 2]
-    assert "value" not in steps.columns
-
-
-def test_nothing_to_load_is_said(capsys):
+def test_what_is_read_again(capsys, monkeypatch, tmp_path):
     assert record.load("50_strong_and_weak_scaling").empty
     assert "No records of 50_strong_and_weak_scaling yet" in capsys.readouterr().out
+    record.add("step", seconds=0.5, ranks=1)
+    link = record.add("link", value=0.1)
+    assert list(record.load(STEM)["result"]) == ["step", "link"]
+    steps = record.load(result="step")
+    assert list(steps["ranks"]) == [1]
+    assert "value" not in steps.columns
+    assert record.load(result="loss").empty
+    assert "it has link, step" in capsys.readouterr().out
+    monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
+    later = record.add("link", value=2)
+    assert record.of_kind("link") == [link, later], "of all labs, oldest first"
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    assert record.of_kind("link", reference=True) == []
     assert record.reference("no_such_lab").empty
     assert "no reference results for no_such_lab" in capsys.readouterr().out
-    record.add("step", value=1)
-    assert record.load(result="loss").empty
-    assert "it has step" in capsys.readouterr().out
+    folder = tmp_path / "solutions" / "results"
+    folder.mkdir(parents=True)
+    (folder / f"{STEM}.jsonl").write_text('{"result": "link", "alpha": 1}\n{"result": "step"}\n')
+    assert record.of_kind("link", reference=True) == [{"result": "link", "alpha": 1}]
+    assert list(record.reference(STEM, "link")["alpha"]) == [1]
 
 
-def test_reference_reads_the_kits_own_results(tmp_path, monkeypatch):
-    results = tmp_path / "solutions" / "results"
-    results.mkdir(parents=True)
-    (results / f"{STEM}.jsonl").write_text('{"result": "step", "seconds": 1.5}\n')
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    assert list(record.reference(STEM)["seconds"]) == [1.5]
+WHOLE = b'{"result": "step", "value": 1}\n'
 
 
 @pytest.mark.parametrize(
-    "broken", ['{"result": "ste', "not json", "[1, 2]", '{"no": "result name"}', "\x00\xff"]
+    ("before", "spoilt", "kept"),
+    [
+        (WHOLE, b'{"result": "ste', [1, 2]),  # its writer was killed
+        (WHOLE, WHOLE * 400 + WHOLE[:-3], [1] * 401 + [2]),
+        (b"", WHOLE[:9], [2]),
+        (WHOLE, b"a note of my own", [1, 2]),
+        (WHOLE, b"not json\n", [1, 2]),
+        (WHOLE, b"[1, 2]\n", [1, 2]),
+        (WHOLE, b'{"no": "result name"}\n', [1, 2]),
+        (WHOLE, b"\x00\xff\n", [1, 2]),
+        (WHOLE, b"[" * 100_000 + b"\n", [1, 2]),
+    ],
 )
-def test_a_corrupt_line_is_named_and_skipped(broken):
-    record.add("step", value=1)
-    with record.path(STEM).open("a", encoding="latin-1") as stream:
-        stream.write(broken + "\n")
-    record.add("step", value=3)
-    with pytest.warns(UserWarning, match=rf"{STEM}\.jsonl:2: not a record, skipped") as caught:
-        frame = record.load()
-    assert list(frame["value"]) == [1, 3]
+def test_a_broken_line_is_named_and_skipped_and_stays_alone(before, spoilt, kept):
+    record.path(STEM).parent.mkdir(parents=True)
+    record.path(STEM).write_bytes(before + spoilt)
+    record.add("step", value=2)
+    number = (before + spoilt).rstrip(b"\n").count(b"\n") + 1
+    with pytest.warns(UserWarning, match=rf"{STEM}\.jsonl:{number}: not a record, skipped") as caught:
+        entries = record.entries(record.path(STEM))
+    assert [entry["value"] for entry in entries] == kept
     assert len(caught) == 1
-    assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("ballast", [0, 4000, 100_000])
-def test_what_a_killed_writer_left_of_its_line_goes_with_the_next(ballast):
-    record.add("step", value=1, ballast="ü" * ballast)
-    whole = record.path(STEM).read_bytes()
-    record.path(STEM).write_bytes(whole + whole[: len(whole) * 3 // 4])  # what a kill in mid-write leaves
-    assert len(record.entries(record.path(STEM))) == 1  # no warning: it was not reported as written
-    record.add("step", value=2)
-    assert list(record.load()["value"]) == [1, 2]
-    assert len(lines()) == 2
-
-
-@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 9000])
-def test_a_writer_may_be_killed_in_the_first_line_of_all(size):
-    record.add("step", value=1, ballast="x" * 10_000)
-    record.path(STEM).write_bytes(record.path(STEM).read_bytes()[:size])
-    assert record.load().empty
-    record.add("step", value=2)
-    assert [json.loads(line)["value"] for line in lines()] == [2]
+    assert record.path(STEM).read_bytes().startswith(before + spoilt)
 
 
 def test_a_line_is_kept_that_lacks_only_its_end():
@@ -168,29 +160,7 @@ def test_a_line_is_kept_that_lacks_only_its_end():
     assert list(record.load()["value"]) == [1]
     record.add("step", value=2)
     assert list(record.load()["value"]) == [1, 2]
-
-
-def test_a_last_line_of_another_kind_is_kept():
-    record.add("step", value=1)
-    with record.path(STEM).open("a") as file:
-        file.write("a note of my own")
-    record.add("step", value=2)
-    assert lines()[1] == "a note of my own"
-    with pytest.warns(UserWarning, match=r":2: not a record"):
-        assert list(record.load()["value"]) == [1, 2]
-
-
-def test_without_locks_a_line_that_somebody_may_be_writing_is_left_alone(monkeypatch):
-    record.add("step", value=1)
-    whole = record.path(STEM).read_bytes()
-    record.path(STEM).write_bytes(whole + whole[:20])
-
-    def no_locks(handle, kind):
-        raise OSError(jsonl.errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(jsonl.fcntl, "flock", no_locks)
-    record.add("step", value=2)
-    assert len(lines()) == 3
+    assert [number for number, _ in record.numbered(record.path(STEM))] == [1, 2]
 
 
 def test_a_full_disk_leaves_no_half_line(monkeypatch):
@@ -203,7 +173,7 @@ def test_a_full_disk_leaves_no_half_line(monkeypatch):
     assert record.path(STEM).read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "records").symlink_to(tmp_path / "file")
@@ -211,13 +181,15 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
         record.add("x", value=1)
 
 
-def test_a_file_system_without_locks_still_works(monkeypatch):
+@pytest.mark.parametrize(("number", "works"), [(errno.ENOLCK, True), (errno.EIO, False)])
+def test_a_file_system_without_locks_still_works(monkeypatch, number, works):
     def no_locks(handle, kind):
-        raise OSError(jsonl.errno.ENOLCK, "No locks available")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(jsonl.fcntl, "flock", no_locks)
-    record.add("step", value=1)
-    assert list(record.load()["value"]) == [1]
+    with contextlib.nullcontext() if works else pytest.raises(LabError, match="Cannot write the record"):
+        record.add("step", value=1)
+    assert record.path(STEM).read_bytes().count(b"\n") == works
 
 
 WRITER = """
@@ -231,68 +203,42 @@ WRITER = """
 """
 
 
-def writers(count, each):
-    """That many processes which all begin to write when told to."""
+def test_many_writers_and_killed_ones_spoil_no_line():
     command = [sys.executable, "-c", textwrap.dedent(WRITER)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    counts = [100] * 4 + [10**9] * 2
     started = [
-        subprocess.Popen(
-            [*command, str(writer), str(each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for writer in range(count)
+        subprocess.Popen([*command, str(writer), str(count)], **pipes) for writer, count in enumerate(counts)
     ]
     for process in started:
         assert process.stdout.readline() == "ready\n"
-    return started
-
-
-def begin(processes):
-    for process in processes:
+    for process in started:
         process.stdin.write("go\n")
         process.stdin.flush()
-
-
-def end(processes):
-    for process in processes:
-        process.wait(timeout=120)
-        process.stdin.close()
-        process.stdout.close()
-
-
-@pytest.mark.slow
-def test_eight_processes_append_at_once():
-    started = writers(8, 200)
-    begin(started)
-    end(started)
-    assert [process.returncode for process in started] == [0] * 8
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        frame = record.load(STEM)
-    assert len(frame) == 1600
-    assert len(frame.groupby(["writer", "number"])) == 1600
-    for _, numbers in frame.groupby("writer")["number"]:
-        assert list(numbers) == list(range(200))  # nobody's lines overtake each other
-
-
-def test_killed_writers_spoil_no_line():
-    started = writers(4, 10**9)
-    begin(started)
-    while not record.path(STEM).exists() or record.path(STEM).stat().st_size < 200_000:
-        time.sleep(0.01)
-    for process in started:
+    for process in started[:4]:
+        process.communicate(timeout=120)
+    for process in started[4:]:
         process.send_signal(signal.SIGKILL)
-    end(started)
+        process.communicate()
     record.add("step", writer=-1, number=0)
-    written = [json.loads(line) for line in lines()]
-    assert len(written) > 50
-    assert written[-1]["writer"] == -1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frame = record.load(STEM)
+    torn = len(record.path(STEM).read_bytes().splitlines()) - len(frame)
+    assert torn <= 2, "at most one broken line a writer that was killed"
+    for writer, numbers in frame.groupby("writer")["number"]:
+        assert list(numbers) == list(range(len(numbers))), "nobody's lines overtake each other"
+        assert writer not in range(4) or len(numbers) == 100
+    assert frame["writer"].iloc[-1] == -1
 
 
-def test_revision_and_changes_of_a_checkout(tmp_path):
+def test_revision_and_changes_of_a_checkout(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
         subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
 
-    assert provenance.git(str(tmp_path / "nowhere")) == {"revision": None, "changed": None}
+    unknown = {"revision": None, "changed": None}
+    assert provenance.git(str(tmp_path / "nowhere")) == unknown
     git("init")
     (tmp_path / "file").write_text("1")
     git("add", "file")
@@ -304,65 +250,27 @@ def test_revision_and_changes_of_a_checkout(tmp_path):
     assert provenance.git(str(tmp_path)) == clean  # asked once a process
     provenance.git.cache_clear()
     assert provenance.git(str(tmp_path)) == {**clean, "changed": True}
+    monkeypatch.setenv("PATH", "")
+    provenance.git.cache_clear()
+    assert provenance.git(str(tmp_path)) == unknown
 
 
-def test_without_git_the_revision_is_unknown(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance.shutil, "which", lambda name: None)
-    assert provenance.git(str(tmp_path / "b")) == {"revision": None, "changed": None}
-
-
-def test_provenance_imports_no_framework():
-    code = """
-        import sys
+@pytest.mark.parametrize(
+    ("imports", "loaded"),
+    [
+        ("sys", ""),
+        ("mpi4py.MPI", "mpi4py"),
+        pytest.param("horovod.torch", "horovod torch", marks=pytest.mark.slow),
+    ],
+)
+def test_the_mpi_in_use_is_named_and_no_framework_imported_for_it(imports, loaded):
+    code = f"""
+        import sys, {imports}
         from labkit.record import provenance
         facts = provenance.here()
         assert facts["torch"] and facts["mpi"] and facts["cpu"], facts
-        print(*sorted({"torch", "tensorflow", "horovod", "mpi4py", "pandas"} & set(sys.modules)))
+        assert ("(installed)" in facts["mpi"]) == (not {loaded!r}), facts["mpi"]
+        print(*sorted({{"torch", "tensorflow", "horovod", "mpi4py"}} & set(sys.modules)))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == ("", "")
-
-
-def test_the_loaded_mpi_library_is_named():
-    code = """
-        from mpi4py import MPI
-        from labkit.record import provenance
-        print(provenance.here()["mpi"])
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
-    assert "(installed)" not in done.stdout
-
-
-@pytest.mark.slow
-def test_the_mpi_that_horovod_has_loaded_is_named_without_mpi4py():
-    code = """
-        import sys
-        import horovod.torch
-        from labkit.record import provenance
-        print(provenance.here()["mpi"], "mpi4py" in sys.modules)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().endswith(" False")
-    assert "(installed)" not in done.stdout
-
-
-def test_records_of_one_kind_come_from_all_labs_oldest_first(monkeypatch):
-    first = record.add("link", bandwidth=1)
-    record.add("other", value=0)
-    monkeypatch.setenv("LABKIT_LAB", "00_check_environment")
-    second = record.add("link", bandwidth=2)
-    assert record.of_kind("link") == [first, second]
-    assert record.of_kind("nothing") == []
-
-
-def test_the_kits_records_of_one_kind(monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    assert record.of_kind("link", reference=True) == []
-    folder = tmp_path / "solutions" / "results"
-    folder.mkdir(parents=True)
-    (folder / "22_x.jsonl").write_text('{"result": "link", "alpha": 1}\n{"result": "step"}\n')
-    assert record.of_kind("link", reference=True) == [{"result": "link", "alpha": 1}]
-    assert record.of_kind("link") == []
+    assert (done.stdout.strip(), done.stderr) == (loaded, "")

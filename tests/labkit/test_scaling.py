@@ -56,33 +56,16 @@ def test_fit_amdahl_finds_the_share_exactly_without_noise(serial):
     assert scaling.fit_amdahl(list(times), list(times.values())) == fit
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0.02, 0.1])
-def test_amdahls_interval_holds_the_true_share(share):
-    times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in RANKS}
-    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(40)]
-    assert sum(fit.low <= 0.1 <= fit.high for fit in fits) >= 34
+@pytest.mark.parametrize(
+    ("ranks", "share", "wide"), [(RANKS, 0.02, 0.1), (RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)]
+)
+def test_amdahls_interval_holds_the_true_share(ranks, share, wide):
+    times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in ranks}
+    fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(20)]
+    assert sum(fit.low <= 0.1 <= fit.high for fit in fits) >= 17
     assert np.median([fit.serial for fit in fits]) == pytest.approx(0.1, abs=0.02)
     assert all(0 <= fit.low <= fit.serial <= fit.high <= 1 for fit in fits)
-
-
-def test_two_points_with_samples_have_an_interval_from_the_samples():
-    times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in (1, 2)}
-    fits = [scaling.fit_amdahl(noisy(times, 0.03, seed)) for seed in range(40)]
-    assert sum(fit.low <= 0.1 <= fit.high for fit in fits) >= 34
-    assert all(fit.high - fit.low < 0.3 for fit in fits)
-
-
-@pytest.mark.slow
-def test_more_noise_means_a_wider_interval():
-    times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in RANKS}
-    widths = [np.median([_width(noisy(times, share, seed)) for seed in range(10)]) for share in (0.01, 0.1)]
-    assert widths[1] > 4 * widths[0]
-
-
-def _width(times):
-    fit = scaling.fit_amdahl(times)
-    return fit.high - fit.low
+    assert all(fit.high - fit.low < wide for fit in fits)
 
 
 def test_single_times_have_an_interval_from_leaving_points_out():
@@ -104,11 +87,6 @@ def test_super_linear_and_worsening_times_stay_within_0_and_1():
     assert (slower.serial, slower.limit) == (1.0, 1.0)
     assert max(scaling.efficiency({1: 1.0, 2: 0.45}).values()) > 1
     assert "serial share" in str(faster)
-
-
-def test_a_fit_prints_what_it_means():
-    fit = scaling.fit_amdahl({p: 1.0 / scaling.amdahl(p, 0.05) for p in RANKS})
-    assert str(fit).startswith("Amdahl: serial share 5.0% (95 % interval 5.0% to 5.0%), at most 20.0 times")
 
 
 def ping_pong(noise, seed, alpha=2e-6, beta=1e-10):
@@ -138,9 +116,9 @@ def test_fit_alpha_beta_is_exact_without_noise():
 
 
 def test_alpha_and_beta_lie_in_their_intervals():
-    fits = [scaling.fit_alpha_beta(*ping_pong(0.1, seed)) for seed in range(60)]
-    assert sum(fit.alpha_low <= 2e-6 <= fit.alpha_high for fit in fits) >= 52
-    assert sum(fit.beta_low <= 1e-10 <= fit.beta_high for fit in fits) >= 52
+    fits = [scaling.fit_alpha_beta(*ping_pong(0.1, seed)) for seed in range(30)]
+    assert sum(fit.alpha_low <= 2e-6 <= fit.alpha_high for fit in fits) >= 26
+    assert sum(fit.beta_low <= 1e-10 <= fit.beta_high for fit in fits) >= 26
     assert np.median([fit.alpha for fit in fits]) == pytest.approx(2e-6, rel=0.03)
     assert np.median([fit.misfit for fit in fits]) == pytest.approx(0.1, rel=0.3)
 
@@ -160,11 +138,6 @@ def test_alpha_and_beta_are_never_negative():
     falling = scaling.fit_alpha_beta({8: 3e-6, 1024: 2e-6, 2048: 1e-6})
     assert falling.beta == 0
     assert falling.bandwidth == falling.half == float("inf")
-
-
-def test_fit_alpha_beta_takes_measurements():
-    table = {n: Measurement(np.array([1, 1, 1, 9]) * (1e-6 + n * 1e-9)) for n in (0, 1000, 10**6)}
-    assert scaling.fit_alpha_beta(table).beta == pytest.approx(1e-9)
 
 
 @pytest.mark.parametrize(
@@ -233,24 +206,6 @@ def test_doubling_formulas_are_what_counting_gives(p):
     assert costs.rabenseifner_allreduce_time(*arguments) == pytest.approx(
         rabenseifner_by_counting(*arguments)
     )
-
-
-def test_who_wins_where():
-    link = {"alpha": 1e-6, "beta": 1e-10}
-    short, long = 8, 2**26
-    for p in (8, 64):
-        assert costs.recursive_doubling_allreduce_time(short, p, **link) < costs.ring_allreduce_time(
-            short, p, **link
-        )
-        assert costs.ring_allreduce_time(long, p, **link) < costs.recursive_doubling_allreduce_time(
-            long, p, **link
-        )
-        assert costs.ring_allreduce_time(long, p, **link) < costs.tree_allreduce_time(long, p, **link)
-        assert costs.scatter_allgather_broadcast_time(long, p, **link) < costs.tree_broadcast_time(
-            long, p, **link
-        )
-    # Where p is no power of two, Rabenseifner sends 2n more and the ring wins for long vectors.
-    assert costs.ring_allreduce_time(long, 6, **link) < costs.rabenseifner_allreduce_time(long, 6, **link)
 
 
 def test_tree_and_chain():

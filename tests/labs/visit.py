@@ -1,95 +1,234 @@
-"""A learner's way through a lab: `python -m tests.labs.visit STEM FOLDER`, one kernel from top to bottom.
+"""A lab from top to bottom in a real kernel, as learners go through it: `python -m tests.labs.visit STEM`.
 
 At each exercise the stub comes first, as in the learner's notebook: its check must fail. Then the call that
-the failure recommends, in a cell of its own; then the answer and the check again, as in the solved notebook.
-Papermill executes it all with the tests' parameters; FOLDER/out.ipynb keeps what came of it.
+the failure recommends, in a cell of its own; then each wrong answer, which the check must reject with its
+phrase, and each right one in another form; then the answer, as in the solved notebook. The parameters are
+SMALL, those of the tests. Every figure is looked at: no text may lie on another or leave the figure.
 
-The ranks are warm (see wrong_answers/warm), but for COLD: most of a lab's time here would be spent importing
-TensorFlow or PyTorch once more for each rank of each cell. Each lab's ranks start cold where its script and
-its batch job are tested, and in the browser.
+Ranks are forks of a process with the libraries, as learners' are on a machine without a GPU. --cold starts
+each anew. --keep FILE writes the notebook with its outputs.
+
+Problems are printed, and status is 1 if there are any.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
+import argparse
 import os
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
-import papermill
+import nbclient
+import nbformat
+from authoring import cells as authoring_cells
 from authoring import generate, notebooks
 from authoring.cell import Cell
-from authoring.cells import learner_cells, solved_cells
 from authoring.source import Lab
-from labkit import copies
+from labkit import labfile, paths
+from labkit.labfile import Exercise
 
+from tests.labs.wrong_answers import Right, Wrong
+
+FEWEST = 3  # wrong answers for each exercise
 FAILS = "raises-exception"  # nbclient goes on after an error in a cell with this tag
-SECONDS = 900  # to end a cell that hangs
-COLD = ("20_ranks_and_messages", "21_collectives")
+SECONDS = 600  # to end a cell that hangs
+WATCH = """\
+from tests.labs import visit
+visit.watch_figures()"""
+CROWDED = "A figure with text that cannot be read:"
 
 
-def way(lab: Lab) -> list[Cell]:
-    """The solved lab's cells; before each answer its stub, the check that fails, the recommended hint."""
-    learners, solved = learner_cells(lab), solved_cells(lab)
-    first_answers = {exercise.answers[0]: exercise for exercise in lab.exercises}
-    cells: list[Cell] = []
-    for position, cell in enumerate(solved):
-        exercise = first_answers.get(position)
-        if exercise is not None:
-            span = learners[position : exercise.check + 1]
-            code = [stub for stub in span if stub.kind == "code"]
-            *stubs, check = code
-            cells += [*stubs, Cell("code", check.source, check.line, (FAILS, f"unsolved-{exercise.number}"))]
-            cells.append(Cell("code", f'hint("{exercise.number}")', check.line, (f"hint-{exercise.number}",)))
-        cells.append(cell)
-    return cells
+class Trial(NamedTuple):
+    """The cells from an answer to its check, with a text that the check has to reject or to take."""
+
+    what: str
+    says: str = ""  # a phrase of the rejection; "": it is taken
+
+    def problem(self, cells: list) -> str:
+        """What is wrong with what came of its cells; "" if all is as it should be."""
+        errors = [output for cell in cells for output in cell.outputs if output.output_type == "error"]
+        if not errors:
+            return f"{self.what}: the check let it pass" if self.says else ""
+        if errors[0].ename != "CheckFailed":
+            last = "\n".join("\n".join(errors[0].traceback).splitlines()[-8:])
+            return f"{self.what}: an error outside the check:\n{last}"
+        if not self.says:
+            return f"{self.what}: right, but refused:\n{errors[0].evalue}"
+        if self.says not in errors[0].evalue:
+            return f"{self.what}: rejected, but without {self.says!r}:\n{errors[0].evalue}"
+        return ""
 
 
-def warming(folder: str) -> Cell:
-    """The cell that makes the ranks of the cells below it warm; their servers' sockets are in folder."""
-    lines = (
-        "from tests.labs.wrong_answers import warm",
-        f"warm_ranks = warm.ranks({folder!r})",
-        "warm_ranks.__enter__()",
-    )
-    return Cell("code", "\n".join(lines), 1)
+class Visit:
+    """The way through one lab: its cells, the trials among them by their tags, and the problems found."""
 
+    def __init__(self, stem: str, root: Path | None = None):
+        self.lab: Lab = generate.load(stem, root)
+        module = import_module(f"tests.labs.wrong_answers.{stem}")
+        self.small: dict[str, object] = module.SMALL
+        self.wrong: list[Wrong] = list(module.WRONG)
+        self.right: list[Right] = list(getattr(module, "RIGHT", ()))
+        self.cells: list[Cell] = []
+        self.trials: dict[str, Trial] = {}
+        self.problems: list[str] = []
+        self._look_at_lists()
+        self._lay()
 
-def main(stem: str, folder: str) -> None:
-    """Execute the lab's way."""
-    # Papermill kills the kernel in the end: what it left behind is removed here.
-    with tempfile.TemporaryDirectory(prefix="warm-") as sockets:
-        execute(stem, folder, sockets)
+    def _look_at_lists(self) -> None:
+        """Every answer belongs to an exercise, and every exercise has enough wrong ones."""
+        numbers = [exercise.number for exercise in self.lab.exercises]
+        for answer in (*self.wrong, *self.right):
+            if answer.exercise not in numbers:
+                self.problems.append(f"{answer}: the lab has no such exercise")
+        for number in numbers:
+            count = sum(wrong.exercise == number for wrong in self.wrong)
+            if count < FEWEST:
+                self.problems.append(f"{number} has {count} wrong answers; at least {FEWEST} are needed")
 
+    def _lay(self) -> None:
+        self.solved = authoring_cells.solved_cells(self.lab)
+        first_answers = {exercise.answers[0]: exercise for exercise in self.lab.exercises}
+        for position, cell in enumerate(self.solved):
+            if position in first_answers:
+                self._lay_exercise(first_answers[position])
+            if "parameters" in cell.tags:
+                text = labfile.override(cell.source, self.small)
+                cell = Cell(cell.kind, text, cell.line, cell.tags)
+            self.cells.append(cell)
 
-def execute(stem: str, folder: str, sockets: str) -> None:
-    """Write the notebook of the way, and execute it."""
-    lab = generate.load(stem)
-    cells = way(lab)
-    if stem not in COLD:
-        cells.insert(0, warming(sockets))
-    book = notebooks.notebook(stem, cells)
-    made = Path(folder) / "way.ipynb"
-    made.write_text(copies.notebook_text(book), encoding="utf-8")
-    small = import_module(f"tests.labs.wrong_answers.{stem}").SMALL
-    # The first cell imports from the tests.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(lab.path.parents[1]), os.environ.get("PYTHONPATH", "")])
-    # Papermill goes on after the refusals, as their cells are tagged, and complains of them at the end. What
-    # else went wrong is seen in the notebook.
-    with contextlib.suppress(papermill.PapermillExecutionError):
-        papermill.execute_notebook(
-            made,
-            Path(folder) / "out.ipynb",
-            parameters=json.loads(json.dumps(small)),  # tuples as lists, as from a command line
-            cwd=lab.path.parents[1] / "notebooks",
+    def _lay_exercise(self, exercise: Exercise) -> None:
+        """The stub, the recommended hint, each wrong answer, and each right one in another form."""
+        number = exercise.number
+        learners = authoring_cells.learner_cells(self.lab)
+        stubs = {place: learners[place].source for place in range(exercise.answers[0], exercise.check + 1)}
+        refused = f"✗ {number}  not solved yet."
+        self._lay_trial(exercise, Trial(f"{number}, the stub", refused), stubs)
+        self.cells.append(Cell("code", f'hint("{number}")', 0, (f"hint-{number}",)))
+        patience = {**self.lab.parameters, **self.small}.get("patience")
+        answers = {place: self.solved[place].source for place in exercise.answers}
+        for answer in (*self.wrong, *self.right):
+            if answer.exercise != number:
+                continue
+            if isinstance(answer, Wrong):
+                trial = Trial(f"{number}, {answer.mistake!r}", answer.says)
+            else:
+                trial = Trial(f"{number}, {answer.way!r}")
+            try:
+                texts = answer.edited(answers)
+            except ValueError as error:
+                self.problems.append(f"{trial.what}: {error}")
+                continue
+            hangs = isinstance(answer, Wrong) and answer.hangs
+            if hangs and patience is None:
+                self.problems.append(f"{trial.what}: it hangs, and the lab has no parameter `patience`")
+                continue
+            if hangs:
+                self.cells.append(Cell("code", f"patience = {answer.patience(patience)}", 0))
+            self._lay_trial(exercise, trial, texts)
+            if hangs:
+                self.cells.append(Cell("code", f"patience = {patience}", 0))
+
+    def _lay_trial(self, exercise: Exercise, trial: Trial, texts: dict[int, str]) -> None:
+        tag = f"trial-{len(self.trials)}"
+        self.trials[tag] = trial
+        for place in range(exercise.answers[0], exercise.check + 1):
+            cell = self.solved[place]
+            if cell.kind == "code":
+                self.cells.append(Cell("code", texts.get(place, cell.source), cell.line, (FAILS, tag)))
+
+    def execute(self, cold: bool = False) -> nbformat.NotebookNode:
+        """Run all cells in one kernel, and add to the problems. Returns the notebook with its outputs."""
+        root = self.lab.path.parents[1]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "labs"), str(root)])}
+        if cold:
+            env["LABKIT_FORKS"] = "0"
+        book = notebooks.notebook(self.lab.stem, [Cell("code", WATCH, 0), *self.cells])
+        client = nbclient.NotebookClient(
+            book,
+            timeout=SECONDS,
             kernel_name="python3",
-            progress_bar=False,
-            execution_timeout=SECONDS,
+            resources={"metadata": {"path": str(root / "notebooks")}},
         )
+        try:
+            client.execute(env=env)
+        except nbclient.exceptions.CellExecutionError as error:
+            self.problems.append(f"the solved lab itself fails:\n{error}")
+        except (nbclient.exceptions.CellTimeoutError, nbclient.exceptions.DeadKernelError) as error:
+            self.problems.append(str(error))
+        self._judge(book)
+        return book
+
+    def _judge(self, book: nbformat.NotebookNode) -> None:
+        cells = [cell for cell in book.cells if cell.cell_type == "code" and cell.execution_count]
+        tagged: dict[str, list] = {}
+        for cell in cells:
+            for tag in cell.metadata.get("tags", ()):
+                tagged.setdefault(tag, []).append(cell)
+        for tag, trial in self.trials.items():
+            problem = trial.problem(tagged[tag]) if tag in tagged else f"{trial.what}: was not tried"
+            if problem:
+                self.problems.append(problem)
+        plain = [cell for cell in cells if FAILS not in cell.metadata.get("tags", ())]
+        text = printed(plain)
+        if "Traceback" in text:
+            self.problems.append(f"a traceback is printed:\n{text[text.index('Traceback') :][:2000]}")
+        for exercise in self.lab.exercises:
+            if text.count(f"✓ {exercise.number}  {exercise.title}\n") != 1:
+                self.problems.append(f"{exercise.number}: its answer does not pass exactly once")
+            self._judge_hint(exercise, tagged.get(f"hint-{exercise.number}", []))
+        for line in printed(cells).splitlines():
+            if line.startswith(CROWDED):
+                self.problems.append(line)
+
+    def _judge_hint(self, exercise: Exercise, cells: list) -> None:
+        shown = [output.data.get("text/markdown", "") for cell in cells for output in cell.outputs]
+        if len(shown) != 1 or not shown[0].startswith(f"**{exercise.hints[0][0]}**"):
+            self.problems.append(f"{exercise.number}: the first hint is shown as {shown}")
+
+
+def printed(cells: list) -> str:
+    """What executed cells printed."""
+    outputs = [output for cell in cells for output in cell.outputs]
+    return "".join(output.text for output in outputs if output.output_type == "stream")
+
+
+def watch_figures() -> None:
+    """In the kernel: print a line for each figure with text that cannot be read, once it is shown."""
+    from labkit.plots import style
+
+    from tests.labkit.plots import texts
+
+    plain = style.png
+
+    def looked_at(figure) -> bytes:
+        for fault in texts.faults(figure):
+            print(f"{CROWDED} {fault}")
+        return plain(figure)
+
+    style.png = looked_at
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stem")
+    parser.add_argument("--root", type=Path, default=paths.root(), help="another checkout than this one")
+    parser.add_argument("--cold", action="store_true", help="start each rank anew")
+    parser.add_argument("--keep", type=Path, help="write the notebook with its outputs to this file")
+    options = parser.parse_args()
+    visit = Visit(options.stem, options.root)
+    book = visit.execute(options.cold)
+    if options.keep:
+        nbformat.write(book, options.keep)
+    for problem in visit.problems:
+        print(f"PROBLEM {options.stem} {problem}", file=sys.stderr)
+    print(
+        f"{options.stem}: {len(visit.wrong)} wrong answers and {len(visit.right)} right ones in other forms "
+        f"tried, {len(visit.problems)} problems"
+    )
+    return 1 if visit.problems else 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main())

@@ -16,75 +16,6 @@ ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
 LABS = labfile.headers(ROOT)
 SITES = sorted(path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template")
-every_script = pytest.mark.parametrize("script", SCRIPTS, ids=[path.stem for path in SCRIPTS])
-# What only one cluster would understand belongs in its site file.
-OF_A_SITE = ("account", "partition", "qos", "constraint", "reservation", "gres", "gpus", "mem", "nodelist")
-
-
-@pytest.fixture(scope="module")
-def known_options(tmp_path_factory) -> set[str]:
-    """The long options of the sbatch that is installed here, from its own help."""
-    conf = tmp_path_factory.mktemp("conf") / "slurm.conf"  # sbatch says nothing without one
-    conf.write_text(
-        "ClusterName=x\nSlurmctldHost=localhost\nNodeName=localhost\nPartitionName=d Nodes=ALL\n",
-        encoding="utf-8",
-    )
-    env = {**os.environ, "SLURM_CONF": str(conf)}
-    done = subprocess.run(["sbatch", "--help"], env=env, capture_output=True, text=True, timeout=60)
-    options = set(re.findall(r"--([a-z][a-z-]+)", done.stdout))
-    assert {"nodes", "time", "job-name"} <= options, done.stderr
-    return options
-
-
-def problems(text: str, stem: str, known: set[str]) -> list[str]:
-    """What is wrong with a batch script; [] if nothing is."""
-    mistakes = []
-    options = {}
-    command_seen = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("#SBATCH"):
-            command_seen = command_seen or (line.strip() != "" and not line.startswith("#"))
-            continue
-        match = re.fullmatch(r"#SBATCH --([a-z-]+)=(\S+) +# (\S.*)", line)
-        if command_seen:
-            mistakes.append(f"{number}: sbatch ignores #SBATCH after the first command")
-        elif not match:
-            mistakes.append(f"{number}: not `#SBATCH --option=value  # why`")
-        elif match[1] not in known:
-            mistakes.append(f"{number}: sbatch has no --{match[1]}")
-        elif match[1].startswith(OF_A_SITE):
-            mistakes.append(f"{number}: --{match[1]} belongs in a site file")
-        else:
-            options[match[1]] = match[2]
-    if options.get("job-name") != stem:
-        mistakes.append("the job has another name than its lab")
-    if options.get("output") != "%x-%j.out":
-        mistakes.append("the output is not %x-%j.out")
-    if not re.search(rf"^launch {re.escape(stem)}$", text, re.MULTILINE):
-        mistakes.append("it does not launch its lab")
-    if len(text.splitlines()) > 12:
-        mistakes.append("it is longer than about ten lines")
-    return mistakes
-
-
-@every_script
-def test_a_batch_script_is_clean(script, known_options):
-    assert problems(script.read_text(encoding="utf-8"), script.stem, known_options) == []
-
-
-@every_script
-def test_nodes_and_ranks_are_those_of_the_lab(script):
-    text = script.read_text(encoding="utf-8")
-    numbers = {name: int(value) for name, value in re.findall(r"(?m)^#SBATCH --([a-z-]+)=(\d+) ", text)}
-    assert numbers["nodes"] * numbers["ntasks-per-node"] == LABS[script.stem].ranks
-    assert numbers["nodes"] == 2
-
-
-@every_script
-def test_a_rank_that_trains_has_more_than_one_core(script):
-    cores = int(re.search(r"(?m)^#SBATCH --cpus-per-task=(\d+) ", script.read_text(encoding="utf-8"))[1])
-    trains = {"torch", "tensorflow", "horovod"} & set(LABS[script.stem].needs)
-    assert (cores > 1) == bool(trains)
 
 
 @pytest.mark.parametrize("site", SITES)
@@ -99,25 +30,6 @@ def test_on_gpus_a_rank_has_more_than_one_core(site):
 def test_each_lab_with_ranks_has_a_batch_script_and_no_other():
     wanted = [stem for stem, header in LABS.items() if header.ranks > 1]
     assert [path.stem for path in SCRIPTS] == wanted
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("source slurm/launch.sh", "true\n#SBATCH --nice=1  # late", "after the first command"),
-        ("--nodes=2 ", "--node=2 ", "sbatch has no --node"),
-        ("# computers", "", "not `#SBATCH"),
-        ("--cpus-per-task=1 ", "--partition=gpu ", "belongs in a site file"),
-        ("--job-name=20_", "--job-name=21_", "another name"),
-        ("%x-%j", "%j", "the output is not"),
-        ("launch 20_", "launch 21_", "does not launch its lab"),
-    ],
-)
-def test_the_linter_sees_what_is_wrong(old, new, says, known_options):
-    script = next(path for path in SCRIPTS if path.stem.startswith("20_"))
-    text = script.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    assert any(says in problem for problem in problems(text.replace(old, new), script.stem, known_options))
 
 
 @pytest.fixture
@@ -139,23 +51,17 @@ def bash(folder: Path, script: str = "slurm/20_ranks_and_messages.sbatch", **var
     return text
 
 
-def test_outside_of_slurm_it_says_how_to_submit(folder):
-    assert "is for Slurm: make submit LAB=20" in bash(folder)
-
-
-def test_without_a_site_the_sites_are_listed(folder):
-    text = bash(folder, SLURM_JOB_ID="1")
-    assert "Say which cluster this is" in text
-    assert f"Known are: {' '.join(SITES)}." in text
-
-
-def test_an_unknown_site_is_named(folder):
-    assert "There is no slurm/sites/moon.sh. Known are: " in bash(folder, SLURM_JOB_ID="1", SITE="moon")
-
-
-def test_without_an_environment_it_says_what_makes_one(folder):
-    text = bash(folder, SLURM_JOB_ID="1", SITE="tabletop")
-    assert f"there is no {folder}/.venv/bin/python that can be run: `make setup` makes it" in text
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({}, "is for Slurm: make submit LAB=20"),
+        ({"SLURM_JOB_ID": "1"}, f"Say which cluster this is, .* Known are: {' '.join(SITES)}."),
+        ({"SLURM_JOB_ID": "1", "SITE": "moon"}, r"There is no slurm/sites/moon\.sh\. Known are: "),
+        ({"SLURM_JOB_ID": "1", "SITE": "tabletop"}, r"there is no .*/\.venv/bin/python .*`make setup` makes"),
+    ],
+)
+def test_what_a_batch_script_lacks_is_said(folder, variables, says):
+    assert re.search(says, bash(folder, **variables))
 
 
 def test_elsewhere_it_says_where_to_call_sbatch(folder):

@@ -102,10 +102,10 @@ def test_log_in_solve_submit_log_out(machine):
 
         # What she has made is hers alone, by way of the machine and by way of the hub.
         own = machine.folder / "home" / "ada" / "labs"
-        assert "40.1" in (own / ".labkit" / "progress.json").read_text(encoding="utf-8")
+        assert "40.1" in (own / ".labkit" / "events.jsonl").read_text(encoding="utf-8")
         assert "42_horovod_mvapich2_gdr" in (own / ".labkit" / "jobs.jsonl").read_text(encoding="utf-8")
         assert not list(own.glob("solutions/*.py"))
-        read = machine.run("runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/progress.json")
+        read = machine.run("runuser", "-u", "grace", "--", "cat", "/home/ada/labs/.labkit/events.jsonl")
         assert "Permission denied" in read.stderr
         shared = machine.run("runuser", "-u", "ada", "--", "touch", ".venv/x")
         assert "Permission denied" in shared.stderr

@@ -11,16 +11,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from slurm.hub import process, settings
-from tests import left_behind
-from tests.processes import lives
+from tests.helpers import awaited, left_behind, lives
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
 from tests.slurm.own_machine import OwnMachine
@@ -113,13 +111,6 @@ class Class:
         raise AssertionError(f"there is no {name}")
 
 
-def wait_until(reached: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def machine() -> Iterator[OwnMachine]:
     with OwnMachine() as made:
@@ -145,7 +136,7 @@ def hub(machine) -> Iterator[Class]:
 def hub_is_killed(hub: Class, ada: Learner) -> None:
     job = hub.job()
     hub.part("jupyterhub_config").kill()
-    wait_until(lambda: not process.found(hub.state))
+    awaited(lambda: not process.found(hub.state))
     said = hub.status()
     assert LEFT in said
     assert f"jobs with learners' servers: {job}\n" in said
@@ -154,8 +145,8 @@ def hub_is_killed(hub: Class, ada: Learner) -> None:
 def keeper_is_killed(hub: Class, ada: Learner) -> None:
     """The hub then ends in order, all servers and their jobs included."""
     hub.part("keep.py").kill()
-    wait_until(lambda: not process.running(hub.state) and not queue(hub.machine))
-    wait_until(lambda: not process.found(hub.state))
+    awaited(lambda: not process.running(hub.state) and not queue(hub.machine))
+    awaited(lambda: not process.found(hub.state))
     assert hub.status().startswith(NOTHING)
 
 
@@ -165,23 +156,23 @@ def hub_and_keeper_are_killed(hub: Class, ada: Learner) -> None:
         each.suspend()
     for each in killed:
         each.kill()
-    wait_until(lambda: not process.running(hub.state))
+    awaited(lambda: not process.running(hub.state))
     said = hub.status()
     assert said.startswith(LEFT)
-    for word in ("configurable-http-proxy", "labkit.board", hub.job()):
+    for word in ("configurable-http-proxy", "classroom", hub.job()):
         assert word in said
 
 
 def proxy_is_killed(hub: Class, ada: Learner) -> None:
     hub.part("configurable-http-proxy").kill()
-    wait_until(lambda: process.answers(int(ada.address.rpartition(":")[2])))
-    wait_until(lambda: ada.get("api/contents").status_code == 200)
+    awaited(lambda: process.answers(int(ada.address.rpartition(":")[2])))
+    awaited(lambda: ada.get("api/contents").status_code == 200)
     assert "answers" in hub.status()
 
 
 def board_is_killed(hub: Class, ada: Learner) -> None:
     """It runs as a user of its own, who reads what learners have shared."""
-    before = hub.part("labkit.board")
+    before = hub.part("classroom")
     assert before.uids().real not in (0, (hub.machine.folder / "home" / "ada").stat().st_uid)
     folder = hub.state / "class"
     assert (folder.stat().st_uid, folder.stat().st_mode & 0o7777) == (before.uids().real, 0o3733)
@@ -192,8 +183,8 @@ def board_is_killed(hub: Class, ada: Learner) -> None:
     before.kill()
     board = f"{hub.address}/services/board/"
     teacher = hub.person("instructor")
-    wait_until(lambda: teacher.session.get(board, timeout=60).status_code == 200)
-    assert hub.part("labkit.board").pid != before.pid
+    awaited(lambda: teacher.session.get(board, timeout=60).status_code == 200)
+    assert hub.part("classroom").pid != before.pid
     assert "answers" in hub.status()
     assert ada.session.get(board, timeout=60).status_code == 403
 
@@ -208,7 +199,7 @@ def slurmctld_is_killed(hub: Class, ada: Learner) -> None:
     job = hub.job()
     hub.daemon("slurmctld").kill()
     assert ada.get("api/contents").status_code == 200
-    wait_until(lambda: hub.slurm("squeue").returncode == 0)
+    awaited(lambda: hub.slurm("squeue").returncode == 0)
     hub_asks_slurm(ada)
     assert hub.job() == job
     assert ada.get("api/contents").status_code == 200
@@ -253,9 +244,9 @@ def disk_is_full(hub: Class, ada: Learner) -> None:
 
 def job_reaches_its_time_limit(hub: Class, ada: Learner) -> None:
     assert hub.slurm("scontrol", "update", f"JobId={hub.job()}", "TimeLimit=1").returncode == 0
-    wait_until(lambda: not queue(hub.machine), 300)
+    awaited(lambda: not queue(hub.machine), 300)
     account = f"{hub.address}/hub/api/users/ada"
-    wait_until(lambda: not ada.session.get(account, timeout=60).json()["servers"])
+    awaited(lambda: not ada.session.get(account, timeout=60).json()["servers"])
     said = hub.status()
     assert "answers" in said
     assert "jobs with learners' servers" not in said
@@ -290,7 +281,7 @@ def test_a_hub_under_which_something_breaks(hub, breaks):
     done = hub.machine.hub("down")
     assert done.returncode == 0, done.stderr
     assert process.found(hub.state) == []
-    assert left_behind.find() == []
+    assert left_behind() == []
     assert queue(hub.machine) == []
     assert hub.status().startswith(NOTHING)
     if breaks is slurmctld_is_killed:  # a daemon that ends twice within a minute ends its cluster

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 from labkit import paths
-from labkit.errors import LabError
 
-from slurm.hub import learners, settings, site_users
+from slurm.hub import learners, settings
 from tests import eavesdropper
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
@@ -174,13 +173,6 @@ def test_a_sites_users_log_in_with_its_passwords(site):
         "grace": True,
     }
     assert (site.folder / "home" / "ada" / "labs" / "notebooks").is_dir(), "the work stays"
-
-
-def test_names_of_a_sites_users():
-    assert site_users.names_of("", "j.doe s1234  j.doe a@x.org") == ["j.doe", "s1234", "a@x.org"]
-    for count, names in (("40", "ada"), ("", ""), ("", "Ada"), ("", "a;b"), ("", "instructor"), ("", "-x")):
-        with pytest.raises(LabError, match="NAMES"):
-            site_users.names_of(count, names)
 
 
 @needs_root

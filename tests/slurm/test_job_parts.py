@@ -100,11 +100,6 @@ def test_mpirun_rsh(launcher, tmp_path):
     assert (tmp_path / "hosts").read_text() == "n7\nn7\nn8\n"
 
 
-def test_hydra_and_ibrun(launcher):
-    assert launcher("mpiexec") == "mpiexec -n 3 -ppn 2 python x.py"
-    assert launcher("ibrun") == "ibrun python x.py"
-
-
 @pytest.fixture
 def mvapich2(tmp_path, monkeypatch):
     """An environment with a second MPI, which brings its own mpiexec."""

@@ -71,9 +71,6 @@ def jobs(table) -> list[str]:
     return table.run(["squeue", "-h", "-o", "%j"]).stdout.split()
 
 
-# --- make site
-
-
 def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     answers = "tabletop\nMy Site\nmine\n\nxx\n\n9\n2\nfoo\n\n"
     answers += "mpifoo\nsrun --mpi=bad\nsrun --mpi=pmi2\nfoo\n-\nbad\n\nrccl\nmpi\nhost\n"
@@ -134,17 +131,6 @@ def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
     assert sites.load("other", {"PATH": os.environ["PATH"]})["SBATCH_ACCOUNT"] == "proj"
 
 
-@pytest.mark.slow
-def test_the_answers_end_too_soon_and_nothing_is_written(without_slurm):
-    before = sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir())
-    for answers in ("", "mine\n", "mine\n\n\n4\ngres\nsrun\n-\n", "mine\n\n\n4\ngres\nsrun\n-\nmpich\n"):
-        ended = without_slurm.make_site(answers)
-        assert ended.returncode == 1, ended
-        assert ended.stderr.startswith("The answers ended at the question ")
-        assert len(ended.stderr.splitlines()) == 1
-        assert sorted(path.name for path in (without_slurm.root / "slurm/sites").iterdir()) == before
-
-
 def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_slurm):
     ended = without_slurm.make_site("far\nproj_1\ngpu\n4\ngres\nmpirun_rsh -export-all\n-\nmvapich2-gdr\n\n")
     assert ended.returncode == 0, ended
@@ -157,9 +143,6 @@ def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_sl
     ended = without_slurm.make_site('x\n$(id)\n"\n')
     assert ended.stdout.count("may stand in an answer") == 2
     assert not (without_slurm.root / "slurm/sites/x.sh").exists()
-
-
-# --- make doctor SITE=x
 
 
 @pytest.mark.slow
@@ -278,16 +261,3 @@ def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
     assert ended.returncode == 1, ended
     assert "nothing that it wrote is seen here. Do the nodes see " in ended.stdout
     assert jobs(table) == []
-
-
-def test_no_slurm_no_site_no_nodes(without_slurm):
-    ended = without_slurm.doctor("perlmutter")
-    assert ended.returncode == 1
-    assert "WRONG      Slurm does not answer: " in ended.stdout
-    assert "Do this on the login node of perlmutter." in ended.stdout
-    ended = without_slurm.doctor("nowhere")
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("There is no site 'nowhere'. These are known: ascend, delta, ")
-    assert len(ended.stderr.splitlines()) == 1
-    ended = without_slurm.doctor("tabletop", "--nodes", "0")
-    assert (ended.returncode, ended.stderr[:9]) == (1, "The docto")

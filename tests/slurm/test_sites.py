@@ -6,9 +6,8 @@ import re
 import subprocess
 
 import pytest
-from labkit import builds, paths
+from labkit import mpis, paths
 from labkit.cluster import sites
-from labkit.errors import LabError
 
 FOLDER = paths.root() / "slurm" / "sites"
 STEMS = sorted(path.stem for path in FOLDER.glob("*.sh"))
@@ -54,14 +53,6 @@ def source(stem: str, *commands: str, **environ: str) -> subprocess.CompletedPro
     return subprocess.run(bash, env=environ, capture_output=True, text=True, timeout=20, check=False)
 
 
-def test_the_machines_asked_for_are_there():
-    centres = {"ascend", "delta", "frontier", "juwels_booster", "leonardo", "lumi", "mahti", "perlmutter"}
-    assert centres | {"roihu", "snellius", "vista"} <= set(PUBLIC)
-    assert "template" in STEMS
-    assert "template" not in sites.names()
-    assert sites.names() == [stem for stem in STEMS if stem != "template"]
-
-
 @pytest.mark.parametrize("stem", STEMS)
 def test_it_holds_nothing_but_assignments(stem):
     parsed = subprocess.run(["bash", "-n", FOLDER / f"{stem}.sh"], capture_output=True, text=True, timeout=20)
@@ -94,7 +85,7 @@ def test_what_every_site_must_say(stem):
     assert values["SITE"] == stem
     assert LAUNCHER.fullmatch(values["LABKIT_LAUNCHER"]), values["LABKIT_LAUNCHER"]
     assert values["LABKIT_GPU_FORM"] in sites.GPU_FORMS
-    assert values["LABKIT_MPI"] in (*sites.FLAVORS, "")
+    assert values["LABKIT_MPI"] in (*mpis.FLAVORS, "")
     assert {"LABKIT_MODULES", "LABKIT_MPI"} <= set(sites.assigned(text(stem)))
     if not values["LABKIT_MPI"]:  # not known: then the file says whom to ask what
         assert "Ask the site" in text(stem)
@@ -133,20 +124,6 @@ def test_the_users_own_choice_wins(stem):
     assert shown.stdout.split() == list(chosen.values()), shown.stderr
 
 
-def test_the_template_explains_every_line():
-    explained, last = set(), ""
-    for number, line in enumerate(text("template").splitlines(), 1):
-        match = re.match(r"(?:# )?export ([A-Z_0-9]+)=", line)
-        if match:
-            assert re.match(r"# \S.{40,}", last), f"template.sh:{number} has no explanation above it"
-            explained.add(match[1])
-        last = line
-    used = {name for stem in STEMS for name in sites.assigned(text(stem)) if not LIBRARIES.fullmatch(name)}
-    assert used <= explained, f"not in the template: {used - explained}"
-    for word in (*sites.FLAVORS, *sites.GPU_FORMS, *sites.LAUNCHERS, *builds.HOROVOD):
-        assert word in text("template"), word
-
-
 def test_load_gives_what_bash_sees():
     loaded = sites.load("leonardo", {"PATH": "/usr/bin:/bin", "SBATCH_QOS": "boost_qos_dbg"})
     assert loaded["SBATCH_PARTITION"] == "boost_usr_prod"
@@ -167,22 +144,3 @@ def test_what_another_sites_file_left_is_not_the_users_choice():
     assert "SBATCH_GRES" not in now
     assert "SBATCH_MEM_PER_NODE" not in now
     assert now["PATH"] == before["PATH"]
-
-
-def test_a_name_without_a_file_and_a_file_that_bash_cannot_read(checkout):
-    folder = checkout.root / "slurm" / "sites"
-    folder.mkdir(parents=True)
-    for name in ("nowhere", "template", "../sites/x", ""):
-        with pytest.raises(LabError, match=r"There is no site .*\. These are known: none\. `make site`"):
-            sites.load(name)
-    (folder / "cut.sh").write_text('export SITE="cut\n')
-    (folder / "asks.sh").write_text("export SITE=asks\nsbatch_is_missing_here\n")
-    with pytest.raises(LabError, match=r"There is no site 'x'\. These are known: asks, cut\."):
-        sites.load("x")
-    with pytest.raises(LabError, match=r"bash cannot read slurm/sites/cut\.sh: .*matching"):
-        sites.load("cut")
-    with pytest.raises(LabError, match=r"bash cannot read slurm/sites/asks\.sh: .*not found"):
-        sites.load("asks")
-    (folder / "latin.sh").write_bytes('export A="\u00f6"\n'.encode("latin-1"))
-    with pytest.raises(LabError, match=r"slurm/sites/latin\.sh is not a text in UTF-8"):
-        sites.load("latin")

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -20,7 +19,7 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.tabletop import config, holder, measure, needs
-from tests.processes import command_of, lives
+from tests.helpers import awaited, command_of, lives
 from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
 from tests.slurm.traces import Traces, machine, name
 
@@ -37,15 +36,6 @@ def table(home):
     """One cluster for the tests that leave it whole."""
     with tabletop.up("whole", nodes=2, bandwidth="200mbit", home=home) as made:
         yield made
-
-
-def until(question, seconds: float = 45):
-    """Ask until the answer is yes. The bound is only there to end a test that would wait for ever."""
-    deadline = time.monotonic() + seconds
-    while not (answer := question()):
-        assert time.monotonic() < deadline, f"still not so after {seconds} s"
-        time.sleep(0.2)
-    return answer
 
 
 def states(table, job: str) -> str:
@@ -107,13 +97,13 @@ def test_what_a_job_leaves_running_ends_with_it(table, user):
         "--wrap",
     ]
     other = table.inside([*run, STAYS]).stdout.strip()
-    until(lambda: sleeping(table.state, 3002) == 2)
+    awaited(lambda: sleeping(table.state, 3002) == 2)
     left = table.inside([*run, LEAVES]).stdout.strip()
-    until(lambda: sleeping(table.state, 3001) == 3)
-    until(lambda: states(table, left) == "COMPLETED")
+    awaited(lambda: sleeping(table.state, 3001) == 3)
+    awaited(lambda: states(table, left) == "COMPLETED")
     assert (sleeping(table.state, 3001), sleeping(table.state, 3002)) == (0, 2)
     table.run(["scancel", other])
-    until(lambda: states(table, other) == "CANCELLED")
+    awaited(lambda: states(table, other) == "CANCELLED")
     assert sleeping(table.state, 3002) == 0
 
 
@@ -182,16 +172,16 @@ def test_a_batch_job_with_mpi_and_what_sacct_says(table, tmp_path):
         encoding="utf-8",
     )
     job = table.run(["sbatch", "--parsable", "--job-name=ranks", str(script)], cwd=tmp_path).stdout.strip()
-    until(lambda: states(table, job) == "FAILED")
+    awaited(lambda: states(table, job) == "FAILED")
     assert (tmp_path / f"ranks-{job}.out").read_text(encoding="utf-8") == "4 ['node1', 'node2'] 6\n"
     fields = "jobid,jobname,state,exitcode,nnodes,nodelist"
-    line = until(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
+    line = awaited(lambda: table.run(["sacct", "-n", "-P", "-j", job, "-o", fields]).stdout)
     assert line == f"{job}|ranks|FAILED|3:0|2|node[1-2]\n"
     sleeper = table.run(["sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 300"]).stdout.strip()
-    until(lambda: states(table, sleeper) == "RUNNING")
+    awaited(lambda: states(table, sleeper) == "RUNNING")
     assert sleeper in command_line("status", "--name", "whole", env=os.environ | _at(table)).stdout
     table.run(["scancel", sleeper])
-    until(lambda: "CANCELLED" in table.run(["sacct", "-n", "-j", sleeper, "-o", "state"]).stdout)
+    awaited(lambda: "CANCELLED" in table.run(["sacct", "-n", "-j", sleeper, "-o", "state"]).stdout)
     assert "no field" in table.run(["sacct", "-o", "nonsense"]).stderr
 
 
@@ -199,16 +189,34 @@ def _at(table) -> dict[str, str]:
     return {"LABKIT_HOME": str(table.state.parents[1])}
 
 
+def _rates(table, asked: float, rounds: int = 5) -> tuple[float, float, float]:
+    """The fastest of at most `rounds` measurements there, back and by MPI, as shares of `asked`.
+
+    A busy machine makes a link slower, never faster: so one fast measurement shows what the link
+    carries, and none may be faster than the link is meant to be.
+    """
+    best = (0.0, 0.0, 0.0)
+    for _ in range(rounds):
+        ((_, *measured),) = measure.all_rates(table, rates=(asked,))
+        shares = [rate * 1e6 / asked for rate in measured]
+        assert max(shares) < 1.1
+        best = tuple(map(max, best, shares))
+        there, back, mpi = best
+        if there > 0.9 and back > 0.9 and mpi > 0.6:
+            break
+    return best
+
+
 @needs_slurm
 def test_links_keep_what_was_asked_and_memory_is_faster(table):
-    for rate, there, back, mpi in measure.all_rates(table, rates=(50e6, 400e6)):
-        asked = rate / 1e6
-        assert 0.9 < there / asked < 1.1
-        assert 0.9 < back / asked < 1.1
-        assert 0.6 < mpi / asked < 1.1  # both ways at once, and MPI's own work
+    for asked in (50e6, 400e6):
+        there, back, by_mpi = _rates(table, asked)
+        assert there > 0.9
+        assert back > 0.9
+        assert by_mpi > 0.6  # both ways at once, and MPI's own work
     launch = ["srun", "-N1", "-n2", *measure.WITH_SITE, sys.executable, measure.LINK, "exchange", "50000000"]
     inside_a_node = float(table.run(launch).stdout)
-    assert inside_a_node > 2 * mpi
+    assert inside_a_node > 2 * by_mpi * asked / 1e6
 
 
 @needs_slurm
@@ -217,13 +225,13 @@ def test_a_node_fails_is_healed_and_slowed(home):
         ends = table.state / "ends.txt"
         work = f"srun -N2 sleep 300; echo ended >{ends}"
         job = table.run(["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", work]).stdout.strip()
-        until(lambda: table.run(["tabletop-node", "2", "pgrep", "-x", "sleep"]).returncode == 0)
+        awaited(lambda: table.run(["tabletop-node", "2", "pgrep", "-x", "sleep"]).returncode == 0)
         table.fail(2)
         with pytest.raises(LabError, match="has failed already"):
             table.fail(2)
         with pytest.raises(LabError, match="tabletop-heal NODE=2 NAME=frail"):
             table.slow(2, "50mbit")
-        until(lambda: states(table, job) == "NODE_FAIL")
+        awaited(lambda: states(table, job) == "NODE_FAIL")
         assert "down" in table.run(["sinfo", "-h", "-n", "node2", "-o", "%T"]).stdout
         shown = command_line("status", "--name", "frail", env=os.environ | _at(table)).stdout
         assert "unplugged" in shown
@@ -243,7 +251,7 @@ def _leaves_nothing(home: Path, name: str, end) -> None:
         job = table.run(
             ["sbatch", "--parsable", "-N2", "-o", "/dev/null", "--wrap", "srun sleep 300"]
         ).stdout.strip()
-        until(lambda: states(table, job) == "RUNNING")
+        awaited(lambda: states(table, job) == "RUNNING")
         traces = Traces(holder.alive(table.state))
         assert {"munged", "slurmctld", "slurmd"} <= set(traces.names)
         assert len(traces.namespaces) >= 3 * 4
@@ -295,18 +303,18 @@ def test_a_daemon_that_is_killed_starts_again_and_jobs_go_on(home):
         os.mkfifo(word)
         submit = ["sbatch", "--parsable", f"--output={out}", "--wrap", f"srun cat {word}"]
         job = table.run(submit).stdout.strip()
-        until(lambda: states(table, job) == "RUNNING")
+        awaited(lambda: states(table, job) == "RUNNING")
         # slurmctld writes what has changed every five seconds: what is younger is lost with it.
         table.run(["scontrol", "update", f"JobId={job}", "Comment=this is on file"])
         on_file = ["grep", "--quiet", "this is on file", f"{config.RUN}/ctld/job_state"]
-        until(lambda: table.inside(on_file).returncode == 0)
-        [reader] = until(lambda: processes(table, "cat"))
+        awaited(lambda: table.inside(on_file).returncode == 0)
+        [reader] = awaited(lambda: processes(table, "cat"))
         assert kill(table, "slurmctld")
         assert kill(table, "munged")
-        until(lambda: states(table, job) == "RUNNING")
+        awaited(lambda: states(table, job) == "RUNNING")
         assert lives(reader)
         word.write_text("ended well\n", encoding="utf-8")
-        until(lambda: states(table, job) == "COMPLETED")
+        awaited(lambda: states(table, job) == "COMPLETED")
         assert out.read_text(encoding="utf-8") == "ended well\n"
         assert int(table.run(submit).stdout) == int(job) + 1
 
@@ -314,7 +322,7 @@ def test_a_daemon_that_is_killed_starts_again_and_jobs_go_on(home):
             kill(table, "munged")
             return holder.alive(table.state) is None
 
-        until(has_ended)
+        awaited(has_ended)
 
 
 def processes(table, wanted: str) -> list[psutil.Process]:
@@ -362,7 +370,9 @@ def test_a_start_that_is_killed_before_the_cluster_is_noted_leaves_none(home, ho
     ended = subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90)
     assert ended.returncode in (-how, 143), ended.stderr
     assert tabletop.find("cut", home) is None
-    until(lambda: not [each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)])
+    awaited(
+        lambda: not [each for each in psutil.process_iter() if f"{home}/tabletop/cut" in command_of(each)]
+    )
 
 
 @needs_slurm

@@ -13,7 +13,7 @@ from labkit.errors import LabError
 from env.install import debian
 from slurm.tabletop import config, needs
 from slurm.tabletop.settings import Settings, read_latency, read_node, read_rate
-from tests.slurm.normal_user import command_line, needs_slurm
+from tests.slurm.normal_user import needs_slurm
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes a right away from root")
 
@@ -23,27 +23,6 @@ def test_a_node_that_is_none_is_told_which_there_are(node):
     assert read_node("node2", 2) == 2
     with pytest.raises(LabError, match="Its nodes: node1 node2"):
         read_node(node, 2)
-
-
-@needs_slurm
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["up", "--nodes", "0"], "NODES=0 will not do: give a whole number from 1"),
-        (["up", "--nodes", "many"], "NODES=many"),
-        (["up", "--bandwidth", "fast"], "BANDWIDTH=fast will not do"),
-        (["up", "--gpus", "-1"], "GPUS=-1"),
-        (["up", "--latency", "soon"], "LATENCY=soon will not do"),
-        (["up", "--name", "../x"], "NAME=../x will not do"),
-        (["status"], "To start it: make tabletop"),
-        (["fail", "--node", "2"], "No tabletop cluster 'table' is running"),
-    ],
-)
-def test_what_cannot_be_is_said_in_a_sentence(arguments, sentence):
-    done = command_line(*arguments)
-    assert done.returncode == 1
-    assert sentence in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 @needs_slurm

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.processes import lives
+from tests.helpers import lives
 
 KINDS = ("mnt", "net", "uts", "ipc", "pid", "user")
 PLACES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -17,8 +18,7 @@ def stored(tmp_path_factory):
         patch.setenv("LABKIT_HOME", str(tmp_path_factory.mktemp("home")))
         images = lab15.write(40, 32, 4)
     yield images
-    images.remove()
-    assert not images.folder.exists()
+    shutil.rmtree(images.folder)
 
 
 def test_files_and_shards_hold_the_same_images_class_by_class(stored):

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from labkit import builds, cluster, doctor, launch, placement, timing
+from labkit import builds, cluster, launch, mpis, placement, timing
 from labkit.errors import LabError
 from labkit.horovod import Training, timeline, train_ways
 from support import lab42
@@ -21,7 +21,7 @@ RSH = "mpirun_rsh -export-all -np 8 -hostfile hosts MV2_USE_CUDA=1 MV2_ENABLE_AF
 
 @pytest.mark.parametrize(("text", "mpiname", "want"), lab42.LIBRARIES)
 def test_labkit_itself_tells_the_libraries_apart_in_the_same_way(text, mpiname, want):
-    assert doctor.identify(text, mpiname) == want
+    assert mpis.identify(text, mpiname) == want
 
 
 def test_the_device_of_a_library_is_in_its_text():

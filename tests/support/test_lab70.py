@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import lab70
 
-from tests.processes import end_fork_server
+from tests.helpers import end_fork_server
 
 
 @pytest.fixture(autouse=True)

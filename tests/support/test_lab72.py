@@ -14,7 +14,7 @@ import torch.distributed as dist
 from labkit.errors import CheckFailed
 from support import lab72
 
-from tests.processes import end_fork_server
+from tests.helpers import end_fork_server
 
 
 @pytest.fixture(autouse=True)

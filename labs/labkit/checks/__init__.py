@@ -10,29 +10,20 @@ For labs, offered by `labkit` itself too:
 
 For the kit's other parts:
 
-    plain                   a tensor or variable of any framework as NumPy can compare it
-    looked_at               how many expectations this process has looked at
-    in_notebook             does this code run in a Jupyter notebook?
-    read, entry, update     the learner's progress, all of it or of one exercise
-    show                    the progress as a table
+    plain       a tensor or variable of any framework as NumPy can compare it
+    looked_at   how many expectations this process has looked at
 """
 
 from labkit.checks.exercise import check
 from labkit.checks.expectations import expect, looked_at, plain
-from labkit.checks.hints import hint, in_notebook
+from labkit.checks.hints import hint
 from labkit.checks.predictions import predict
-from labkit.checks.progress import entry, read, show, update
 
 __all__ = [
     "check",
-    "entry",
     "expect",
     "hint",
-    "in_notebook",
     "looked_at",
     "plain",
     "predict",
-    "read",
-    "show",
-    "update",
 ]

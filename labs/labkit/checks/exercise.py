@@ -37,7 +37,7 @@ class Check:
                 )
         except (Exception, SystemExit) as error:  # Ctrl-C is nobody's mistake
             raise _failed(known.number, error) from None
-        _store_pass(known.number)
+        progress.note("passed", known.number)
         if world.is_root():
             print(f"✓ {known.number}  {known.title}")
 
@@ -59,7 +59,7 @@ class Check:
     @staticmethod
     def progress() -> dict[str, dict]:
         """Exercise -> what is stored of it: passed (time or None), tries, hints, predictions."""
-        return progress.read()
+        return journal.progress()
 
 
 check = Check()
@@ -68,22 +68,10 @@ check = Check()
 def _failed(number: str, error: BaseException) -> CheckFailed:
     """The error that the learner reads; the try is stored."""
     said = sentence(number, error)
-    kept = progress.update(number, lambda entry: entry.update(tries=entry["tries"] + 1))
-    if kept:
-        journal.note("failed", exercise=number, tries=kept["tries"], said=said)
+    progress.note("failed", number, said=said)
     help_line = hints.after_failure(number)
     text = f"✗ {number}  {said}"
     return CheckFailed(f"{text}\n        {help_line}" if help_line else text)
-
-
-def _store_pass(number: str) -> None:
-    def passed(entry: dict) -> None:
-        entry["tries"] += 1
-        entry["passed"] = entry["passed"] or progress.now()
-
-    kept = progress.update(number, passed)
-    if kept:
-        journal.note("passed", exercise=number, tries=kept["tries"])
 
 
 def sentence(number: str, error: BaseException) -> str:

@@ -53,7 +53,7 @@ def way_out(number: str) -> str:
 def hint(number: str) -> None:
     """Show the next hint of an exercise, one more at every call."""
     chosen = exercise(number)
-    shown = progress.entry(number)["hints"]
+    shown = journal.entry(number)["hints"]
     if not world.is_root():
         return
     if shown >= len(chosen.hints):
@@ -61,9 +61,7 @@ def hint(number: str) -> None:
         return
     title, text = chosen.hints[shown]
     _display(f"**{title}** ({shown + 1} of {len(chosen.hints)})\n\n{text}")
-    kept = progress.update(number, lambda entry: entry.update(hints=max(entry["hints"], shown + 1)))
-    if kept:
-        journal.note("hint", exercise=number, hints=kept["hints"])
+    progress.note("hint", number, hints=shown + 1)
 
 
 def after_failure(number: str) -> str:
@@ -72,7 +70,7 @@ def after_failure(number: str) -> str:
         count = len(exercise(number).hints)
     except LabError:
         return ""
-    shown = progress.entry(number)["hints"]
+    shown = journal.entry(number)["hints"]
     if shown < count:
         return f'hint("{number}") shows the next hint ({shown + 1} of {count}).'
     return way_out(number)

@@ -5,7 +5,7 @@ What was computed or counted is no measurement: `predict.right("23.1", name=valu
 
 from __future__ import annotations
 
-from labkit import world
+from labkit import journal, world
 from labkit.checks import expectations, hints, progress
 from labkit.errors import LabError
 
@@ -25,7 +25,7 @@ class Predict:
         made = {name: _storable(name, value) for name, value in guesses.items() if value is not ...}
         self._made.setdefault(number, {}).update(made)
         if made:
-            progress.update(number, lambda entry: entry["predictions"].update(made))
+            progress.note("guess", number, values=made)
         if world.is_root():
             for name, value in made.items():
                 print(f"{number}  your prediction: {name} = {expectations.show(value)}")
@@ -37,7 +37,7 @@ class Predict:
     def recall(self, exercise: str) -> dict:
         """The guesses made for an exercise, by name; {} if none."""
         number = hints.exercise(exercise).number
-        return {**progress.entry(number)["predictions"], **self._made.get(number, {})}
+        return {**journal.entry(number)["predictions"], **self._made.get(number, {})}
 
     def compare(self, exercise: str, **measured) -> None:
         """Print each measured value beside the guess of that name, and their ratio."""

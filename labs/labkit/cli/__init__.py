@@ -2,7 +2,7 @@
 
 | name | what it is |
 |---|---|
-| `main` | runs one verb: run, submit, results, scaling, trace, report, share, unshare, progress, doctor |
+| `main` | runs one verb: run, submit, results, scaling, trace, share, unshare, progress, doctor |
 """
 
 from labkit.cli.verbs import main

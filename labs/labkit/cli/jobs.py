@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 
 from labkit import labfile, paths
-from labkit.cli.settings import add_builds, add_set
+from labkit.cli.run import add_choices
 from labkit.errors import LabError, NotHere
 
 _COLOURS = {"completed": "green", "running": "cyan", "pending": "yellow", "unknown": "dim"}
@@ -35,8 +35,7 @@ def add_verbs(verbs) -> None:
 def _job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", help="ranks on each node (default: as the batch script says)")
     parser.add_argument("--site", help="a file of slurm/sites/ (default: $SITE, else a tabletop that runs)")
-    add_set(parser)
-    add_builds(parser)
+    add_choices(parser)
     parser.add_argument(
         "--env",
         nargs="*",

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from labkit import builds, copies, labfile, launch, paths, world
-from labkit.cli.settings import add_builds, add_set
 from labkit.errors import LabError
 
 PATIENCE = 10.0  # seconds that mpiexec gets to end its ranks itself
@@ -19,10 +18,23 @@ def add_verb(verbs) -> None:
     parser = verbs.add_parser("run", help="run a lab's script")
     parser.add_argument("lab", help="number or stem")
     parser.add_argument("--np", type=int, default=1, help="number of ranks (1: plain Python, no launcher)")
-    add_set(parser)
-    add_builds(parser)
+    add_choices(parser)
     parser.add_argument("--solved", action="store_true", help="the solved lab")
     parser.set_defaults(call=_run)
+
+
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """What the verbs of batch jobs take as well: parameters, and which of the builds here the ranks use."""
+    parser.add_argument(
+        "--set",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="other values of parameters",
+    )
+    parser.add_argument("--horovod", metavar="BUILD", help="a build of Horovod: host, nccl or mpi")
+    parser.add_argument("--mpi", metavar="BUILD", help="an MPI that `make doctor` lists, such as mvapich2")
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -20,21 +20,7 @@ What a job is asked for beyond its batch script stands in slurm/sites/SITE.sh an
 """
 
 from labkit.cluster import sites, slurm
-from labkit.cluster.history import jobs, last_study, records_or_reference
 from labkit.cluster.job import StoppedWaiting
+from labkit.cluster.jobs import jobs, last_study, records_or_reference, study, submit
 from labkit.cluster.sites import here
 from labkit.cluster.status import why
-from labkit.cluster.submission import study, submit
-
-__all__ = [
-    "StoppedWaiting",
-    "here",
-    "jobs",
-    "last_study",
-    "records_or_reference",
-    "sites",
-    "slurm",
-    "study",
-    "submit",
-    "why",
-]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 import time
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from labkit import paths, record
+from labkit import paths, record, world
 from labkit.cluster import slurm
 from labkit.cluster import status as slurm_status
-from labkit.cluster.line import Line
 from labkit.cluster.status import GOOD, UNKNOWN, Status
 from labkit.errors import LabError, NotHere, counted
 
@@ -229,6 +230,43 @@ class Job:
         return time.monotonic(), slurm_status.place(self.number, self.client, status.partition)
 
 
+class Line:
+    """One line that rewrites itself in a notebook and on a terminal; elsewhere, a line for each change."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._handle = None
+        self._terminal = sys.stdout.isatty()
+
+    def show(self, text: str, seconds: float) -> None:
+        """Show `text` and the seconds waited so far."""
+        whole = f"{text} · {seconds:.0f} s"
+        if world.in_kernel():
+            self._display(whole)
+        elif self._terminal:
+            fitting = whole[: shutil.get_terminal_size().columns - 1]  # a wrapped line stays
+            print(f"\r\033[K{fitting}", end="", flush=True)
+        elif text != self._last:
+            print(whole, flush=True)
+        self._last = text
+
+    def end(self, text: str) -> None:
+        """The last words, on the same line."""
+        if world.in_kernel():
+            self._display(text)
+        else:
+            print(f"\r\033[K{text}" if self._terminal else text, flush=True)
+
+    def _display(self, text: str) -> None:
+        from IPython.display import display
+
+        plain = {"text/plain": text}
+        if self._handle is None:
+            self._handle = display(plain, raw=True, display_id=True)
+        else:
+            self._handle.update(plain, raw=True)
+
+
 def _stands(status: Status) -> str:
     if status.waits:
         return slurm_status.why(status)
@@ -283,7 +321,7 @@ def remember(job: Job) -> None:
 def remembered() -> list[Job]:
     """All jobs, oldest first. A line that is none is skipped with a warning."""
     jobs: dict[str, Job] = {}
-    for entry in record.jsonl.read(ledger(), _valid, "job", stacklevel=4):
+    for entry in record.jsonl.read(ledger(), _valid, "job"):
         if "lab" in entry:
             jobs[entry["file"]] = Job(**{name: entry[name] for name in entry if name in _FIELDS})
         elif entry["file"] in jobs:

@@ -16,7 +16,7 @@ from labkit import builds, copies, labfile, paths, world
 from labkit.cluster import job as cluster_job
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import Job
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 
 # What a notebook's kernel and make leave in the environment; a job is neither.
 _NOT_FOR_JOBS = (
@@ -202,7 +202,7 @@ def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], c
         more = ""
         if client.folder is not None:  # a tabletop
             more = " `make tabletop-down`, then `make tabletop NODES=…` starts a larger one."
-        count = "1 node" if widest.largest == 1 else f"{widest.largest} nodes"
+        count = counted(widest.largest, "node")
         raise LabError(
             f"A job in partition {widest.name} can have {count}, so NODES={nodes} will not start.{more}"
         )

@@ -15,16 +15,6 @@ from labkit.errors import LabError
 
 LAUNCHERS = ("srun", "mpirun_rsh", "mpiexec", "mpirun", "ibrun")
 GPU_FORMS = ("gpus-per-node", "gres", "none")
-# LABKIT_MPI, and the families that the library itself may then name (see labkit.doctor.identify).
-FLAVORS = {
-    "mpich": ("MPICH",),
-    "mvapich2": ("MVAPICH2", "MVAPICH2-GDR"),
-    "mvapich2-gdr": ("MVAPICH2-GDR",),
-    "mvapich-plus": ("MVAPICH-Plus", "MVAPICH"),
-    "cray-mpich": ("Cray MPICH",),
-    "openmpi": ("Open MPI",),
-    "intelmpi": ("Intel MPI",),
-}
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=|:\s+\$\{(\w+):?=")

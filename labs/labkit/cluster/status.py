@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from labkit.cluster import slurm
+from labkit.errors import counted
 
 UNKNOWN = "unknown"
 GOOD = "completed"
@@ -150,7 +151,7 @@ def _when(start: datetime, now: datetime) -> str:
     if minutes < 1:
         return "within a minute"
     if minutes < 90:
-        return "in about 1 minute" if minutes == 1 else f"in about {minutes} minutes"
+        return f"in about {counted(minutes, 'minute')}"
     same_day = start.date() == now.date()
     return f"at {start:%H:%M}" if same_day else f"on {start:%Y-%m-%d at %H:%M}"
 

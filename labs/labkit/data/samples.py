@@ -1,7 +1,6 @@
 """Data that is there without a network and without files of the learner's.
 
-Real: scikit-learn's handwritten digits, and Python's own source text. Synthetic: random images in ImageNet's
-shape.
+scikit-learn's handwritten digits, and Python's own source text.
 """
 
 from __future__ import annotations
@@ -47,16 +46,6 @@ def _read_digits() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
     return load_digits(return_X_y=True)
-
-
-def synthetic_imagenet(n: int, seed: int = 0, classes: int = 1000) -> tuple[np.ndarray, np.ndarray]:
-    """Random images in ImageNet's shape: float32 (n, 3, 224, 224), standard normal, and int64 labels (n,).
-
-    For speed only: the time of a step does not depend on what the pixels show. One image takes 602,112 bytes.
-    """
-    rng = np.random.default_rng(seed)
-    images = rng.standard_normal((n, 3, 224, 224), dtype=np.float32)
-    return images, rng.integers(classes, size=n, dtype=np.int64)
 
 
 class Corpus(NamedTuple):

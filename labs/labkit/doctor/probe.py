@@ -6,6 +6,7 @@ JSON line on standard output as soon as it is known, {"key": …, "value": …}:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import json
@@ -13,10 +14,11 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
-from labkit.doctor import nvidia
-from labkit.doctor.mpi import loaded_mpi, takes_gpu_memory
+from labkit import mpis
+from labkit.errors import counted
 
 
 def say(key: str, value) -> None:
@@ -64,63 +66,55 @@ def tensorflow() -> None:
     build = tensorflow.sysconfig.get_build_info()
     say("libraries.cuda_tensorflow", build.get("cuda_version"))
     if build.get("cudnn_version"):
-        say("cudnn.tensorflow", f"{build['cudnn_version']} (TensorFlow)")
-    say("onednn.tensorflow", "on" if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" else "off")
+        say("libraries.cudnn", f"{build['cudnn_version']} (TensorFlow)")
+    off = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") == "0"
+    say("onednn.tensorflow", f"{'off' if off else 'on'} (TensorFlow)")
     _horovod("tensorflow", "mpi_lib")
 
 
 def mpi() -> None:
     """Which MPI is it? MPI_Get_library_version may be called before MPI_Init, so nothing is started."""
-    banner, path = _mpi_banner()
-    say("mpi.all", banner)
-    say("mpi.files", loaded_mpi())
-    if "MVAPICH2" not in banner:  # the others want to be asked after MPI_Init, see mpi_init
-        return
-    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
-    # MVAPICH2-GDR was built from MVAPICH2's source; its tool says which of the two it is.
-    done = subprocess.run(["mpiname", "-a"], capture_output=True, text=True, timeout=5, check=False)
-    say("mpi.mpiname", done.stdout)
+    _load_mpi()
+    library = mpis.loaded_library()
+    for name, value in library._asdict().items():
+        say(f"mpi.{name}", value)
+    if (library.family or "").startswith("MVAPICH2"):  # the others want to be asked after MPI_Init
+        say("mpi.cuda_built", mpis.takes_gpu_memory())
 
 
 def mpi_init() -> None:
     """What MPI gives once it runs, in a job of one rank: its thread level, whether it takes GPU memory."""
-    _, path = _mpi_banner()
+    _load_mpi()
     from mpi4py import MPI
 
     level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
     names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
     levels = {getattr(MPI, f"THREAD_{name}"): f"MPI_THREAD_{name}" for name in names}
     say("mpi.threads", levels[level])
-    say("mpi.cuda_built", takes_gpu_memory(ctypes.CDLL(path)))
+    say("mpi.cuda_built", mpis.takes_gpu_memory())
     MPI.Finalize()
 
 
-def _mpi_banner() -> tuple[str, str]:
-    """The text of MPI_Get_library_version and the library's path: by mpi4py, else by the linker's search."""
+def _load_mpi() -> None:
+    """Load MPI as mpi4py does, else by the linker's search; nothing is started."""
     if importlib.util.find_spec("mpi4py"):
         import mpi4py
 
         mpi4py.rc.initialize = mpi4py.rc.finalize = False
-        from mpi4py import MPI
+        from mpi4py import MPI  # noqa: F401 - it loads the library
 
-        files = loaded_mpi()
-        return MPI.Get_library_version().strip("\0\n "), files[0] if files else ""
+        return
     for name in ("libmpi.so.12", "libmpi.so.40", "libmpi.so.0", "libmpi.so"):
-        try:
-            library = ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
-        except OSError:
-            continue
-        text = ctypes.create_string_buffer(8192)
-        length = ctypes.c_int()
-        library.MPI_Get_library_version(text, ctypes.byref(length))
-        return text.value.decode(errors="replace"), loaded_mpi()[0]
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+            return
     raise ImportError("no mpi4py, and the dynamic linker finds no libmpi")
 
 
 def _both_mpis() -> None:
     if importlib.util.find_spec("mpi4py"):
-        _mpi_banner()
-    say("mpi.together", loaded_mpi())
+        _load_mpi()
+    say("mpi.together", mpis.loaded())
 
 
 def _horovod(framework: str, library: str) -> None:
@@ -140,15 +134,47 @@ def _call(library: ctypes.CDLL, function: str) -> bool | None:
 
 
 def gpu() -> None:
-    """The NVIDIA GPUs."""
-    nvidia.tell_gpus(say)
+    """The NVIDIA GPUs: driver, devices and how they are connected."""
+    import pynvml as nvml
+
+    nvml.nvmlInit()
+    say("gpu.driver", nvml.nvmlSystemGetDriverVersion())
+    cuda = nvml.nvmlSystemGetCudaDriverVersion()
+    say("libraries.cuda_driver", f"{cuda // 1000}.{cuda % 1000 // 10}")
+    devices = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+        memory = round(nvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30, 1)
+        name = nvml.nvmlDeviceGetName(handle)
+        devices.append({"name": name, "memory_gib": memory, "capability": f"{major}.{minor}"})
+    say("gpu.devices", devices or None)
+    if len(devices) > 1:
+        command = ["nvidia-smi", "topo", "-m"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        say("gpu.links", links(done.stdout))
+
+
+def links(topology: str) -> str | None:
+    """`nvidia-smi topo -m` in a few words: "NV18 between 28 pairs"."""
+    rows = [line.split() for line in topology.splitlines() if line.startswith("GPU")]
+    counts: Counter[str] = Counter()
+    for number, row in enumerate(rows):
+        counts.update(row[number + 2 : len(rows) + 1])  # above the diagonal: each pair once
+    return ", ".join(f"{code} between {counted(counts[code], 'pair')}" for code in sorted(counts)) or None
+
+
+def nccl_version(number: int) -> str:
+    """ncclGetVersion's number in the usual form: 22907 is 2.29.7 (before 2.9: 2804 is 2.8.4)."""
+    major, rest = divmod(number, 10000 if number >= 10000 else 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def nccl() -> None:
     """NCCL as the dynamic linker finds it: what Horovod and nccl-tests would load."""
     number = ctypes.c_int()
     ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number))
-    say("nccl.linker", nvidia.nccl_version(number.value))
+    say("libraries.nccl", nccl_version(number.value))
 
 
 PROBES = {probe.__name__: probe for probe in (numpy, torch, tensorflow, mpi, mpi_init, gpu, nccl)}

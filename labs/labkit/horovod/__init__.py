@@ -12,13 +12,3 @@ timeline          the reader of timelines: which library carried which tensors
 from labkit.horovod import timeline
 from labkit.horovod.rendezvous import meet_by_gloo
 from labkit.horovod.steps import DEFAULT_FUSION, Training, as_it_is, train, train_ways
-
-__all__ = [
-    "DEFAULT_FUSION",
-    "Training",
-    "as_it_is",
-    "meet_by_gloo",
-    "timeline",
-    "train",
-    "train_ways",
-]

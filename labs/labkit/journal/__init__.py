@@ -8,14 +8,28 @@ For learners, in a notebook or (`make share`, `make unshare`) in a terminal:
 
 For the kit's other parts:
 
-    note        one more line: a lab begun, a check passed or failed, a hint read
-    PSEUDONYM   what a pseudonym looks like
-    file_name   the name of a user's file in the class folder
-    Unanswered  raised by share, where nobody said whether the name is to be shown
+    note            one more event: a lab begun, a check passed or failed, a hint read, a guess
+    progress, entry what the events add up to: of all exercises, or of one
+    show            that as a table
+    PSEUDONYM       what a pseudonym looks like
+    file_name       the name of a user's file in the class folder
+    Unanswered      raised by share, where nobody said whether the name is to be shown
 """
 
-from labkit.journal.events import note
 from labkit.journal.names import PSEUDONYM
+from labkit.journal.notes import note
+from labkit.journal.progress import entry, progress, show
 from labkit.journal.sharing import Unanswered, file_name, share, status, unshare
 
-__all__ = ["PSEUDONYM", "Unanswered", "file_name", "note", "share", "status", "unshare"]
+__all__ = [
+    "PSEUDONYM",
+    "Unanswered",
+    "entry",
+    "file_name",
+    "note",
+    "progress",
+    "share",
+    "show",
+    "status",
+    "unshare",
+]

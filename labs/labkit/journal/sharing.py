@@ -13,18 +13,18 @@ import pwd
 import secrets
 import stat
 import sys
-import tempfile
 import time
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from labkit import jsonl, paths
+from labkit import files, jsonl, paths
 from labkit.errors import LabError
-from labkit.journal import files, names
+from labkit.journal import log, names
 
 VERSION = 2
 LIMIT = 500_000  # bytes of the shared file; then the newest half of them stays
+EVENTS = ("start", "passed", "failed", "hint")  # that are shared; guesses are the learner's own
 DAYS = 14  # that sharing lasts, unless the learner says otherwise
 
 
@@ -55,7 +55,7 @@ def share(named: bool | None = None, until: str = "") -> None:
             print(status())
             return
         new["named"] = answer == "n"
-    with files.alone():
+    with log.alone():
         if old.get("file", new["file"]) != new["file"]:
             _delete(Path(old["file"]))
         _keep(new)
@@ -70,7 +70,7 @@ def share(named: bool | None = None, until: str = "") -> None:
 def unshare() -> None:
     """Take the agreement back: what was shared is deleted, and nothing more is written to it."""
     kept = _agreement()
-    with files.alone():
+    with log.alone():
         for file in [kept.get("file"), _usual_file()]:  # also where the agreement is lost
             if file:
                 _delete(Path(file))
@@ -99,10 +99,10 @@ def status() -> str:
 def forward(line: dict) -> None:
     """Append an event to the shared file, if there is one; delete it if the agreement is over.
 
-    Call it `files.alone`.
+    Call it `log.alone`.
     """
     kept = _agreement()
-    if not kept.get("file"):
+    if not kept.get("file") or line["event"] not in EVENTS:
         return
     if _is_over(kept):
         _delete(Path(kept["file"]))
@@ -141,10 +141,10 @@ def _show(kept: dict) -> None:
 def _examples() -> list[dict]:
     number = {"exercise": "23.1"}
     return [
-        files.event("start", lab="23_ring_allreduce"),
-        files.event("failed", "Chunk 2 of rank 1: expected 3, got 2.", **number, tries=1),
-        files.event("hint", **number, hints=1),
-        files.event("passed", **number, tries=2),
+        log.event("start", lab="23_ring_allreduce"),
+        log.event("failed", "Chunk 2 of rank 1: expected 3, got 2.", **number, tries=1),
+        log.event("hint", **number, hints=1),
+        log.event("passed", **number, tries=2),
     ]
 
 
@@ -259,15 +259,7 @@ def _publish(kept: dict) -> None:
     """Write the shared file afresh."""
     file = Path(kept["file"])
     try:
-        handle, made = tempfile.mkstemp(dir=file.parent, prefix=".sharing-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.writelines(_lines(kept))
-                _let_the_board_read(stream.fileno())
-            os.replace(made, file)
-        except BaseException:
-            os.unlink(made)
-            raise
+        files.replace(file, b"".join(_lines(kept)), before=_let_the_board_read)
     except OSError as error:
         raise LabError(
             f"{file} cannot be written ({error.strerror}), so nothing is shared. Tell your instructor."
@@ -280,7 +272,7 @@ def _lines(kept: dict) -> list[bytes]:
     head |= {name: kept[name] for name in ("named", "pseudonym", "until")}
     begin = datetime.fromisoformat(kept["since"]).timestamp()
     lines, size = [], 0
-    for event in reversed(files.read()):
+    for event in reversed([event for event in log.read() if event["event"] in EVENTS]):
         line = _line(event)
         size += len(line)
         if event["at"] < begin or size > LIMIT / 2:
@@ -337,11 +329,8 @@ def _is_whole(kept: dict) -> bool:
 
 
 def _keep(kept: dict) -> None:
-    """Store the agreement in one step: a killed process leaves the old one or the new one."""
+    """Store the agreement."""
     try:
-        handle, made = tempfile.mkstemp(dir=paths.home(), prefix=".sharing-")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(kept, stream, indent=1)
-        os.replace(made, _kept_at())
+        files.replace(_kept_at(), json.dumps(kept, indent=1))
     except OSError as error:
         raise LabError(f"{_kept_at()} cannot be written ({error.strerror}), so nothing changed.") from None

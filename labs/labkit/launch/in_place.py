@@ -14,41 +14,42 @@ from collections.abc import Callable, Iterator
 
 from labkit import builds, world
 from labkit.launch import cases, diagnosis, excepthook, meeting, notes, plans, process
-from labkit.launch.task import Task
+from labkit.launch.task import Run
 
 GRACE = 1.0  # seconds in which other ranks may say that they failed too
 MEET_LIMIT = 300.0  # seconds until every rank must have called launch.run
 _warned_of: set[int] = set()  # numbers of ranks that were asked for and are not there
 
 
-def run(task: Task, ranks: int, controller: str, timeout: float, *, threads, env, echo, wishes) -> list:
-    """Run the task here; everyone's results, the same on every rank.
-
-    Parameters as in `launch.run`; wishes: its horovod and mpi.
-    """
+def run_here(run: Run) -> list:
+    """Run its task here; everyone's results, the same on every rank."""
     meeting.refuse_without_mpi()
     job = meeting.join()
     excepthook.print_lab_errors_plainly()  # and end the whole job when one rank fails outside of launch.run
     builds.check()
-    builds.refuse_another(**wishes)
-    comm = task.wants_comm
-    taking_part = min(ranks, job.size) if comm else job.size
-    if taking_part != ranks and job.rank == 0 and ranks not in _warned_of:
-        _warned_of.add(ranks)
-        print(f"{ranks} ranks were asked for; this job has {job.size}, and all take part.", flush=True)
-    with _address(job, controller) as address:
-        offers = _meet(job, address, timeout)
-        process.limit_threads(threads or process.fair_threads([cores for cores, _ in offers]))
-        settings = _torch_settings(job, offers[0][1]) | env
-        own = _communicator(taking_part) if comm else None
-        args = (own, *task.args) if comm else task.args
+    builds.refuse_another(run.horovod, run.mpi)
+    task = run.task
+    taking_part = min(run.ranks, job.size) if task.wants_comm else job.size
+    if taking_part != run.ranks and job.rank == 0 and run.ranks not in _warned_of:
+        _warned_of.add(run.ranks)
+        print(f"{run.ranks} ranks were asked for; this job has {job.size}, and all take part.", flush=True)
+    with _address(job, run.controller) as address:
+        offers = _meet(job, address, run.timeout)
+        process.limit_threads(run.threads or process.fair_threads([cores for cores, _ in offers]))
+        settings = _torch_settings(job, offers[0][1]) | run.env
+        own = _communicator(taking_part) if task.wants_comm else None
+        args = (own, *task.args) if task.wants_comm else task.args
         if job.rank < taking_part:
-            with process.environment(settings), process.output(job.rank, echo), _watchdog(job, timeout):
+            with (
+                process.environment(settings),
+                process.output(job.rank, run.echo),
+                _watchdog(job, run.timeout),
+            ):
                 payload, failure = _call(task.fn, args, task.kwargs)
         else:
             payload = pickle.dumps(None)
             failure = None
-        results = _results(job, payload, failure, timeout)[:taking_part]
+        results = _results(job, payload, failure, run.timeout)[:taking_part]
     if own is not None:
         _free(own)
     return results

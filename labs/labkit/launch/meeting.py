@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from labkit import world
+from labkit import mpis, world
 from labkit.errors import LabError, NotHere
 from labkit.launch import shm
 
@@ -50,7 +50,7 @@ class _Job:
         self.rank = MPI.COMM_WORLD.rank
         self.size = MPI.COMM_WORLD.size
         if self.size != world.size():
-            library = MPI.Get_library_version().split("\n")[0].strip(" \0")
+            library = mpis.first_line(MPI.Get_library_version())
             raise NotHere(
                 f"{world.launcher()} started {world.size()} ranks, but MPI sees {self.size}: it and "
                 f"the library that mpi4py loads ({library}) do not know each other. Use that library's own "

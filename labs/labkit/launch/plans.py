@@ -14,11 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, world
+from labkit import builds, mpis, world
 from labkit.errors import NotHere
 from labkit.launch import loopback
+from labkit.launch.task import Run
 
-_WORKER = str(Path(__file__).with_name("worker.py"))
+WORKER = str(Path(__file__).with_name("worker.py"))
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -112,8 +113,7 @@ def flavor(launcher: str) -> str:
         check=False,
         timeout=60,
     )
-    text = done.stdout + done.stderr
-    return "openmpi" if "Open MPI" in text or "OpenRTE" in text or "PRRTE" in text else "hydra"
+    return mpis.launcher_kind(done.stdout + done.stderr)
 
 
 def launcher_options(
@@ -151,7 +151,7 @@ def launcher_options(
 def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
     """One command: mpiexec with `ranks` workers, on this host whatever job the notebook itself belongs to."""
     launcher = mpiexec(env.get("LABKIT_MPI_BUILD"))
-    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, _WORKER, folder]
+    command = [launcher, *launcher_options(launcher, "local", ranks=ranks), sys.executable, WORKER, folder]
     if flavor(launcher) == "openmpi":
         env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [[command, env]]
@@ -161,7 +161,7 @@ def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     """One command a rank, with the variables that torch.distributed's env:// initialization reads."""
     shared = {**env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     shared |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    worker = [sys.executable, _WORKER, folder]
+    worker = [sys.executable, WORKER, folder]
     return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
 
 
@@ -178,12 +178,12 @@ def gloo_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     shared |= {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
     if sys.platform.startswith("linux"):
         shared["HOROVOD_GLOO_IFACE"] = "lo"
-    worker = [sys.executable, _WORKER, folder]
+    worker = [sys.executable, WORKER, folder]
     numbers = [{"HOROVOD_RANK": str(rank), "HOROVOD_LOCAL_RANK": str(rank)} for rank in range(ranks)]
     return [[worker, {**shared, **number}] for number in numbers]
 
 
-def environment(folder: str, threads: int, extra: dict[str, str]) -> dict[str, str]:
+def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
     env = world.clean_env()
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
@@ -206,17 +206,21 @@ def reserve_port(host: str = "127.0.0.1") -> socket.socket:
 
 
 @contextmanager
-def plan(controller: str, ranks: int, folder: str, env: dict[str, str]) -> Iterator[list]:
-    """The commands, each with its environment, that start the run; open as long as the run needs its port."""
-    if controller == "mpi":
-        yield mpi_plan(ranks, folder, env)
-    elif controller == "torch":
+def plan(run: Run, folder: str, variables: Mapping[str, str]) -> Iterator[list]:
+    """The commands, each with its environment, that start the run; open as long as the run needs its port.
+
+    folder: of the run. variables: for all of its ranks, those of its builds of Horovod and MPI among them.
+    """
+    env = environment(folder, run.threads or max(1, world.cores() // run.ranks), variables)
+    if run.controller == "mpi":
+        yield mpi_plan(run.ranks, folder, env)
+    elif run.controller == "torch":
         with reserve_port() as taken:
-            yield torch_plan(ranks, folder, env, taken.getsockname()[1])
+            yield torch_plan(run.ranks, folder, env, taken.getsockname()[1])
     else:
         key = os.urandom(32).hex()  # on loopback, too, any user of this machine may knock
         with rendezvous(key) as (_, port):
-            yield gloo_plan(ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
+            yield gloo_plan(run.ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.launch import mpi_errors, supervisor
+from labkit.launch import mpi_errors, shm, supervisor
 
 END_LIMIT = 10.0  # seconds that ranks get to leave (MPI_Finalize, atexit) after the last result
 STOP_LIMIT = 15.0  # seconds that the supervisor gets to end everything
@@ -116,7 +116,8 @@ class Session:
         process.stdout.close()
         self._supervisor = None
         if process.returncode not in (supervisor.FINISHED, supervisor.TOLD_TO_END):
-            supervisor.kill_marked(f"LABKIT_RUN={self.folder}")
+            # It was killed itself. The kernel ends what it started, and each rank's guard what that started.
+            shm.unlink_abandoned()
 
     def pump(self, seconds: float) -> None:
         """Wait up to `seconds` for something to happen, and take in what has."""

@@ -67,15 +67,6 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def _depth(pid: int, parents: dict[int, int]) -> int:
-    """How many ancestors of `pid` can be seen."""
-    depth = 0
-    while pid in parents and depth < len(parents):
-        pid = parents[pid]
-        depth += 1
-    return depth
-
-
 def descendants(top: int) -> list[int]:
     """All processes below `top`, in no particular order."""
     children: dict[int, list[int]] = {}
@@ -105,30 +96,6 @@ def kill_descendants() -> None:
             except (ProcessLookupError, PermissionError):
                 continue
         time.sleep(0.002)
-
-
-def kill_marked(mark: str) -> None:
-    """Kill every process started with `mark` ("NAME=value") in its environment: if the supervisor died.
-
-    Children before their parents: should we be killed in the middle of it, each rank's watcher is still there
-    to end what is left of its rank.
-    """
-    wanted = mark.encode()
-    for _ in range(50):
-        left = 0
-        parents = _parents()
-        for pid in sorted(parents, key=lambda pid: _depth(pid, parents), reverse=True):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if wanted in file.read().split(b"\0"):
-                        os.kill(pid, signal.SIGKILL)
-                        left += 1
-            except OSError:
-                continue  # another user's, or it ended meanwhile
-        if not left:
-            break
-        time.sleep(0.02)
-    shm.unlink_abandoned()
 
 
 def _start(command: list[str], env: dict[str, str], log: int) -> int:

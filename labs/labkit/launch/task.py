@@ -1,4 +1,4 @@
-"""How a function and its arguments travel to the ranks, and results back: cloudpickle in files."""
+"""A run as it was asked for, and how its function travels to the ranks and results back: cloudpickle."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 from labkit.errors import LabError
 
+CONTROLLERS = ("mpi", "gloo", "torch")
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -38,6 +40,44 @@ class Task:
         except (TypeError, ValueError):  # some functions written in C have no signature
             return False
         return names[:1] == ["comm"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that one call of `launch.run` asks for; the fields are its parameters, of the same names."""
+
+    task: Task
+    ranks: int
+    controller: str
+    timeout: float
+    threads: int | None
+    env: dict[str, str]
+    echo: bool
+    horovod: str | None
+    mpi: str | None
+
+    def __post_init__(self):
+        """Raises LabError for what cannot be run."""
+        if not callable(self.task.fn):
+            raise LabError(
+                f"launch.run needs a function to run on the ranks, but got {self.task.fn!r}. Leave out its "
+                "parentheses."
+            )
+        for name, value in (("ranks", self.ranks), ("threads", 1 if self.threads is None else self.threads)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        if self.controller not in CONTROLLERS:
+            raise LabError(f"controller must be one of {', '.join(CONTROLLERS)}, not {self.controller!r}.")
+        if isinstance(self.timeout, bool) or not isinstance(self.timeout, Real) or not self.timeout > 0:
+            raise LabError(f"timeout must be a number of seconds above 0, not {self.timeout!r}.")
+        if not all(isinstance(item, str) for pair in self.env.items() for item in pair):
+            raise LabError(f"env must hold text, as in env={{'NAME': '1'}}, not {self.env!r}.")
+        if self.task.wants_comm and self.controller != "mpi":
+            raise LabError(
+                f"{self.task.name} asks for an MPI communicator (its first parameter is named comm), which "
+                f'controller="{self.controller}" does not have. Use controller="mpi", or rename the '
+                "parameter."
+            )
 
 
 def _function(fn: Callable) -> Callable:

@@ -117,9 +117,10 @@ def _communicator(ranks: int):
     from labkit.launch import shm
 
     if MPI.COMM_WORLD.size != ranks:
+        from labkit import mpis
         from labkit.errors import NotHere
 
-        library = MPI.Get_library_version().split("\n")[0].strip(" \0")
+        library = mpis.first_line(MPI.Get_library_version())
         raise NotHere(
             f"{ranks} ranks were started, but each sees {MPI.COMM_WORLD.size}: mpi4py loads {library!r}, "
             "which is not the MPI that this mpiexec belongs to. `make doctor` shows both."

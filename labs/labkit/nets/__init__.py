@@ -17,16 +17,3 @@ Training in NumPy, for virtual ranks:
 from labkit.nets.digits import keras_digits, start_weights, torch_blocks, torch_conv, torch_digits
 from labkit.nets.layers import layer_table
 from labkit.nets.training import cut, gradient, join, percent_right
-
-__all__ = [
-    "cut",
-    "gradient",
-    "join",
-    "keras_digits",
-    "layer_table",
-    "percent_right",
-    "start_weights",
-    "torch_blocks",
-    "torch_conv",
-    "torch_digits",
-]

@@ -22,32 +22,3 @@ from labkit.plots.curves import bandwidth, bars, compare, efficiency, images, li
 from labkit.plots.diagrams import messages, ring
 from labkit.plots.spans import Look, draw_rows, lanes, timeline
 from labkit.plots.style import COLORS, FAINT, INK, new_figure, show, styled
-
-__all__ = [
-    "COLORS",
-    "FAINT",
-    "INK",
-    "Look",
-    "bandwidth",
-    "bars",
-    "compare",
-    "crossover",
-    "done",
-    "draw_rows",
-    "efficiency",
-    "images",
-    "lanes",
-    "lines",
-    "loss",
-    "messages",
-    "new_figure",
-    "one_axes",
-    "plain_log",
-    "points",
-    "ring",
-    "scaling",
-    "show",
-    "spread",
-    "styled",
-    "timeline",
-]

@@ -8,7 +8,7 @@ import numpy as np
 
 from labkit.errors import LabError
 from labkit.plots.style import curve_style, new_figure, show
-from labkit.scaling import ordered
+from labkit.scaling import ordered, speedup
 from labkit.timing import quartiles
 
 
@@ -54,13 +54,10 @@ def _from_frame(frame) -> dict:
 
 def gains(times, weak) -> dict:
     """ranks -> (median, low, high) of the speed-up against the fewest ranks, taken to be efficient."""
-    fewest = next(iter(times))
-    one_rank = quartiles(times[fewest])[0] * (1 if weak else fewest)
     speedups = {}
-    for ranks, value in times.items():
-        middle, q1, q3 = quartiles(value)
-        work = one_rank * (ranks if weak else 1)
-        speedups[ranks] = (work / middle, work / q3, work / q1)
+    for ranks, gain in speedup(times, weak).items():
+        middle, q1, q3 = quartiles(times[ranks])
+        speedups[ranks] = (gain, gain * middle / q3, gain * middle / q1)
     return speedups
 
 

@@ -14,5 +14,3 @@
 from labkit.profiling.profile import Profile
 from labkit.profiling.recording import record
 from labkit.profiling.spans import mark, span
-
-__all__ = ["Profile", "mark", "record", "span"]

@@ -11,26 +11,14 @@ from time import perf_counter
 
 import numpy as np
 
-from labkit.errors import LabError
-
 ROUNDS = 100  # questions to a rank
 LONGEST = 0.1  # seconds for the questions to a rank
-
-
-def group_of(comm):
-    """A group of the recording's own, so that its messages never meet those of the step; None for None.
-
-    comm: an mpi4py communicator, or torch.distributed.
-    """
-    if comm is None:
-        return None
-    return TorchGroup(comm) if hasattr(comm, "all_gather_object") else comm.Dup()
 
 
 def offset(group) -> tuple[float, float]:
     """(seconds this rank's clock is ahead of rank 0's, largest error of that); every rank calls it.
 
-    group: as of `group_of`, or an mpi4py communicator.
+    group: an mpi4py communicator.
     """
     if group is None or group.size == 1:
         return 0.0, 0.0
@@ -68,48 +56,3 @@ def _answer(group) -> None:
         group.Recv(go_on, 0)
         now[0] = perf_counter()
         group.Send(now, 0)
-
-
-class TorchGroup:
-    """All ranks of torch.distributed in the place of an mpi4py communicator, as far as a recording needs one.
-
-    Over Gloo, whatever carries the messages of the step.
-    """
-
-    def __init__(self, dist):
-        if not dist.is_initialized():
-            raise LabError(
-                "profiling.record: torch.distributed has no ranks yet; call init_process_group first."
-            )
-        self._dist = dist
-        self._group = dist.new_group(backend="gloo")
-        self.rank = dist.get_rank()
-        self.size = dist.get_world_size()
-
-    def Barrier(self) -> None:
-        self._dist.barrier(self._group)
-
-    def Send(self, numbers, rank: int) -> None:
-        self._dist.send(_tensor(numbers), rank, group=self._group)
-
-    def Recv(self, numbers, rank: int) -> None:
-        self._dist.recv(_tensor(numbers), rank, group=self._group)
-
-    def allgather(self, own) -> list:
-        everyone = [None] * self.size
-        self._dist.all_gather_object(everyone, own, group=self._group)
-        return everyone
-
-    def scatter(self, everyone, root: int):
-        own = [None]
-        self._dist.scatter_object_list(own, everyone, src=root, group=self._group)
-        return own[0]
-
-    def Free(self) -> None:
-        self._dist.destroy_process_group(self._group)
-
-
-def _tensor(numbers):
-    import torch
-
-    return torch.from_numpy(numbers)

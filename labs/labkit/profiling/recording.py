@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from time import perf_counter
 
 import numpy as np
@@ -18,8 +19,9 @@ from labkit.errors import LabError
 from labkit.profiling import clock
 from labkit.profiling.parts import Interval
 from labkit.profiling.profile import Profile, RankTrace
-from labkit.profiling.recorders import Recorder, Together
 from labkit.profiling.spans import Span
+
+KINDS = ("spans", "torch", "tensorflow", "horovod")  # modules beside this one, loaded when asked for
 
 
 def record(
@@ -34,9 +36,9 @@ def record(
 ) -> Profile:
     """Run `step()` and record `steps` of the runs; returns the Profile, on every rank the same.
 
-    comm: an mpi4py communicator, or torch.distributed; all its ranks call record with the same numbers.
-    kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow",
-      "horovod", and "nsys" (ranges for Nsight Systems); several are joined by "+".
+    comm: an mpi4py communicator; all its ranks call record with the same numbers.
+    kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow" or
+      "horovod"; several are joined by "+".
     device: "cuda…": wait at the end of each step until it has done its work.
     overhead: also run as many steps without recording, in turns, to state how much recording costs.
     So step runs warmup + 2 · steps times (without overhead: warmup + steps).
@@ -47,9 +49,11 @@ def record(
         raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
     if comm is None and world.size() > 1 and "horovod" in str(kind):
         raise LabError('profiling.record: kind="horovod" records all ranks together; give it their comm=….')
-    group = clock.group_of(comm)
-    with closing(Together(kind)) as recorder:
-        own = _record(step, steps, group, recorder, device, warmup, overhead)
+    # A group of the recording's own: its messages never meet those of the step.
+    group = None if comm is None else comm.Dup()
+    with ExitStack() as stack:
+        recorders = _recorders(kind, stack)
+        own = _record(step, steps, group, recorders, device, warmup, overhead)
     everyone = [own] if group is None else group.allgather(own)
     if group is not None:
         group.Free()  # collective: after an error on one rank it might wait for ever
@@ -74,16 +78,37 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
 
-def _record(step, steps: int, group, recorder: Recorder, device, warmup: int, overhead: bool) -> Recording:
+def _recorders(kind: str, stack: ExitStack) -> list:
+    """Those of a kind such as "torch+horovod", and that of spans, which is the last to be started.
+
+    The stack closes them at its end.
+    """
+    kinds = [name.strip() for name in kind.split("+")] if isinstance(kind, str) else [kind]
+    unknown = [repr(name) for name in kinds if name not in KINDS]
+    if unknown:
+        raise LabError(
+            f"profiling.record: no kind {', '.join(unknown)}; it has {', '.join(KINDS)}, "
+            'and several at once, as in kind="torch+horovod".'
+        )
+    recorders = []
+    for name in dict.fromkeys([*(name for name in kinds if name != "spans"), "spans"]):
+        recorder = import_module(f"labkit.profiling.{name}").Recorder()
+        stack.callback(recorder.close)
+        recorders.append(recorder)
+    return recorders
+
+
+def _record(step, steps: int, group, recorders: list, device, warmup: int, overhead: bool) -> Recording:
     own = Recording()
     for _ in range(warmup):
         step()
     own.offsets.append(clock.offset(group))
 
     def recorded() -> None:
-        recorder.start()
+        for recorder in recorders:
+            recorder.start()
         begin, end = _run(step, group, device)
-        own.spans.append(recorder.stop(begin, end))
+        own.spans.append([span for recorder in reversed(recorders) for span in recorder.stop(begin, end)])
         own.steps.append((begin, end))
 
     def unrecorded() -> None:
@@ -96,8 +121,8 @@ def _record(step, steps: int, group, recorder: Recorder, device, warmup: int, ov
             for run in reversed(turn) if number % 2 else turn:
                 run()
     own.offsets.append(clock.offset(group))
-    own.error = recorder.error
-    own.notes = recorder.finish()
+    own.error = max(recorder.error for recorder in recorders)
+    own.notes = [note for recorder in recorders for note in recorder.notes]
     return own
 
 

@@ -34,7 +34,6 @@ class Span(NamedTuple):
 # Of the recording that is on: kind, begin, end, name, the thread's number in the system (None: in flight).
 _log: list[tuple[str, float, float, str, int | None]] | None = None
 _open: dict[int, span] = {}  # entered and not yet left, on any thread
-ranges = None  # torch.cuda.nvtx while nsys records
 
 
 class span:
@@ -52,16 +51,12 @@ class span:
     def __enter__(self) -> span:
         self.thread = threading.get_native_id()
         _open[id(self)] = self
-        if ranges is not None:
-            ranges.range_push(f"{self.kind}: {self.name}")
         self.begin = perf_counter()
         return self
 
     def __exit__(self, *_) -> None:
         end = perf_counter()
         _open.pop(id(self), None)
-        if ranges is not None:
-            ranges.range_pop()
         log = _log  # another thread may end the recording meanwhile
         if log is not None:
             log.append((self.kind, self.begin, end, self.name, self.thread))
@@ -83,10 +78,16 @@ def _thread(number: int | None, names: dict[int | None, str]) -> str:
     return IN_FLIGHT if number is None else names.get(number, f"thread {number}")
 
 
-class Spans:
-    """Recorder of what `span` and `mark` say, one step at a time."""
+class Recorder:
+    """Of what `span` and `mark` say, one step at a time.
+
+    So are the recorders of profilers: `start` and `stop` stand around a step, `close` ends a recording also
+    after an error in a step. error: seconds by which the clock may differ from perf_counter. notes: sentences
+    on what the numbers do not say.
+    """
 
     error = 0.0
+    notes = ()
 
     def start(self) -> None:
         global _log
@@ -106,10 +107,6 @@ class Spans:
                 log.append((each.kind, since, end, each.name, each.thread))
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
         return [Span(*entry, _thread(number, names)) for *entry, number in log]
-
-    def finish(self) -> list[str]:
-        """Sentences on what the numbers do not say."""
-        return []
 
     def close(self) -> None:
         """End the recording, also after an error in a step."""

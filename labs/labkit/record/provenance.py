@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import socket
-import subprocess
 from datetime import datetime, timezone
-from functools import cache, lru_cache
-from importlib import metadata
+from functools import lru_cache
 from pathlib import Path
 
-from labkit import builds, edition, paths, world
+from labkit import builds, edition, files, paths, world
 
 # For results of NumPy's arrays, or of other tensors in host memory, that travel by MPI; as
 # placement.on_host("MPI").fields().
@@ -72,7 +69,7 @@ def cpu_model() -> str | None:
 @lru_cache(maxsize=1)
 def versions() -> dict:
     """Versions of the installed frameworks, read from their metadata: nothing is imported."""
-    return {name: _version(*candidates) for name, candidates in _DISTRIBUTIONS.items()}
+    return {name: files.version(*candidates) for name, candidates in _DISTRIBUTIONS.items()}
 
 
 @lru_cache(maxsize=4)
@@ -84,33 +81,8 @@ def git(folder: str) -> dict:
     archive = edition.read(Path(folder))
     if archive is not None:
         return {"revision": archive.revision, "changed": None}
-    revision = _git(folder, "rev-parse", "--short=12", "HEAD")
+    revision = files.git(Path(folder), "rev-parse", "--short=12", "HEAD")
     if revision is None:
         return {"revision": None, "changed": None}
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    status = files.git(Path(folder), "status", "--porcelain", "--untracked-files=no")
     return {"revision": revision, "changed": None if status is None else bool(status)}
-
-
-def _git(folder: str, *arguments: str) -> str | None:
-    program = shutil.which("git")
-    if program is None:
-        return None
-    # Reading must not get in the way of the user's own git.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    try:
-        done = subprocess.run(
-            [program, "-C", folder, *arguments], capture_output=True, text=True, timeout=10, env=environment
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-@cache
-def _version(*distributions: str) -> str | None:
-    for name in distributions:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return None

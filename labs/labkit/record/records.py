@@ -78,12 +78,12 @@ def path(lab: str) -> Path:
 
 def entries(file: Path) -> list[dict]:
     """The records in a file, oldest first; [] where there is no file."""
-    return jsonl.read(file, lambda entry: "result" in entry, stacklevel=5)
+    return jsonl.read(file, lambda entry: "result" in entry)
 
 
 def numbered(file: Path) -> list[tuple[int, dict]]:
     """(number of its line, record) of each record in a file, oldest first."""
-    return jsonl.read_numbered(file, lambda entry: "result" in entry, stacklevel=4)
+    return jsonl.numbered(file, lambda entry: "result" in entry)
 
 
 def _frame(file: Path, result: str | None, when_empty: str):

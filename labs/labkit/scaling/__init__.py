@@ -11,18 +11,5 @@
 """
 
 from labkit.scaling import costs
-from labkit.scaling.fits import AlphaBetaFit, AmdahlFit, fit_alpha_beta, fit_amdahl
-from labkit.scaling.laws import amdahl, efficiency, speedup
-from labkit.scaling.tables import ordered
-
-__all__ = [
-    "AlphaBetaFit",
-    "AmdahlFit",
-    "amdahl",
-    "costs",
-    "efficiency",
-    "fit_alpha_beta",
-    "fit_amdahl",
-    "ordered",
-    "speedup",
-]
+from labkit.scaling.fits import fit_alpha_beta, fit_amdahl
+from labkit.scaling.laws import amdahl, efficiency, ordered, speedup

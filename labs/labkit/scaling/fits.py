@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labkit.scaling.laws import amdahl
-from labkit.scaling.tables import to_fit
+from labkit.scaling.laws import amdahl, to_fit
 from labkit.timing import digits, human, quartiles, samples_of
 
 RESAMPLES = 400  # of the bootstrap

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labkit.errors import counted
 from labkit.timing.reading import digits, human, time_unit
 
 FEWEST = 5  # with fewer runs the quartiles are single runs, not a range
@@ -51,7 +52,7 @@ class _Spread:
     def _doubt(self) -> str:
         count = len(self.samples)
         if count < FEWEST:
-            return f"{_runs(count)} cannot show the spread, take at least {FEWEST} (repeat={FEWEST})"
+            return f"{counted(count, 'run')} cannot show the spread, take at least {FEWEST} (repeat={FEWEST})"
         if self.median < TICKS * self.resolution:
             tick = human(self.resolution)
             return (
@@ -92,7 +93,7 @@ class Measurement(_Spread):
         low = digits(self.q1 * factor)
         high = digits(self.q3 * factor)
         return self._quoted(
-            f"{human(self.median)} (middle half {low} to {high} {unit}, {_runs(len(self.samples))})"
+            f"{human(self.median)} (middle half {low} to {high} {unit}, {counted(len(self.samples), 'run')})"
         )
 
 
@@ -147,7 +148,3 @@ def _drift(samples: np.ndarray) -> float:
     if 0.05 < slower < 0.95:
         return 0.0
     return float((np.median(last) - np.median(first)) / np.median(samples))
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"

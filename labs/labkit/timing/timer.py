@@ -48,7 +48,7 @@ def ratio(a: Callable[[], object], b: Callable[[], object], **options) -> Ratio:
 
     Options (repeat, warmup, comm, device, seconds, batch) and what they are if not given: as in `measure`.
     """
-    return Ratio(*_measure([a, b], **_as_in_measure(options, "ratio")))
+    return Ratio(*_measure([a, b], **measure.__kwdefaults__ | options))
 
 
 def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, Measurement]:
@@ -57,7 +57,7 @@ def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, 
     calls: name -> call. Returns name -> Measurement. Options (repeat, warmup, comm, device, seconds, batch)
     and what they are if not given: as in `measure`.
     """
-    measurements = _measure(list(calls.values()), **_as_in_measure(options, "in_turns"))
+    measurements = _measure(list(calls.values()), **measure.__kwdefaults__ | options)
     return dict(zip(calls, measurements, strict=True))
 
 
@@ -91,17 +91,6 @@ def no_garbage_collection():
     finally:
         if was_on:
             gc.enable()
-
-
-def _as_in_measure(options: dict, name: str) -> dict:
-    """All options of `measure`: those given, the others as there."""
-    known = measure.__kwdefaults__
-    unknown = set(options) - set(known)
-    if unknown:
-        raise LabError(
-            f"timing.{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(known)}."
-        )
-    return {**known, **options}
 
 
 def _measure(calls: Sequence[Callable], repeat, warmup, comm, device, seconds, batch) -> list[Measurement]:

@@ -31,22 +31,3 @@ from labkit.world.place import (
     rank,
     size,
 )
-
-__all__ = [
-    "clean",
-    "clean_env",
-    "cores",
-    "describe",
-    "device",
-    "in_kernel",
-    "is_root",
-    "is_secret",
-    "launched",
-    "launcher",
-    "local_rank",
-    "local_size",
-    "rank",
-    "size",
-    "tasks_per_node",
-    "without_secrets",
-]

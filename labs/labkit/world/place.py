@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+from labkit.errors import counted
 from labkit.world import cpus, launchers
 from labkit.world.launchers import ALONE, Place
 
@@ -86,9 +87,7 @@ def describe() -> str:
     """One line: "alone on node7, 8 cores, cpu" or "rank 0 of 4 under mpiexec on node7, 8 cores, cuda:0"."""
     place = _place()
     process = f"rank {place.rank} of {place.size} under {place.launcher}" if place.launcher else "alone"
-    count = cores()
-    noun = "core" if count == 1 else "cores"
-    return f"{process} on {socket.gethostname()}, {count} {noun}, {device()}"
+    return f"{process} on {socket.gethostname()}, {counted(cores(), 'core')}, {device()}"
 
 
 def clean_env() -> dict[str, str]:

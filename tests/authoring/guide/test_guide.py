@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 from authoring import generate
 from authoring.guide import conduct, page, preparation, reveal, slides, timetable
-from authoring.guide import main as write_guide
 from labkit import labfile, paths
-from labkit.errors import LabError
 
 from tests import browser
 from tests.authoring.guide import guide_lab
@@ -102,18 +99,6 @@ def sheet(guided, **more) -> page.Sheet:
     return page.Sheet(**{**vars(known), **more})
 
 
-def test_a_picture_takes_the_place_of_the_way_to_it(guided, tmp_path):
-    for small, picture in ((True, PNG), (False, None)):
-        file = tmp_path / "index.html"
-        known = sheet(guided, picture=picture, solved_seconds=90.0)
-        page.write(file, [known], [], [], learners=40, version="1", small=small)
-        text = file.read_text()
-        assert (f'src="data:image/png;base64,{PNG}"' in text) == small
-        assert ("make tour LABS=91" in text) != small
-        assert ("at the size of the tests" in text) == small
-        assert "<b>1.5</b> min of machine time" in text
-
-
 def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
     report = tmp_path / "report"
     (report / "notebooks").mkdir(parents=True)
@@ -127,66 +112,6 @@ def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
     (report / "tour.json").write_text(json.dumps({**ran, "small": True}))
     (known,) = conduct.read_sheets(guided.root, {}, report)
     assert (known.picture, known.solved_seconds) == (PNG, None), "a small run tells no time"
-
-
-def test_slides_without_reveal_stand_one_below_the_other(guided, tmp_path):
-    file = tmp_path / "x.slides.html"
-    slides.write(file, sheet(guided), None)
-    text = file.read_text()
-    assert "Reveal.initialize" not in text
-    assert "scroll-snap" in text
-    assert LOADS.findall(text) == []
-
-
-def test_slides_hold_aim_ideas_exercises_answers_and_notes(guided):
-    book = slides.notebook(sheet(guided))
-    kinds = [cell.metadata.slideshow.slide_type for cell in book.cells]
-    texts = [cell.source for cell in book.cells]
-    assert texts[0].startswith("# 91 Guided")
-    assert any(text.startswith("## Sums\n") for text in texts), "without its number"
-    assert any("91.1 Add · the one to do" in text for text in texts)
-    assert texts[kinds.index("fragment")] == "Yes: it grows."
-    notes = [text for text, kind in zip(texts, kinds, strict=True) if kind == "notes"]
-    assert any("- takes &lt;away&gt;" in text for text in notes)
-    assert texts[-1] == "## What you take away\n\n- Sums add."
-
-
-def test_links_lead_to_the_guides_own_pages(guided, tmp_path):
-    file = tmp_path / "index.html"
-    source = guided.root / f"solutions/{STEM}.py"
-    text = source.read_text().replace("- Sums add.", "- [Sums](90_tiny.ipynb), [Slurm](../slurm/README.md).")
-    source.write_text(text)
-    page.write(file, [sheet(guided)], [], [], learners=1, version="1", small=False)
-    assert '<a href="#lab90">Sums</a>, Slurm.' in file.read_text()
-
-
-def test_what_is_missing_is_a_sentence(guided, capsys, tmp_path):
-    assert write_guide(["--learners", "0"]) == 1
-    assert "one learner or more" in capsys.readouterr().err
-    assert write_guide(["--report", str(tmp_path)]) == 1
-    assert "holds no report. `make tour` writes one" in capsys.readouterr().err
-    (guided.root / "mine").mkdir()
-    (guided.root / "mine/thesis.tex").touch()
-    assert write_guide(["--out", str(guided.root / "mine")]) == 1
-    assert "something else than an earlier guide" in capsys.readouterr().err
-    with pytest.raises(LabError):
-        conduct.fresh_folder(guided.root / "mine")
-    with pytest.raises(SystemExit):
-        write_guide(["--homes", "/home"])
-    assert "unrecognized arguments" in capsys.readouterr().err, "learners' homes are not read"
-
-
-def test_the_pinned_package_is_fetched_once(tmp_path, package):
-    folder = tmp_path / "build" / "slides"
-    folder.mkdir(parents=True)
-    shutil.copy(package, folder)
-    assert reveal.package(tmp_path) == folder / package.name
-    read = reveal.read(package)
-    assert "@import" not in read.styles
-    assert "b {}" in read.styles
-
-
-# --- the kit's own guide
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from authoring import generate
-from authoring.guide import cost, figures, lesson, mistakes, results
-from labkit.errors import LabError
+from authoring.guide import cost, lesson, mistakes, results
 
 from tests.authoring.guide import guide_lab
 from tests.authoring.guide.guide_lab import STEM
@@ -22,33 +19,6 @@ def guided(checkout):
 @pytest.fixture
 def told(guided) -> lesson.Lesson:
     return lesson.read(generate.load(STEM))
-
-
-def test_aim_ideas_and_what_is_taken_away(told):
-    assert told.name == "91 Guided"
-    assert told.objectives == ("add", "scale `x` (for those who have time)", "stop")
-    assert [idea.title for idea in told.ideas] == ["1. Sums"]
-    assert told.taken_away == "- Sums add."
-
-
-def test_exercises_with_level_task_hints_and_answer(told):
-    add, twice = told.tasks
-    assert (add.number, add.title, add.level) == ("91.1", "Add", "beginner")
-    assert add.text == "Add them up, as [lab 90](90_tiny.ipynb) does."
-    assert [title for title, _ in add.hints] == ["Hint 1: what is a sum", "Hint 2: nearly"]
-    assert "return a + b" in add.answers[0]
-    assert twice.level == "advanced"
-    assert told.levels == {"beginner": 1, "intermediate": 0, "advanced": 1}
-
-
-def test_questions_have_their_answers_and_explains_their_place(told):
-    (asked,) = told.questions
-    assert asked.question == "Is it long for more numbers?"
-    assert asked.answer == "Yes: it grows."
-    assert asked.where == "Measure"
-    (explained,) = told.explains
-    assert explained.text.startswith("You should see one bar.")
-    assert explained.cell > told.figure.cell
 
 
 def test_the_one_exercise_is_that_which_most_cells_need(told, guided):
@@ -67,32 +37,6 @@ def test_the_figure_is_the_last_one_that_is_explained(told):
     assert told.figure.title == "Sums of … grow"
     assert told.figure.call == "plots.bars"
     assert told.figure.heading == "Measure"
-
-
-def test_another_figure_can_be_named(guided):
-    lab = generate.load(STEM)
-    assert lesson.read(lab, "A last").figure.title == "A last one"
-    assert lesson.read(lab, "plots.loss").figure.title == "A last one"
-    with pytest.raises(LabError, match=r"no figure 'Nothing'. Its figures: Sums of … grow; A last one"):
-        lesson.read(lab, "Nothing")
-
-
-def test_a_picture_is_found_by_its_cell(tmp_path):
-    book = tmp_path / "x.ipynb"
-    assert figures.picture(book, 3) is None
-    outputs = [{"data": {"image/png": "Zmlyc3Q=\n"}}, {"data": {"image/png": ["bGFz", "dA==\n"]}}]
-    cells = [{"id": "cell-03", "outputs": []}, {"id": "cell-04", "outputs": outputs}]
-    book.write_text(json.dumps({"cells": cells}))
-    assert figures.picture(book, 3) == "bGFzdA=="
-    assert figures.picture(book, 2) is None
-    assert figures.picture(book, 9) is None
-
-
-def test_first_sentences_leave_out_what_a_table_should_follow():
-    assert lesson.first_sentences("| a |\n\nOne. Two. Three.") == "One. Two."
-    assert lesson.first_sentences("One. So it stands:\n\n| a |") == "One."
-    assert lesson.first_sentences("So it stands:") == "So it stands:"
-    assert lesson.first_sentences("<details><summary>Hint</summary>x</details>") == ""
 
 
 def test_mistakes_come_from_the_wrong_answers(guided):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from authoring.guide import preparation, timetable
 from labkit import paths
-from labkit.errors import LabError
 
 from tests.figures.preparation import commands
 
@@ -30,11 +28,3 @@ def test_the_tour_is_that_of_the_first_timetable():
         labs |= {slot["lab"]} if "lab" in slot else set(slot.get("tells", ()))
     (tour,) = (step for step in preparation.read() if step.command.startswith("make tour"))
     assert tour.command == f"make tour LABS={','.join(sorted(labs))}"
-
-
-@pytest.mark.parametrize("text", ["steps: [{when: today}]", "steps: 3", "[", ""])
-def test_what_is_none_of_steps_is_refused_with_a_sentence(tmp_path, text):
-    file = tmp_path / "preparation.yaml"
-    file.write_text(text)
-    with pytest.raises(LabError, match="must hold steps"):
-        preparation.read(file)

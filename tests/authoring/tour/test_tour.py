@@ -6,16 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from authoring.tour import conduct, html, report, run
-from authoring.tour.run import FAILED, RAN, SKIPPED, Outcome
+from authoring.tour import conduct, html, run
+from authoring.tour.run import FAILED, RAN, SKIPPED
 from labkit.errors import LabError
 
 from tests.authoring.tour.tour_labs import MEASURE, PROBE, write_lab
-
-# --- the whole of it
+from tests.helpers import awaited, marked
 
 
 @pytest.mark.slow
@@ -100,7 +98,7 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
         start_new_session=True,
     )
     try:
-        wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120)
+        awaited(lambda: len(list(tmp_path.glob("started-*"))) == 2 or process.poll() is not None, 120)
         assert process.poll() is None, process.communicate()[1]
         assert len(marked(mark)) >= 5, "tour, lab, kernel, two ranks"
         process.send_signal(number)
@@ -109,33 +107,10 @@ def test_a_tour_that_is_stopped_leaves_no_process(checkout, tmp_path, number):
             assert process.returncode == 130
             assert "what it had started has ended" in said
             assert "Traceback" not in said
-        wait_for(lambda: not marked(mark), 20 if number == signal.SIGKILL else 1)
+        awaited(lambda: not marked(mark), 20 if number == signal.SIGKILL else 1)
     finally:
         process.kill()
         process.communicate()
-
-
-def marked(mark: str) -> list[int]:
-    """Processes with this variable in their environment."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if mark.encode() in file.read().split(b"\0"):
-                    found.append(int(pid))
-        except OSError:
-            continue
-    return found
-
-
-def wait_for(condition, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)
-
-
-# --- its parts
 
 
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
@@ -147,22 +122,6 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_an_earlier_report_is_replaced(tmp_path):
-    out = conduct.fresh_folder(tmp_path / "report")
-    (out / "old.html").touch()
-    assert not (conduct.fresh_folder(out) / "old.html").exists()
-    assert (out / "home").is_dir()
-
-
-def test_an_unknown_lab_and_an_empty_checkout_are_sentences(checkout, capsys):
-    assert conduct.main(["--labs", "77"]) == 1
-    assert "There is no lab '77'" in capsys.readouterr().err
-    assert conduct.main(["--labs", ","]) == 1  # and not all of them
-    assert "LABS=, names no lab" in capsys.readouterr().err
-    assert conduct.main([]) == 1
-    assert "no labs in solutions/" in capsys.readouterr().err
-
-
 def test_small_parameters(checkout):
     write_lab(checkout, "10_x", small="length=2, sizes=(1, 2), name='a'")
     assert run.small_parameters(checkout.root, "10_x") == {"length": 2, "sizes": (1, 2), "name": "a"}
@@ -172,47 +131,6 @@ def test_small_parameters(checkout):
     (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text(text)
     assert run.small_parameters(checkout.root, "10_x") == {"length": 65536, "sizes": (1,)}
     assert run.small_parameters(checkout.root, "11_y") == {}
-
-
-def test_summary_and_durations():
-    outcomes = [
-        Outcome("10_a", "10 A", RAN),
-        Outcome("11_b", "11 B", FAILED),
-        Outcome("12_c", "12 C", SKIPPED),
-    ]
-    assert report.summary(outcomes, 432) == "1 of 3 labs ran in 7 min 12 s; failed: 11_b; skipped: 12_c."
-    assert report.duration(8.46) == "8.5 s"
-
-
-def test_records_become_tables(tmp_path):
-    file = tmp_path / "10_x.jsonl"
-    entries = [
-        {
-            "lab": "10_x",
-            "result": "step",
-            "unit": "s",
-            "host": "h",
-            "ranks": ranks,
-            "torch": "2",
-            "seconds": 0.012345,
-        }
-        | {
-            "seconds_q1": 0.012,
-            "seconds_q3": 0.0131,
-            "seconds_runs": 20,
-            "seconds_steady": ranks == 1,
-            "losses": [1.0] * 9,
-        }
-        for ranks in range(1, 16)
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    (table,) = report.tables(file)
-    assert table["title"] == "step, s"
-    assert table["head"] == ["ranks", "seconds", "losses"]
-    assert table["rows"][0] == ["1", "0.01235 (0.012 to 0.0131)", "9 values"]
-    assert table["rows"][1][1].endswith(" unsteady")
-    assert (len(table["rows"]), table["more"]) == (12, 3)
-    assert report.tables(tmp_path / "none.jsonl") == []
 
 
 def test_what_an_executed_notebook_says(tmp_path):

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from labkit import checks, cli, paths
+from labkit import cli, journal, paths
 
 
 def test_a_mistake_is_a_sentence_and_status_1(built):
@@ -34,7 +34,7 @@ def test_the_doctor_waits_a_time_that_there_is(limit, capsys):
     assert "give seconds, above 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["progress"], ["results"], ["report"]])
+@pytest.mark.parametrize("arguments", [["progress"], ["results"]])
 def test_a_folder_of_ones_own_that_cannot_be_is_a_sentence(arguments, capsys, monkeypatch):
     monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
     assert cli.main(arguments) == 1
@@ -46,11 +46,6 @@ def test_a_folder_of_ones_own_that_cannot_be_is_a_sentence(arguments, capsys, mo
 def test_a_digit_that_is_no_number_is_none(capsys):
     assert cli.main(["submit", "40", "--nodes", "²"]) == 1
     assert "NODES is a whole number" in capsys.readouterr().err
-
-
-def test_without_a_folder_of_ones_own_nothing_is_kept_and_nothing_fails(monkeypatch, capsys):
-    monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
-    assert checks.read() == {}
 
 
 def test_run_unsolved_fails_with_the_sentence_alone(built):
@@ -65,7 +60,7 @@ def test_run_solved_keeps_its_progress_apart(built):
     assert ended.returncode == 0, ended.stderr
     assert '✓ 90.1  Add "them" up' in ended.stdout
     assert "length is 7 ä" in ended.stdout
-    assert checks.read() == {}
+    assert journal.progress() == {}
     assert not list((paths.home() / "solved").glob("run-*")), "the copy with other parameters is gone"
 
 
@@ -76,8 +71,8 @@ def test_run_of_a_solved_learners_script_is_progress(built):
     assert ended.returncode == 1
     assert '✓ 90.1  Add "them" up' in ended.stdout
     assert ended.stderr.startswith("✗ 90.2  not solved yet.")
-    assert checks.entry("90.1")["passed"]
-    assert not checks.entry("90.2")["passed"]
+    assert journal.entry("90.1")["passed"]
+    assert not journal.entry("90.2")["passed"]
     assert not list(paths.home().glob("run-*"))
 
 

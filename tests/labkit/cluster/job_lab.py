@@ -61,7 +61,7 @@ import os
 import horovod
 import horovod.torch as hvd
 import torch
-from labkit import builds, lab, launch, record
+from labkit import lab, launch, mpis, record
 
 lab.start("93_builds")
 
@@ -74,7 +74,7 @@ wish = ""  # a build of Horovod that launch.run asks for
 def add_up():
     hvd.init()
     total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
-    return total, horovod.__file__, builds.loaded_mpi()
+    return total, horovod.__file__, mpis.loaded()
 
 
 results = launch.run(add_up, ranks=2, horovod=wish or None)

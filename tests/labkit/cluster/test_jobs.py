@@ -150,15 +150,7 @@ def test_a_study_gives_one_table(capsys):
     ("arguments", "says"),
     [
         ({"nodes": 3}, "A job in partition tabletop can have 2 nodes, so NODES=3 will not start"),
-        ({"nodes": 0}, "1 node or more"),
-        ({"ranks_per_node": 0}, "1 rank or more"),
-        ({"lab": "94"}, "There is no lab '94'"),
         ({"lab": "92"}, "Lab 92_alone runs on one rank and has no batch job: make run LAB=92"),
-        ({"site": "mars"}, "These are known: perlmutter, tabletop"),
-        ({"settings": {"paus": 1}}, "The parameters are pause, note, fail"),
-        ({"env": {"A-B": "1"}}, "'A-B' is no name of a variable"),
-        ({"env": {"LABKIT_HOROVOD": "nccl"}}, "is not for ENV: HOROVOD=… chooses the build of Horovod"),
-        ({"horovod": "rccl"}, "Horovod has no build 'rccl'; its builds are host, nccl, mpi"),
         ({"mpi": "lam"}, "There is no build 'lam' of MPI"),
         ({"site": "perlmutter"}, "`sbatch` says: .*[Ii]nvalid"),  # its constraint is no node's here
     ],

@@ -10,7 +10,15 @@ from labkit.doctor import facts as doctor_facts
 from labkit.doctor import findings
 from labkit.errors import LabError, NotHere
 
-from tests.labkit.doctor.made_up import report_with
+
+def report_with(**values) -> dict:
+    """A report with these facts: report_with(mpi_version="5.0.2")."""
+    report = doctor_facts.empty()
+    report["machine"]["cores"] = 4
+    for name, value in values.items():
+        doctor_facts.put(report, name.replace("_", ".", 1), value)
+    return report
+
 
 # --- the judgement of labs
 
@@ -77,6 +85,49 @@ def test_require_names_everything_that_is_missing(monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["mpi"]["version"] == "5.0.2"
     assert cli.main(["doctor", "--json", "--require", "horovod"]) == 1
     assert "Missing here: Horovod" in capsys.readouterr().err
+
+
+# --- MPI and GPUs
+
+AS_THEY_ARE = doctor_facts.AS_THEY_ARE
+
+
+@pytest.mark.parametrize(
+    ("built", "build", "to_mpi", "said"),
+    [
+        (["mpi", "gloo", "nccl", "cuda"], "nccl", "staged …", "taken as they are, by NCCL"),
+        (["mpi", "cuda"], "mpi", AS_THEY_ARE, "taken as they are, by MPI"),
+        (["mpi", "cuda"], "mpi", "staged through the host: …", "staged through the host: …"),
+        (["mpi", "gloo", "cuda"], "host", AS_THEY_ARE, "staged through the host by Horovod itself"),
+        (["mpi", "gloo"], "host", AS_THEY_ARE, "staged through the host by the labs"),
+    ],
+)
+def test_where_horovod_sends_a_gpus_tensors(built, build, to_mpi, said, monkeypatch):
+    monkeypatch.setattr(builds, "current_horovod", lambda: build)
+    report = report_with(mpi_gpu_tensors=to_mpi)
+    assert doctor_facts.by_horovod({"horovod.torch": built}, report).startswith(said)
+    assert doctor_facts.by_horovod({"horovod.torch": built}, report_with()) is None, "no GPU, no word"
+
+
+GDR = {"mpi_family": "MVAPICH2-GDR", "mpi_version": "2.3.7", "mpi_cuda_built": True, "gpu_devices": GPU}
+
+
+def test_mvapich2_gdr_needs_two_switches(monkeypatch):
+    monkeypatch.delenv("MV2_USE_CUDA", raising=False)
+    report = report_with(**GDR, mpi_threads="MPI_THREAD_SINGLE")
+    assert doctor_facts.by_mpi({}, report).startswith("staged through the host: MVAPICH2-GDR takes")
+    threads, cuda = findings.advice_on_mpi(report)
+    assert "MV2_ENABLE_AFFINITY=0" in threads
+    assert "set MV2_USE_CUDA=1" in cuda
+    monkeypatch.setenv("MV2_USE_CUDA", "1")
+    assert doctor_facts.by_mpi({}, report) == AS_THEY_ARE
+    assert len(findings.advice_on_mpi(report)) == 1
+    assert doctor_facts.by_mpi({}, report_with(**GDR | {"gpu_devices": None})) is None
+
+
+def test_two_mpi_libraries_are_warned_of():
+    advice = findings.advice_on_mpi(report_with(mpi_files=["/a/libmpi.so.12", "/b/libmpi.so.40"]))
+    assert "Two MPI libraries meet in one process: /a/libmpi.so.12 and /b/libmpi.so.40" in advice[0]
 
 
 # --- all of it, on this machine

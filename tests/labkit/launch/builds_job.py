@@ -16,7 +16,7 @@ def of_this_rank() -> dict:
     import horovod
     import horovod.torch as hvd
     import torch
-    from labkit import builds
+    from labkit import builds, mpis
     from mpi4py import MPI
 
     hvd.init()
@@ -25,7 +25,7 @@ def of_this_rank() -> dict:
         "sum": total,
         "size": MPI.COMM_WORLD.size,
         "horovod": horovod.__file__,
-        "libraries": builds.loaded_mpi(),
+        "libraries": mpis.loaded(),
         **builds.in_use(),
     }
 

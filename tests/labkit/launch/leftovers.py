@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 import uuid
-from pathlib import Path
 
 import pytest
+
+from tests import helpers
+from tests.helpers import command_of, until
 
 MARK = "LABKIT_TEST_MARK"
 
 
 def marked(mark: str) -> list[str]:
     """The command lines of processes started with MARK=`mark` in their environment, zombies apart."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue  # another user's, or it ended meanwhile
-    return [command for command in found if command]
-
-
-def until(condition, patience: float = 20.0) -> bool:
-    """Wait for `condition()`; False when it does not come true in `patience` seconds."""
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+    return [command for process in helpers.marked(f"{MARK}={mark}") if (command := command_of(process))]
 
 
 @pytest.fixture

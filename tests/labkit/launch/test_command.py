@@ -55,17 +55,18 @@ def test_an_interrupt_reaches_a_command_in_a_session_of_its_own():
 @pytest.mark.slow
 def test_what_does_not_end_is_killed_with_all_below_it():
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {STUBBORN!r}]); " + STUBBORN
-    seen: list[psutil.Process] = []
+    before = set(psutil.Process().children(recursive=True))  # other tests' servers
+    seen: set[psutil.Process] = set()
     ticks: list[float] = []
 
     def tick() -> None:
         ticks.append(time.monotonic())
-        seen.extend(psutil.Process().children(recursive=True))
+        seen.update(set(psutil.Process().children(recursive=True)) - before)
 
     ended = launch.run_to_end(python(child), timeout=1.5, patience=0.5, tick=tick)
     assert ended.cause == "timeout"
     assert len(ticks) > 2
-    gone, alive = psutil.wait_procs(set(seen), timeout=5)
+    gone, alive = psutil.wait_procs(seen, timeout=5)
     assert len(gone) >= 2
     assert alive == []
 

@@ -15,8 +15,8 @@ import pytest
 from labkit import errors
 from labkit.launch import runs
 
+from tests.helpers import command_of
 from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
-from tests.processes import command_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 JOB = str(Path(__file__).with_name("endless_job.py"))

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from labkit import launch
 
-from tests.processes import end_fork_server, lives
+from tests.helpers import end_fork_server, lives
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -60,18 +60,6 @@ def test_nothing_to_map():
         plots.crossover({8: "ring"})
 
 
-def test_an_algorithm_has_one_color_in_all_maps():
-    slow_tree = {"tree": {(8, 2): 2.0}, "ring": {(8, 2): 1.0}}
-    fast_tree = {"tree": {(8, 2): 1.0, (9, 2): 2.0}, "ring": {(8, 2): 2.0, (9, 2): 1.0}}
-
-    def color(figure, letter):
-        (axes,) = figure.axes
-        texts = {text.get_text(): place for place, text in enumerate(axes.texts)}
-        return axes.patches[texts[letter]].get_facecolor()
-
-    assert color(plots.crossover(slow_tree), "R") == color(plots.crossover(fast_tree), "R")
-
-
 def test_ties_are_marked():
     times = {"ring": {(64, 2): 1.0, (128, 2): 1.0}, "Rabenseifner": {(64, 2): 1.0, (128, 2): 1.5}}
     figure = plots.crossover(times)
@@ -89,10 +77,3 @@ def test_names_give_an_algorithm_its_color_in_maps_of_others():
     other = plots.crossover({(8, 2): "ring", (16, 2): "doubling"}, names=names)
     assert other.axes[0].patches[0].get_facecolor() == one
     assert len(other.legends[0].get_texts()) == 2
-
-
-def test_every_size_has_its_tick():
-    figure = plots.crossover({(2**power, 2): "ring" for power in range(6, 24, 2)})
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert labels[:4] == ["64 B", "256 B", "1 KiB", "4 KiB"]
-    clear_of_each_other(figure)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import numpy as np
 import pytest
 import virtual
 from labkit import plots
 from labkit.errors import LabError
-from matplotlib.colors import to_rgb
 
 from tests.labkit.plots.texts import clear_of_each_other
 from tests.virtual.traced import RUNS, ran
@@ -38,15 +34,6 @@ def test_of_many_ranks_the_busiest_are_shown():
     assert shown == list(range(1, 64, 2))
     assert figure.axes[0].get_title("right") == "the 32 busiest of 80 ranks"
     clear_of_each_other(figure)
-
-
-def test_what_a_rank_does_is_told_apart_in_grey():
-    figure = plots.timeline(ran())
-    patches = figure.legends[0].get_patches()
-    grey = [float(np.dot(to_rgb(patch.get_facecolor()[:3]), (0.299, 0.587, 0.114))) for patch in patches]
-    looks = sorted(zip(grey, [patch.get_hatch() or "" for patch in patches], strict=True))
-    for (darker, hatch), (lighter, other_hatch) in pairwise(looks):
-        assert lighter - darker > 0.08 or hatch != other_hatch
 
 
 def test_without_a_trace_there_is_nothing_to_draw():

@@ -44,3 +44,19 @@ def clear_of_each_other(figure):
     for (text, box), (other, box_of_other) in combinations(texts, 2):
         assert not box.padded(-1).overlaps(box_of_other.padded(-1)), f"{text!r} lies on {other!r}"
     return [text for text, _ in texts]
+
+
+def faults(figure) -> list[str]:
+    """Each text of a figure that lies on another or leaves the figure: a sentence."""
+    found = []
+    texts = [(text, box) for text, box in drawn_texts(figure) if box.width and box.height]
+    edges = figure.bbox.padded(1)
+    for text, box in texts:
+        # What is saved "tight" is as large as what is in it.
+        inside = edges.x0 <= box.x0 and edges.y0 <= box.y0 and box.x1 <= edges.x1 and box.y1 <= edges.y1
+        if not inside and not getattr(figure, "cut_to_content", False):
+            found.append(f"{text!r} leaves it")
+    for (text, box), (other, box_of_other) in combinations(texts, 2):
+        if box.padded(-1).overlaps(box_of_other.padded(-1)):
+            found.append(f"{text!r} lies on {other!r}")
+    return found

@@ -117,9 +117,8 @@ def _gloo(comm, file):
         work.wait()
 
     profile = profiling.record(step, 3, comm, kind="torch", overhead=False)
-    again = profiling.record(step, 3, dist, overhead=False)  # torch.distributed in the place of MPI
     dist.destroy_process_group()
-    return profile.table(), profile.operators(50), again
+    return profile.table(), profile.operators(50)
 
 
 def tensorflow():

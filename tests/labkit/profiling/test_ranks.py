@@ -50,7 +50,7 @@ def test_communication_under_compute_is_overlapped_and_a_fast_rank_is_idle():
 def test_horovods_timeline_and_gloo_on_all_ranks(tmp_path):
     env = {"HOROVOD_TIMELINE": "DYNAMIC"}
     results = launch.run(on_ranks.horovod_and_gloo, str(tmp_path / "gloo"), ranks=2, env=env)
-    for refusal, (table, operators, notes), (with_gloo, operators_of_gloo, again) in results:
+    for refusal, (table, operators, notes), (with_gloo, operators_of_gloo) in results:
         assert "HOROVOD_TIMELINE=DYNAMIC" in refusal
         adds_up(table)
         assert (table["communication"] > 0).all()
@@ -62,8 +62,6 @@ def test_horovods_timeline_and_gloo_on_all_ranks(tmp_path):
         adds_up(with_gloo)
         assert (with_gloo["overlapped"] > 0).all()
         assert operators_of_gloo.set_index("name").loc["gloo:all_reduce", "library"] == "Gloo"
-        assert [trace.rank for trace in again.ranks] == [0, 1]
-        assert 0 < again.clock_error < again.step.median
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import torch
 from labkit import profiling
 from labkit.profiling import libraries
 from labkit.profiling import parts as step_parts
-from labkit.profiling.recorders import torch as recorder
+from labkit.profiling import torch as recorder
 
 
 def test_what_goes_into_operators_is_written_down_in_one_step_and_known_in_all(monkeypatch):

@@ -33,18 +33,6 @@ def test_two_of_the_ranks_play_and_the_others_wait():
     assert launch.run(count_ranks, ranks=3) == [{"inside a node": (0, 2)}, {"inside a node": (1, 2)}, {}]
 
 
-def count_ranks_of_two_hosts(comm):
-    benchmarks.socket.gethostname = lambda: f"node{comm.rank // 2}"
-    return benchmarks.on_pairs(comm, lambda two: (two.rank, two.size))
-
-
-def test_ranks_of_two_hosts_play_inside_and_between():
-    first, second, third = launch.run(count_ranks_of_two_hosts, ranks=3)
-    assert first == {"inside a node": (0, 2), "between nodes": (0, 2)}
-    assert second == {"inside a node": (1, 2)}
-    assert third == {"between nodes": (1, 2)}
-
-
 def test_one_rank_alone_is_told():
     with pytest.raises(LabError, match="A message needs two ranks"):
         launch.run(count_ranks, ranks=1)
@@ -86,36 +74,24 @@ def tool(folder, name, text):
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
-def test_an_osu_benchmark_that_is_there_is_run_by_the_mpiexec_beside_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    tool(tmp_path, "mpiexec", 'echo "started with $*"')
-    tool(tmp_path, "osu_latency", "")
-    assert benchmarks.osu("osu_latency", 2, "-m", "1:8") == f"started with -n 2 {tmp_path}/osu_latency -m 1:8"
-
-
-def test_an_osu_benchmark_that_fails_or_hangs_is_told(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    tool(tmp_path, "mpiexec", "echo no device >&2; exit 3")
-    tool(tmp_path, "osu_bw", "")
-    assert benchmarks.osu("osu_bw", 2) == "osu_bw ended with status 3: no device"
-    tool(tmp_path, "mpiexec", "exec sleep 60")
-    assert benchmarks.osu("osu_bw", 2, timeout=0.2).startswith("osu_bw gave nothing: ")
-
-
-def test_what_is_not_there_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [  # what stands in the PATH, and what comes of it
+        ({}, "osu_bw is not in the PATH"),
+        ({"osu_bw": ""}, "mpiexec is not in the PATH"),
+        ({"osu_bw": "", "mpiexec": 'echo "started with $*"'}, "started with -n 2 {path}/osu_bw -m 1:8"),
+        ({"osu_bw": "", "mpiexec": "echo no device >&2; exit 3"}, "osu_bw ended with status 3: no device"),
+        ({"osu_bw": "", "mpiexec": "exec /bin/sleep 60"}, "osu_bw gave nothing: "),
+    ],
+)
+def test_an_osu_benchmark_is_run_by_the_mpiexec_beside_it(tools, said, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert benchmarks.osu("osu_bw", 2).startswith("osu_bw is not in the PATH")
-    tool(tmp_path, "osu_bw", "")
-    assert benchmarks.osu("osu_bw", 2).startswith("mpiexec is not in the PATH")
+    for name, text in tools.items():
+        tool(tmp_path, name, text)
+    got = benchmarks.osu("osu_bw", 2, "-m", "1:8", timeout=1.0)
+    assert got.startswith(said.format(path=tmp_path))
+
+
+def test_inside_a_job_nothing_is_started(monkeypatch):
     monkeypatch.setattr(world, "launcher", lambda: "srun")
     assert "srun -n 2 osu_bw" in benchmarks.osu("osu_bw", 2)
-
-
-def test_tables_look_like_the_osu_benchmarks(capsys):
-    benchmarks.show("A test", "Latency (us)", {1: 1.5, 1 << 20: 80.25})
-    assert capsys.readouterr().out.split("\n")[:4] == [
-        "# A test",
-        "# Size        Latency (us)",
-        "1                     1.50",
-        "1048576              80.25",
-    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -99,11 +98,6 @@ def test_ratio_is_steady_where_the_machine_drifts(clock):
     assert str(measured).startswith("2.")
 
 
-def test_ratio_of_sleeps():
-    measured = timing.ratio(lambda: time.sleep(0.02), lambda: time.sleep(0.01), repeat=7, warmup=1)
-    assert 1.2 < measured.median < 2.8
-
-
 def test_several_calls_take_turns_and_keep_their_names():
     order = []
     calls = {name: lambda name=name: order.append(name) for name in "abc"}
@@ -113,19 +107,12 @@ def test_several_calls_take_turns_and_keep_their_names():
     assert {len(measurement.samples) for measurement in measured.values()} == {6}
 
 
-def test_an_option_that_measure_does_not_have_is_refused():
-    with pytest.raises(LabError, match="timing.in_turns has no option turns"):
-        timing.in_turns({"a": nothing}, turns=3)
-    with pytest.raises(LabError, match="timing.ratio has no option turns"):
-        timing.ratio(nothing, nothing, turns=3)
-
-
 @pytest.mark.parametrize(
     ("samples", "says"),
     [
         ([0.01] * 4, "4 runs cannot show the spread"),
         ([0.01], "1 run cannot show"),
-        ([0.01, 0.02, 0.01, 0.02, 0.01, 0.02, 0.011, 0.021], "wide"),
+        ([0.01, 0.02, 0.01, 0.02, 0.01, 0.02, 0.011, 0.021], "wide, something else is running"),
         (np.linspace(0.010, 0.013, 30), "slower than the first"),
         (np.linspace(0.013, 0.010, 30), "faster than the first"),
     ],
@@ -136,13 +123,6 @@ def test_what_is_not_quoted(samples, says):
     assert measured.verdict.startswith("do not quote: ")
     assert says in measured.verdict
     assert measured.verdict in str(measured)
-
-
-def test_a_noisy_call_is_not_quoted():
-    turns = iter([0.0005, 0.02] * 10)  # by turns: the last runs are as long as the first
-    measured = timing.measure(lambda: time.sleep(next(turns)), repeat=20, warmup=0)
-    assert not measured.steady
-    assert "something else is running" in measured.verdict
 
 
 def test_a_quiet_call_is_quoted():
@@ -191,25 +171,10 @@ def test_the_harness_costs_little():
     assert min(ours for ours, _ in turns) < 15 * min(needed for _, needed in turns)
 
 
-def test_what_the_harness_adds_to_a_sample_is_a_clock_reading():
-    readings = timing.measure(time.perf_counter_ns, repeat=20, batch=1000).median
-    sample = timing.measure(nothing, repeat=2000).median
-    assert sample < 10 * (readings + timing.clock_resolution())
-
-
 @pytest.mark.parametrize("wrong", [{"repeat": 0}, {"warmup": -1}, {"batch": 0}])
 def test_numbers_that_measure_nothing_are_refused(wrong):
     with pytest.raises(LabError, match="makes no measurement"):
         timing.measure(nothing, **wrong)
-
-
-def test_a_measurement_travels():
-    measured = timing.measure(nothing, repeat=5)
-    again = pickle.loads(pickle.dumps(measured))
-    assert np.array_equal(again.samples, measured.samples)
-    assert str(again) == str(measured)
-    pair = pickle.loads(pickle.dumps(timing.ratio(nothing, nothing, repeat=5)))
-    assert len(pair.samples) == 5
 
 
 @pytest.mark.parametrize(

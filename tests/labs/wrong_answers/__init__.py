@@ -1,12 +1,13 @@
 """Wrong answers, each with a phrase that its rejection must contain, and right ones written in another way.
 
 NN_name.py holds `SMALL` (parameters of the tests' runs), `WRONG`, a list of Wrong, at least three for each
-exercise, and `RIGHT`, a list of Right; runner.py tries them. Both stand under `# fmt: off`: head, edit and
-phrase, in as few lines as hold them.
+exercise, and `RIGHT`, a list of Right; tests/labs/visit.py tries them. Both stand under `# fmt: off`: head,
+edit and phrase, in as few lines as hold them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 SHORTER = 0.2  # of the patience that other answers get
@@ -31,6 +32,17 @@ class Right:
             return [(self.old, self.new)]
         return list(zip(self.old, self.new, strict=True))
 
+    def edited(self, answers: Mapping[int, str]) -> dict[int, str]:
+        """Cell -> text of an answer's cells with the change in them. ValueError where it does not fit."""
+        texts = dict(answers)
+        for old, new in self.edits():
+            places = [position for position, text in texts.items() if old in text]
+            count = sum(text.count(old) for text in texts.values())
+            if count != 1:
+                raise ValueError(f"the answer holds {old!r} {count} times, not once")
+            texts[places[0]] = texts[places[0]].replace(old, new)
+        return texts
+
 
 @dataclass(frozen=True)
 class Wrong:
@@ -53,3 +65,4 @@ class Wrong:
         return min(seconds, max(LEAST, SHORTER * seconds)) if self.hangs else seconds
 
     edits = Right.edits
+    edited = Right.edited

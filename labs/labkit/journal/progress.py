@@ -1,0 +1,72 @@
+"""How far a learner is: what the lines of their log add up to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from labkit import labfile
+from labkit.errors import LabError
+from labkit.journal import log
+
+
+def progress() -> dict[str, dict]:
+    """Exercise -> {"passed": time or None, "tries": int, "hints": int, "predictions": {…}}.
+
+    {} where the log cannot be read; who writes it says so.
+    """
+    known: dict[str, dict] = {}
+    try:
+        lines = log.read()
+    except (LabError, OSError):
+        return known
+    for line in lines:
+        kind = line["event"]
+        if kind == "progress":
+            known = {number: _nothing_yet() | kept for number, kept in line["exercises"].items()}
+        if "exercise" not in line:
+            continue
+        kept = known.setdefault(line["exercise"], _nothing_yet())
+        if kind in ("passed", "failed"):
+            kept["tries"] += 1
+        if kind == "passed" and not kept["passed"]:
+            kept["passed"] = datetime.fromtimestamp(line["at"]).isoformat(timespec="seconds")
+        if kind == "hint":
+            kept["hints"] = max(kept["hints"], line["hints"])
+        if kind == "guess":
+            kept["predictions"].update(line["values"])
+    return known
+
+
+def entry(exercise: str) -> dict:
+    """What the log says of one exercise."""
+    return progress().get(exercise, _nothing_yet())
+
+
+def _nothing_yet() -> dict:
+    return {"passed": None, "tries": 0, "hints": 0, "predictions": {}}
+
+
+def show(root: Path) -> None:
+    """Print a table: for each lab of a checkout, exercises passed and hints used."""
+    from rich.console import Console
+    from rich.table import Table
+
+    stored = progress()
+    table = Table(title="Your progress")
+    for name in ("Lab", "Solved", "Exercises", "Hints used"):
+        table.add_column(name, justify="left" if name == "Lab" else "right")
+    done = every = 0
+    for stem in labfile.stems(root):
+        text = (labfile.folder(root) / f"{stem}.py").read_text(encoding="utf-8")
+        numbers = [exercise.number for exercise in labfile.exercises_in(text)]
+        passed = [number for number in numbers if stored.get(number, {}).get("passed")]
+        hints = sum(stored.get(number, {}).get("hints", 0) for number in numbers)
+        done = done + len(passed)
+        every = every + len(numbers)
+        marks = " ".join(
+            f"[green]✓{number}[/]" if number in passed else f"[dim]·{number}[/]" for number in numbers
+        )
+        table.add_row(stem, marks, f"{len(passed)}/{len(numbers)}", str(hints or ""))
+    Console().print(table)
+    print(f"{done} of {every} exercises solved.")

@@ -1,0 +1,155 @@
+"""The process that ranks are forks of: `python fork_server.py SOCKET PATH MODULE…` (see forks.py).
+
+It imports the modules, says so on its standard output, and forks once for each client. It ends when its
+standard input closes or its parent has gone, and its ranks with it; and when nobody has asked for a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+import time
+
+LARGEST = 1 << 18  # bytes of a client's message; its environment is most of it
+LOOK = 2.0  # seconds between looks at the clock and at the parent
+IDLE = 300.0  # seconds without a client or a question after which it ends: it holds some hundred MB
+
+
+class Server:
+    """Forks a rank for each client, and ends the rank when its client has gone."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.clients: dict[int, socket.socket] = {}  # process of a rank -> its client
+        self.parent = os.getppid()
+        self.asked = time.monotonic()  # when somebody last wanted something
+        self.selector = selectors.DefaultSelector()
+        self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.door.bind(address)
+        self.door.listen()
+        self.wake, self.alarm = os.pipe()
+        os.set_blocking(self.alarm, False)
+        signal.set_wakeup_fd(self.alarm)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for whoever runs ranks
+        for file in (0, self.wake, self.door):
+            self.selector.register(file, selectors.EVENT_READ)
+
+    def serve(self) -> str | None:
+        """Until it is to end: None. In a fork: the folder of the run it is a rank of."""
+        while True:
+            if os.getppid() != self.parent or (not self.clients and time.monotonic() > self.asked + IDLE):
+                return self.end()
+            for key, _ in self.selector.select(LOOK):
+                if key.fileobj == 0:
+                    if not os.read(0, 512):
+                        return self.end()
+                    self.asked = time.monotonic()
+                    print("here", flush=True)
+                elif key.fileobj == self.wake:
+                    os.read(self.wake, 512)
+                    self.tell_ends()
+                elif key.fileobj is self.door:
+                    place = self.welcome(self.door.accept()[0])
+                    if place:
+                        return place
+                elif key.data in self.clients:  # a client never speaks twice: it has gone
+                    os.kill(key.data, signal.SIGTERM)  # the worker's guard ends the rank and what it started
+                    self.selector.unregister(key.fileobj)
+
+    def welcome(self, client: socket.socket) -> str | None:
+        self.asked = time.monotonic()
+        message, files, _, _ = socket.recv_fds(client, LARGEST, 16)
+        if not message:
+            return None
+        process = os.fork()
+        if process == 0:
+            self.clients[0] = client
+            return self.become(json.loads(message), files)
+        for file in files:
+            os.close(file)
+        self.clients[process] = client
+        self.selector.register(client, selectors.EVENT_READ, process)
+        return None
+
+    def become(self, place: dict, files: list[int]) -> str:
+        """In the fork: take the client's place. Returns the folder of the run."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        high = [os.dup2(file, 500 + count) for count, file in enumerate(files)]
+        # Through their objects, where there are any: else these close the numbers once more, taken or not.
+        for link in (*self.clients.values(), self.selector, self.door):
+            link.close()
+        for file in [*files, self.wake, self.alarm]:
+            os.close(file)
+        for file, number in zip(high, place["files"], strict=True):
+            os.dup2(file, number)
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(place["env"])
+        os.sched_setaffinity(0, place["cores"])
+        os.chdir(place["cwd"])
+        return place["folder"]
+
+    def tell_ends(self) -> None:
+        while self.clients:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            client = self.clients.pop(process)
+            if client in self.selector.get_map():
+                self.selector.unregister(client)
+                with contextlib.suppress(OSError):  # it was killed in this moment
+                    client.send(str(os.waitstatus_to_exitcode(status) & 255).encode())
+            client.close()
+
+    def end(self) -> None:
+        """End all ranks, and leave nothing."""
+        for process in self.clients:
+            os.kill(process, signal.SIGTERM)
+            os.waitpid(process, 0)
+        with contextlib.suppress(OSError):
+            os.unlink(self.address)
+            os.rmdir(os.path.dirname(self.address))
+
+
+def warm(modules: list[str]) -> None:
+    """Import what ranks will need, with the noise off."""
+    from labkit import noise
+
+    noise.silence()
+    for name in modules:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # collections in the forks would copy all pages
+
+
+def main(address: str, path: str, *modules: str) -> None:
+    sys.path[:] = json.loads(path)
+    warm(list(modules))
+    server = Server(address)
+    print("here", flush=True)
+    folder = server.serve()
+    if folder is None:
+        return
+    from labkit.launch import worker
+
+    random.seed()  # from the system, as in a process of its own
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    sys.argv = [worker.__file__, folder]
+    worker.main(folder)
+    os._exit(0)  # the guard of the rank: what this fork has from the server is not its own to clear up
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

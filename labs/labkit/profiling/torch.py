@@ -1,0 +1,147 @@
+"""Recorder of what torch.profiler sees: operators on the CPU's threads, kernels on a GPU's streams.
+
+The trace that export_chrome_trace writes is read: its thread numbers are the system's, its clock is the wall
+clock. A few events whose time is known on both clocks tell the difference. The GPU half was not run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import threading
+from pathlib import Path
+from time import perf_counter
+
+from labkit.errors import NotHere
+from labkit.noise import without_lines
+from labkit.profiling import libraries
+from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span
+
+_NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start and stop
+_OVERWRITTEN = re.compile(r"slow_conv|thnn|nnpack_spatial")  # a convolution backward that is not oneDNN's
+_CLOCK = "labkit.clock"
+Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by call
+
+
+class Recorder:
+    """One step at a time; the profiler runs for recorded steps alone."""
+
+    notes = ()
+
+    def __init__(self):
+        try:
+            import torch
+        except ImportError as error:
+            raise NotHere('kind="torch" needs PyTorch, which is not installed here: `make setup`.') from error
+        self._torch = torch
+        kinds = torch.profiler.ProfilerActivity
+        self._activities = [kinds.CPU, kinds.CUDA] if torch.cuda.is_available() else [kinds.CPU]
+        self._profiler = None
+        self.error = 0.0  # seconds, of the clocks
+        self._types: Types | None = None
+        self.start()  # the first start takes seconds
+        self.stop(0.0, 0.0)
+        self._types = None
+
+    def start(self) -> None:
+        # Writing down what goes into each operator costs about half of all recording: once will do.
+        profiler = self._torch.profiler.profile(
+            activities=self._activities, record_shapes=self._types is None
+        )
+        with without_lines(_NOISE):
+            profiler.start()
+        self._profiler = profiler
+        self._known = []
+        for _ in range(3):
+            with self._torch.profiler.record_function(_CLOCK):
+                self._known.append(perf_counter())
+
+    def stop(self, begin: float, end: float) -> list[Span]:
+        profiler = self._profiler
+        self._profiler = None
+        with without_lines(_NOISE):
+            profiler.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "trace.json"
+            profiler.export_chrome_trace(str(file))
+            trace = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+        events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
+        ahead, error = offset([(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known)
+        self.error = max(self.error, error)
+        if self._types is None:
+            self._types = input_types(events)
+        else:
+            give_types(events, self._types)
+        return spans_of(events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()})
+
+    def close(self) -> None:
+        if self._profiler is not None:  # a step failed while the profiler ran
+            with without_lines(_NOISE):
+                self._profiler.stop()
+
+
+def offset(events: list[tuple[float, float]], known: list[float]) -> tuple[float, float]:
+    """(microseconds that the trace's clock is ahead, largest error in seconds), from (ts, dur) of events
+    during each of which perf_counter was read. The shortest one knows best."""
+    (start, lasted), read = min(zip(sorted(events), known, strict=True), key=lambda pair: pair[0][1])
+    return start + lasted / 2 - read * 1e6, lasted / 2 * 1e-6
+
+
+def input_types(events: list[dict]) -> Types:
+    """Operator -> the types of its inputs, by call."""
+    types: Types = {}
+    for event in _operators(events):
+        types.setdefault(event["name"], []).append(event.get("args", {}).get("Input type", []))
+    return types
+
+
+def give_types(events: list[dict], types: Types) -> None:
+    """Steps are alike: an operator's nth call gets the types that it had in the step that knows them."""
+    calls = {name: iter(each) for name, each in types.items()}
+    for event in _operators(events):
+        event.setdefault("args", {})["Input type"] = next(calls.get(event["name"], iter(())), [])
+
+
+def _operators(events: list[dict]) -> list[dict]:
+    return sorted((event for event in events if event.get("cat") == "cpu_op"), key=lambda event: event["ts"])
+
+
+def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[Span]:
+    """The trace's events as spans. ahead: microseconds, as of `offset`. threads: number -> name.
+
+    With a GPU, what the CPU's operators do is to launch its kernels: these compute, those are idle time.
+    """
+    on_gpu = any(event.get("cat") == "kernel" for event in events)
+    overwritten = [(event["tid"], event["ts"]) for event in events if _OVERWRITTEN.search(event["name"])]
+    spans = []
+    for event in events:
+        category = event.get("cat")
+        name = event["name"]
+        tid = event.get("tid")
+        times = (event["ts"] - ahead) * 1e-6, (event["ts"] + event["dur"] - ahead) * 1e-6
+        if category in ("cpu_op", "user_annotation"):
+            types = tuple(event.get("args", {}).get("Input type", ()))
+            kind, explicit, library = libraries.torch_operator(name, types)
+            if name == "aten::convolution_backward" and _holds(event, overwritten):
+                library = "PyTorch"
+            if on_gpu and kind == COMPUTE:
+                kind = "launch"
+            if kind:
+                layer = EXPLICIT if explicit else OPERATION
+                spans.append(Span(kind, *times, name, threads.get(tid, f"thread {tid}"), layer, library))
+        elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
+            kind, library = libraries.gpu_kernel(name, "PyTorch")
+            if category == "gpu_memcpy":
+                kind = INPUT if "HtoD" in name else "copy"
+                library = "CUDA"
+            stream = f"GPU {event.get('pid')} stream {tid}"
+            spans.append(Span(kind, *times, name, stream, OPERATION, library))
+    return spans
+
+
+def _holds(event: dict, calls: list[tuple[int, float]]) -> bool:
+    """Whether one of the (thread, moment) calls falls into the event."""
+    begin = event["ts"]
+    end = event["ts"] + event["dur"]
+    return any(tid == event.get("tid") and begin <= moment <= end for tid, moment in calls)

@@ -1,0 +1,50 @@
+"""`make report`: check the report of lab 80, then render it as one page, HTML and PDF."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from labkit import paths, record
+from labkit.errors import LabError, exit_status
+
+from support.lab80 import page, records, report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check and render a report. A LabError becomes its sentence and status 1."""
+    parser = argparse.ArgumentParser(prog="report", description="Check the report of lab 80 and render it.")
+    parser.add_argument("file", nargs="?", help="a report (default: report/report.md in your own folder)")
+    parser.add_argument("--solved", action="store_true", help="the report of the solved lab")
+    parser.add_argument("--no-pdf", action="store_true", help="HTML alone")
+    options = parser.parse_args(arguments)
+    return exit_status(lambda: _report(options))
+
+
+def _report(options: argparse.Namespace) -> None:
+    home = paths.home() / "solved" if options.solved else paths.home()
+    file = Path(options.file) if options.file else home / "report" / "report.md"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise LabError(f"There is no report {paths.shown(file)} yet: the end of lab 80 writes it.") from None
+    except UnicodeDecodeError:
+        raise LabError(f"{paths.shown(file)} is not a text in UTF-8.") from None
+    study = records.load(report.study_named_in(text), [home / "records" / record.path(records.LAB).name])
+    made = page.write(text, study, file.parent)
+    print(f"Every number of {paths.shown(file)} has its record. Page: {paths.shown(made)}")
+    if options.no_pdf:
+        return
+    pdf = page.write_pdf(made)
+    if pdf:
+        print(f"PDF:  {paths.shown(pdf)}")
+    else:
+        print(
+            "No PDF: there is no Chromium here. Open the page in any browser and print it: it is set for A4."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The checks of lab 80."""
+
+from __future__ import annotations
+
+from labkit import check, expect, scaling
+
+from support.lab80 import report, written
+
+
+@check.exercise("80.1")
+def step_by_the_model(foretell):
+    """Both kinds, one rank and many, even shares and others."""
+    per_image, nbytes, latency, beta = 2e-3, 1e8, 5e-6, 0.4e-9
+    for ranks, images in ((1, 32), (4, 32), (4, 10), (32, 100), (7, 256), (128, 257)):
+        ring = scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)
+        shared = -(-images // ranks)
+        for kind, own in (("strong", shared), ("weak", images)):
+            want = own * per_image + ring
+            slips = {"the ring is missing": own * per_image}
+            if kind == "weak":
+                slips["in weak scaling each rank has all of `images`"] = shared * per_image + ring
+            else:
+                slips["in strong scaling the ranks share `images`"] = images * per_image + ring
+                even = images / ranks * per_image + ring
+                slips["all wait for the rank with the most images: a share is rounded up"] = even
+            slips = {sentence: value for sentence, value in slips.items() if abs(value / want - 1) > 1e-6}
+            got = foretell(kind, ranks, images, per_image, nbytes, latency, beta)
+            what = f"{kind}, ranks: {ranks}, {images} images: seconds of a step"
+            expect.close(got, want, what, rtol=1e-6, slips=slips)
+
+
+@check.exercise("80.2")
+def runs_in_turns(plan, notes):
+    """Each configuration once a round, each round with another one first, the given list untouched."""
+    runs_are_planned(plan, [("strong", 1), ("strong", 2), ("weak", 1)], 3)
+    runs_are_planned(plan, [("strong", 1), ("strong", 2), ("strong", 4), ("weak", 1)], 2)
+    runs_are_planned(plan, [("strong", 1), ("weak", 1)], 5)
+    runs_are_planned(plan, notes.configurations(), 1)
+
+
+def runs_are_planned(plan, configurations, rounds):
+    """Round by round, each configuration once a round, and each round begins with another."""
+    given = list(configurations)
+    got = plan(given, rounds)
+    count = len(configurations)
+    what = f"{count} configurations, rounds: {rounds}"
+    expect(got is not None, f"{what}: plan returns None. Does it return its list?")
+    expect(given == configurations, f"{what}: the list of configurations was changed; it is the caller's.")
+    got = [tuple(item) for item in got]
+    expect.equal(len(got), count * rounds, f"{what}: runs in the plan")
+    for number in range(rounds):
+        part = got[number * count : (number + 1) * count]
+        expect(
+            sorted(part) == sorted(configurations),
+            f"{what}: round {number} does not hold each configuration once. If all runs of one configuration "
+            "come together, a busy minute hits it alone.",
+        )
+    firsts = [got[number * count] for number in range(rounds)]
+    expect(
+        len(set(firsts)) == min(rounds, count),
+        f"{what}: the rounds begin with {firsts}. What comes first is always the same: "
+        "what only the first run meets (cold caches, clocks that rise) then looks like a property of it.",
+    )
+
+
+@check.exercise("80.3")
+def losses_and_node_hours(losses, node_hours):
+    """The example; weak scaling; computing that got faster; nodes that are full, or not quite."""
+    example = {"compute": 11.0, "wait": 2.0, "communicate": 3.0}
+    for kind, ranks, alone in (
+        ("strong", 4, 40.0),
+        ("weak", 4, 10.0),
+        ("strong", 2, 30.0),
+        ("weak", 1, 11.0),
+    ):
+        shares_are_lost(losses, kind, ranks, alone, example)
+    shares_are_lost(losses, "strong", 8, 0.8, {"compute": 0.1, "wait": 0.0, "communicate": 0.3})
+    for ranks, per_node, seconds in (
+        (32, 8, 1.8),
+        (6, 4, 0.3),
+        (5, 4, 2.0),
+        (4, 4, 1.0),
+        (1, 4, 4.0),
+        (3, 1, 0.9),
+        (129, 128, 1.0),
+    ):
+        steps = int(500 * seconds)
+        hours = seconds * steps / 3600
+        want = -(-ranks // per_node) * hours
+        slips = {
+            "these are rank-hours: whole nodes are paid for": ranks * hours,
+            "a node of which a part is used is paid for as a whole": ranks / per_node * hours,
+            "rounded down, a node is missing": ranks // per_node * hours,
+        }
+        slips = {sentence: value for sentence, value in slips.items() if abs(value - want) > 1e-9 * want}
+        got = node_hours(seconds, ranks, per_node, steps)
+        what = f"{steps} steps of {seconds} s, ranks: {ranks}, {per_node} to a node: node-hours"
+        expect.close(got, want, what, rtol=1e-6, slips=slips)
+
+
+def shares_are_lost(losses, kind, ranks, alone, parts):
+    """Shares of a step that are lost; together they are 1 - efficiency."""
+    step = sum(parts.values())
+    ideal, other = (alone / ranks, alone) if kind == "strong" else (alone, alone / ranks)
+    want = {name: parts[name] / step for name in ("communicate", "wait")}
+    want["slower"] = (parts["compute"] - ideal) / step
+    given = dict(parts)
+    got = losses(kind, ranks, alone, given)
+    what = f"{kind}, ranks: {ranks}, alone {alone} s, parts {parts}"
+    expect(isinstance(got, dict), f"{what}: losses returns a dict; it returned {got!r}.")
+    expect.equal(sorted(got), sorted(want), f"{what}: names of the losses")
+    expect.equal(given, parts, f"{what}: `parts`, which is the caller's, afterwards")
+    slips = {
+        "this is the share of computing, not of its loss": {**want, "slower": parts["compute"] / step},
+        f"in {kind} scaling another time is ideal": {**want, "slower": (parts["compute"] - other) / step},
+        "a loss below zero is a gain: leave it": {**want, "slower": max(0.0, want["slower"])},
+    }
+    slips = {sentence: slip for sentence, slip in slips.items() if slip != want}
+    expect.close(got, want, what, rtol=1e-6, slips=slips)
+
+
+@check.exercise("80.4")
+def words_with_records(own_words, given, study):
+    """All ten sections, every number by its name, nothing that no record supports."""
+    words = own_words()
+    expect(isinstance(words, dict), f"own_words returns a dict of texts; it returned {words!r}.")
+    found = report.problems(written.assemble("A scaling study", given | words, study), study)
+    lines = "".join(f"\n        - {sentence}" for sentence in found[:8])
+    more = f"\n        … and {len(found) - 8} more." if len(found) > 8 else ""
+    expect(not found, f"The report is refused:{lines}{more}")

@@ -1,0 +1,94 @@
+"""A class for the tests of the board: learners whose files real checks have written.
+
+Everybody is one user here, as in a hub that runs as one: JUPYTERHUB_USER tells them apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from labkit import journal, lab
+from labkit.checks import hint
+from labkit.errors import CheckFailed
+
+from tests.labs.wrong_answers import Wrong
+from tests.labs.wrong_answers.runner import Runner
+
+STEM = "23_ring_allreduce"
+
+
+class School:
+    """A class folder, and a folder of their own for each learner; `now` is the time of all that they do."""
+
+    def __init__(self, folder: Path, start: float):
+        self.homes = folder / "homes"
+        self.shared = folder / "class"
+        self.shared.mkdir(parents=True, mode=0o700)
+        self.now = start
+
+    def variables(self, name: str) -> dict[str, str]:
+        """The environment of that learner."""
+        home = self.homes / name
+        home.mkdir(parents=True, exist_ok=True)
+        return {"LABKIT_HOME": str(home), "LABKIT_CLASS": str(self.shared), "JUPYTERHUB_USER": name}
+
+    @contextlib.contextmanager
+    def learner(self, name: str, **variables: str) -> Iterator[None]:
+        """As long as this is open, this process is that learner's, at the time `now`."""
+        clock = mock.patch.object(time, "time", return_value=self.now)
+        own = mock.patch.dict(os.environ, self.variables(name))
+        with own, clock, contextlib.redirect_stdout(None):
+            lab.reset_for_tests()
+            os.environ.update(variables)
+            yield
+
+    def share(self, name: str, named: bool = True) -> None:
+        """They agree, and begin lab 23."""
+        with self.learner(name):
+            journal.share(named=named)
+            journal.note("start", lab=STEM)
+
+
+class Desk(Runner):
+    """Lab 23, solved or with one of its seeded mistakes, in this process and by its real checks.
+
+    Its first two exercises try virtual ranks; of real ones there are none here.
+    """
+
+    def __init__(self, school: School):
+        super().__init__(STEM)
+        self.school = school
+        self.by_number = {exercise.number: exercise for exercise in self.lab.exercises}
+        self.names["__name__"] = "desk"
+        with school.learner("nobody", LABKIT_SOLVED="1"):
+            end = self.by_number["23.1"].answers[0]
+            for position in range(end):
+                cell = self.cells[position]
+                if cell.kind == "code":
+                    self.execute(cell.source, f"cell {position + 1}")
+
+    def mistake(self, number: str, words: str) -> Wrong:
+        """The seeded mistake of an exercise that is described with these words."""
+        return next(wrong for wrong in self.wrong if wrong.exercise == number and words in wrong.mistake)
+
+    def attempt(self, name: str, number: str, wrong: Wrong | None = None) -> str:
+        """A minute later that learner runs the check, on a mistake or the right answer; what it says."""
+        self.school.now += 60
+        exercise = self.by_number[number]
+        texts = self.edited(exercise, wrong) if wrong else {}
+        with self.school.learner(name, LABKIT_LAB=STEM):
+            try:
+                self.span(exercise, texts)
+            except CheckFailed as error:
+                return str(error)
+        return ""
+
+    def hint(self, name: str, number: str) -> None:
+        """That learner reads the next hint."""
+        with self.school.learner(name, LABKIT_LAB=STEM):
+            hint(number)

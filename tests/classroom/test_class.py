@@ -1,0 +1,155 @@
+"""The board of a class whose files real checks have written: in a process, in notebooks, in many at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import classroom
+import nbformat
+import pytest
+from authoring import generate
+from authoring.cells import learner_cells, solved_cells
+from labkit import journal
+
+from tests import browser
+from tests.classroom.school import STEM, Desk, School
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(autouse=True)
+def _no_class(monkeypatch):
+    monkeypatch.delenv("LABKIT_CLASS", raising=False)
+
+
+def names(seen) -> list[str]:
+    return [someone.name for someone in seen.learners]
+
+
+def test_what_real_checks_tell_a_class_is_what_the_board_shows(tmp_path):
+    made = School(tmp_path, time.time() - 20 * 60)
+    desk = Desk(made)
+    copy = desk.mistake("23.1", "adds to a copy")
+    for name in ("ada", "bob", "cleo"):
+        made.share(name, named=name != "cleo")
+    for _ in range(3):
+        told = desk.attempt("ada", "23.1", copy)
+        desk.attempt("cleo", "23.1", copy)
+        desk.attempt("dora", "23.1", copy)
+    desk.hint("cleo", "23.1")
+    desk.attempt("bob", "23.1")
+    desk.attempt("bob", "23.2", desk.mistake("23.2", "adds in"))
+    seen = classroom.look(made.shared, now=made.now)
+    assert seen.headline == "2 of 3 are stuck: 2 at 23.1, Reduce-scatter round a ring."
+    assert [(place.number, place.here, place.told, place.half) for place in seen.places] == [
+        ("23.1", 2, 2, True),
+        ("23.2", 1, 1, False),
+    ]
+    assert "chunk rank + 1 is wrong" in seen.places[0].said
+    assert seen.places[0].said[:100] in told
+    learners = {someone.name: someone for someone in seen.learners}
+    (hidden,) = set(learners) - {"ada", "bob"}
+    assert journal.PSEUDONYM.fullmatch(hidden), "and dora did not agree"
+    assert (learners[hidden].here.tries, learners[hidden].here.hints) == (3, 1)
+    assert (learners["bob"].solved, learners["bob"].here.tries) == (1, 1)
+    assert seen.notes == []
+    text = classroom.as_page(classroom.look(made.shared, hide_names=True, now=made.now))
+    assert not re.search(r"\b(ada|bob|cleo|dora)\b", text)
+    with made.learner("ada"):
+        journal.unshare()
+    assert "ada" not in names(classroom.look(made.shared, now=made.now))
+
+
+def test_in_a_browser_the_page_asks_for_nothing_else_and_reloads_itself(tmp_path):
+    made = School(tmp_path, time.time())
+    made.share("ada")
+    file = tmp_path / "board.html"
+    asked = []
+    assert classroom.main([str(made.shared), "--html", str(file), "--refresh", "1"]) == 0
+    with browser.started() as chromium:
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(120_000)  # on a busy machine
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri())
+        assert "is stuck" in page.locator("h1").inner_text()
+        assert page.locator(".people tbody tr").count() == 1
+        made.share("mona")
+        classroom.main([str(made.shared), "--html", str(file)])
+        page.locator(".name", has_text="mona").wait_for()
+    assert set(asked) == {file.as_uri()}
+
+
+def notebook(folder: Path, solved: bool) -> Path:
+    """Lab 23 as a notebook, up to the check of its first exercise: with the stub, or with the answer."""
+    lab = generate.load(STEM)
+    end = lab.exercises[0].check + 1
+    cells = (solved_cells if solved else learner_cells)(lab)[:end]
+    book = nbformat.v4.new_notebook()
+    book.cells = [nbformat.v4.new_code_cell(cell.source) for cell in cells if cell.kind == "code"]
+    file = folder / "notebooks" / f"{STEM}.ipynb"
+    file.parent.mkdir(parents=True)
+    nbformat.write(book, file)
+    return file
+
+
+def test_two_real_notebooks_at_once(tmp_path):
+    made = School(tmp_path, time.time())
+    kernels = []
+    for name, solved in (("ada", True), ("bob", False)):
+        made.share(name)
+        command = [sys.executable, "-m", "jupyter", "execute", "--allow-errors", "--inplace"]
+        command.append(str(notebook(made.homes / name, solved)))
+        env = {**os.environ, **made.variables(name)}
+        kernels.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+    for kernel in kernels:
+        errors = kernel.communicate(timeout=240)[1]
+        assert kernel.returncode == 0, errors.decode()[-2000:]
+    learners = {someone.name: someone for someone in classroom.look(made.shared).learners}
+    assert (learners["ada"].exercise, learners["ada"].solved) == ("23.2", 1)
+    assert (learners["bob"].exercise, learners["bob"].here.tries) == ("23.1", 1)
+    assert learners["bob"].said.startswith("not solved yet. Write your code")
+
+
+WORK = """
+import sys
+from labkit import expect, lab
+from labkit.errors import CheckFailed
+from tests.labkit.checks.tried import tried
+lab.start("23_ring_allreduce")
+for count in range(int(sys.argv[1])):
+    try:
+        tried("23.1", lambda: expect(False, f"Chunk {count} is wrong."))
+    except CheckFailed:
+        pass
+"""
+
+
+def test_the_board_reads_while_many_write_and_one_is_killed(tmp_path):
+    made = School(tmp_path, time.time())
+    work = []
+    for name, count in (("ada", 25), ("ada", 25), ("bob", 25), ("bob", 10**9)):
+        made.share(name)
+        env = {**os.environ, **made.variables(name)}
+        command = [sys.executable, "-c", WORK, str(count)]
+        work.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL))
+    *whole, killed = work
+    looks = 0
+    while any(process.poll() is None for process in whole) or looks < 3:
+        seen = classroom.look(made.shared)
+        assert not [note for note in seen.notes if "could not be read" in note], "a line is there or not"
+        looks += 1
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert [process.returncode for process in whole] == [0, 0, 0]
+    learners = {someone.name: someone for someone in classroom.look(made.shared).learners}
+    ada = learners["ada"].here
+    assert (ada.tries, ada.failures) == (50, 50), "two notebooks of one learner lose nothing"
+    assert learners["bob"].here.tries >= 25
+    assert learners["bob"].state == "stuck"

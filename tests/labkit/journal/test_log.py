@@ -1,0 +1,156 @@
+"""The log of what a learner did: what its lines add up to, many writers, and what an earlier version left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from labkit import journal, paths
+from labkit.journal import log
+
+OLD = {
+    "23.1": {"passed": "2026-11-02T10:00:00", "tries": 3, "hints": 1, "predictions": {"size": [1, 2.5]}},
+    "47.2": {"passed": None, "tries": 9, "hints": 0, "predictions": {}},
+}
+OLD_EVENTS = [{"at": 1760000000 + number, "event": "failed", "exercise": "23.1", "tries": 1, "said": "No."}
+              for number in range(3)]  # fmt: skip
+NOTHING = {"passed": None, "tries": 0, "hints": 0, "predictions": {}}
+
+
+def put_old(progress: str | None = None, journals: int = 2) -> None:
+    """The files of an earlier version: progress.json, and a journal in two parts."""
+    home = paths.home()
+    text = json.dumps({"exercises": OLD}) if progress is None else progress
+    if text:
+        (home / "progress.json").write_text(text)
+    for name, events in list({"journal.old.jsonl": OLD_EVENTS[:1], "journal.jsonl": OLD_EVENTS[1:]}.items())[
+        :journals
+    ]:
+        (home / name).write_text("".join(json.dumps(event) + "\n" for event in events))
+    for name in ("progress.lock", "journal.lock"):
+        (home / name).touch()
+
+
+def names() -> set[str]:
+    return {file.name for file in paths.home().iterdir()}
+
+
+def test_progress_is_what_the_lines_add_up_to():
+    before = time.strftime("%Y-%m-%dT%H:%M")
+    journal.note("start", lab="23_ring_allreduce")
+    journal.note("guess", exercise="23.1", values={"size": 3, "word": "é"})
+    journal.note("failed", exercise="23.1", said="No.")
+    journal.note("hint", exercise="23.1", hints=2)
+    journal.note("hint", exercise="23.1", hints=1)
+    journal.note("passed", exercise="23.1")
+    journal.note("guess", exercise="23.1", values={"size": 4})
+    first = journal.entry("23.1")
+    journal.note("failed", exercise="23.1", said="Again.")
+    assert first == {
+        "passed": first["passed"],
+        "tries": 2,
+        "hints": 2,
+        "predictions": {"size": 4, "word": "é"},
+    }
+    assert before <= first["passed"] <= time.strftime("%Y-%m-%dT%H:%M:%S")
+    assert journal.progress() == {"23.1": first | {"tries": 3}}, "a failure takes no success away"
+    assert [line.get("tries") for line in log.read()] == [None, None, 1, None, None, 2, None, 3]
+    assert journal.entry("23.2") == NOTHING
+
+
+def test_what_an_earlier_version_kept_is_taken_over_once():
+    put_old()
+    assert journal.progress() == OLD, "to read it nothing has to be written"
+    assert "events.jsonl" not in names()
+    journal.note("failed", exercise="23.1", said="New.")
+    assert journal.progress() == {**OLD, "23.1": OLD["23.1"] | {"tries": 4}}
+    assert log.read()[:3] == OLD_EVENTS
+    assert names() == {"events.jsonl", "events.lock"}
+    put_old('{"exercises": {}}', journals=0)
+    journal.note("hint", exercise="47.2", hints=1)
+    assert journal.entry("47.2")["tries"] == 9, "it is read once"
+    assert log.path().stat().st_mode & 0o777 == 0o600
+
+
+def test_a_journal_without_progress_adds_up_to_none():
+    put_old(progress="")
+    assert journal.progress() == {}
+    journal.note("passed", exercise="23.1")
+    assert journal.entry("23.1")["tries"] == 1
+    assert log.read()[:3] == OLD_EVENTS
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"exercises": {"90.1": 3}}', '{"exercises": []}', "\x00\x00", "[" * 100_000]
+)
+def test_damaged_progress_is_set_aside_with_a_sentence(capsys, text):
+    put_old(text)
+    assert journal.entry("23.1")["tries"] == 3, "as the journal says"
+    journal.note("passed", exercise="47.2")
+    assert "could not be read; it is now progress.damaged-" in capsys.readouterr().err
+    (aside,) = paths.home().glob("progress.damaged-*.json")
+    assert aside.read_text() == text
+    assert (journal.entry("23.1")["tries"], journal.entry("47.2")["tries"]) == (3, 1)
+
+
+def test_two_processes_that_start_at_once_lose_nothing_and_take_over_once():
+    put_old()
+    code = (
+        "import sys\nfrom labkit import journal\nprint(flush=True)\nsys.stdin.readline()\n"
+        "for number in range(20): journal.note('failed', exercise='23.1', said=sys.argv[1])\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([sys.executable, "-c", code, name], **pipes) for name in "abcd"]
+    for process in started:
+        process.stdout.readline()
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+    def guess(name: str) -> None:
+        for count in range(20):
+            journal.note("guess", exercise="23.1", values={f"{name}{count}": 1})
+
+    threads = [threading.Thread(target=guess, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for process in started:
+        process.communicate()
+    assert [process.returncode for process in started] == [0] * 4
+    kept = journal.entry("23.1")
+    assert (kept["tries"], len(kept["predictions"])) == (83, 41)
+    kinds = [line["event"] for line in log.read()]
+    assert (kinds.count("progress"), kinds.count("failed"), kinds.count("guess")) == (1, 83, 40)
+    assert names() == {"events.jsonl", "events.lock"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"at": 1, "ev',
+        "[]",
+        "\x00",
+        '{"at": "now", "event": "start", "lab": "23_ring_allreduce"}',
+        '{"at": 1, "event": ["start"]}',
+        '{"at": 1, "event": "passed", "exercise": 23.1}',
+        '{"at": 1, "event": "hint", "exercise": "23.1", "hints": "2"}',
+        '{"at": 1, "event": "guess", "exercise": "23.1", "values": [1]}',
+        '{"at": 1, "event": "progress", "exercises": []}',
+        '{"at": 1, "event": "progress", "exercises": {"23.1": 3}}',
+        '{"at": 1, "event": "danced"}',
+    ],
+)
+def test_a_damaged_line_is_passed_over_by_its_number(line):
+    journal.note("failed", exercise="23.1", said="First.")
+    with log.path().open("a") as stream:
+        stream.write(line)
+    with pytest.warns(UserWarning, match=r"events\.jsonl:2: not a line of progress, skipped"):
+        journal.note("passed", exercise="23.1")
+    with pytest.warns(UserWarning, match=r"events\.jsonl:2"):
+        assert journal.entry("23.1")["tries"] == 2

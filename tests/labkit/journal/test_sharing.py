@@ -1,0 +1,403 @@
+"""What is kept of a learner's work, for them alone; and what is shared, once they agree."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from labkit import expect, hint, journal, lab, paths
+from labkit.cli import main
+from labkit.errors import CheckFailed, LabError
+from labkit.journal import log, names, sharing
+
+from tests.labkit.checks.tried import tried
+
+STEM = "23_ring_allreduce"
+
+
+@pytest.fixture(autouse=True)
+def class_folder(tmp_path, monkeypatch) -> Path:
+    """A class folder, for ada."""
+    folder = tmp_path / "class"
+    folder.mkdir()
+    monkeypatch.setenv("LABKIT_CLASS", str(folder))
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    monkeypatch.setenv("LABKIT_LAB", STEM)
+    return folder
+
+
+def fail(sentence: str, number: str = "23.1") -> None:
+    with pytest.raises(CheckFailed):
+        tried(number, lambda: expect(False, sentence))
+
+
+def lines(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def own() -> list[dict]:
+    return lines(log.path())
+
+
+def shared_file() -> Path:
+    return Path(os.environ["LABKIT_CLASS"]) / "ada.jsonl"
+
+
+def shared() -> list[dict]:
+    return lines(shared_file())
+
+
+@contextlib.contextmanager
+def days_later(days: float) -> Iterator[None]:
+    with mock.patch.object(time, "time", return_value=time.time() + days * 86_400):
+        yield
+
+
+def mode(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+def test_tries_hints_and_sentences_are_kept_for_the_learner_alone(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as `start` changes it
+    before = int(time.time())
+    lab.start(STEM)
+    fail("The chunk is wrong.")
+    hint("23.1")
+    tried("23.1", lambda: expect(True, ""))
+    told = own()
+    assert all(before <= line.pop("at") <= time.time() for line in told)
+    assert told == [
+        {"event": "start", "lab": STEM},
+        {"event": "failed", "exercise": "23.1", "tries": 1, "said": "The chunk is wrong."},
+        {"event": "hint", "exercise": "23.1", "hints": 1},
+        {"event": "passed", "exercise": "23.1", "tries": 2},
+    ]
+    assert mode(log.path()) == 0o600
+    assert not shared_file().exists(), "nobody agreed"
+
+
+def test_without_agreement_there_is_no_file_to_read_and_after_it_there_is_one(capsys):
+    fail("First.")
+    journal.share(named=True)
+    assert "shows you by your name" in capsys.readouterr().out
+    fail("Second.")
+    head, *events = shared()
+    assert (head["labkit"], head["named"]) == ("shared", True)
+    assert [event["said"] for event in events] == ["First.", "Second."]
+    assert mode(shared_file()) == 0o600
+    journal.unshare()
+    assert "You share nothing" in capsys.readouterr().out
+    fail("Third.")
+    assert not shared_file().exists()
+    assert own()[-1]["said"] == "Third.", "their own journal goes on"
+
+
+def test_what_happened_before_the_day_of_the_agreement_is_never_sent():
+    with days_later(-1):
+        fail("Yesterday.", "23.1")
+    fail("Today.", "23.2")
+    journal.share(named=True)
+    head, *events = shared()
+    assert set(head) == {"labkit", "version", "named", "pseudonym", "until"}
+    assert [event["said"] for event in events] == ["Today."]
+    with days_later(1):
+        journal.share(named=False)
+        assert len(shared()) == 2, "a change of the name begins nothing anew"
+        journal.unshare()
+        journal.share(named=True)
+        assert len(shared()) == 1
+
+
+def test_guesses_and_what_was_before_are_never_sent():
+    journal.note("guess", exercise="23.1", values={"size": 3})
+    journal.share(named=True)
+    journal.note("guess", exercise="23.1", values={"size": 4})
+    journal.note("progress", exercises={"23.1": {"tries": 9}})
+    journal.note("hint", exercise="23.1", hints=1)
+    assert [line["event"] for line in shared()[1:]] == ["hint"]
+
+
+def test_the_very_lines_are_printed_that_are_shared(capsys):
+    fail("First.")
+    hint("23.1")
+    capsys.readouterr()
+    journal.share(named=False)
+    printed = [line[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("  {")]
+    assert printed == shared_file().read_text().splitlines()
+
+
+def test_where_there_are_no_lines_yet_examples_come_from_the_code_that_writes_them(capsys):
+    journal.share(named=True)
+    text = capsys.readouterr().out
+    assert "There are no such lines since" in text
+    printed = [json.loads(line) for line in text.splitlines() if line.startswith("  {")][1:]
+    fail("No.")
+    hint("23.1")
+    tried("23.1", lambda: expect(True, ""))
+    lab.start(STEM)
+    kinds = {event["event"]: set(event) for event in own()}
+    assert {event["event"]: set(event) for event in printed} == kinds
+    assert len(shared()) == 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"), [("n\n", True), ("P\n", False), ("\n", None), ("yes\n", None), ("", None)]
+)
+def test_a_terminal_is_asked(capsys, monkeypatch, answer, named):
+    answers = io.StringIO(answer)
+    answers.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", answers)
+    assert main(["share"]) == 0
+    text = capsys.readouterr().out
+    assert "whoever runs it can look up whose file it is" in text
+    if named is None:
+        assert not shared_file().exists()
+        assert "You share nothing" in text
+    else:
+        assert shared()[0]["named"] is named
+
+
+def test_without_a_terminal_and_an_answer_nothing_is_shared(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert main(["share"]) == 2
+    assert "`make share NAMED=1` is by your name" in capsys.readouterr().err
+    with pytest.raises(journal.Unanswered, match=r"in a notebook, share\(named=True\)"):
+        journal.share()
+    assert not shared_file().exists()
+
+
+def test_sharing_ends_with_the_day_of_the_agreement(capsys):
+    journal.share(named=True)
+    until = date.fromisoformat(shared()[0]["until"])
+    assert until - date.today() == timedelta(days=14)
+    fail("Kept.")
+    with days_later(15):
+        assert "that ended on" in journal.status()
+        fail("After.")
+        assert not shared_file().exists()
+        assert "You share nothing" in journal.status()
+    assert own()[-1]["said"] == "After."
+
+
+def test_a_pseudonym_is_drawn_once_and_stays():
+    journal.share(named=False)
+    first = shared()[0]
+    assert journal.PSEUDONYM.fullmatch(first["pseudonym"])
+    assert first["named"] is False
+    assert first["pseudonym"] in journal.status()
+    journal.unshare()
+    journal.share(named=True)
+    assert shared()[0]["pseudonym"] == first["pseudonym"]
+    assert shared()[0]["named"] is True
+    drawn = {names.draw() for _ in range(300)}
+    assert len(drawn) > 250
+    assert all(journal.PSEUDONYM.fullmatch(name) for name in drawn)
+
+
+def test_the_verbs_of_the_command_line(capsys):
+    today = str(date.today())
+    for words, status, says in (
+        (["share", "--hidden", "--until", today], 0, f"without your name until {today}"),
+        (["share", "--status"], 0, "without your name"),
+        (["share", "--named", "--until", "soon"], 1, "soon is no day"),
+        (["share", "--named", "--until", "2026-02-30"], 1, "2026-02-30 is no day"),
+        (["share", "--named", "--until", "2020-01-01"], 1, "not on 2020-01-01"),
+        (["share", "--named", "--until", "9999-12-31"], 1, "not on 9999-12-31"),
+        (["share", "--status"], 0, "without your name"),
+        (["unshare"], 0, "You share nothing"),
+        (["unshare"], 0, "You share nothing"),  # twice does no harm
+    ):
+        assert main(words) == status
+        assert says in "".join(capsys.readouterr())
+    with pytest.raises(SystemExit):
+        main(["share", "--hidden", "--named"])
+
+
+def test_unshare_deletes_the_file_in_the_class_folder_also_without_the_agreement(class_folder):
+    journal.share(named=True)
+    (paths.home() / "sharing.json").unlink()
+    journal.unshare()
+    assert list(class_folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="only root can give a file away")
+def test_unshare_leaves_another_users_file(class_folder):
+    journal.share(named=True)
+    os.chown(shared_file(), 54321, 54321)
+    fail("Not mine.")
+    assert len(shared()) == 1
+    journal.unshare()
+    assert shared_file().exists()
+
+
+def test_a_hubs_user_is_no_path(class_folder, monkeypatch):
+    monkeypatch.setenv("JUPYTERHUB_USER", "../../.bashrc")
+    journal.share(named=True)
+    (file,) = class_folder.iterdir()
+    assert file.name == "_.%2F..%2F.bashrc.jsonl"
+
+
+def test_another_class_takes_the_file_along(class_folder, tmp_path, monkeypatch):
+    journal.share(named=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setenv("LABKIT_CLASS", str(other))
+    journal.share(named=True)
+    assert list(class_folder.iterdir()) == []
+    assert [file.name for file in other.iterdir()] == ["ada.jsonl"]
+
+
+def test_a_class_folder_that_is_not_there_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_CLASS", str(tmp_path / "none"))
+    with pytest.raises(LabError, match="which is no folder. Ask your instructor"):
+        journal.share(named=True)
+    monkeypatch.delenv("LABKIT_CLASS")
+    with pytest.raises(LabError, match="LABKIT_CLASS names no folder"):
+        journal.share(named=True)
+    assert "You share nothing" in journal.status()
+    journal.unshare()
+
+
+def test_a_class_folder_that_refuses_leaves_nothing_agreed(class_folder, monkeypatch):
+    write = sharing.files.replace
+
+    def refused(path: Path, *given, **named) -> None:
+        if path.parent == class_folder:
+            raise PermissionError(13, "Permission denied")
+        write(path, *given, **named)
+
+    monkeypatch.setattr(sharing.files, "replace", refused)
+    with pytest.raises(LabError, match=r"cannot be written \(Permission denied\), so nothing is shared"):
+        journal.share(named=True)
+    assert "You share nothing" in journal.status()
+
+
+def test_a_shared_file_that_became_a_link_or_was_removed_is_not_written(class_folder, tmp_path):
+    journal.share(named=True)
+    file = class_folder / "ada.jsonl"
+    target = tmp_path / "target"
+    target.write_text("")
+    file.unlink()
+    fail("Gone.")
+    assert not file.exists(), "only `share` makes it"
+    assert "was removed" in journal.status()
+    file.symlink_to(target)
+    fail("A link.")
+    assert target.read_text() == ""
+
+
+def test_what_leaves_is_without_the_learners_code_and_paths():
+    fail(f"ValueError: no {paths.home()}/x and {Path.home()}/y  (line 3 in shard: return own[0])\nmore lines")
+    assert own()[-1]["said"] == "ValueError: no …/x and ~/y"
+    fail("\x1b[31mred " + "long " * 100)
+    said = own()[-1]["said"]
+    assert len(said) == 200
+    assert said.startswith(" [31mred long")
+    assert said.endswith("…")
+
+
+def test_a_solved_run_and_ranks_above_0_write_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_SOLVED", "1")
+    fail("no")
+    monkeypatch.delenv("LABKIT_SOLVED")
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    fail("no")
+    assert not log.path().exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"pseudonym": 3}',
+        "\x00",
+        '{"pseudonym": "Calm Fox 17", "file": 3}',
+        '{"pseudonym": "Calm Fox 17", "file": "x", "named": true, "since": "2026-01-01", "until": "x"}',
+    ],
+)
+def test_a_damaged_agreement_shares_nothing_and_can_be_taken_back(text):
+    journal.share(named=True)
+    (paths.home() / "sharing.json").write_text(text)
+    before = shared_file().read_text()
+    fail("After.")
+    assert shared_file().read_text() == before
+    assert "You share nothing" in journal.status()
+    journal.unshare()
+    assert not shared_file().exists()
+    journal.share(named=True)
+    assert shared()[-1]["said"] == "After."
+
+
+def test_the_shared_file_stays_small(monkeypatch):
+    monkeypatch.setattr(sharing, "LIMIT", 6000)
+    journal.share(named=True)
+    for count in range(200):
+        journal.note("failed", exercise="23.1", said=f"{count} {'x' * 90}")
+    assert shared_file().stat().st_size < 6400
+    assert shared()[0]["labkit"] == "shared"
+    assert shared()[-1]["tries"] == 200
+    assert len(own()) == 200, "the log keeps all"
+
+
+def test_many_writers_while_the_agreement_comes_and_goes():
+    def work(name: str) -> None:
+        for _ in range(50):
+            journal.note("failed", exercise="23.1", said=name)
+
+    writers = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for writer in writers:
+        writer.start()
+    for _ in range(5):
+        journal.share(named=True)
+        journal.unshare()
+    journal.share(named=True)
+    for writer in writers:
+        writer.join()
+    assert len(own()) == 150
+    assert len(shared()) == 151, "an event is in the journal and in the shared file, or in neither"
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_leaves_whole_lines():
+    code = (
+        "from labkit import journal\n"
+        "journal.share(named=True)\n"
+        "while True: journal.note('failed', exercise='23.1', said='again ' * 20)"
+    )
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        limit = time.monotonic() + 60
+        size = log.path().stat().st_size if log.path().exists() else 0
+        while not log.path().exists() or log.path().stat().st_size < size + 5000:
+            assert time.monotonic() < limit, "the writer does not write"
+            time.sleep(0.005)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    journal.note("failed", exercise="23.1", said="after")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = log.read()
+    assert told[-1]["said"] == "after"
+    assert len(told) >= len(log.path().read_bytes().splitlines()) - 3, "at most one broken line a kill"
+    assert json.loads(shared_file().read_bytes().splitlines()[-1])["said"] == "after"

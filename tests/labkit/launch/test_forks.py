@@ -1,0 +1,161 @@
+"""Ranks that are forks of a process with the libraries are ranks like any other, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from labkit import launch
+from labkit.errors import RankFailed
+from labkit.launch import forks
+
+from tests.labkit.launch.leftovers import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def forked(cold, monkeypatch):
+    monkeypatch.setenv("LABKIT_FORKS", "1")
+    monkeypatch.setattr(forks, "_modules", lambda: ("numpy", "labkit.launch"))
+    yield
+    forks.end_all()
+    assert until(lambda: not servers(psutil.Process()))
+
+
+def servers(starter: psutil.Process) -> list[psutil.Process]:
+    """The servers that a process has started, and all their forks."""
+    found = []
+    for process in starter.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "fork_server.py" in str(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def look_around(comm):
+    import numpy as np
+
+    started_by = psutil.Process().parent().parent().cmdline()
+    cores = len(os.sched_getaffinity(0))
+    return (
+        comm.allgather(comm.rank),
+        np.random.rand(),
+        os.environ["MINE"],
+        str(started_by),
+        os.getpid(),
+        cores,
+    )
+
+
+def test_they_are_real_ranks_with_the_variables_of_their_run():
+    for mine in ("first", "second"):
+        results = launch.run(look_around, ranks=3, env={"MINE": mine}, echo=False)
+        numbers, drawn, variables, started_by, processes, cores = zip(*results, strict=True)
+        assert numbers == ([0, 1, 2],) * 3
+        assert len(set(drawn)) == len(set(processes)) == 3
+        assert variables == (mine,) * 3
+        assert set(cores) == {len(os.sched_getaffinity(0))}
+        assert all("fork_server.py" in one for one in started_by)
+
+
+def test_ranks_of_other_controllers_are_forks_too():
+    def numbers():
+        return os.environ["RANK"], str(psutil.Process().parent().parent().cmdline())
+
+    first, second = launch.run(numbers, ranks=2, controller="torch", echo=False)
+    assert (first[0], second[0]) == ("0", "1")
+    assert "fork_server.py" in first[1]
+
+
+def test_nothing_of_a_run_is_left_in_the_next():
+    def leave_a_mark():
+        import numpy
+
+        found = hasattr(numpy, "mark"), "MARK" in os.environ
+        numpy.mark = os.environ["MARK"] = "here"
+        return found
+
+    for _ in range(2):
+        assert launch.run(leave_a_mark, ranks=2, echo=False) == [(False, False)] * 2
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("os.kill(os.getpid(), 9)", "rank 1 died: its process was ended by signal 9 (SIGKILL)"),
+        ("os._exit(7)", "rank 1 died: its process ended with exit status 7"),
+        ("1 / 0", "rank 1 failed: ZeroDivisionError"),
+        ("comm.Recv(bytearray(1))", "after 2 s without an end: rank 1 waits in"),
+    ],
+)
+def test_bad_ends_are_named_as_ever_and_nothing_is_left(how, says):
+    def end_badly(comm):
+        if comm.rank == 1:
+            exec(how, {"os": os, "comm": comm})
+
+    with pytest.raises(RankFailed) as caught:
+        launch.run(end_badly, ranks=2, timeout=2, echo=False)
+    assert says in str(caught.value)
+    assert until(lambda: len(servers(psutil.Process())) == 1)  # the server, and no fork of it
+
+
+def test_a_server_that_has_ended_is_started_again():
+    for _ in range(2):
+        assert launch.run(os.getpid, ranks=1, echo=False)
+        (server,) = servers(psutil.Process())
+        server.kill()
+
+
+def test_what_cannot_be_imported_leaves_ranks_cold(monkeypatch):
+    monkeypatch.setattr(forks, "_modules", lambda: ("no_such_module",))
+    assert launch.run(lambda: "cold", ranks=1, echo=False) == ["cold"]
+    assert servers(psutil.Process()) == []
+
+
+KILLED = """
+import numpy, time
+from labkit import launch
+
+def endless():
+    print("started", flush=True)
+    time.sleep(1000)
+
+launch.run(endless, ranks=2, timeout=1000)
+"""
+
+
+def test_a_killed_notebook_leaves_nothing(tmp_path):
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    notebook = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=env)
+    assert "started" in notebook.stdout.readline()
+    alive = servers(psutil.Process(notebook.pid))
+    assert len(alive) == 5  # the server; of each rank its guard and itself
+    notebook.send_signal(signal.SIGKILL)
+    notebook.communicate()
+    assert psutil.wait_procs(alive, timeout=20)[1] == []
+    assert until(lambda: not list(tmp_path.glob("forks-*")))
+
+
+IMPATIENT = """
+import json, sys
+from labkit.launch import fork_server
+fork_server.LOOK = fork_server.IDLE = 0.1
+fork_server.main(sys.argv[1], json.dumps(sys.path), "json")
+"""
+
+
+def test_a_server_that_nobody_asks_ends(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    server = subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT, str(folder / "socket")], stdin=subprocess.PIPE
+    )
+    assert server.wait(60) == 0
+    assert not folder.exists()
+    server.stdin.close()

@@ -1,0 +1,120 @@
+"""The page: every number leads to its records; nothing is fetched; PDF where there is Chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from labkit import paths
+from labkit.errors import LabError
+from support.lab80 import page as pages
+from support.lab80 import rubric
+from support.lab80.__main__ import main
+
+from tests.support.lab80 import studies
+
+
+@pytest.fixture
+def page(tmp_path):
+    return pages.write(studies.REPORT, studies.study(), tmp_path / "report")
+
+
+def test_each_number_leads_to_a_row_and_that_to_records(page):
+    text = page.read_text(encoding="utf-8")
+    for target in set(re.findall(r'href="#(\w+)"', text)):
+        assert text.count(f'id="{target}"') == 1, target
+    assert "93.0\N{NO-BREAK SPACE}%" in text
+    row = next(
+        line for line in re.findall(r"<tr id=.*?</tr>", text, re.DOTALL) if "efficiency_weak_4" in line
+    )
+    assert "t(b) / t(p)" in row
+    assert len(re.findall(r"#r\d+", row)) == 2
+    records = text[text.index("<h2>Records</h2>") :]
+    for what in (
+        "80_scaling_report.jsonl:9",
+        "0123456789ab",
+        "2026-11-23 08:00:08 UTC",
+        "virtual roce25_p100",
+    ):
+        assert what in records
+    assert "make run LAB=80 NP=1" in text
+    assert "Kurth and others, SC18" in records
+
+
+def test_it_loads_nothing_and_holds_its_plots(page):
+    text = page.read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "<table" in text
+    assert not re.search(r'(?:src|href)="(?!#)', re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL))
+    assert "<script" not in text
+    assert not re.search("[\U000f0000-\U000ffffd]", text)
+
+
+def test_the_rubric_and_its_evidence(page):
+    text = page.read_text(encoding="utf-8")
+    assert "<td>20</td>" in text
+    for row in rubric.rows():
+        assert row["what"] in text
+    assert "The last prediction is of 2026-11-23 08:00:06 UTC, the first measurement of" in text
+    assert "All times were steady" in text
+
+
+def test_doubt_is_marked(tmp_path):
+    study = studies.study(lambda lines: studies.measured(lines, "strong", 4).update(seconds_steady=False))
+    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
+    assert "~250\N{NO-BREAK SPACE}ms" in text
+    assert "not steady" in text
+
+
+def test_a_refused_report_leaves_no_page(page):
+    (page.parent / "report.pdf").write_text("an old one")
+    with pytest.raises(
+        LabError, match="The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
+    ):
+        pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), page.parent)
+    assert list(page.parent.iterdir()) == []
+
+
+def test_the_learners_text_is_no_html(tmp_path):
+    study = studies.study(lambda lines: lines[0].update(method="a <script>alert()</script> b"))
+    text = pages.write(studies.REPORT, study, tmp_path).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium here")
+def test_a_pdf_and_nothing_left(page):
+    pdf = pages.write_pdf(page)
+    assert pdf.read_bytes()[:5] == b"%PDF-"
+    assert sorted(file.name for file in page.parent.iterdir()) == ["report.html", "report.pdf"]
+
+
+def test_the_command_speaks_in_sentences(capsys, tmp_path, monkeypatch):
+    file = paths.home() / "report" / "report.md"
+    assert main([]) == 1
+    assert "There is no report" in capsys.readouterr().err
+    file.parent.mkdir()
+    for text, says in (
+        (b"\xff\xfe", "not a text in UTF-8"),
+        (studies.REPORT.encode(), "no scaling study on record yet"),
+    ):
+        file.write_bytes(text)
+        assert main([]) == 1
+        assert says in capsys.readouterr().err
+    studies.study()
+    assert main([str(file), "--no-pdf"]) == 0
+    assert file.with_suffix(".html").exists()
+    monkeypatch.setenv("PATH", "")
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert "Every number of" in said
+    assert "print it: it is set for A4" in said
+    file.write_text(studies.REPORT + "97", encoding="utf-8")
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert "“97” is supported by no record" in said
+    assert "Traceback" not in said
+    assert main(["--solved"]) == 1
+    assert "There is no report" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 import virtual
 from labkit.errors import CheckFailed, LabError
 from labkit.mpi import COMM_TYPE_SHARED
-from virtual.sweep import lengths_for, vectors
+from virtual.cluster import lengths_for, vectors
 
 from tests.virtual import algorithms
 

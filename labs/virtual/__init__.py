@@ -20,7 +20,8 @@ to write instead (tests/virtual/test_programs.py holds both side by side).
 Where the code is: `cluster` starts a run in the `engine`, which lets ranks take turns in virtual time; `comm`
 (with `collectives`, made of `algorithms`, and `groups`) turns calls into messages, and `transport` brings
 them together with their receives. `wires` charges for them by the machine's numbers (`loggp`, `machines`,
-`here`): messages that meet in a port share it fairly. Mistakes are told by `explain` (in a call), `matching` (in collectives) and `stuck` (of a whole run).
+`here`): messages that meet in a port share it fairly. Mistakes are told by `explain` (in a call), `matching`
+(in collectives) and `stuck` (of a whole run).
 """
 
 from virtual.buffers import Vector, vector

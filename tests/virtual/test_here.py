@@ -126,3 +126,24 @@ def test_the_virtual_ranks_cost_what_the_record_says(folders):
     assert node.run(swap, 0).time == pytest.approx(3e-6)
     assert node.run(swap, 4096).time == pytest.approx(3e-6 + 4096 / 10e9)
     assert node.run(swap, 10**6).time == pytest.approx(3e-6 + 4e-6 + 1e6 / 10e9)
+
+
+def test_overheads_are_never_longer_than_the_message(folders):
+    write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
+    link = here.machine().inside
+    assert link.latency == 0
+    assert link.alpha == pytest.approx(3e-6)
+    assert link.gap == pytest.approx(3e-6)
+
+
+def test_an_older_good_record_outlives_a_newer_bad_one(folders):
+    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": None}, {**ADDITION, "speed": None})
+    assert here.machine().name.startswith("here (your own records")
+
+
+def test_the_kits_own_reference_records_make_a_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    machine = virtual.machine("here")
+    assert "the kit's reference" in machine.name
+    assert 0 < machine.inside.alpha < 1e-3
+    assert 1e8 < machine.inside.bandwidth < 1e12

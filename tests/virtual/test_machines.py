@@ -32,6 +32,53 @@ def test_every_number_has_a_source(name):
         assert machine.sources[number].startswith("left out:") == (machine.numbers()[number] == 0)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_numbers_are_those_of_a_machine(name):
+    machine = virtual.machine(name)
+    for link in (machine.inside, machine.between):
+        assert 1e-7 < link.alpha < 1e-3
+        assert 1e8 < link.bandwidth < 1e12
+    assert machine.inside.bandwidth >= 0.99 * machine.between.bandwidth
+    assert machine.ranks_per_node % machine.nics == 0
+    assert 1e3 <= machine.eager <= 1e6
+    assert machine.reduce > machine.between.bandwidth
+    assert virtual.Cluster(2, None, name).size == 2 * machine.ranks_per_node
+
+
+KNOWN = """\
+k80_fdr
+  inside.latency        5.70 µs  published
+  inside.bandwidth    11.0 GB/s  estimate
+  between.latency       5.00 µs  estimate
+  between.bandwidth   6.39 GB/s  published
+  ranks_per_node             16  estimate
+  nics                        2  estimate
+  eager                12.0 KiB  published
+  handshake             10.0 µs  computed
+  reduce              80.0 GB/s  computed"""
+OWN = """\
+ideal
+  inside.latency        1.50 µs
+  inside.bandwidth    2.00 GB/s
+  inside.overhead           0 s
+  inside.gap                0 s
+  between.latency           0 s
+  between.bandwidth   1.00 GB/s
+  between.overhead          0 s
+  between.gap            200 ns
+  ranks_per_node              1
+  nics                        1
+  eager                no limit
+  handshake             3.00 µs
+  reduce               no limit"""
+
+
+def test_a_machine_prints_as_a_small_table():
+    assert str(virtual.machine("k80_fdr")) == KNOWN
+    link = virtual.Link(0, 1e9, gap=2e-7)
+    assert str(virtual.ideal(1.5e-6, 2e9).but(handshake=3e-6, between=link)) == OWN
+
+
 def test_but_changes_numbers_and_forgets_their_sources():
     machine = virtual.machine("dgx1").but(nics=1, inside=virtual.Link(1e-6, 1e9))
     assert (machine.nics, machine.inside.bandwidth) == (1, 1e9)

@@ -140,11 +140,13 @@ def inside(module: str, folder: str) -> bool:
 
 @cache
 def offered(text: str) -> set[str]:
-    """The names that a face offers: those in its __all__, and all that it imports, since it is but a page."""
+    """The names that a face offers: those it lists, and all that it imports, since it is but a page."""
     names = set()
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             names |= set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_MODULE_OF":
+            names |= set(ast.literal_eval(node.value))
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             names |= {alias.asname or alias.name for alias in node.names}
     return names

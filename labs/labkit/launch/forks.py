@@ -12,6 +12,8 @@ import atexit
 import contextlib
 import json
 import os
+import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,7 @@ _HEAVY = {
 # Variables that differ between ranks and runs, and that no import reads.
 _OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_")
 _OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+_PATIENCE = 120  # seconds for its imports; then ranks start without it
 _MOST = 3  # servers at a time: each holds some hundred MB
 
 
@@ -103,7 +106,7 @@ def _start(env: dict[str, str], path: list[str]) -> _Server:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # an interrupt meant for this process does not reach it
     )
-    return _Server(address, process, bool(process.stdout.readline()))
+    return _Server(address, process, _hears(process))
 
 
 def _answers(server: _Server) -> bool:
@@ -118,15 +121,26 @@ def _answers(server: _Server) -> bool:
         server.process.stdin.flush()
     except OSError:
         return False
-    return bool(server.process.stdout.readline())
+    return _hears(server.process)
+
+
+def _hears(process: subprocess.Popen) -> bool:
+    """Wait for a line of the server; False where it has ended or says nothing."""
+    ready, _, _ = select.select([process.stdout], [], [], _PATIENCE)
+    return bool(ready) and bool(process.stdout.readline())
 
 
 def _end(key: tuple) -> None:
-    process = _running.pop(key).process
+    address, process, _ = _running.pop(key)
     with contextlib.suppress(OSError):  # it has ended already
         process.stdin.close()  # it ends its ranks, then itself
-    process.wait()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     process.stdout.close()
+    shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # it removes it, unless it was killed
 
 
 def end_all() -> None:

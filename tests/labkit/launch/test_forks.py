@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import psutil
 import pytest
@@ -20,12 +21,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def forked(cold, monkeypatch):
+def forked(cold, monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_FORKS", "1")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(forks, "_modules", lambda: ("numpy", "labkit.launch"))
     yield
     forks.end_all()
     assert until(lambda: not servers(psutil.Process()))
+    assert not list(tmp_path.glob("forks-*"))
 
 
 def servers(starter: psutil.Process) -> list[psutil.Process]:

@@ -7,6 +7,8 @@ The real ranks run all rows in one start, each on a communicator of its own.
 from __future__ import annotations
 
 import array
+import subprocess
+import sys
 
 import mpi4py
 import numpy as np
@@ -49,7 +51,9 @@ FORMS = {  # of an array of six float64, or of twelve where a call fills it; wha
     "[a, -1]": (lambda a, MPI: [a, -1], "negative count"),
     "[a, 2.0]": (lambda a, MPI: [a, 2.0], "cannot be interpreted as an integer"),
     "[a, 2, -1, type]": (lambda a, MPI: [a, 2, -1, MPI.DOUBLE], "negative displacement"),
-    "[a, (None, 99)]": (lambda a, MPI: [a, (None, 99)], "values"),
+    "[a, (None, 99)]": (lambda a, MPI: [a, (None, 99)], "begins at 99"),
+    "[a, (2, 3), 1, type]": (lambda a, MPI: [a, (2, 3), 1, MPI.DOUBLE], "as an integer"),
+    "[a, (1, 2, 3)]": (lambda a, MPI: [a, (1, 2, 3)], "3 numbers in place of a count"),
     "[a, 2, 3]": (lambda a, MPI: [a, 2, 3], "MPI's types of numbers alone"),
     "[a, 4, float's type]": (lambda a, MPI: [a, 4, MPI.FLOAT], "Leave the type out"),
     "[a, an integer's type]": (lambda a, MPI: [a, MPI.INT64_T], "Leave the type out"),
@@ -497,3 +501,19 @@ def test_a_program_gives_what_it_gives_on_real_ranks_or_is_refused(name, real):
         assert says in str(refused.value)
     else:
         assert ours.run(on_virtual_rank, program).results == [of_rank[name] for of_rank in real]
+
+
+def test_a_status_counts_where_mpi_has_been_initialized():
+    program = """
+import numpy as np, virtual
+from mpi4py import MPI
+def count(comm):
+    status = MPI.Status()
+    comm.Isend(np.arange(3, dtype="i4"), 1 - comm.rank).Wait()
+    comm.Recv(np.zeros(8, "i4"), status=status)
+    return status.Get_count(MPI.INT), status.count, MPI.Request.Waitall([])
+print(virtual.Cluster(2).run(count).results)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[(3, 12, True), (3, 12, True)]"

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pytest
 from labkit import paths
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LIMIT = 120.0  # seconds for an answer, on a busy machine
 PARTS = ("labs", "slurm", "env", "solutions", "notebooks", "tests", "Makefile", "README.md", "pyproject.toml")

@@ -92,6 +92,7 @@ def test_the_readmes_table(built):
             generate.write_all(check=check)
 
 
+@pytest.mark.slow
 def test_the_course_stands_by_itself_and_every_lab_has_its_place():
     labs = {stem[:2]: generate.load(stem) for stem in labfile.stems()}
     content = overview.read()

@@ -6,6 +6,7 @@ Everybody is one user here, as in a hub that runs as one: JUPYTERHUB_USER tells 
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import time
 from collections.abc import Iterator
@@ -16,8 +17,8 @@ from labkit import journal, lab
 from labkit.checks import hint
 from labkit.errors import CheckFailed
 
+from tests.labs.visit import Visit
 from tests.labs.wrong_answers import Wrong
-from tests.labs.wrong_answers.runner import Runner
 
 STEM = "23_ring_allreduce"
 
@@ -54,7 +55,7 @@ class School:
             journal.note("start", lab=STEM)
 
 
-class Desk(Runner):
+class Desk(Visit):
     """Lab 23, solved or with one of its seeded mistakes, in this process and by its real checks.
 
     Its first two exercises try virtual ranks; of real ones there are none here.
@@ -64,13 +65,18 @@ class Desk(Runner):
         super().__init__(STEM)
         self.school = school
         self.by_number = {exercise.number: exercise for exercise in self.lab.exercises}
-        self.names["__name__"] = "desk"
+        self.names: dict[str, object] = {"__name__": "desk"}
         with school.learner("nobody", LABKIT_SOLVED="1"):
             end = self.by_number["23.1"].answers[0]
             for position in range(end):
-                cell = self.cells[position]
-                if cell.kind == "code":
-                    self.execute(cell.source, f"cell {position + 1}")
+                self.run(position, self.solved[position].source)
+
+    def run(self, position: int, text: str) -> None:
+        """Run that cell of the lab, if it is code; tracebacks and inspect find its lines."""
+        if self.solved[position].kind == "code":
+            name = f"<{STEM}, cell {position + 1}>"
+            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+            exec(compile(text, name, "exec"), self.names)
 
     def mistake(self, number: str, words: str) -> Wrong:
         """The seeded mistake of an exercise that is described with these words."""
@@ -80,10 +86,12 @@ class Desk(Runner):
         """A minute later that learner runs the check, on a mistake or the right answer; what it says."""
         self.school.now += 60
         exercise = self.by_number[number]
-        texts = self.edited(exercise, wrong) if wrong else {}
+        answers = {position: self.solved[position].source for position in exercise.answers}
+        texts = wrong.edited(answers) if wrong else {}
         with self.school.learner(name, LABKIT_LAB=STEM):
             try:
-                self.span(exercise, texts)
+                for position in range(exercise.answers[0], exercise.check + 1):
+                    self.run(position, texts.get(position, self.solved[position].source))
             except CheckFailed as error:
                 return str(error)
         return ""

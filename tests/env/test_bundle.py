@@ -29,6 +29,15 @@ def test_the_lock_for_a_python_has_one_version_of_each():
     assert "aiohttp" not in contents.locked("3.11")
 
 
+def test_what_the_machine_has_is_left_out_with_what_it_brings():
+    absent = contents.left_out(contents.WITHOUT, "3.12")
+    assert {"torch", "numpy", "matplotlib", "pillow", "python-dateutil"} <= absent
+    assert not absent & set(contents.ALWAYS), "Horovod's build wants these versions"
+    assert "h5py" not in contents.left_out(["tensorflow*", "keras"], "3.12"), "nobody said that it is there"
+    assert contents.expected("3.12", ["torch", "cmake"]) >= ["cmake", "jinja2"]
+    assert "cmake" not in contents.expected("3.12", contents.WITHOUT)
+
+
 def test_all_that_is_needed_is_asked_for_once():
     """The metadata of the wheels, made up: a chain of two, a circle, an extra, and a marker that is false."""
     lines = {

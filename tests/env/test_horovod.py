@@ -55,9 +55,42 @@ def torch2(request):
     return request.param, result(ranks(launcher, HERE / "horovod_torch_ranks.py"))
 
 
-def both(answers: list, expected) -> None:
-    """Both ranks gave the expected answer."""
-    assert answers == [pytest.approx(expected, **NEAR)] * 2
+# What a check gives on both ranks.
+KERAS = {
+    # y = w x, w = 1, x = 1 and 2: gradients 2 w x² are 2 and 8, their mean 5, and w becomes 1 - 0.1 * 5
+    "optimizer_in_fit": 0.5,
+    "optimizer_applied_by_hand": -0.15,
+    "gradient_tape": 1.5,
+    "metric_average": [2.5],  # losses 1 and 4
+    # lr/size (epoch (size - 1)/warmup + 1) with lr 0.2, size 2, warmup 2, at the end of epochs 1 and 2
+    "warmup": [0.15, 0.2, 0.2],
+    "schedule": [0.1, 0.05, 0.025],
+    # velocity -0.1, then 0.9 * (0.05 / 0.1) * -0.1 - 0.05 with the correction and 0.9 * -0.1 - 0.05 without
+    "momentum_correction": {"True": -0.195, "False": -0.24},
+    "keras_accumulation": -0.15,
+    # one rank's gradient was infinite: the scale goes from 4 to 2; then gradients 4 and 8, over 2, mean 3
+    "loss_scale": {"weight": 0.7, "scale": 2.0},
+    "auto_jit_on_a_gpu": {"distributed": False, "plain": True},
+    "sync_batch_norm": [1.5, 1.25],  # of 0, 2 and 1, 3
+    "elastic_state": [1.0, 10],
+}
+TORCH = {
+    "broadcast_parameters": 2.0,
+    "broadcast_optimizer_state": [0.1, 1.0],
+    "distributed_optimizer": -0.15,
+    "backward_passes": -0.3,
+    "fp16_compression": -1.0,
+}
+
+
+@pytest.mark.parametrize(("check", "expected"), KERAS.items())
+def test_keras(keras3, check, expected):
+    assert keras3[check] == [pytest.approx(expected, **NEAR)] * 2
+
+
+@pytest.mark.parametrize(("check", "expected"), TORCH.items())
+def test_torch(torch2, check, expected):
+    assert torch2[1][check] == [pytest.approx(expected, **NEAR)] * 2
 
 
 def test_broadcast_variables(keras3):
@@ -66,42 +99,10 @@ def test_broadcast_variables(keras3):
     assert zero["after"] == one["after"] == zero["before"]
 
 
-def test_distributed_optimizer_in_fit(keras3):
-    # y = w x, w = 1, x = 1 and 2: gradients 2 w x² are 2 and 8, their mean 5, and w becomes 1 - 0.1 * 5
-    both(keras3["optimizer_in_fit"], 0.5)
-
-
-def test_distributed_optimizer_applied_by_hand(keras3):
-    both(keras3["optimizer_applied_by_hand"], -0.15)
-
-
-def test_distributed_gradient_tape(keras3):
-    both(keras3["gradient_tape"], 1.5)
-
-
 def test_broadcast_global_variables_callback(keras3):
     zero, one = keras3["broadcast_callback"]
     assert zero["before"] != one["before"]
     assert zero["after"] == one["after"] == one["before"]  # the root is rank 1, the learning rate 0
-
-
-def test_metric_average_callback(keras3):
-    both(keras3["metric_average"], [2.5])  # losses 1 and 4
-
-
-def test_learning_rate_warmup_callback(keras3):
-    # lr/size (epoch (size - 1)/warmup + 1) with lr 0.2, size 2, warmup 2, at the end of epochs 1 and 2
-    both(keras3["warmup"], [0.15, 0.2, 0.2])
-
-
-def test_learning_rate_schedule_callback(keras3):
-    both(keras3["schedule"], [0.1, 0.05, 0.025])
-
-
-def test_momentum_correction(keras3):
-    # velocity -0.1, then 0.9 * (0.05 / 0.1) * -0.1 - 0.05 with the correction and 0.9 * -0.1 - 0.05 without
-    for answer in keras3["momentum_correction"]:
-        assert answer == pytest.approx({"True": -0.195, "False": -0.24}, **NEAR)
 
 
 def test_load_model_returns_a_distributed_optimizer_with_its_state(keras3):
@@ -137,20 +138,6 @@ def test_backward_passes_per_step(keras3):
         assert answer["weights"] == pytest.approx([0, -0.15, -0.15, -0.3], **NEAR)
 
 
-def test_gradient_accumulation_of_keras(keras3):
-    both(keras3["keras_accumulation"], -0.15)
-
-
-def test_loss_scale_optimizer_skips_a_step_on_all_ranks(keras3):
-    # one rank's gradient was infinite: the scale goes from 4 to 2; then gradients 4 and 8, over 2, mean 3
-    for answer in keras3["loss_scale"]:
-        assert answer == pytest.approx({"weight": 0.7, "scale": 2.0}, **NEAR)
-
-
-def test_auto_jit_is_off_for_a_distributed_optimizer(keras3):
-    assert keras3["auto_jit_on_a_gpu"] == [{"distributed": False, "plain": True}] * 2
-
-
 def test_wrapping_twice_is_refused(keras3):
     assert all("only once" in answer for answer in keras3["wrapped_twice"])
 
@@ -161,30 +148,11 @@ def test_learning_rate_and_variables(keras3):
         assert as_attribute == as_method > 0
 
 
-def test_sync_batch_normalization(keras3):
-    both(keras3["sync_batch_norm"], [1.5, 1.25])  # of 0, 2 and 1, 3
-
-
-def test_elastic_state_syncs_from_rank_0(keras3):
-    both(keras3["elastic_state"], [1.0, 10])
-
-
 def test_tensorflow_uses_mpi_and_one_library(keras3):
     for answer in keras3["controller"]:
         assert answer["mpi"]
         assert answer["size"] == 2
         assert len(answer["libraries"]) == 1, answer["libraries"]
-
-
-def test_torch_broadcasts(torch2):
-    both(torch2[1]["broadcast_parameters"], 2.0)
-    both(torch2[1]["broadcast_optimizer_state"], [0.1, 1.0])
-
-
-def test_torch_optimizer(torch2):
-    both(torch2[1]["distributed_optimizer"], -0.15)
-    both(torch2[1]["backward_passes"], -0.3)
-    both(torch2[1]["fp16_compression"], -1.0)
 
 
 def test_torch_collectives(torch2):

@@ -65,15 +65,6 @@ def test_edits_are_named_documented_and_change_something(edit):
     assert edit.old != edit.new
 
 
-def test_edit_names_are_unique():
-    names = [edit.name for edit in edits.all_edits()]
-    assert len(names) == len(set(names))
-
-
-def test_the_document_lists_every_edit():
-    assert edits.table() in (ROOT / "env" / "HOROVOD.md").read_text(encoding="utf-8")
-
-
 def test_a_changed_edit_changes_the_digest(monkeypatch):
     before = edits.digest(cuda_torch=False)
     monkeypatch.setattr(edits, "all_edits", lambda cuda_torch: (EDIT,))
@@ -160,29 +151,6 @@ def test_host_build_on_a_gpu_machine_knows_cuda_and_has_no_gpu_operations(tmp_pa
     assert env["HOROVOD_CUDA_HOME"] == "/opt/cuda"
     assert not [name for name in env if name.startswith("HOROVOD_GPU")]
     assert rpath == [RUNTIME]
-
-
-def test_no_toolkit_no_gpu_environment(tmp_path):
-    assert gpu.environment("", None, tmp_path, tmp_path) == ({}, [])
-    assert gpu.lasting({}, [], None, None) == {}
-
-
-def test_no_nccl_headers(tmp_path):
-    with pytest.raises(
-        StepFailed, match="no NCCL: .*site-packages/nvidia/nccl has no include/nccl.h"
-    ) as failure:
-        gpu.environment("NCCL", TOOLKIT, tmp_path / "site-packages", tmp_path / "work")
-    assert "nvidia-nccl-cu12" in failure.value.cure
-    given = str(tmp_path / "given")
-    with pytest.raises(StepFailed, match=f"no NCCL: {given} has no include/nccl.h") as failure:
-        gpu.environment("NCCL", TOOLKIT, tmp_path, tmp_path / "work", given)
-    assert "Set NCCL_HOME" in failure.value.cure
-
-
-def test_nccl_without_a_library(tmp_path):
-    home = nccl(tmp_path / "nccl", "libother.so")
-    with pytest.raises(StepFailed, match=r"holds no libnccl\.so"):
-        gpu.environment("NCCL", TOOLKIT, tmp_path, tmp_path / "work", str(home))
 
 
 def gpu_key(folder: Path, toolkit: Toolkit, operations: str = "NCCL", given: str | None = None) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from labkit import make, paths
 
+pytestmark = pytest.mark.slow  # each case starts make
+
 REAL = paths.root()
 # Each would leave a file, were it expanded by make or by a shell.
 HOSTILE = (

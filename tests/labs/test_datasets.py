@@ -42,10 +42,3 @@ def test_lab_10_trains_on_mnists_files(tmp_path):
     assert how.returncode == 0, how.stderr[-2000:]
     assert how.stdout.count("✓ 10.") == 4
     assert "in_features=784" in how.stdout
-
-
-def test_a_file_that_is_missing_ends_in_a_sentence(tmp_path):
-    how = run_lab_10(tmp_path)
-    assert how.returncode == 1
-    assert "train-images-idx3-ubyte is not there; expected MNIST's four idx files" in how.stderr
-    assert "Traceback" not in how.stderr

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,7 @@ ROOT = paths.root()
 STEMS = labfile.stems()
 SECONDS = 900  # to end a run that hangs; no speed is asserted
 pytestmark = pytest.mark.timeout(SECONDS + 60)
+load = cache(generate.load)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
@@ -72,6 +74,7 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
+@pytest.mark.slow  # `make lint` asks it before
 def test_all_files_are_fresh_and_none_is_an_orphan():
     assert generate.write_all(check=True) == [], "`make labs` writes them"
 
@@ -91,7 +94,7 @@ def test_numbers_are_given_once():
 
 
 def prose(stem: str) -> str:
-    return "\n\n".join(cell.source for cell in generate.load(stem).cells if cell.kind == "markdown")
+    return "\n\n".join(cell.source for cell in load(stem).cells if cell.kind == "markdown")
 
 
 @every_lab
@@ -119,13 +122,13 @@ def test_commands_in_prose_exist(stem):
 
 @every_lab
 def test_earlier_labs_exist(stem):
-    missing = set(generate.load(stem).header.before) - {known[:2] for known in STEMS}
+    missing = set(load(stem).header.before) - {known[:2] for known in STEMS}
     assert not missing, f"Before: names labs that are not there: {missing}"
 
 
 def solved_script(stem: str) -> list[str]:
     values = [f"{name}={value!r}" for name, value in small(stem).items()]
-    ranks = str(generate.load(stem).header.ranks)
+    ranks = str(load(stem).header.ranks)
     command = [sys.executable, "-m", "labkit", "run", stem, "--solved", "--np", ranks]
     return [*command, "--set", *values] if values else command
 
@@ -142,7 +145,7 @@ def test_a_learner_comes_through(stem, monkeypatch):
 
 @every_lab
 def test_names_in_hints_exist_in_the_answer(stem):
-    lab = generate.load(stem)
+    lab = load(stem)
     code = "\n".join(cell.source for cell in lab.cells if cell.kind == "code")
     for exercise in lab.exercises:
         for title, hint in exercise.hints:

@@ -30,7 +30,7 @@ plots.show(figure, "wide")
 
 
 def visited(checkout):
-    return checkout.python("-m", "tests.labs.visit", tiny_lab.STEM, "--cold")
+    return checkout.python("-m", "tests.labs.visit", tiny_lab.STEM)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from slurm import tabletop
 from tests.authoring import tiny_lab
 from tests.slurm import test_sites
 
+pytestmark = pytest.mark.slow
 TABLE = "sitedoctor"
 
 
@@ -111,7 +112,6 @@ def test_the_questions_suggest_what_slurm_says_and_check_each_answer(site):
     assert (site.root / "slurm/sites/mine.sh").read_text(encoding="utf-8") == text
 
 
-@pytest.mark.slow
 def test_what_slurm_refuses_today_can_be_insisted_on(site, table):
     ended = site.make_site("mine\n\n\n0\ngpus-per-node\nnone\nsrun\n-\nmpich\n\n")
     assert ended.returncode == 0, ended
@@ -145,7 +145,6 @@ def test_without_slurm_the_answers_are_taken_and_said_to_be_unchecked(without_sl
     assert not (without_slurm.root / "slurm/sites/x.sh").exists()
 
 
-@pytest.mark.slow
 def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
     ended = site.doctor("tabletop")
     assert ended.returncode == 0, ended
@@ -167,7 +166,6 @@ def test_the_doctor_finds_nothing_wrong_on_the_tabletop(site, table):
     assert jobs(table) == []
 
 
-@pytest.mark.slow
 def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     more = {"LABKIT_GPUS_PER_NODE": "4", "LABKIT_HOROVOD": "nccl"}
     site.write("wrong", LABKIT_LAUNCHER="srun --mpi=none", LABKIT_MPI="openmpi", **more)
@@ -182,7 +180,6 @@ def test_what_does_not_fit_the_site_file_is_named_with_a_cure(site, table):
     assert jobs(table) == []
 
 
-@pytest.mark.slow
 def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
     for changes, says in (
         (
@@ -224,7 +221,6 @@ def test_what_slurm_refuses_is_named_before_a_job_is_tried(site, table):
     assert jobs(table) == []
 
 
-@pytest.mark.slow
 def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
     table.run(
         ["sbatch", "-N2", "--exclusive", "--job-name=sleeper", "--output=/dev/null", "--wrap=sleep 300"]
@@ -250,7 +246,6 @@ def test_a_full_queue_leaves_the_rest_unchecked_and_no_job_behind(site, table):
         table.run(["scancel", "--name=sleeper"])
 
 
-@pytest.mark.slow
 def test_nodes_that_do_not_see_the_folder(site, table, tmp_path):
     # Inside the cluster /dev/shm is another one than on this machine: a folder that is not shared.
     hidden = f"/dev/shm/labkit-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""A solved lab's answers; and other answers, put before its check: what is right otherwise passes."""
+"""A solved lab's answers, to be used in tests of what its support does with them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,6 @@ import os
 
 from authoring import generate
 from labkit import labfile
-
-
-def run_check(stem: str, exercise: str, **names) -> None:
-    """Run the cells of one exercise, from its answer to its check, with `names` in place of the solution's.
-
-    Before them run the lab's imports and its parameters, as small as for the wrong answers. CheckFailed, if
-    the check does not let the answer pass.
-    """
-    lab = generate.load(stem)
-    cells = generate.solved_cells(lab)
-    (asked,) = [candidate for candidate in lab.exercises if candidate.number == exercise]
-    namespace = _begun(stem, cells)
-    for position in range(asked.answers[0], asked.check + 1):
-        if cells[position].kind == "code":
-            _execute(cells[position].source, namespace)
-        if position == asked.answers[-1]:
-            namespace |= names
 
 
 def solved(stem: str) -> dict[str, object]:

@@ -191,6 +191,7 @@ def archived(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["solve", "test"])
 def test_make_says_that_this_is_the_learners_archive(archived, goal):
     ended = make(archived, goal, "LAB=40", "EX=40.1")
@@ -200,6 +201,7 @@ def test_make_says_that_this_is_the_learners_archive(archived, goal):
     assert f"make {goal} " not in make(archived, "help").stdout
 
 
+@pytest.mark.slow
 def test_make_refuses_solved_runs_there_and_nothing_else(archived):
     ended = make(archived, "run", "LAB=40", "SOLVED=1")
     assert "SOLVED=1 is not in the learners' archive" in ended.stderr

@@ -208,6 +208,21 @@ def test_doubling_formulas_are_what_counting_gives(p):
     )
 
 
+def test_adding_costs_nothing_unless_it_is_said():
+    for p in (2, 6):
+        for time in (
+            costs.ring_allreduce_time,
+            costs.tree_allreduce_time,
+            costs.recursive_doubling_allreduce_time,
+            costs.rabenseifner_allreduce_time,
+        ):
+            assert time(1e6, p, 1e-6, 1e-9) == time(1e6, p, 1e-6, 1e-9, 0) < time(1e6, p, 1e-6, 1e-9, 1e-10)
+    # Where p is no power of two, Rabenseifner sends 2n more and the ring wins for long vectors.
+    assert costs.ring_allreduce_time(2**26, 6, 1e-6, 1e-10) < costs.rabenseifner_allreduce_time(
+        2**26, 6, 1e-6, 1e-10
+    )
+
+
 def test_tree_and_chain():
     assert costs.tree_broadcast_time(1000, 8, 1, 0.001) == pytest.approx(3 * 2)
     assert costs.tree_broadcast_time(1000, 5, 1, 0.001) == pytest.approx(3 * 2)

@@ -163,6 +163,8 @@ WRONG = [  # ranks, program, what is said
     # collectives that do not match
     (4, only(2, lambda c: c.Bcast(BOX), lambda c: c.Allreduce(BOX, np.empty(4))),
         ["rank 2 calls Bcast (line", "but rank 0 calls Allreduce (the same line)", SAME]),
+    (4, lambda c: (c.Barrier(), c.Barrier() if c.rank else c.Allreduce(BOX, np.empty(4))),
+        ["calls Allreduce (line", "calls Barrier (", "(this is number 2)", SAME]),
     (4, lambda c: c.Bcast(BOX, root=c.rank % 2),
         ["rank 1 calls Bcast with root 1 (line", "rank 0 with root 0 (the same line)", SAME]),
     (4, lambda c: c.Allgather(np.zeros(3 + c.rank // 2), np.empty((3 + c.rank // 2) * 4)),

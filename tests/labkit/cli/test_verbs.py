@@ -1,4 +1,4 @@
-"""The learner's verbs, run as a user runs them; tests.endurance.bad_inputs has what they refuse."""
+"""The learner's verbs, run as a user runs them; tests.test_bad_inputs has what they refuse."""
 
 from __future__ import annotations
 

@@ -31,6 +31,18 @@ def test_mpi_families_are_told_apart(family, version, text):
     assert mpis.described(text, "", []).banner == " ".join(text.splitlines()[0].split())
 
 
+def test_what_a_site_file_may_mean():
+    assert mpis.FLAVORS == {
+        "mpich": ("MPICH",),
+        "mvapich2": ("MVAPICH2", "MVAPICH2-GDR"),
+        "mvapich2-gdr": ("MVAPICH2-GDR",),
+        "mvapich-plus": ("MVAPICH-Plus", "MVAPICH"),
+        "cray-mpich": ("Cray MPICH",),
+        "openmpi": ("Open MPI",),
+        "intelmpi": ("Intel MPI",),
+    }
+
+
 def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
     for text, family in (
         ("MVAPICH2 Version      :\t2.3.7", "MVAPICH2-GDR"),

@@ -125,6 +125,22 @@ def test_what_is_not_quoted(samples, says):
     assert measured.verdict in str(measured)
 
 
+def test_a_ratio_is_doubted_for_itself():
+    uneven = Measurement(np.array([1.0, 3.0] * 5))
+    pair = timing.Ratio(uneven, Measurement(np.ones(10)))
+    assert "wide, something else is running" in pair.verdict
+    assert timing.Ratio(uneven, uneven).verdict == "steady"
+
+
+def test_quartiles_of_all_that_is_a_time():
+    samples = [5.0, 1.0, 4.0, 2.0, 3.0]
+    for value in (samples, Measurement(np.array(samples))):
+        assert timing.quartiles(value) == (3.0, 2.0, 4.0)
+        assert timing.samples_of(value).tolist() == samples
+    assert timing.quartiles(7) == (7.0, 7.0, 7.0)
+    assert timing.samples_of(7).tolist() == [7.0]
+
+
 def test_a_quiet_call_is_quoted():
     samples = 0.0123 * (1 + 0.01 * np.random.default_rng(0).standard_normal(20))
     measured = Measurement(samples, resolution=5e-8)

@@ -1,14 +1,13 @@
 """The class board: who of those who agreed is on which lab and exercise, and at what half the class is stuck.
 
 `make board` and `python -m classroom` for people and for a hub; for other parts of the kit, `main` is the
-command line, `look` reads a class folder, `as_text` and `as_page` show what it saw, `hub_service` serves the
-page. A learner agrees by `make share` (labkit.journal); without that there is no file that is read here.
+command line, `look` reads a class folder, `as_text` and `as_page` show what it saw. A learner agrees by
+`make share` (labkit.journal); without that there is no file that is read here.
 """
 
 from classroom.command import main
 from classroom.page import as_page
-from classroom.server import hub_service
 from classroom.terminal import as_text
 from classroom.view import look
 
-__all__ = ["as_page", "as_text", "hub_service", "look", "main"]
+__all__ = ["as_page", "as_text", "look", "main"]

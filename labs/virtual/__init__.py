@@ -14,19 +14,21 @@
 | `Machine`, `Link` | a machine from numbers of your own |
 | `accuracy` | percent right after training on virtual ranks, with an exchange of gradients of one's own |
 
-fn's `comm` answers to mpi4py's names. Where the code is: `cluster` starts a run in the `engine`, which lets
-ranks take turns in virtual time; `comm` (with `collectives`, made of `algorithms`, and `groups`) turns calls
-into messages, and `transport` brings them together with their receives. `wires` charges for them by the
-machine's numbers (`loggp`, `catalogue`, `here`): messages that meet in a port share it fairly.
-Mistakes are told by `explain` (in a call), `matching` (in collectives) and `stuck` (of a whole run).
+fn's `comm` answers to mpi4py's names: what a call gives is what real ranks give, or a sentence that says what
+to write instead (tests/virtual/test_programs.py holds both side by side).
+
+Where the code is: `cluster` starts a run in the `engine`, which lets ranks take turns in virtual time; `comm`
+(with `collectives`, made of `algorithms`, and `groups`) turns calls into messages, and `transport` brings
+them together with their receives. `wires` charges for them by the machine's numbers (`loggp`, `machines`,
+`here`): messages that meet in a port share it fairly. Mistakes are told by `explain` (in a call), `matching`
+(in collectives) and `stuck` (of a whole run).
 """
 
 from virtual.buffers import Vector, vector
-from virtual.catalogue import machine, machines
-from virtual.cluster import Cluster
+from virtual.cluster import Cluster, trials
 from virtual.loggp import Link, Machine, ideal
+from virtual.machines import machine, machines
 from virtual.run import Run, by_rank
-from virtual.sweep import trials
 from virtual.training import accuracy
 
 __all__ = [

@@ -116,9 +116,11 @@ def flat(
     buf, count, begin, kind = _entries(buf, call, name)
     whole = _flat(buf, kind, call, name, fill, adds)
     begin = _number(begin, call, name, "displacement")
+    if begin > whole.size:
+        raise ValueError(f"{call}: {name} begins at {begin}, but its array holds {whole.size} values.")
     if count is None:
         each, over = divmod(whole.size - begin, blocks)
-        if over or each < 0:
+        if over:
             raise ValueError(
                 f"{call}: {name} must hold {blocks} blocks of one length, one for each rank; "
                 f"{whole.size - begin} values are not."
@@ -174,7 +176,11 @@ def _entries(buf: object, call: str, name: str, lists: bool = False) -> tuple:
         raise _wrong_type(call, name, f"a list of {len(buf)} entries")
     if np.isscalar(buf) and not isinstance(buf, bytes):
         raise _wrong_type(call, name, "list")
-    if isinstance(count, tuple) or (isinstance(count, list) and not lists):
+    if begin is None and isinstance(count, tuple if lists else (list, tuple)):
+        if len(count) != 2:
+            raise ValueError(
+                f"{call}: {name} has {len(count)} numbers in place of a count and a displacement."
+            )
         count, begin = count
     return buf, count, begin, kind
 

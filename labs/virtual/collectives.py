@@ -92,12 +92,10 @@ class Collectives:
             if into is not None:
                 buffers.apart(data, into, call)
         op = for_arrays(op, call, data.dtype)
-        terms = {"count": data.size, "dtype": data.dtype, "op": op.name}
-        if root is not None:
-            terms = {"root": root, **terms}
-        more = () if root is None else (root,)
+        of_root = {} if root is None else {"root": root}
+        terms = {**of_root, "count": data.size, "dtype": data.dtype, "op": op.name}
         work = own(data)
-        return self._begin(call, lambda w: algorithm(w, work, op, *more), data, into, **terms)
+        return self._begin(call, lambda w: algorithm(w, work, op, **of_root), data, into, **terms)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=None) -> None:
         """All ranks' arrays combined; rank r gets the r-th of `size` equal blocks. Pairwise."""
@@ -175,6 +173,7 @@ class Collectives:
             data = flat(sendbuf, call, "sendbuf")
             for block in blocks:
                 buffers.apart(data, block, call)
+                explain.look_for_use_before_wait(self.state.pending, block, "receives into")
             _expect_count(call, data.size, into.size)
             blocks[self.rank][...] = data
         counts = tuple(block.size for block in blocks)

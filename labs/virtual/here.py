@@ -16,8 +16,6 @@ What the model leaves out, and what that does to its predictions:
   the state in which they were made.
 * Python around the messages, beyond one addition for each: np.array_split alone takes as long as two or three
   short messages.
-
-tests/figures/virtual_here.py at commit 13f0bf9 holds the model against real ranks.
 """
 
 from __future__ import annotations

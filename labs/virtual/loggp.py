@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, fields, replace
 from labkit.errors import LabError
 from labkit.timing import digits, human
 
+_LEAST = {"nics": 1, "ranks_per_node": 1, "eager": 0, "handshake": 0, "reduce": 1e-300}  # of a Machine
+
 
 @dataclass(frozen=True)
 class Link:
@@ -57,10 +59,9 @@ class Link:
 class Machine:
     """Nodes, the links inside and between them, and the cards that a node's ranks share.
 
-    nics: network cards per node; local rank i uses card i mod nics. duplex: "full" (a card sends and
-    receives at once) or "half". eager: bytes up to which a send does not wait for its receive. handshake:
-    seconds that a longer message waits after both sides are ready (rendezvous). reduce: bytes per second of
-    result that one rank adds up, for γ.
+    nics: network cards per node; local rank i uses card i mod nics, which sends and receives at once. eager:
+    bytes up to which a send does not wait for its receive. handshake: seconds that a longer message waits
+    after both sides are ready (rendezvous). reduce: bytes per second of result that one rank adds up, for γ.
     sources: name of a number ("inside.latency", "reduce") -> where it comes from.
     """
 
@@ -69,28 +70,21 @@ class Machine:
     between: Link
     ranks_per_node: int = 1
     nics: int = 1
-    duplex: str = "full"
     eager: float = float("inf")
     handshake: float = 0.0
     reduce: float = float("inf")
     sources: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self):
-        if self.duplex not in ("full", "half"):
-            raise LabError(f'duplex is "full" or "half", not {self.duplex!r}.')
-        for name in ("nics", "ranks_per_node"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise LabError(f"A machine's {name} is a whole number, 1 or more, not {value!r}.")
-        for name, least in (("eager", 0), ("handshake", 0), ("reduce", 1e-300)):
-            value = getattr(self, name)
-            if not (_number(value) and value >= least):
-                raise LabError(f"A machine's {name} is a number above 0, not {value!r}.")
         for name in ("inside", "between"):
-            if not isinstance(getattr(self, name), Link):
-                raise LabError(
-                    f"A machine's {name} is a virtual.Link, not {type(getattr(self, name)).__name__}."
-                )
+            link = getattr(self, name)
+            if not isinstance(link, Link):
+                raise LabError(f"A machine's {name} is a virtual.Link, not {type(link).__name__}.")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            whole = "whole number, 1 or more" if least == 1 else "number above 0"
+            if not (_number(value) and value >= least) or (least == 1 and not isinstance(value, int)):
+                raise LabError(f"A machine's {name} is a {whole}, not {value!r}.")
 
     @property
     def gamma(self) -> float:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import numpy as np
 from labkit.checks import expect, plain
-from labkit.errors import CheckFailed, LabError
+from labkit.errors import CheckFailed, LabError, counted
 from labkit.timing import digits, human
 
 from virtual import trace
@@ -213,11 +213,6 @@ def _copy(value: object, kept: dict[int, object]) -> object:
 
 def _constant(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.flags.writeable and value.base is None
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 rank`, `4 ranks`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _same(got, want, rtol: float | None) -> None:

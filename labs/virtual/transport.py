@@ -46,13 +46,12 @@ class Transport:
         self.look = max(machine.inside.overhead, 1e-7)  # seconds of a Test or Iprobe that finds nothing
         self.order = 0  # receives that have been posted and had to wait
         states = engine.states
-        full = machine.duplex == "full"
         self.card = [state.node * machine.nics + local[state.rank] % machine.nics for state in states]
         # Inside a node every rank has its own ports; between nodes those of a card share one, out and in.
         self.out = [Port() for _ in states]
-        self.into = [Port() for _ in states] if full else self.out
+        self.into = [Port() for _ in states]
         self.card_out = [Port() for _ in range(max(self.card) + 1)]
-        self.card_in = [Port() for _ in self.card_out] if full else self.card_out
+        self.card_in = [Port() for _ in self.card_out]
 
     @property
     def links(self) -> dict[int, tuple[int, float]]:

@@ -143,7 +143,13 @@ def test_an_instructor_sees_the_board_and_a_learner_does_not(installed, tmp_path
         page = visit(chromium, address, "teacher")
         assert page.locator("h1").inner_text().startswith("Nobody of 1 is stuck.")
         assert page.url == f"{address}/services/board/"
+        headers = page.goto(page.url).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
         refused = visit(chromium, address, "ada")
         assert "403" in refused.locator("h1").inner_text()
         refused.goto(f"{address}/services/board/")
         assert "403" in refused.locator("h1").inner_text()
+        (tmp_path / "class").rename(tmp_path / "away")
+        away = page.goto(page.url)
+        assert (away.status, "cannot be read" in away.text()) == (503, True), "it says so, and goes on"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import classroom
 import pytest
-from classroom import learner, page, view
+from classroom import learner, page, server, view
 from classroom.curriculum import Lab
 from classroom.learner import Work
 from classroom.reader import Event
@@ -234,13 +234,13 @@ def test_a_class_folder_takes_files_and_shows_none(tmp_path, capsys):
 def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
     monkeypatch.delenv("JUPYTERHUB_SERVICE_PREFIX", raising=False)
     with pytest.raises(NotHere, match="No JupyterHub started this"):
-        classroom.hub_service(str)
+        server.hub_service(str)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/board/")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://0.0.0.0:8899")
     with pytest.raises(LabError, match=r"http://0\.0\.0\.0:8899\. It is to be on the loopback"):
-        classroom.hub_service(str)
+        server.hub_service(str)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8899")
     monkeypatch.setitem(sys.modules, "jupyterhub.services.auth", None)  # the learners' Python has none
     with pytest.raises(NotHere, match="This Python has no jupyterhub"):
-        classroom.hub_service(str)
+        server.hub_service(str)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from labkit import data, nets
+from labkit import nets
 from labkit.errors import LabError
 
 
@@ -28,34 +28,19 @@ def test_start_weights_are_he_initialised_and_reproducible():
 
 
 @pytest.mark.slow  # TensorFlow's import
-def test_torch_and_keras_are_the_same_net():
+@pytest.mark.parametrize("pixels", [64, 784])
+def test_torch_and_keras_are_the_same_net(pixels):
     import torch
 
-    x = data.digits().test_x[:100]
+    x = np.random.default_rng(2).random((100, pixels), np.float32)
     # Biases other than zero, so that a swapped or forgotten one shows.
-    weights = [weight + np.float32(0.01) for weight in nets.start_weights()]
+    weights = [weight + np.float32(0.01) for weight in nets.start_weights(1, (pixels, 128, 64, 10))]
     want = logits_by_hand(x, weights)
     with torch.no_grad():
         by_torch = nets.torch_digits(weights)(torch.from_numpy(x)).numpy()
     by_keras = np.asarray(nets.keras_digits(weights)(x))
-    np.testing.assert_allclose(by_torch, want, atol=1e-5)
-    np.testing.assert_allclose(by_keras, want, atol=1e-5)
-
-
-def test_torch_digits_begins_with_the_house_weights():
-    net = nets.torch_digits()
-    assert sum(parameter.numel() for parameter in net.parameters()) == 17_226
-    np.testing.assert_array_equal(net[0].weight.detach().numpy(), nets.start_weights()[0].T)
-
-
-@pytest.mark.slow
-def test_larger_images_make_a_larger_first_layer():
-    import torch
-
-    weights = nets.start_weights(1, (784, 128, 64, 10))
-    x = np.random.default_rng(2).random((3, 784), np.float32)
-    by_torch = nets.torch_digits(weights)(torch.from_numpy(x)).detach().numpy()
-    np.testing.assert_allclose(np.asarray(nets.keras_digits(weights)(x)), by_torch, atol=1e-5)
+    np.testing.assert_allclose(by_torch, want, atol=1e-4)
+    np.testing.assert_allclose(by_keras, want, atol=1e-4)
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ import warnings
 
 import numpy as np
 import pytest
-from labkit import paths, record, world
+from labkit import jsonl, paths, record, world
 from labkit.errors import LabError
-from labkit.record import jsonl, provenance
+from labkit.record import provenance
 from labkit.timing import Measurement, Ratio
 
 STEM = "01_time_it_properly"
@@ -106,6 +106,7 @@ def test_what_is_read_again(capsys, monkeypatch, tmp_path):
     record.add("step", seconds=0.5, ranks=1)
     link = record.add("link", value=0.1)
     assert list(record.load(STEM)["result"]) == ["step", "link"]
+    assert len(lines()) == 2
     steps = record.load(result="step")
     assert list(steps["ranks"]) == [1]
     assert "value" not in steps.columns

@@ -171,14 +171,6 @@ def test_a_new_job_is_given_no_secrets(env):
     assert launchers.without_secrets(os.environ).keys() >= set(NO_SECRETS)
 
 
-def test_describe(env):
-    cores = f"{world_place.cores()} core"
-    assert world_place.describe().startswith("alone on ")
-    assert cores in world_place.describe()
-    env(HYDRA)
-    assert world_place.describe().startswith("rank 3 of 4 under mpiexec on ")
-
-
 def test_device_follows_the_local_rank(env):
     env(HYDRA)
     assert world_place.device() in ("cpu", f"cuda:{1 % max(1, world_place.gpu_count())}")
@@ -198,34 +190,30 @@ def test_cores_follows_the_affinity_mask():
     assert out == "1\n"
 
 
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def test_quota_of_cgroup_2_counts_every_level(tmp_path):
-    write(tmp_path / "self", "0::/jobs/step\n")
-    write(tmp_path / "fs/jobs/step/cpu.max", "max 100000\n")
-    write(tmp_path / "fs/jobs/cpu.max", "250000 100000\n")
-    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 2.5
-
-
-def test_quota_of_a_container_whose_path_is_the_hosts(tmp_path):
-    write(tmp_path / "self", "0::/docker/abc\n")
-    write(tmp_path / "fs/cpu.max", "150000 100000\n")
-    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 1.5
-
-
-def test_quota_of_cgroup_1(tmp_path):
-    write(tmp_path / "self", "4:cpu,cpuacct:/box\n3:memory:/box\n")
-    write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_quota_us", "300000\n")
-    write(tmp_path / "fs/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n")
-    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == 3.0
-
-
-def test_no_quota(tmp_path):
-    write(tmp_path / "self", "4:cpu,cpuacct:/\n")
-    write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
-    write(tmp_path / "fs/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
-    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") is None
+@pytest.mark.parametrize(
+    ("own", "files", "cores"),
+    [
+        # cgroup 2: every level counts
+        ("0::/jobs/step\n", {"jobs/step/cpu.max": "max 100000", "jobs/cpu.max": "250000 100000"}, 2.5),
+        ("0::/docker/abc\n", {"cpu.max": "150000 100000"}, 1.5),  # in a container, whose path is the host's
+        (
+            "4:cpu,cpuacct:/box\n3:memory:/box\n",
+            {"cpu,cpuacct/box/cpu.cfs_quota_us": "300000", "cpu,cpuacct/box/cpu.cfs_period_us": "100000"},
+            3.0,
+        ),
+        (
+            "4:cpu,cpuacct:/\n",
+            {"cpu,cpuacct/cpu.cfs_quota_us": "-1", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            None,
+        ),
+        ("", {}, None),
+    ],
+)
+def test_quota_of_a_cgroup(own, files, cores, tmp_path):
+    (tmp_path / "self").write_text(own)
+    for name, text in files.items():
+        file = tmp_path / "fs" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    assert cpus.cgroup_quota(tmp_path / "fs", tmp_path / "self") == cores
     assert cpus.cgroup_quota(tmp_path / "none", tmp_path / "nothing") is None

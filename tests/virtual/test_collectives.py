@@ -73,7 +73,7 @@ def on(ranks: int, asked: list, machine=None) -> list:
 @pytest.mark.parametrize("ranks", [4, 5, 8])
 def test_results_do_not_depend_on_the_machine(ranks):
     asked = every_call() + random_programs(20)
-    rendezvous = virtual.ideal().but(eager=16, handshake=1e-6, duplex="half", reduce=1e9)
+    rendezvous = virtual.ideal().but(eager=16, handshake=1e-6, reduce=1e9)
     assert on(ranks, asked) == on(ranks, asked, rendezvous)
 
 

@@ -17,22 +17,6 @@ def run(fn, ranks: int = 2, *args, machine=IDEAL, per_node: int = 1, **more):
     return virtual.Cluster.of(ranks, per_node, machine).run(fn, *args, **more)
 
 
-def test_a_message_takes_alpha_and_n_beta():
-    def once(comm, nbytes):
-        box = np.zeros(nbytes, np.uint8)
-        if comm.rank == 0:
-            comm.Send(box, 1)
-        else:
-            comm.Recv(box, 0)
-        return comm.Wtime()
-
-    machine = IDEAL.but(between=virtual.Link(3e-6, 1e9, overhead=1e-6))
-    for nbytes in (0, 1000, 10**6):
-        sender, receiver = run(once, 2, nbytes, machine=machine).results
-        assert receiver == pytest.approx(machine.between.alpha + nbytes / 1e9)
-        assert sender == pytest.approx(1e-6)
-
-
 def test_ports_carry_one_message_at_a_time():
     def fan_in(comm):
         box = np.zeros(1000, np.uint8)
@@ -55,20 +39,6 @@ def test_ports_carry_one_message_at_a_time():
     assert run(fan_out, 5).results[4] == pytest.approx(ALPHA + 4 * 1000 / BANDWIDTH)
 
 
-def test_ranks_of_a_node_share_its_cards():
-    def pairs(comm):
-        box, other = np.zeros(10**6, np.uint8), np.zeros(10**6, np.uint8)
-        comm.Sendrecv(box, (comm.rank + 4) % 8, 0, other, (comm.rank + 4) % 8)
-
-    def time(**changes):
-        return run(pairs, 8, machine=IDEAL.but(**changes), per_node=4).time
-
-    assert time(nics=1) == pytest.approx(ALPHA + 4e-3)
-    assert time(nics=2) == pytest.approx(ALPHA + 2e-3)
-    assert time(nics=4) == pytest.approx(ALPHA + 1e-3)
-    assert time(nics=4, duplex="half") > 1.9e-3
-
-
 def test_who_meets_in_a_card_shares_it():
     """Rank 1 sends alone for 5 µs; then each has half of the speed until rank 1's bytes have left."""
 
@@ -81,22 +51,6 @@ def test_who_meets_in_a_card_shares_it():
         return comm.Wtime()
 
     assert run(late, 4, per_node=2).results[2:] == pytest.approx([ALPHA + 2e-3, ALPHA + 2e-3 - 5e-6])
-
-
-def test_long_messages_wait_for_their_receive():
-    def pair(comm, call):
-        box = np.zeros(1000, np.uint8)
-        if comm.rank == 0:
-            getattr(comm, call)(box, 1)
-        else:
-            comm.compute(1e-3)
-            comm.Recv(box, 0)
-        return comm.Wtime()
-
-    eager = IDEAL.but(eager=1000, handshake=2e-6)
-    assert run(pair, 2, "Send", machine=eager).results[0] == 0
-    assert run(pair, 2, "Ssend", machine=eager).results == pytest.approx([1e-3 + 3e-6, 1e-3 + 4e-6])
-    assert run(pair, 2, "Send", machine=eager.but(eager=999)).results[0] == pytest.approx(1e-3 + 3e-6)
 
 
 def test_any_source_takes_what_arrives_first():
@@ -131,26 +85,6 @@ def test_probe_test_and_waitany_follow_virtual_time():
     assert end == pytest.approx(2e-3, rel=0.02)
 
 
-def test_testall_and_testany_end_what_is_done():
-    def several(comm):
-        if comm.rank:
-            comm.compute(comm.rank * 1e-3)
-            return comm.send(comm.rank, 0)
-        requests = [comm.irecv(source=source) for source in (1, 2)]
-        kind = type(requests[0])
-        none = kind.Testany(requests)[1], kind.Testall(requests)
-        comm.compute(1.5e-3)
-        first = kind.Testany(requests), kind.Testall(requests)
-        comm.compute(1e-3)
-        return none, first, *kind.testall(requests)
-
-    none, first, all_, values = run(several, 3).results[0]
-    assert none == (False, False)
-    assert first == ((0, True), False)
-    assert all_ is True
-    assert values == [None, 2]
-
-
 def busy(comm):
     """Everything at once: wildcards, shared cards, tests, rendezvous, computing."""
     requests = [comm.isend(comm.rank, (comm.rank + 1) % comm.size, tag=i % 2) for i in range(3)]
@@ -172,25 +106,6 @@ def test_the_same_input_gives_the_same_run():
             runs[0].times, runs[0].links, runs[0].steps, runs[0].trace,
         )  # fmt: skip
     assert run(busy, 16, machine=machine, per_node=4).times == runs[0].times
-
-
-def test_counters():
-    def some(comm):
-        if comm.rank == 0:
-            comm.Send(np.zeros(4), 1)
-            comm.Send(np.zeros(2), 2)
-        elif comm.rank == 1:
-            comm.Recv(np.zeros(4), 0)
-            comm.Send(np.zeros(1), 2)
-        else:
-            comm.Recv(np.zeros(2), 0)
-            comm.Recv(np.zeros(1), 1)
-
-    counted = run(some, 3)
-    assert (counted.sent, counted.sent_bytes) == ([2, 1, 0], [48, 8, 0])
-    assert (counted.received, counted.received_bytes) == ([0, 1, 2], [0, 32, 24])
-    assert counted.links == {(0, 1): (1, 32), (0, 2): (1, 16), (1, 2): (1, 8)}
-    assert counted.steps == [2, 2, 3]
 
 
 def test_thousands_of_messages_may_wait():
@@ -250,18 +165,6 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     assert scales == [1e6] * 10
     assert seconds == pytest.approx(16e6 / 4e9)
     assert kind == "float64"
-
-
-def test_vectors_count_as_what_they_stand_for():
-    def swap(comm, vector):
-        box = np.empty_like(vector)
-        comm.Sendrecv(vector, 1 - comm.rank, 0, box, 1 - comm.rank)
-        return box
-
-    swapped = run(swap, 2, virtual.vector([1.0, 2.0], stands_for=1e6))
-    assert swapped.sent_bytes == [1e6, 1e6]
-    assert swapped.time == pytest.approx(ALPHA + 1e6 / BANDWIDTH)
-    assert all(np.array_equal(box, [1, 2]) for box in swapped.results)
 
 
 def test_objects_with_vectors_in_them_count_as_much():

@@ -61,16 +61,6 @@ def test_the_newest_record_counts(folders):
     assert (machine.inside.bandwidth, machine.reduce) == (5e9, 30e9)
 
 
-def test_any_lab_may_have_measured_it(folders):
-    later = {"lab": "99_elsewhere", "utc": "2026-11-22T10:00:00"}
-    write(folders[0], LINK, ADDITION)
-    write(folders[0].with_name("99_elsewhere.jsonl"), {**LINK, **later, "bandwidth": 5e9})
-    machine = here.machine()
-    assert machine.inside.bandwidth == 5e9
-    assert "your own records of lab 99, inside a node" in machine.sources["inside"]
-    assert "your own records of lab 22, a += b" in machine.sources["reduce"]
-
-
 def test_inside_and_between_nodes_are_two_links(folders):
     far = {
         **LINK,
@@ -88,14 +78,6 @@ def test_inside_and_between_nodes_are_two_links(folders):
     assert "between nodes" in machine.sources["between"]
     assert "inside a node" in machine.sources["inside"]
     assert "measured" in str(machine)
-
-
-def test_overheads_are_never_longer_than_the_message(folders):
-    write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
-    link = here.machine().inside
-    assert link.latency == 0
-    assert link.alpha == pytest.approx(3e-6)
-    assert link.gap == pytest.approx(3e-6)
 
 
 def test_without_own_records_the_kits_are_taken_and_said(folders):
@@ -133,40 +115,6 @@ def test_a_record_with_a_number_that_cannot_be_is_passed_over(folders, change):
     assert here.machine().name.startswith("here (the kit's reference records")
 
 
-def test_an_older_good_record_outlives_a_newer_bad_one(folders):
-    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": None}, {**ADDITION, "speed": None})
-    assert here.machine().name.startswith("here (your own records")
-
-
-def test_records_without_a_speed_of_addition_do_not_do(folders):
-    write(folders[0], LINK)
-    with pytest.raises(LabError, match="your own records have no usable speed of addition"):
-        here.machine()
-
-
-def test_a_line_that_a_killed_writer_left_is_no_record(folders):
-    write(folders[0], LINK, ADDITION)
-    with folders[0].open("a") as file:
-        file.write('{"lab": "22_latency_and_band')
-    with pytest.warns(UserWarning, match="not a record, skipped"):
-        assert here.machine().reduce == 25e9
-
-
-def test_a_file_of_rubbish_falls_back_to_the_kit(folders):
-    folders[0].write_bytes(b"\x00\xff rubbish\n[1, 2]\n")
-    write(folders[1], LINK, ADDITION)
-    with pytest.warns(UserWarning, match="not a record, skipped"):
-        assert "the kit's reference" in here.machine().name
-
-
-def test_the_kits_own_reference_records_make_a_machine(monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
-    machine = virtual.machine("here")
-    assert "the kit's reference" in machine.name
-    assert 0 < machine.inside.alpha < 1e-3
-    assert 1e8 < machine.inside.bandwidth < 1e12
-
-
 def test_the_virtual_ranks_cost_what_the_record_says(folders):
     write(folders[0], LINK, ADDITION)
     node = virtual.Cluster(nodes=1, ranks_per_node=2, machine="here")
@@ -178,3 +126,24 @@ def test_the_virtual_ranks_cost_what_the_record_says(folders):
     assert node.run(swap, 0).time == pytest.approx(3e-6)
     assert node.run(swap, 4096).time == pytest.approx(3e-6 + 4096 / 10e9)
     assert node.run(swap, 10**6).time == pytest.approx(3e-6 + 4e-6 + 1e6 / 10e9)
+
+
+def test_overheads_are_never_longer_than_the_message(folders):
+    write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
+    link = here.machine().inside
+    assert link.latency == 0
+    assert link.alpha == pytest.approx(3e-6)
+    assert link.gap == pytest.approx(3e-6)
+
+
+def test_an_older_good_record_outlives_a_newer_bad_one(folders):
+    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": None}, {**ADDITION, "speed": None})
+    assert here.machine().name.startswith("here (your own records")
+
+
+def test_the_kits_own_reference_records_make_a_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
+    machine = virtual.machine("here")
+    assert "the kit's reference" in machine.name
+    assert 0 < machine.inside.alpha < 1e-3
+    assert 1e8 < machine.inside.bandwidth < 1e12

@@ -45,31 +45,38 @@ def test_the_numbers_are_those_of_a_machine(name):
     assert virtual.Cluster(2, None, name).size == 2 * machine.ranks_per_node
 
 
-def test_on_each_network_the_node_is_the_same():
-    first = virtual.machine("ethernet10")
-    for name in ("ethernet25", "ethernet100", "roce100", "omnipath", "fdr", "edr", "ndr"):
-        machine = virtual.machine(name)
-        assert (machine.inside, machine.reduce) == (first.inside, first.reduce)
-        assert (machine.ranks_per_node, machine.nics) == (8, 1)
-        assert machine.between != first.between
+KNOWN = """\
+k80_fdr
+  inside.latency        5.70 µs  published
+  inside.bandwidth    11.0 GB/s  estimate
+  between.latency       5.00 µs  estimate
+  between.bandwidth   6.39 GB/s  published
+  ranks_per_node             16  estimate
+  nics                        2  estimate
+  eager                12.0 KiB  published
+  handshake             10.0 µs  computed
+  reduce              80.0 GB/s  computed"""
+OWN = """\
+ideal
+  inside.latency        1.50 µs
+  inside.bandwidth    2.00 GB/s
+  inside.overhead           0 s
+  inside.gap                0 s
+  between.latency           0 s
+  between.bandwidth   1.00 GB/s
+  between.overhead          0 s
+  between.gap            200 ns
+  ranks_per_node              1
+  nics                        1
+  eager                no limit
+  handshake             3.00 µs
+  reduce               no limit"""
 
 
-def test_what_is_not_published_says_so():
-    k80 = virtual.machine("k80_fdr")
-    assert k80.sources["between.latency"].startswith("estimate:")
-    assert "BD-07317" in k80.sources["reduce"]
-    assert "Horovod" in virtual.machine("roce25_p100").sources["ranks_per_node"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_machine_prints_as_a_small_table(name):
-    lines = str(virtual.machine(name)).splitlines()
-    assert lines[0] == name
-    assert 9 <= len(lines) <= 16
-    assert max(map(len, lines)) < 60
-    assert any(line.endswith("estimate") for line in lines) or name == "dgx1"
-    assert any("GB/s" in line for line in lines)
-    assert any("µs" in line for line in lines)
+def test_a_machine_prints_as_a_small_table():
+    assert str(virtual.machine("k80_fdr")) == KNOWN
+    link = virtual.Link(0, 1e9, gap=2e-7)
+    assert str(virtual.ideal(1.5e-6, 2e9).but(handshake=3e-6, between=link)) == OWN
 
 
 def test_but_changes_numbers_and_forgets_their_sources():
@@ -83,14 +90,6 @@ def test_but_changes_numbers_and_forgets_their_sources():
         machine.but(cards=2)
 
 
-def test_here_is_asked_for_only_when_it_is_named(monkeypatch):
-    from virtual import here
-
-    monkeypatch.setattr(here, "machine", lambda: virtual.ideal().but(name="from the records"))
-    assert virtual.machine("here").name == "from the records"
-    assert virtual.Cluster(machine="here").machine.name == "from the records"
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -100,7 +99,6 @@ def test_here_is_asked_for_only_when_it_is_named(monkeypatch):
         (lambda: virtual.Link(1e-6, 1e9, gap=math.nan), "gap is a number of seconds"),
         (lambda: virtual.ideal().but(nics=0), "nics is a whole number, 1 or more, not 0"),
         (lambda: virtual.ideal().but(ranks_per_node=1.5), "ranks_per_node is a whole number"),
-        (lambda: virtual.ideal().but(duplex="both"), '"full" or "half"'),
         (lambda: virtual.ideal().but(reduce=0), "reduce is a number above 0"),
         (lambda: virtual.ideal().but(inside=1e-6), "inside is a virtual.Link, not float"),
     ],

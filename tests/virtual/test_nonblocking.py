@@ -35,22 +35,6 @@ def test_an_iallreduce_goes_on_beside_the_program():
     assert 3 * wires * 0.99 < several < 3 * alone  # they share the ports: only the reductions go on at once
 
 
-def test_an_iallgather_gives_what_an_allgather_does():
-    def both_ways(comm):
-        from mpi4py import MPI
-
-        own = np.arange(3) + 10 * comm.rank
-        there, later, in_place = np.empty((3, 3 * comm.size), int)
-        comm.Allgather(own, there)
-        in_place[3 * comm.rank :][:3] = own
-        requests = [comm.Iallgather(own, later), comm.Iallgather(MPI.IN_PLACE, in_place)]
-        MPI.Request.Waitall(requests)
-        np.testing.assert_array_equal([later, in_place], [there, there])
-
-    for ranks in (1, 2, 5):
-        virtual.Cluster(ranks).run(both_ways)
-
-
 def test_the_clocks_of_a_collective_and_its_program_meet_at_wait():
     link = virtual.Link(latency=1e-6, bandwidth=1e9, overhead=1e-3)
     machine = virtual.ideal().but(inside=link, between=link)
@@ -67,20 +51,6 @@ def test_the_clocks_of_a_collective_and_its_program_meet_at_wait():
     assert root == leaf == 5e-3
     assert after == pytest.approx(5e-3 + 1e-3, rel=1e-9)
     assert got == pytest.approx(5e-3 + 2e-3 + 1e-6 + 64e-9, rel=1e-9)
-
-
-def test_test_and_waitall_of_a_collective():
-    def look(comm):
-        into = np.empty(1000)
-        request = comm.Iallreduce(np.ones(1000), into)
-        first, looks = request.Test(), 0
-        while not request.Test():
-            looks += 1
-        second = comm.Ibarrier()
-        type(second).Waitall([request, second])
-        return first, looks > 0, into.sum(), comm.Ibcast(into).wait()
-
-    assert virtual.Cluster(4).run(look).results == [(False, True, 4000.0, None)] * 4
 
 
 @pytest.mark.parametrize("twins", [(0, 0), (1, 2), (2, 1)])

@@ -34,19 +34,6 @@ def test_the_spans_of_a_rank_fill_its_time(name):
         assert sum(sizes) == pytest.approx(run.sent_bytes[rank])
 
 
-def test_a_wait_says_for_whom():
-    def program(comm, vector):
-        if comm.rank == 0:
-            comm.compute(1e-3)
-            comm.Send(vector, dest=1)
-        else:
-            comm.Recv(vector, source=0)
-
-    waits = [span for span in ran(2, program=program).spans()[1] if span.kind == "wait"]
-    assert [(span.start, span.peer) for span in waits] == [(0.0, 0)]
-    assert waits[0].end == pytest.approx(1e-3 + 1e-6 + 1e-3)
-
-
 def opened(run, path):
     """The file as the viewer reads it: slices by track, arrows by number, names."""
     assert run.save_trace(path) == path
@@ -79,16 +66,6 @@ def test_the_trace_file_is_what_perfetto_takes(name, tmp_path):
         assert arrive >= start
         assert start in [begin for begin, _, _ in slices[node, thread]]
         assert arrive in [begin for begin, _, _ in slices[to_node, to_thread]]
-
-
-def test_ranks_are_threads_of_their_nodes(tmp_path):
-    slices, _, names = opened(ran(4, 2), tmp_path / "trace.json")
-    threads = {(pid, text) for (pid, _), text in names["thread_name"].items() if len(text) == len("rank 0")}
-    assert threads == {(1, "rank 0"), (1, "rank 1"), (2, "rank 2"), (2, "rank 3")}
-    first = next(track for track, text in names["thread_name"].items() if text == "rank 0")
-    assert slices[first][0] == (0, 100, "compute")
-    texts = set(names["thread_name"].values())
-    assert {"rank 1 out, to other nodes", "rank 0 out, inside", "rank 2 in, from other nodes"} <= texts
 
 
 def test_without_a_trace_it_says_how_to_get_one(tmp_path):

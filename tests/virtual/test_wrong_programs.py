@@ -241,3 +241,16 @@ def test_an_interrupt_passes_and_stubborn_ranks_end():
     with pytest.raises(RankFailed, match="deadlock"):
         virtual.Cluster(nodes=2).run(stubborn)
     assert alive() == before
+
+
+def test_the_line_that_is_told_is_that_of_the_call():
+    def lost(comm):
+        box = np.zeros(2)
+        if comm.rank == 0:
+            comm.Send(box, 1)
+        return box
+
+    with pytest.raises(RankFailed) as caught:
+        virtual.Cluster(nodes=2).run(lost)
+    number = lost.__code__.co_firstlineno + 3
+    assert f"(line {number} of lost: comm.Send(box, 1))" in str(caught.value)

@@ -21,7 +21,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from labkit import builds, doctor, labfile, launch, paths, record, world
+from labkit import builds, doctor, jsonl, labfile, launch, paths, record, world
 from labkit.errors import LabError
 
 from authoring import tour
@@ -254,9 +254,9 @@ def write(check: Check, conductor: Conductor, folder: Path) -> None:
     about = machine.versions(conductor.doctor)
     for file in sorted((conductor.out / "home" / "records").glob("*.jsonl")):
         for entry in record.entries(file):
-            record.jsonl.append(folder / file.name, {**entry, **about})
+            jsonl.append(folder / file.name, {**entry, **about})
     for row in check.flops:
-        record.jsonl.append(folder / "flops.jsonl", {**row, **about, "utc": check.when})
+        jsonl.append(folder / "flops.jsonl", {**row, **about, "utc": check.when})
     (folder / "REPORT.md").write_text(report.render(check), encoding="utf-8")
 
 

@@ -11,11 +11,10 @@ For labs, offered by `labkit` itself too:
 For the kit's other parts:
 
     plain       a tensor or variable of any framework as NumPy can compare it
-    looked_at   how many expectations this process has looked at
 """
 
 from labkit.checks.exercise import check
-from labkit.checks.expectations import expect, looked_at, plain
+from labkit.checks.expectations import expect, plain
 from labkit.checks.hints import hint
 from labkit.checks.predictions import predict
 
@@ -23,7 +22,6 @@ __all__ = [
     "check",
     "expect",
     "hint",
-    "looked_at",
     "plain",
     "predict",
 ]

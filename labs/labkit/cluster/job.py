@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from labkit import paths, record, world
+from labkit import jsonl, paths, record, world
 from labkit.cluster import slurm
 from labkit.cluster import status as slurm_status
 from labkit.cluster.status import GOOD, UNKNOWN, Status
@@ -190,7 +190,7 @@ class Job:
 
     def _remember_end(self, status: Status) -> None:
         self.final = {"state": status.state, "seconds": status.seconds, "exit": status.exit}
-        record.jsonl.append(ledger(), {"number": self.number, "file": self.file, **self.final}, "job")
+        jsonl.append(ledger(), {"number": self.number, "file": self.file, **self.final}, "job")
 
     def _follow(self, timeout: float | None, line: Line, begin: float) -> Status:
         """Ask until it has ended or `timeout` has passed: soon at first, then every ten seconds."""
@@ -315,13 +315,13 @@ def remember(job: Job) -> None:
     """Write a new job down."""
     entry = asdict(job)
     del entry["final"]
-    record.jsonl.append(ledger(), entry, "job")
+    jsonl.append(ledger(), entry, "job")
 
 
 def remembered() -> list[Job]:
     """All jobs, oldest first. A line that is none is skipped with a warning."""
     jobs: dict[str, Job] = {}
-    for entry in record.jsonl.read(ledger(), _valid, "job"):
+    for entry in jsonl.read(ledger(), _valid, "job"):
         if "lab" in entry:
             jobs[entry["file"]] = Job(**{name: entry[name] for name in entry if name in _FIELDS})
         elif entry["file"] in jobs:

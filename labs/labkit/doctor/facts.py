@@ -1,7 +1,8 @@
 """What the doctor reports: each fact with its label, its source, and what it would enable if missing.
 
 `doctor.report()["mpi"]["version"]` is the value of the fact "mpi.version", None where it was not found.
-The keys are kept from release to release; lab 00 and the report of `make tour` read them.
+The keys are kept from release to release; lab 00 and the report of `make tour` read them. A value is a text,
+a number, a bool, a list of texts (gpu.devices: of dicts), or (threads.variables) a dict.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ import glob
 import os
 import platform
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, launch, mpis, paths, record, world
+from labkit import builds, files, launch, mpis, paths, record, world
 from labkit.errors import NotHere
 
 AS_THEY_ARE = "taken as they are"
@@ -54,25 +52,8 @@ def read(path: str | Path) -> str | None:
         return None
 
 
-def tool(*command: str, limit: float = 5.0) -> str | None:
-    """What a command-line tool prints; None if it is not there, fails or takes too long."""
-    if shutil.which(command[0]) is None:
-        return None
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return (done.stdout or done.stderr) if done.returncode == 0 else None
-
-
-def _version(*names: str) -> str | None:
-    """The version of the first of these distributions that is installed."""
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return None
+def _version(*distributions: str) -> Callable[[], str | None]:
+    return partial(files.version, *distributions)
 
 
 def _system() -> str:
@@ -83,10 +64,18 @@ def _system() -> str:
     return f"{name}, kernel {platform.release()}"
 
 
+def _numa_nodes() -> int | None:
+    return len(glob.glob("/sys/devices/system/node/node[0-9]*")) or None
+
+
 def _memory(kind: str) -> float:
     import psutil
 
     return round(getattr(psutil.virtual_memory(), kind) / 2**30, 1)
+
+
+def _infiniband() -> list[str] | None:
+    return infiniband_ports() or None
 
 
 def infiniband_ports(sys_root: Path = Path("/sys")) -> list[str]:
@@ -112,16 +101,11 @@ def gpudirect_rdma(sys_root: Path = Path("/sys")) -> str | None:
 def gdrcopy(dev: Path = Path("/dev")) -> str | None:
     """GDRCopy's driver and library: by MVAPICH2's variable, the library path, or the linker's cache."""
     folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    files = [os.environ.get("MV2_GPUDIRECT_GDRCOPY_LIB", "")]
-    files += [f"{folder}/libgdrapi.so" for folder in folders]
-    library = next(filter(os.path.isfile, files), None) or find_library("gdrapi")
+    places = [os.environ.get("MV2_GPUDIRECT_GDRCOPY_LIB", "")]
+    places += [f"{folder}/libgdrapi.so" for folder in folders]
+    library = next(filter(os.path.isfile, places), None) or find_library("gdrapi")
     driver = "driver /dev/gdrdrv" if (dev / "gdrdrv").exists() else ""
     return ", ".join(filter(None, [driver, f"library {library}" if library else ""])) or None
-
-
-def _slurm() -> str | None:
-    text = tool("srun", "--version")
-    return text.strip() if text else None
 
 
 def _job() -> str | None:
@@ -130,14 +114,14 @@ def _job() -> str | None:
 
 
 def _controller() -> str | None:
-    answer = tool("scontrol", "ping") or ""
+    answer = files.output("scontrol", "ping", limit=5.0) or ""
     return next((line.strip() for line in answer.splitlines() if " is UP" in line), None)
 
 
 def _cuda_toolkit() -> str | None:
     """The CUDA toolkit's version by its compiler, from the PATH or $CUDA_HOME."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
-    text = tool("nvcc", "--version") or tool(f"{home}/bin/nvcc", "--version") or ""
+    text = files.output("nvcc", "--version") or files.output(f"{home}/bin/nvcc", "--version") or ""
     match = re.search(r"release ([\d.]+)", text)
     return match[1] if match else None
 
@@ -152,8 +136,16 @@ def _thread_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in launch.THREAD_VARIABLES if os.environ.get(name)}
 
 
-def _builds(folders: Mapping[str, Path], default: str | None) -> list[str] | None:
-    """Builds that stand side by side: "host (default): .venv/lib/…"."""
+def _mpi_builds() -> list[str] | None:
+    return _side_by_side(builds.mpi_builds(), builds.own_mpi())
+
+
+def _horovod_builds() -> list[str] | None:
+    return _side_by_side(builds.horovod_builds(), builds.default_horovod())
+
+
+def _side_by_side(folders: Mapping[str, Path], default: str | None) -> list[str] | None:
+    """Such as "host (default): .venv/lib/…"."""
     return [
         f"{name}{' (default)' if name == default else ''}: {paths.shown(folder)}"
         for name, folder in folders.items()
@@ -164,7 +156,7 @@ def _builds(folders: Mapping[str, Path], default: str | None) -> list[str] | Non
 
 
 def _nccl(said: dict, _: dict) -> str | None:
-    wheel = _version("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+    wheel = files.version("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
     return said.get("libraries.nccl") or (wheel and f"{wheel} (wheel)")
 
 
@@ -253,35 +245,25 @@ FACTS = (
     Fact("machine.cpu", "processor", here=record.cpu_model),
     # int: affinity and container limits respected
     Fact("machine.cores", "cores you may use", here=world.cores),
-    Fact("machine.cores_in_all", "cores in all", here=os.cpu_count),  # int
-    Fact(
-        "machine.numa_nodes",
-        "NUMA nodes",
-        "binding ranks to the memory next to their cores",
-        here=lambda: len(glob.glob("/sys/devices/system/node/node[0-9]*")) or None,  # int
-    ),
-    Fact("machine.memory_gib", "memory (GiB)", here=partial(_memory, "total")),  # float
-    Fact("machine.memory_free_gib", "memory free (GiB)", here=partial(_memory, "available")),  # float
+    Fact("machine.cores_in_all", "cores in all", here=os.cpu_count),
+    Fact("machine.numa_nodes", "NUMA nodes", "binding ranks to the memory next to their cores", _numa_nodes),
+    Fact("machine.memory_gib", "memory (GiB)", here=partial(_memory, "total")),
+    Fact("machine.memory_free_gib", "memory free (GiB)", here=partial(_memory, "available")),
     Fact(
         "threads.blas",
         "BLAS under NumPy",
         "seeing how many threads a product of matrices takes",
         probe="numpy",
-    ),  # list of str
-    Fact("threads.torch", "PyTorch", "labs that need torch", probe="torch"),  # int
-    Fact("threads.tensorflow", "TensorFlow", "labs that need tensorflow", probe="tensorflow"),  # int
-    # dict, empty where nothing is set
+    ),
+    Fact("threads.torch", "PyTorch", "labs that need torch", probe="torch"),
+    Fact("threads.tensorflow", "TensorFlow", "labs that need tensorflow", probe="tensorflow"),
     Fact("threads.variables", "set by variables", here=_thread_variables),
-    # list of dict
     Fact("gpu.devices", "devices", "training on a GPU; without one, labs use the processor", probe="gpu"),
     Fact("gpu.links", "links between them", "GPUs that talk without the host between them"),
     Fact("gpu.driver", "driver", "any use of an NVIDIA GPU"),
     Fact("libraries.cuda_driver", "CUDA, most the driver can", "any use of an NVIDIA GPU"),
     Fact(
-        "libraries.cuda_toolkit",
-        "CUDA toolkit (nvcc)",
-        "building Horovod with GPU operations",
-        here=_cuda_toolkit,
+        "libraries.cuda_toolkit", "CUDA toolkit (nvcc)", "building Horovod with GPU operations", _cuda_toolkit
     ),
     Fact("libraries.cuda_torch", "CUDA of PyTorch", "PyTorch on a GPU; this build is for the processor"),
     Fact(
@@ -302,71 +284,50 @@ FACTS = (
     Fact("mpi.banner", "in its own words", _RANKS),  # first line of MPI_Get_library_version
     # list of str; more than one is a mistake
     Fact("mpi.files", "library loaded", _RANKS, told=_mpi_files),
-    Fact("mpi.launcher", "launcher", "starting ranks: mpiexec comes with an MPI", here=_mpiexec),
+    Fact("mpi.launcher", "launcher", "starting ranks: mpiexec comes with an MPI", _mpiexec),
     Fact("mpi.threads", "threads it allows", "Horovod, which wants MPI_THREAD_MULTIPLE", probe="mpi_init"),
-    Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),  # bool
+    Fact("mpi.cuda_built", "CUDA-aware by build", "handing GPU memory to MPI"),
     Fact("mpi.cuda_switch", "CUDA-aware by switch", "handing GPU memory to MPI", told=_cuda_switch),
-    Fact(
-        "mpi.builds",
-        "to choose from (MPI=…)",
-        _RANKS,
-        here=lambda: _builds(builds.mpi_builds(), builds.own_mpi()),
-    ),  # list of str
+    Fact("mpi.builds", "to choose from (MPI=…)", _RANKS, _mpi_builds),
     Fact("mpi.gpu_tensors", "tensors on a GPU", _TENSORS, told=by_mpi),
-    # list of str
-    Fact(
-        "network.infiniband",
-        "InfiniBand, RoCE",
-        "fast messages between nodes",
-        here=lambda: infiniband_ports() or None,
-    ),
+    Fact("network.infiniband", "InfiniBand, RoCE", "fast messages between nodes", _infiniband),
     Fact(
         "network.gpudirect_rdma",
         "GPUDirect RDMA module",
         "a network card that reads GPU memory itself",
-        here=gpudirect_rdma,
+        gpudirect_rdma,
     ),
+    Fact("network.gdrcopy", "GDRCopy", "small messages to and from GPU memory with low latency", gdrcopy),
     Fact(
-        "network.gdrcopy",
-        "GDRCopy",
-        "small messages to and from GPU memory with low latency",
-        here=gdrcopy,
-    ),
-    Fact("slurm.version", "version", "jobs on a cluster: sbatch and srun", here=_slurm),
-    Fact("slurm.job", "this job", "several nodes; this process belongs to no job", here=_job),
-    Fact("slurm.controller", "controller", "submitting jobs from here", here=_controller),
-    Fact(
-        "horovod.version",
+        "slurm.version",
         "version",
-        "labs that need horovod: `make setup` builds it",
-        here=partial(_version, "horovod"),
+        "jobs on a cluster: sbatch and srun",
+        partial(files.output, "srun", "--version"),
     ),
-    Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),  # list of str
-    Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),  # list of str
-    Fact("horovod.operations", "operations", "Horovod's collectives", told=_operations),  # list of str
-    Fact(
-        "horovod.builds",
-        "to choose from (HOROVOD=…)",
-        "labs that need horovod",
-        here=lambda: _builds(builds.horovod_builds(), builds.default_horovod()),
-    ),  # list of str
+    Fact("slurm.job", "this job", "several nodes; this process belongs to no job", _job),
+    Fact("slurm.controller", "controller", "submitting jobs from here", _controller),
+    Fact("horovod.version", "version", "labs that need horovod: `make setup` builds it", _version("horovod")),
+    Fact("horovod.frameworks", "for", "hvd in PyTorch and in TensorFlow", told=_frameworks),
+    Fact("horovod.controllers", "controllers", "starting Horovod's ranks", told=_controllers),
+    Fact("horovod.operations", "operations", "Horovod's collectives", told=_operations),
+    Fact("horovod.builds", "to choose from (HOROVOD=…)", "labs that need horovod", _horovod_builds),
     Fact("horovod.gpu_tensors", "tensors on a GPU", _TENSORS, told=by_horovod),
     Fact("versions.python", "Python", here=platform.python_version),
-    Fact("versions.torch", "PyTorch", "labs that need torch", here=partial(_version, "torch")),
+    Fact("versions.torch", "PyTorch", "labs that need torch", _version("torch")),
     Fact(
         "versions.tensorflow",
         "TensorFlow",
         "labs that need tensorflow",
-        here=partial(_version, "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
+        _version("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
     ),
-    Fact("versions.keras", "Keras", "Horovod in Keras", here=partial(_version, "keras")),
-    Fact("versions.numpy", "NumPy", "every lab", here=partial(_version, "numpy")),
-    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", here=partial(_version, "mpi4py")),
+    Fact("versions.keras", "Keras", "Horovod in Keras", _version("keras")),
+    Fact("versions.numpy", "NumPy", "every lab", _version("numpy")),
+    Fact("versions.mpi4py", "mpi4py", "labs that need mpi", _version("mpi4py")),
     Fact(
         "versions.jupyterlab",
         "JupyterLab",
         "working in notebooks; the scripts run without it",
-        here=partial(_version, "jupyterlab"),
+        _version("jupyterlab"),
     ),
 )
 

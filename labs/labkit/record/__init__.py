@@ -10,10 +10,8 @@
 | `numbered` | the same with the number of each one's line |
 | `BY_MPI` | fields of results of arrays in host memory that travel by MPI, on a GPU machine, too |
 | `batch_job`, `cpu_model` | of what a record says on its own: the batch job, the processor |
-| `jsonl` | `append` and `read` of any file with one JSON object per line |
 """
 
-from labkit import jsonl
 from labkit.record.provenance import BY_MPI, batch_job, cpu_model
 from labkit.record.records import add, entries, load, numbered, of_kind, path, reference
 
@@ -23,7 +21,6 @@ __all__ = [
     "batch_job",
     "cpu_model",
     "entries",
-    "jsonl",
     "load",
     "numbered",
     "of_kind",

@@ -1,4 +1,4 @@
-"""The learner's verbs, run as a user runs them."""
+"""The learner's verbs, run as a user runs them; tests.test_bad_inputs has what they refuse."""
 
 from __future__ import annotations
 
@@ -9,43 +9,7 @@ import sys
 import time
 
 import pytest
-from labkit import cli, journal, paths
-
-
-def test_a_mistake_is_a_sentence_and_status_1(built):
-    for arguments, says in (
-        (["run", "91"], "There is no lab '91'. These exist: 90_tiny."),
-        (["run", "90", "--np", "0"], "NP=0 makes no sense"),
-        (["run", "90", "--set", "epochs"], "set as NAME=VALUE"),
-        (["run", "90", "--set", "epochs=1"], "no parameter 'epochs'. The parameters are length, name, sizes"),
-    ):
-        ended = built.python("-m", "labkit", *arguments)
-        assert ended.returncode == 1, ended
-        assert says in ended.stderr
-        assert "Traceback" not in ended.stderr
-        assert len(ended.stderr.splitlines()) == 1
-    assert built.python("-m", "labkit").returncode == 2
-    assert built.python("-m", "labkit", "nothing").returncode == 2
-
-
-@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])
-def test_the_doctor_waits_a_time_that_there_is(limit, capsys):
-    assert cli.main(["doctor", "--limit", limit]) == 1
-    assert "give seconds, above 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["progress"], ["results"]])
-def test_a_folder_of_ones_own_that_cannot_be_is_a_sentence(arguments, capsys, monkeypatch):
-    monkeypatch.setenv("LABKIT_HOME", "/dev/null/x")
-    assert cli.main(arguments) == 1
-    said = capsys.readouterr().err
-    assert "/dev/null/x cannot be made" in said
-    assert "set LABKIT_HOME" in said
-
-
-def test_a_digit_that_is_no_number_is_none(capsys):
-    assert cli.main(["submit", "40", "--nodes", "²"]) == 1
-    assert "NODES is a whole number" in capsys.readouterr().err
+from labkit import journal, paths
 
 
 def test_run_unsolved_fails_with_the_sentence_alone(built):

@@ -100,9 +100,3 @@ def test_probes_may_crash_hang_or_raise(bad_libraries):
 
 def test_a_line_cut_off_by_a_crash_is_left_out():
     assert processes.parse_findings('{"key": "a", "value": 1}\nnoise\n3\n{"key": "b", "val') == {"a": 1}
-
-
-def test_missing_tools_are_not_found_rather_than_errors():
-    assert facts.tool("labkit-has-no-such-tool") is None
-    assert facts.tool("false") is None
-    assert facts.tool("sleep", "10", limit=0.1) is None

@@ -34,12 +34,6 @@ def test_two_ways_in_one_start_have_a_timeline_each(tmp_path):
         launch.run(train_ways, 1, 8, 1, ways, tmp_path, ranks=1, controller="gloo")
 
 
-@pytest.mark.slow
-def test_a_timeline_that_horovod_cannot_write_is_missed_in_a_sentence(tmp_path):
-    with pytest.raises(RankFailed, match="in a folder that is there and that rank 0 may write to"):
-        launch.run(train_ways, 1, 8, 1, {"here": {}}, tmp_path / "none", ranks=2, env=UNBOUND)
-
-
 def train_staged(folder) -> tuple:
     """On a rank: two ways of the same steps, as they are and staged, though nothing here makes the lab."""
     # All that staging does but the GPU: the copies are of the host's memory.
@@ -55,30 +49,6 @@ def test_gradients_that_the_lab_stages_are_carried_like_others(tmp_path):
     assert calls["MPI_BCAST"] == 3
     assert calls["MPI_ALLREDUCE"] >= 2 + 2  # steps, two of them not timed
     assert training.where.staged
-
-
-def trained_weights(staged: bool) -> float:
-    """On a rank: one step from equal weights; the sum of what they became."""
-    import horovod.torch as hvd
-    import torch
-
-    hvd.init()
-    where = Placement("cpu", staged, "MPI", by_lab=staged)
-    net = torch.nn.Linear(4, 4, bias=False)
-    where.broadcast_parameters(hvd, net.state_dict())
-    net.weight.data[:] = 1.0
-    staging = where.compression(hvd)
-    net(torch.ones(1, 4) * (1 + hvd.rank())).sum().backward()
-    gradient, way_back = staging.compress(net.weight.grad)
-    mean = staging.decompress(hvd.synchronize(hvd.allreduce_async_(gradient, name="w")), way_back)
-    return (net.weight.data - mean).sum().item()
-
-
-@pytest.mark.slow
-def test_staged_gradients_are_the_same_gradients():
-    assert (
-        launch.run(trained_weights, True, ranks=2) == launch.run(trained_weights, False, ranks=2) == [-8, -8]
-    )
 
 
 def ask_as_it_is(by_lab: bool) -> Placement:

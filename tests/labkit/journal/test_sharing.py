@@ -6,13 +6,10 @@ import contextlib
 import io
 import json
 import os
-import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -310,16 +307,6 @@ def test_what_leaves_is_without_the_learners_code_and_paths():
     assert said.endswith("…")
 
 
-def test_a_solved_run_and_ranks_above_0_write_nothing(monkeypatch, capsys):
-    monkeypatch.setenv("LABKIT_SOLVED", "1")
-    fail("no")
-    monkeypatch.delenv("LABKIT_SOLVED")
-    monkeypatch.setenv("PMI_RANK", "1")
-    monkeypatch.setenv("PMI_SIZE", "2")
-    fail("no")
-    assert not log.path().exists()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -372,32 +359,3 @@ def test_many_writers_while_the_agreement_comes_and_goes():
         writer.join()
     assert len(own()) == 150
     assert len(shared()) == 151, "an event is in the journal and in the shared file, or in neither"
-
-
-@pytest.mark.slow
-def test_a_writer_that_is_killed_leaves_whole_lines():
-    code = (
-        "from labkit import journal\n"
-        "journal.share(named=True)\n"
-        "while True: journal.note('failed', exercise='23.1', said='again ' * 20)"
-    )
-    for _ in range(3):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        limit = time.monotonic() + 60
-        size = log.path().stat().st_size if log.path().exists() else 0
-        while not log.path().exists() or log.path().stat().st_size < size + 5000:
-            assert time.monotonic() < limit, "the writer does not write"
-            time.sleep(0.005)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-    journal.note("failed", exercise="23.1", said="after")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        told = log.read()
-    assert told[-1]["said"] == "after"
-    assert len(told) >= len(log.path().read_bytes().splitlines()) - 3, "at most one broken line a kill"
-    assert json.loads(shared_file().read_bytes().splitlines()[-1])["said"] == "after"

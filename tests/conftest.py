@@ -11,6 +11,7 @@ import psutil
 import pytest
 from authoring import generate
 from labkit import lab, paths, world
+from labkit.launch import forks
 
 from tests import helpers
 from tests.authoring import tiny_lab
@@ -130,6 +131,7 @@ def _turn(item) -> int:
 @pytest.hookimpl(trylast=True)  # an interrupted test's fixtures are ended by then
 def pytest_sessionfinish(session):
     config = session.config
+    forks.end_all()
     # Where there are workers, each has looked for itself.
     left = config.stash[LEFT] if _has_workers(config) else helpers.left_behind()
     if hasattr(config, "workeroutput"):  # this is a worker

@@ -132,8 +132,6 @@ def span(data) -> tuple[int, int]:
 
 def look_for_use_before_wait(pending: list, data, does: str) -> None:
     """An error where the buffer of a call is also that of a receive, or is filled while it is being sent."""
-    if type(data) is bytes:
-        return
     low, high = span(data)
     for request in pending:
         if not (request.low < high and low < request.high):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -218,7 +219,9 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="write the notebook with its outputs to this file")
     options = parser.parse_args()
     visit = Visit(options.stem, options.root)
-    book = visit.execute(options.cold)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["LABKIT_HOME"] = home  # of somebody who has seen no hint yet
+        book = visit.execute(options.cold)
     if options.keep:
         nbformat.write(book, options.keep)
     for problem in visit.problems:

@@ -163,6 +163,8 @@ WRONG = [  # ranks, program, what is said
     # collectives that do not match
     (4, only(2, lambda c: c.Bcast(BOX), lambda c: c.Allreduce(BOX, np.empty(4))),
         ["rank 2 calls Bcast (line", "but rank 0 calls Allreduce (the same line)", SAME]),
+    (4, lambda c: (c.Barrier(), c.Barrier() if c.rank else c.Allreduce(BOX, np.empty(4))),
+        ["calls Allreduce (line", "calls Barrier (", "(this is number 2)", SAME]),
     (4, lambda c: c.Bcast(BOX, root=c.rank % 2),
         ["rank 1 calls Bcast with root 1 (line", "rank 0 with root 0 (the same line)", SAME]),
     (4, lambda c: c.Allgather(np.zeros(3 + c.rank // 2), np.empty((3 + c.rank // 2) * 4)),
@@ -254,3 +256,24 @@ def test_the_line_that_is_told_is_that_of_the_call():
         virtual.Cluster(nodes=2).run(lost)
     number = lost.__code__.co_firstlineno + 3
     assert f"(line {number} of lost: comm.Send(box, 1))" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["f8", "c16", "i4", "u2", "longdouble"])
+def test_what_is_received_is_useless_before_wait_and_may_not_be_written(kind):
+    def write(comm, early):
+        box = np.ones(3, kind)
+        request = comm.Irecv(box, 1 - comm.rank)
+        before = box.copy()
+        if early:
+            box[1] = 1
+        comm.Send(np.full(2, 5, kind), 1 - comm.rank)
+        request.Wait()
+        return before, box.tolist()
+
+    for before, after in virtual.Cluster(2).run(write, False).results:
+        numbers = np.dtype(kind).kind in "iu"
+        largest = np.iinfo(kind).min if kind == "i4" else np.iinfo("u2").max
+        assert (before == largest).all() if numbers else np.isnan(before).all()
+        assert after == [5, 5, 1]  # what the message does not fill is as it was
+    with pytest.raises(RankFailed, match="The array of an Irecv was changed before its Wait"):
+        virtual.Cluster(2).run(write, True)

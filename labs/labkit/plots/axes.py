@@ -103,7 +103,7 @@ def byte_axis(axes, sizes):
     """Ticks at powers of two, written as people say them: 1 B, 1 KiB, 1 MiB."""
     first = int(np.floor(np.log2(sizes[0])))
     last = int(np.ceil(np.log2(sizes[-1])))
-    step = max(1, round((last - first) / 6))
+    step = max(1, int(np.ceil((last - first) / 6)))  # 7 of them at most: more would touch
     powers = range(first, last + 1, step)
     axes.minorticks_off()
     axes.set_xticks([2.0**power for power in powers], [_bytes(power) for power in powers])

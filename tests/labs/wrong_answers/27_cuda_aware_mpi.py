@@ -33,7 +33,7 @@ WRONG = [
           "was not filled. All copies awaited?"),
     Wrong("27.1", "hands plain MPI the device's memory",
           "comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)",
-          "comm.Sendrecv(out, dest=dest, recvbuf=into, source=source)", "upper-case calls move NumPy arrays"),
+          "comm.Sendrecv(out, dest=dest, recvbuf=into, source=source)", "must be a NumPy array of numbers"),
     Wrong("27.1", "dest and source exchanged",
           "dest=dest, recvbuf=inbox, source=source", "dest=source, recvbuf=inbox, source=dest",
           "`into` on rank"),

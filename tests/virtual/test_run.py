@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import virtual
-from labkit import checks
+from labkit.checks import expectations
 from labkit.errors import CheckFailed, LabError
 from mpi4py import MPI
 
@@ -175,10 +175,10 @@ SENTENCES = [  # a run, what is expected of it, and what is said: "" where it is
 
 @pytest.mark.parametrize(("make", "expectation", "sentence"), SENTENCES)
 def test_an_expectation_is_met_or_says_what_is_wrong(make, expectation, sentence):
-    before = checks.looked_at()
+    before = expectations.looked_at()
     if not sentence:
         expectation(make())
-        assert checks.looked_at() > before
+        assert expectations.looked_at() > before
         return
     with pytest.raises(CheckFailed) as caught:
         expectation(make())

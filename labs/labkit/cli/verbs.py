@@ -94,6 +94,7 @@ def _doctor(options: argparse.Namespace) -> None:
 
     if not 0 < options.limit <= LONGEST:
         raise LabError(f"--limit {options.limit:g} will not do: give seconds, above 0 and up to {LONGEST}.")
+    doctor.needs(options.require)  # a word that is not known is refused before the machine is looked at
     report = doctor.report(limit=options.limit)
     if options.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))

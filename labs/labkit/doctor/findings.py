@@ -30,14 +30,19 @@ def report(*, fresh: bool = False, limit: float = 60.0) -> dict:
     return _report
 
 
-def require(names: str) -> None:
-    """Raise NotHere that names what is missing of `names`, a comma list of needs as in a lab's header."""
+def needs(names: str) -> tuple[str, ...]:
+    """The needs in a comma list, as in a lab's header. Raises LabError for one that is not known."""
     wanted = tuple(word.strip() for word in names.split(",") if word.strip())
     known = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
     for word in wanted:
         if word not in known:
             raise LabError(f"--require knows {', '.join(known)}, but not {word!r}.")
-    missing, reduced = fitness.lacking(labfile.Header(wanted, 1, 0), report())
+    return wanted
+
+
+def require(names: str) -> None:
+    """Raise NotHere that names what is missing of `names`, a comma list of needs as in a lab's header."""
+    missing, reduced = fitness.lacking(labfile.Header(needs(names), 1, 0), report())
     if missing or reduced:
         raise NotHere("Missing here: " + " ".join(missing + reduced))
 

@@ -137,8 +137,9 @@ def test_a_killed_notebook_leaves_nothing(tmp_path):
     env = os.environ | {"TMPDIR": str(tmp_path)}
     notebook = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=env)
     assert "started" in notebook.stdout.readline()
-    alive = servers(psutil.Process(notebook.pid))
-    assert len(alive) == 5  # the server; of each rank its guard and itself
+    starter = psutil.Process(notebook.pid)
+    assert until(lambda: len(servers(starter)) == 5)  # the server; of each rank its guard and itself
+    alive = servers(starter)
     notebook.send_signal(signal.SIGKILL)
     notebook.communicate()
     assert psutil.wait_procs(alive, timeout=20)[1] == []

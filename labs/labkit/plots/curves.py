@@ -264,7 +264,7 @@ def bars(parts, *, ylabel="time (ms)", title="Where the time goes", name=None):
         _number_at(axes, total, (place, top[place]), (0, 5), ha="center")
     axes.set_xticks(range(len(parts)), list(parts))
     axes.grid(axis="x", visible=False)
-    axes.margins(y=0.12)
+    axes.margins(y=0.18)
     if len(kinds) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return done(figure, name or title)

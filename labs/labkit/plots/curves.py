@@ -129,7 +129,9 @@ def lines(series, *, xlabel, ylabel, title, name=None, logx=False, logy=False, m
     for index, (label, values) in enumerate(series.items()):
         if isinstance(values, Mapping):
             points(axes, {x: quartiles(y) for x, y in values.items()}, label, index)
-            ticks = list(values) if len(values) <= 8 else []
+            # Numbers that somebody chose, as sizes and ranks; measured ones have more digits.
+            chosen = all(float(f"{x:.4g}") == x for x in values)
+            ticks = list(values) if len(values) <= 8 and chosen else []
             continue
         x, y = values if isinstance(values, tuple) else (np.arange(len(values)), values)
         style = curve_style(index)

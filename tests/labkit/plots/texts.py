@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -46,10 +47,16 @@ def clear_of_each_other(figure):
     return [text for text, _ in texts]
 
 
-def faults(figure) -> list[str]:
-    """Each text of a figure that lies on another or leaves the figure: a sentence."""
+def faults(figure, numbers: bool = True) -> list[str]:
+    """Each text of a figure that lies on another or leaves the figure: a sentence.
+
+    numbers: look at numbers, too, whose places are those of the data.
+    """
     found = []
     texts = [(text, box) for text, box in drawn_texts(figure) if box.width and box.height]
+    if not numbers:
+        number = re.compile(r"[-−+×%\d.,e\s]+|\$.*\$")
+        texts = [(text, box) for text, box in texts if not number.fullmatch(text)]
     edges = figure.bbox.padded(1)
     for text, box in texts:
         # What is saved "tight" is as large as what is in it.

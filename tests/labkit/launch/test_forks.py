@@ -25,6 +25,7 @@ def forked(cold, monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_FORKS", "1")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(forks, "_modules", lambda: ("numpy", "labkit.launch"))
+    forks.end_all()  # other tests' servers
     yield
     forks.end_all()
     assert until(lambda: not servers(psutil.Process()))

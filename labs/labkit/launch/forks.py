@@ -9,7 +9,6 @@ process of its own, in which nothing of an earlier run is left.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import os
 import select
@@ -21,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit.launch import plans
+from labkit.launch import plans, process
 
 _SERVER = str(Path(__file__).with_name("fork_server.py"))
 _CLIENT = str(Path(__file__).with_name("fork_client.py"))
@@ -37,6 +36,7 @@ _HEAVY = {
 _OWN = ("LABKIT_", "HOROVOD_", "_HOROVOD_", "MASTER_")
 _OWN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
 _PATIENCE = 120  # seconds for its imports; then ranks start without it
+_LEAVE = 10  # seconds to end its ranks and itself
 _MOST = 3  # servers at a time: each holds some hundred MB
 
 
@@ -98,7 +98,7 @@ def _server(env: Mapping[str, str], path: list[str]) -> _Server | None:
 def _start(env: dict[str, str], path: list[str]) -> _Server:
     address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "server")  # mkdtemp: for this user only
     absolute = [os.path.abspath(entry) for entry in path]
-    process = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, _SERVER, address, json.dumps(absolute), *_modules()],
         env=env,
         stdin=subprocess.PIPE,
@@ -106,7 +106,7 @@ def _start(env: dict[str, str], path: list[str]) -> _Server:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # an interrupt meant for this process does not reach it
     )
-    return _Server(address, process, _hears(process))
+    return _Server(address, started, _hears(started))
 
 
 def _answers(server: _Server) -> bool:
@@ -124,22 +124,15 @@ def _answers(server: _Server) -> bool:
     return _hears(server.process)
 
 
-def _hears(process: subprocess.Popen) -> bool:
+def _hears(server: subprocess.Popen) -> bool:
     """Wait for a line of the server; False where it has ended or says nothing."""
-    ready, _, _ = select.select([process.stdout], [], [], _PATIENCE)
-    return bool(ready) and bool(process.stdout.readline())
+    ready, _, _ = select.select([server.stdout], [], [], _PATIENCE)
+    return bool(ready) and bool(server.stdout.readline())
 
 
 def _end(key: tuple) -> None:
-    address, process, _ = _running.pop(key)
-    with contextlib.suppress(OSError):  # it has ended already
-        process.stdin.close()  # it ends its ranks, then itself
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    process.stdout.close()
+    address, server, _ = _running.pop(key)
+    process.end(server, _LEAVE)  # it ends its ranks, then itself
     shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # it removes it, unless it was killed
 
 

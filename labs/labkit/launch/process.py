@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -26,6 +27,18 @@ def environment(settings: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def end(process: subprocess.Popen, seconds: float) -> None:
+    """End a process that ends itself when its stdin closes; kill it if it has not done so in time."""
+    with contextlib.suppress(OSError):  # it has ended already
+        process.stdin.close()  # first: a second interrupt cannot leave anything behind
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
 
 
 def my_cores() -> tuple:

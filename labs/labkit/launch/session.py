@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit.launch import mpi_errors, shm, supervisor
+from labkit.launch import mpi_errors, process, shm, supervisor
 
 END_LIMIT = 10.0  # seconds that ranks get to leave (MPI_Finalize, atexit) after the last result
 STOP_LIMIT = 15.0  # seconds that the supervisor gets to end everything
@@ -104,18 +104,12 @@ class Session:
 
     def stop(self) -> None:
         """End every process of the run, whatever it is doing."""
-        process = self._supervisor
-        if process is None:
+        if self._supervisor is None:
             return
-        process.stdin.close()  # first, so that a second interrupt cannot leave anything behind
-        try:
-            process.wait(STOP_LIMIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        process.end(self._supervisor, STOP_LIMIT)
+        status = self._supervisor.returncode
         self._supervisor = None
-        if process.returncode not in (supervisor.FINISHED, supervisor.TOLD_TO_END):
+        if status not in (supervisor.FINISHED, supervisor.TOLD_TO_END):
             # It was killed itself. The kernel ends what it started, and each rank's guard what that started.
             shm.unlink_abandoned()
 

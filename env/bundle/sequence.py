@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from env.bundle import archive, contents, wheels
-from env.horovod import build
+from env.horovod import build, sources
 from env.install.environment import ROOT
 from env.install.steps import Step, StepFailed
 
@@ -32,10 +32,10 @@ def write(out: Path, python: str, without: list[str], work: Path) -> dict:
     step.done(f"{len(pins) + 1} wheels for Python {python}")
 
     step = Step(2, len(TITLES), TITLES[1], logs / "horovod.log")
-    sources = build.fetch(step, Path(sys.executable), work)
-    edits = build.edit(step, sources, cuda_torch=True)
-    shutil.move(sources, packed / archive.SOURCES)
-    step.done(f"{build.VERSION} with {len(edits)} edits")
+    folder = build.fetch(step, Path(sys.executable), work)
+    patches = sources.prepare(step, folder, cuda_torch=True)
+    shutil.move(folder, packed / archive.SOURCES)
+    step.done(f"{build.VERSION} with {len(patches)} patches")
 
     step = Step(3, len(TITLES), TITLES[2], logs / "file.log")
     for wheel in sorted(fetched.glob("*.whl")):

@@ -20,7 +20,7 @@ WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules 
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
 # Below env/, but no part of the set-up.
-ASIDE = ("lock.py", "horovod/own_tests", "mvapich2", "bundle", "gpu_check", "jupyterhub", "container")
+ASIDE = ("lock.py", "horovod/own_tests.py", "mvapich2", "bundle", "gpu_check", "jupyterhub", "container")
 NEEDED_BYTES = 6e9
 NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
 # PyTorch, TensorFlow, and the packages of CUDA that they bring.
@@ -81,7 +81,7 @@ def fingerprint(chosen: dict[str, str]) -> str:
     aside = [ENV / name for name in ASIDE]
     lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
     files = [ROOT / "pyproject.toml"]
-    for pattern in ("*.py", "*.c", "*.h", "*.json", "requirements*"):
+    for pattern in ("*.py", "*.c", "*.patch", "*.json", "requirements*"):
         files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
     digest = hashlib.sha256(json.dumps(lasting, sort_keys=True).encode())
     for file in sorted(files):

@@ -265,7 +265,7 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
         "env/requirements.txt",
         "env/requirements-gpu.txt",
         "env/install/steps.py",
-        "env/horovod/edits/keras.py",
+        "env/horovod/patches/4-keras3.patch",
     ],
 )
 def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
@@ -276,7 +276,7 @@ def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
 
 
 @pytest.mark.parametrize(
-    "file", ["env/lock.py", "env/HOROVOD.md", "env/horovod/own_tests/edits.py", "env/mvapich2/__init__.py"]
+    "file", ["env/lock.py", "env/HOROVOD.md", "env/horovod/own_tests.py", "env/mvapich2/__init__.py"]
 )
 def test_a_file_that_the_set_up_does_not_read_leaves_the_stamp_valid(checkout, file):
     before = fingerprint(checkout)

@@ -110,7 +110,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Which tests stay together on a worker. (pytest-xdist 3.8's own loadgroup does nothing with pytest 9.2.)"""
+    """Which tests stay together. (With pytest 9.2, loadgroup of pytest-xdist 3.8 groups nothing.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByGroup(LoadScopeScheduling):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from labkit import copies, edition, hint, journal, labfile, paths
+from labkit import copies, edition, hint, journal, labfile
 from labkit.edition import Edition
 from labkit.errors import LabError
 from labkit.record import provenance
@@ -36,13 +36,6 @@ def test_the_instructors_archive_has_solutions(built):
     edition.need_solutions("It", built.root)
     assert labfile.stems() == ["90_tiny"]
     assert edition.revision(built.root) == "abc"
-
-
-def test_version_and_revision(built):
-    assert edition.version(built.root) is None
-    (built.root / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2"\n')
-    assert edition.version(built.root) == "1.2"
-    assert len(edition.revision(paths.root().parent / "checkout") or "") in (0, 12)
 
 
 def test_learners_labs_are_read_from_their_own_scripts(learners, capsys):

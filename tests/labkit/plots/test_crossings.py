@@ -69,11 +69,3 @@ def test_ties_are_marked():
     assert [text.get_text() for text in figure.axes[0].texts] == ["R=T"]
     figure = plots.crossover({"ring": samples["ring"], "tree": {(64, 2): [3.0, 3.1, 3.2]}})
     assert [text.get_text() for text in figure.axes[0].texts] == ["R"]
-
-
-def test_names_give_an_algorithm_its_color_in_maps_of_others():
-    names = ["tree", "ring", "doubling"]
-    one = plots.crossover({(8, 2): "ring"}, names=names).axes[0].patches[0].get_facecolor()
-    other = plots.crossover({(8, 2): "ring", (16, 2): "doubling"}, names=names)
-    assert other.axes[0].patches[0].get_facecolor() == one
-    assert len(other.legends[0].get_texts()) == 2

@@ -8,7 +8,6 @@ import pytest
 from labkit import copies, edition, hint, journal, labfile
 from labkit.edition import Edition
 from labkit.errors import LabError
-from labkit.record import provenance
 
 
 @pytest.fixture
@@ -63,7 +62,3 @@ def test_hints_are_there_and_the_way_out_is_a_person(learners, capsys):
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
         hint("12.1")
-
-
-def test_records_carry_the_archives_revision(learners):
-    assert provenance.git(str(learners.root)) == {"revision": "abcdefabcdef", "changed": None}

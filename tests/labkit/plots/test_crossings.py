@@ -33,17 +33,10 @@ def test_the_map_shows_the_fastest_everywhere():
     clear_of_each_other(figure)
 
 
-@pytest.mark.parametrize(
-    "best",
-    [
-        {(1024, 4): "ring"},
-        {(n, p): ("tree", "ring")[n > p * 1e4] for n in (100, 10**4, 10**6) for p in (2, 3)},
-        {(8, 2): "a", (2**20, 512): "b"},
-    ],
-)
-def test_a_map_of_names_alone_and_small_maps(best):
-    figure = plots.crossover(best)
-    assert len(figure.axes[0].texts) == len(best)
+@pytest.mark.parametrize("places", [[(1024, 4)], [(8, 2), (2**20, 512)]])
+def test_small_maps(places):
+    figure = plots.crossover({"ring": dict.fromkeys(places, 1.0), "tree": {places[0]: 2.0}})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["R"] * len(places)
     clear_of_each_other(figure)
 
 
@@ -57,7 +50,7 @@ def test_nothing_to_map():
     with pytest.raises(LabError, match="nothing to map"):
         plots.crossover({})
     with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
-        plots.crossover({8: "ring"})
+        plots.crossover({"ring": {8: 1.0}})
 
 
 def test_ties_are_marked():

@@ -47,7 +47,7 @@ DRAWN = {
     "lines logarithmic": lambda: plots.lines(
         {"a": ([1, 10, 100], [3, 4, 5])}, xlabel="x", ylabel="y", title="T", logx=True, logy=True
     ),
-    "images and guesses": lambda: plots.images(np.random.rand(11, 8, 8), range(11), guesses=[*range(10), 3]),
+    "images": lambda: plots.images(np.random.rand(11, 8, 8), range(11)),
     "images in color, flat": lambda: plots.images(np.random.rand(2, 3072), columns=2),
     "spread wide": lambda: plots.spread({"a": runs(1e-5), "b": runs(1e-2, 0.6)}),
     "bars": lambda: plots.bars(SPLIT),

@@ -212,8 +212,6 @@ def main(goals):
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
-    if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
-        return 1
     return os.execv(argv[0], argv)  # it does not return
 
 

@@ -12,7 +12,7 @@ import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 
-from slurm.hub import settings
+from slurm.hub import keep, settings
 from tests import browser
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
@@ -45,7 +45,7 @@ def machine():
 
 def install(machine: OwnMachine) -> None:
     """What the first `make hub` does."""
-    done = machine.module("env.jupyterhub", timeout=600)
+    done = machine.module("slurm.hub.install", timeout=600)
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"the hub cannot be installed: {done.stderr}")
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def test_log_in_solve_submit_log_out(machine):
     assert machine.hub("down").returncode == 0
     assert "ada, grace" in machine.hub("forget").stdout
     assert not list((machine.folder / "home").glob("*/labs"))
-    assert settings.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    assert keep.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
     assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
 
 

@@ -29,7 +29,6 @@ LEFT = pytest.StashKey[list[str]]()
 # They wait for Slurm's daemons more than they compute, and take long: they begin first.
 TABLETOP = (
     "slurm/test_tabletop.py",
-    "slurm/test_hub_servers.py",
     "slurm/test_jobs.py",
     "slurm/test_site_doctor.py",
     "slurm/test_hub.py",

@@ -39,7 +39,7 @@ GOALS = {
     "board": "classroom <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
     "doctor": "labkit doctor",
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
-    "site": "slurm.new_site",
+    "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "guide": "authoring guide LEARNERS",
     "release": "authoring release KEEP_ANSWERS?",
@@ -118,8 +118,12 @@ def _arguments(goal, word, values):
 
 def _missing(goal, name, values):
     lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
-    what = {"LAB": "lab", "FILE": "trace", "EX": "exercise"}[name]
-    example = {"LAB": f"LAB={lab}", "FILE": "FILE=trace.json", "EX": f"LAB={lab} EX={lab}.1"}[name]
+    what, example = {
+        "LAB": ("lab", f"LAB={lab}"),
+        "FILE": ("trace", "FILE=trace.json"),
+        "EX": ("exercise", f"LAB={lab} EX={lab}.1"),
+        "NAME": ("cluster", "NAME=mycluster"),
+    }[name]
     return f"Say which {what}: make {goal} {example}"
 
 

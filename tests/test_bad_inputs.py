@@ -212,7 +212,7 @@ def of_tables() -> Iterable[Case]:
     for name in ("../x", "Table", "1x", "a b", "x" * 31, "", "ä"):
         yield module("slurm.tabletop", "up", "--name", name, names="NAME")
         yield module("slurm.tabletop", "status", "--name", name, names="NAME")
-    for verb in ("status", "measure", "fail --node 1", "heal --node 1", "slow --node 1 --bandwidth 1mbit"):
+    for verb in ("status", "fail --node 1", "heal --node 1", "slow --node 1 --bandwidth 1mbit"):
         yield module("slurm.tabletop", *verb.split(), "--name", "none", names="No tabletop")
     for goal in ("fail", "heal", "slow"):
         yield make(f"tabletop-{goal}", "tabletop|node")
@@ -365,10 +365,10 @@ class Kit:
             self.server.stdin.write(json.dumps(asked) + "\n")
             self.server.stdin.flush()
             return tuple(json.loads(self.server.stdout.readline()))
+        folder = self.folder / ("broken" if own_folder else "checkout")
         done = subprocess.run(
-            command, cwd=self.folder / ("broken" if own_folder else "checkout"), env=env,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT,
-            check=False,
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout
 

@@ -26,10 +26,9 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 
 TESTS = Path(__file__).parent
 LEFT = pytest.StashKey[list[str]]()
-# They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
+# They wait for Slurm's daemons more than they compute, and take long: they begin first.
 TABLETOP = (
     "slurm/test_tabletop.py",
-    "slurm/test_hub_servers.py",
     "slurm/test_jobs.py",
     "slurm/test_site_doctor.py",
     "slurm/test_hub.py",
@@ -38,6 +37,8 @@ TABLETOP = (
     "labs/test_lab42_on_a_tabletop.py",
     "labs/test_lab70_on_a_tabletop.py",
 )
+# The first looks whether the machine's mounts stay the same, the other mounts a small disk.
+MOUNTS = ("slurm/test_tabletop.py", "slurm/test_hub_survives.py")
 
 
 @pytest.fixture(autouse=True)
@@ -107,12 +108,12 @@ def pytest_generate_tests(metafunc):
 def pytest_collection_modifyitems(items):
     """The tests that take longest come first, so that all workers end at about the same time.
 
-    Which stay together on a worker: those that share what their file sets up, and all tabletop clusters.
+    Which stay together on a worker: those that share what their file sets up, and those of MOUNTS.
     """
     items.sort(key=_turn)
     for item in items:
         file = str(item.path.relative_to(TESTS))
-        group = "tabletop" if file in TABLETOP else item.nodeid if file == "labs/test_labs.py" else file
+        group = "mounts" if file in MOUNTS else item.nodeid if file == "labs/test_labs.py" else file
         item.add_marker(pytest.mark.xdist_group(group))
 
 

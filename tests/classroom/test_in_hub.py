@@ -58,7 +58,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def installed() -> None:
     """What the first `make hub` does."""
     done = subprocess.run(
-        [sys.executable, "-m", "env.jupyterhub"],
+        [sys.executable, "-m", "slurm.hub.install"],
         cwd=paths.root(),
         capture_output=True,
         text=True,

@@ -63,7 +63,7 @@ $(filter-out container,$(GOALS)): setup
 
 # Some tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
-SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder
+SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
 	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \

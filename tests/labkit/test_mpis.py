@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 
 import pytest
-from labkit import launch, mpis
+from labkit import mpis
 from support import lab42, lab51
 
 SWITCH = "OMPI_MCA_opal_cuda_support"
@@ -31,18 +31,6 @@ def test_mpi_families_are_told_apart(family, version, text):
     assert mpis.described(text, "", []).banner == " ".join(text.splitlines()[0].split())
 
 
-def test_what_a_site_file_may_mean():
-    assert mpis.FLAVORS == {
-        "mpich": ("MPICH",),
-        "mvapich2": ("MVAPICH2", "MVAPICH2-GDR"),
-        "mvapich2-gdr": ("MVAPICH2-GDR",),
-        "mvapich-plus": ("MVAPICH-Plus", "MVAPICH"),
-        "cray-mpich": ("Cray MPICH",),
-        "openmpi": ("Open MPI",),
-        "intelmpi": ("Intel MPI",),
-    }
-
-
 def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
     for text, family in (
         ("MVAPICH2 Version      :\t2.3.7", "MVAPICH2-GDR"),
@@ -50,13 +38,6 @@ def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
     ):
         assert mpis.identify(text, "MVAPICH2-GDR 2.3.7 …") == (family, "2.3.7")
     assert mpis.identify("MVAPICH2 Version: 2.3.7", "MVAPICH2 2.3.7 of /opt/GDR") == ("MVAPICH2", "2.3.7")
-
-
-def test_the_library_that_a_process_has_loaded_is_described():
-    (own,) = launch.run(lambda comm: mpis.loaded_library(), ranks=1)
-    assert own.banner.startswith(own.family)
-    assert own.version in own.banner
-    assert len(own.files) == 1
 
 
 @pytest.mark.parametrize(("family", "cure"), [("MVAPICH2-GDR", True), ("MPICH", False), (None, False)])

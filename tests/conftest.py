@@ -26,10 +26,9 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 
 TESTS = Path(__file__).parent
 LEFT = pytest.StashKey[list[str]]()
-# They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
+# They wait for Slurm's daemons more than they compute, and take long: they begin first.
 TABLETOP = (
     "slurm/test_tabletop.py",
-    "slurm/test_hub_servers.py",
     "slurm/test_jobs.py",
     "slurm/test_site_doctor.py",
     "slurm/test_hub.py",
@@ -38,6 +37,8 @@ TABLETOP = (
     "labs/test_lab42_on_a_tabletop.py",
     "labs/test_lab70_on_a_tabletop.py",
 )
+# The first looks whether the machine's mounts stay the same, the other mounts a small disk.
+MOUNTS = ("slurm/test_tabletop.py", "slurm/test_hub_survives.py")
 
 
 @pytest.fixture(autouse=True)
@@ -121,10 +122,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _group(nodeid: str) -> str:
-    """All tabletop clusters; those that share what their file sets up; and each lab alone."""
+    """Those that share what their file sets up; those of MOUNTS; and each lab alone."""
     file = nodeid.split("::")[0].removeprefix("tests/")
-    if file in TABLETOP:
-        return "tabletop"
+    if file in MOUNTS:
+        return "mounts"
     return nodeid if file == "labs/test_labs.py" else file
 
 

@@ -8,6 +8,8 @@ from itertools import combinations
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
+CROWDED = "A figure with text that cannot be read:"
+
 
 def renderer_of(figure):
     canvas = FigureCanvasAgg(figure)
@@ -63,3 +65,17 @@ def faults(figure, numbers: bool = True) -> list[str]:
         if box.padded(-1).overlaps(box_of_other.padded(-1)):
             found.append(f"{text!r} lies on {other!r}")
     return found
+
+
+def watch_figures() -> None:
+    """Print a line for each figure with text that cannot be read, once it is shown in this kernel."""
+    from labkit.plots import style
+
+    plain = style.png
+
+    def looked_at(figure) -> bytes:
+        for fault in faults(figure, numbers=False):  # those go where the measurements are
+            print(f"{CROWDED} {fault}")
+        return plain(figure)
+
+    style.png = looked_at

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
 from labkit import mpis
-from support import lab42, lab51
+from support import lab42
 
 SWITCH = "OMPI_MCA_opal_cuda_support"
 
@@ -175,20 +173,6 @@ def test_the_query_that_never_ends_a_program_is_asked_alone(answer, monkeypatch)
     assert mpis.takes_gpu_memory(Library()) is None
     monkeypatch.setattr(mpis, "loaded", list)
     assert mpis.takes_gpu_memory() is None, "no MPI is loaded"
-
-
-def test_lab_51_asks_in_the_same_way(monkeypatch):
-    pytest.importorskip("mpi4py.MPI")  # before ctypes is replaced, with which it looks for its library
-    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
-    library = Library(MPIX_GPU_query_support=True, MPIX_Query_cuda_support=False)
-    monkeypatch.setattr(lab51.world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(mpis, "loaded", lambda: ["libmpi.so"])
-    monkeypatch.setattr(mpis.ctypes, "CDLL", lambda path: library)
-    assert lab51.missing("mpi-gpu", comm) == ""
-    assert library.called == ["MPIX_GPU_query_support"]
-    library.MPIX_GPU_query_support = Library(MPIX_GPU_query_support=False).MPIX_GPU_query_support
-    assert lab51.missing("mpi-gpu", comm).endswith("does not take GPU memory")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def test_a_process_between_is_killed(running, nothing_left, victim):  # noqa: F8
 def kill_starter_and_supervisor(job: subprocess.Popen) -> None:
     supervisor = child(job, "supervisor.py")
     folder = supervisor.cmdline()[-1]
+    job.send_signal(signal.SIGSTOP)  # else it may see the other's end, and clear up, before its own
     supervisor.kill()
     job.kill()
     shutil.rmtree(folder)  # of those who would have removed it nobody is left

@@ -104,17 +104,29 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("round_number", range(1, rounds + 1))
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the tests' names
 def pytest_collection_modifyitems(items):
-    """The tests that take longest come first, so that all workers end at about the same time.
-
-    Which stay together on a worker: those that share what their file sets up, and those of MOUNTS.
-    """
+    """The tests that take longest come first, so that all workers end at about the same time."""
     items.sort(key=_turn)
-    for item in items:
-        file = str(item.path.relative_to(TESTS))
-        group = "mounts" if file in MOUNTS else item.nodeid if file == "labs/test_labs.py" else file
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Which tests stay together. (With pytest 9.2, loadgroup of pytest-xdist 3.8 groups nothing.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _group(nodeid)
+
+    return ByGroup(config, log)
+
+
+def _group(nodeid: str) -> str:
+    """Those that share what their file sets up; those of MOUNTS; and each lab alone."""
+    file = nodeid.split("::")[0].removeprefix("tests/")
+    if file in MOUNTS:
+        return "mounts"
+    return nodeid if file == "labs/test_labs.py" else file
 
 
 def pytest_runtest_setup(item):

@@ -189,10 +189,6 @@ def of_authors() -> Iterable[Case]:
     yield module("authoring", "release", names="git|commit|checkout")  # a copy, and no checkout
     yield module("authoring", "labs", "--check", names="broken", env={"PYTHONPATH": "{broken}/labs"})
     yield module("authoring", "labs", names="broken", env={"PYTHONPATH": "{broken}/labs"})
-    for words in (["--minutes", "soon"], ["--device", "tpu"], ["--minutes", "5"], ["--labs", "99"]):
-        yield module("authoring.gpu_check", *words, names="minutes|device|GPU|lab")
-    yield module("authoring.gpu_check", "--device", "cpu", "--minutes", "nan", names="minutes")
-    yield module("authoring.gpu_check", "--device", "cpu", "--labs", "99", names="lab")
     yield make("new", "lab", LAB="Other")
     yield make("solve", "Say which exercise", LAB="40")
     yield make("solve", "exercise", LAB="40", EX="40.99")
@@ -258,10 +254,8 @@ def of_set_ups() -> Iterable[Case]:
     yield module("env.mvapich2", "--device", "carrier-pigeon", names="DEVICE")
     yield module("env.mvapich2", "--source", "{files}/none", names="none")
     yield module("env.mvapich2", "--source", "{files}/good.json", names="good.json|source")
-    yield module("env.gpu_check", "--device", "cpu", "--bundle", "{files}/none", names="bundle|none")
-    yield module("env.gpu_check", "--device", "cpu", "--bundle", "{files}/folder", names="bundle|folder")
-    yield module("env.gpu_check", names="GPU")
-    yield module("env.bundle", "--python", "nine", names="python")
+    yield Case(("bash", "{bare}/env/offline.sh"), "Name the folder")
+    yield Case(("bash", "{bare}/env/offline.sh", "{files}/folder"), "make setup")
 
 
 GROUPS = (

@@ -45,8 +45,6 @@ GOALS = {
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",
     "mvapich2": "env.mvapich2 SOURCE DEVICE",
-    "gpu-check": "env.gpu_check BUNDLE LABS MINUTES DEVICE",
-    "gpu-bundle": "env.bundle PYTHON WITHOUT",
     "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
     "tabletop-status": "slurm.tabletop status NAME",
     "tabletop-down": "slurm.tabletop down NAME",
@@ -59,10 +57,10 @@ GOALS = {
     "hub-forget": "slurm.hub forget",
     "lab": "jupyter lab PORT",
 }
-_ON_ANY_PYTHON = ("container", "gpu-check")  # they make their own environment, or need none
+_ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release", "gpu-check", "gpu-bundle")
-_NEED_TESTS = ("test", "test-fast", "lint", "setup-tests")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release")
+_NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 
 
@@ -90,8 +88,6 @@ def command(goal, values):
         arguments += _arguments(goal, match, values) if match else [word]
     if goal == "lab":
         return _jupyterlab(arguments[2:])
-    if goal == "gpu-check" and "BUNDLE" not in values:
-        arguments += _brought()
     python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
     return [python, "-m", *arguments]
 
@@ -138,15 +134,6 @@ def _jupyterlab(options):
     if os.geteuid() == 0:
         arguments.append("--allow-root")  # in a container one is often root
     return [os.path.join(ROOT, ".venv", "bin", "jupyter"), "lab", *arguments]
-
-
-def _brought():
-    """The bundle for a machine without a network, where it was brought along and nothing is set up."""
-    bundle = os.path.join(ROOT, "build", "gpu-bundle")
-    is_set_up = os.path.exists(os.path.join(ROOT, ".venv", "setup-stamp.json"))
-    if is_set_up or not os.path.exists(os.path.join(bundle, "bundle.json")):
-        return []
-    return ["--bundle=" + bundle]
 
 
 def is_learners():
@@ -204,8 +191,7 @@ def main(goals):
         return 2
     # What was typed is not for a make that a program of the goal's may start.
     os.environ["MAKEFLAGS"] = os.environ.get("MAKEFLAGS", "").partition(" -- ")[0]
-    if "gpu-bundle" not in goals:  # its PYTHON is that of another machine
-        os.environ.update({name: values[name] for name in SETTINGS if name in values})
+    os.environ.update({name: values[name] for name in SETTINGS if name in values})
     if goals[0] == "help":
         show_help()
         return 0

@@ -82,7 +82,7 @@ export LABKIT_MPI="mvapich2"
 # The same for MPI over libfabric's provider for TCP, which chooses one for itself otherwise.
 # export FI_TCP_IFACE=ib0
 
-# --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; slurm/hub/README.md
+# --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; docs/HUB.md
 # The address of that machine as the compute nodes reach it; without this line there is no hub at the site.
 # export LABKIT_HUB_ADDRESS=10.0.0.1
 # Learners log in with the site's passwords. Name the service of PAM that your log-in nodes use, a file

@@ -22,7 +22,7 @@ from tests import browser
 
 HUB = paths.root() / ".venv" / "hub"
 PASSWORD = "a long one for tests"
-# The lines that docs/INSTRUCTORS.md gives for a hub of one's own, below "services".
+# The lines that docs/TEACHING.md gives for a hub of one's own, below "services".
 CONFIG = """
 import sys
 

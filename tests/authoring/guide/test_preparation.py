@@ -1,4 +1,4 @@
-"""What to prepare: the guide and docs/INSTRUCTORS.md name the same commands, and each of them is there."""
+"""What to prepare: the guide and docs/TEACHING.md name the same commands, and each of them is there."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SI
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
 kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
-site: ## a few questions, then slurm/sites/NAME.sh for a new cluster
+site: ## slurm/sites/NAME.sh for a new cluster, from what Slurm says on its login node
 mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=nemesis, sock or mrail]
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
 hub-status: ## does it answer, and where is its log?
@@ -64,7 +64,7 @@ $(filter-out container,$(GOALS)): setup
 
 # Some tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
-SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder
+SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
 	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \

@@ -39,7 +39,7 @@ GOALS = {
     "board": "classroom <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
     "doctor": "labkit doctor",
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
-    "site": "slurm.new_site",
+    "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "guide": "authoring guide LEARNERS",
     "release": "authoring release KEEP_ANSWERS?",
@@ -119,8 +119,12 @@ def _arguments(goal, word, values):
 
 def _missing(goal, name, values):
     lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
-    what = {"LAB": "lab", "FILE": "trace", "EX": "exercise"}[name]
-    example = {"LAB": f"LAB={lab}", "FILE": "FILE=trace.json", "EX": f"LAB={lab} EX={lab}.1"}[name]
+    what, example = {
+        "LAB": ("lab", f"LAB={lab}"),
+        "FILE": ("trace", "FILE=trace.json"),
+        "EX": ("exercise", f"LAB={lab} EX={lab}.1"),
+        "NAME": ("cluster", "NAME=mycluster"),
+    }[name]
     return f"Say which {what}: make {goal} {example}"
 
 
@@ -213,8 +217,6 @@ def main(goals):
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
-    if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
-        return 1
     return os.execvp(argv[0], argv)  # it does not return
 
 

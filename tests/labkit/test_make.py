@@ -84,6 +84,7 @@ def test_settings_of_the_set_up_are_not_expanded_either(checkout, setting):
         ),
         ("doctor", "labkit doctor"),
         ("doctor SITE=delta NODES=2", "slurm.doctor delta --nodes=2"),
+        ("site NAME=mine", "slurm.new_site mine"),
         ("board DIR=here HIDDEN=1", "classroom here --hide-names"),
         ("solve LAB=40 EX=40.1", "authoring solve 40 40.1"),
         ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),

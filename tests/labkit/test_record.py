@@ -94,12 +94,6 @@ def test_what_cannot_be_kept_is_a_sentence(monkeypatch, lab, fields, says):
     assert not record.path(STEM).exists()
 
 
-def test_only_rank_0_writes(monkeypatch):
-    monkeypatch.setattr(world, "is_root", lambda: False)
-    assert record.add("x", value=1)["value"] == 1
-    assert not record.path(STEM).exists()
-
-
 def test_what_is_read_again(capsys, monkeypatch, tmp_path):
     assert record.load("50_strong_and_weak_scaling").empty
     assert "No records of 50_strong_and_weak_scaling yet" in capsys.readouterr().out

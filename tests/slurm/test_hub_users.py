@@ -19,7 +19,7 @@ from tests import eavesdropper
 from tests.slurm.hub_client import Learner
 from tests.slurm.normal_user import needs_slurm
 from tests.slurm.own_machine import OwnMachine
-from tests.slurm.test_hub import install, passwords
+from tests.slurm.test_hub import assert_a_link_clones_nothing_and_the_token_stays, install, passwords
 
 # A second source of users besides /etc/passwd, as LDAP or SSSD are one: Debian's libnss-extrausers.
 USERS = Path("/var/lib/extrausers")
@@ -198,6 +198,7 @@ def test_without_slurm_and_without_a_node_of_the_machines(machine, tmp_path):
     assert kernel.run(cell).split() == ["ada", "True", "False"]
     where = kernel.run("import ipykernel; print(ipykernel.get_connection_file())").strip()
     assert not eavesdropper.overheard(machine.folder / where.lstrip("/"))
+    assert_a_link_clones_nothing_and_the_token_stays(machine, learner, machine.home / "hub/private/hub.log")
     assert machine.hub("down").returncode == 0
     assert "Removed with their homes: ada." in machine.hub("forget").stdout
     assert not (machine.folder / "home" / "ada").exists()

@@ -27,7 +27,7 @@ from authoring.guide import (
 from authoring.guide.page import Sheet
 
 LEARNERS = 40
-PREPARATION = "## Before the class, and after it"  # in docs/INSTRUCTORS.md
+PREPARATION = "## Before the class, and after it"  # in docs/TEACHING.md
 MARK = ".guide"  # in every guide's folder; a folder without it is left alone
 
 
@@ -97,8 +97,8 @@ def read_sheets(root: Path, content: Mapping, report: Path | None) -> list[Sheet
 
 
 def preparation(root: Path) -> str:
-    """What an instructor does before a class and after it: that part of docs/INSTRUCTORS.md, in Markdown."""
-    page = root / "docs" / "INSTRUCTORS.md"
+    """What an instructor does before a class and after it: that part of docs/TEACHING.md, in Markdown."""
+    page = root / "docs" / "TEACHING.md"
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     section = re.search(rf"^{re.escape(PREPARATION)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     if section is None:

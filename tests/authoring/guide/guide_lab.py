@@ -178,7 +178,7 @@ def put(checkout) -> None:
         f"solutions/results/{STEM}.jsonl": records(),
         "labs/authoring/guide/timetables.yaml": TIMETABLES,
         "labs/support/lab91.py": SUPPORT,
-        "docs/INSTRUCTORS.md": "## Before the class, and after it\n\nType `make hub`.\n\n## More\n",
+        "docs/TEACHING.md": "## Before the class, and after it\n\nType `make hub`.\n\n## More\n",
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }
     for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""docs/INSTRUCTORS.md, which the guide shows: its commands are there, and its tour is that of half a day."""
+"""docs/TEACHING.md, which the guide shows: its commands are there, and its tour is that of half a day."""
 
 from __future__ import annotations
 

@@ -126,12 +126,6 @@ def test_hints_come_one_by_one_and_then_the_way_out(tiny, capsys):
     assert journal.entry("90.1")["hints"] == 2
 
 
-def test_hints_are_found_in_the_learners_script_too(tiny, capsys):
-    (tiny.root / "solutions" / f"{tiny_lab.STEM}.py").rename(tiny.root / "labs" / f"{tiny_lab.STEM}.py")
-    hint("90.2")
-    assert "A list comprehension." in capsys.readouterr().out
-
-
 def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
     predict("90.1", total=3.5, word="é", missing=...)
     out = capsys.readouterr().out

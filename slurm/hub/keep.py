@@ -5,8 +5,8 @@ held for as long as the hub runs, so that nobody else can take the port. What co
 handed on to the proxy, which listens at a Unix socket in the hub's private folder. The class
 board's port is held in the same way.
 
-$LABS_HUB_SETTINGS names settings.json. By this variable slurm/hub/process.py knows this process and
-those below it from any others.
+$LABS_HUB_SETTINGS names settings.json in the private folder. By this variable process.py knows this
+process and those below it from any others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import ctypes
 import fcntl
-import json
 import os
 import signal
 import socket
@@ -31,6 +30,7 @@ LOOK = 0.2  # seconds between two looks at the hub
 # Relative to the private folder, in which this process and the hub run: a Unix socket's path may
 # have 107 characters at most, and below a site's home the whole path can be longer.
 PROXY, PROXY_API, BOARD = "proxy.sock", "proxy-api.sock", "../board/board.sock"
+BOARD_USER = "labs-board"  # a system user, who reads the class folder and nothing else
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
 
 
@@ -67,7 +67,7 @@ def door(path: str):
     return serve
 
 
-async def run(settings: dict, listening: int, lock: int) -> int:
+async def run(listening: int, lock: int) -> int:
     """Start the hub, serve the doors, and wait until one is told to end. The hub's exit status."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -78,7 +78,7 @@ async def run(settings: dict, listening: int, lock: int) -> int:
     port = board.sockets[0].getsockname()[1]
     with open("hub.log", "ab", opener=_private) as log:
         hub = subprocess.Popen(
-            [settings["jupyterhub"], "-f", str(HERE / "jupyterhub_config.py")],
+            [str(Path(sys.executable).with_name("jupyterhub")), "-f", str(HERE / "jupyterhub_config.py")],
             env={**os.environ, "LABS_HUB_BOARD_PORT": str(port)},
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -154,8 +154,7 @@ def _private(path: str, flags: int) -> int:
 def main(listening: int) -> int:
     """Hold the hub's lock for as long as it runs: whoever asks sees by it that a hub runs."""
     os.umask(0o077)  # the log of a learner's job takes this from the hub
-    settings = json.loads(Path(os.environ["LABS_HUB_SETTINGS"]).read_text(encoding="utf-8"))
-    os.chdir(settings["private"])
+    os.chdir(Path(os.environ["LABS_HUB_SETTINGS"]).parent)
     with open("lock", "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,7 +165,7 @@ def main(listening: int) -> int:
         for name in ("jupyterhub-proxy.pid", PROXY, PROXY_API):
             Path(name).unlink(missing_ok=True)
         adopt_orphans()
-        return asyncio.run(run(settings, listening, lock.fileno()))
+        return asyncio.run(run(listening, lock.fileno()))
 
 
 if __name__ == "__main__":

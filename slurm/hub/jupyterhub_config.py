@@ -1,7 +1,7 @@
 """JupyterHub's configuration, one for all: the tabletop, a site with Slurm, a machine without.
 
-What differs stands in settings.json, which `make hub` writes from the site file (slurm/hub/settings.py);
-$LABS_HUB_SETTINGS names it.
+What differs stands in settings.json, which `make hub` writes from the site file (settings.py);
+$LABS_HUB_SETTINGS names it, in the hub's private folder.
 """
 
 import json
@@ -15,11 +15,15 @@ from jupyterhub.spawner import LocalProcessSpawner
 from tornado import web
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-import keep  # noqa: E402  (this folder's)
-import passwords  # noqa: E402
+ROOT = HERE.parents[1]
+sys.path.append(str(ROOT))
+from slurm.hub import keep, passwords  # noqa: E402  (they need nothing but Python)
 
-settings = json.loads(Path(os.environ["LABS_HUB_SETTINGS"]).read_text(encoding="utf-8"))
+MARK = os.environ["LABS_HUB_SETTINGS"]
+PRIVATE = Path(MARK).parent
+PASSWORDS = PRIVATE / "passwords.txt"
+HUB = ROOT / ".venv" / "hub"
+settings = json.loads(Path(MARK).read_text(encoding="utf-8"))
 c = get_config()  # noqa: F821  (JupyterHub brings it)
 
 
@@ -27,12 +31,12 @@ class FromFile(Authenticator):
     """Each learner has a password of their own, in a file that only the hub reads."""
 
     async def authenticate(self, handler, data):
-        right = passwords.matches(Path(settings["passwords"]), data["username"], data["password"])
+        right = passwords.matches(PASSWORDS, data["username"], data["password"])
         return data["username"] if right else None
 
     def add_user(self, user):
         """Whoever is in the file no more leaves the hub's database at its start, and their cookies end."""
-        if user.name not in passwords.read(Path(settings["passwords"])):
+        if user.name not in passwords.read(PASSWORDS):
             raise KeyError(f"{user.name} has no password here")
         super().add_user(user)
 
@@ -45,15 +49,15 @@ class OfTheSite(PAMAuthenticator):
 
     async def authenticate(self, handler, data):
         name = data["username"]
-        if name == settings["instructor"]:
-            return name if passwords.matches(Path(settings["passwords"]), name, data["password"]) else None
+        if name == passwords.INSTRUCTOR:
+            return name if passwords.matches(PASSWORDS, name, data["password"]) else None
         if name not in settings["people"]:
             return None  # and PAM is not asked: nobody's password can be tried out here
         return await super().authenticate(handler, data)
 
     def system_user_exists(self, user):
         """Whoever is on the list no more leaves the hub's database, and with it the cookies end."""
-        return user.name in (*settings["people"], settings["instructor"])
+        return user.name in (*settings["people"], passwords.INSTRUCTOR)
 
 
 c.JupyterHub.authenticator_class = OfTheSite if settings["people"] else FromFile
@@ -65,11 +69,15 @@ c.Authenticator.delete_invalid_users = True
 c.JupyterHub.bind_url = f"http+unix://{keep.PROXY}"
 c.JupyterHub.hub_ip = settings["hub_address"]
 c.JupyterHub.hub_port = settings["hub_port"]
-c.ConfigurableHTTPProxy.command = settings["proxy"]
+# On the hub's own Node: the machine's may be too old, or not there.
+c.ConfigurableHTTPProxy.command = [
+    str(HUB / "bin" / "node"),
+    str(HUB / "node_modules" / ".bin" / "configurable-http-proxy"),
+]
 c.ConfigurableHTTPProxy.api_url = f"http+unix://{keep.PROXY_API}"
 c.ConfigurableHTTPProxy.debug = False
-c.JupyterHub.db_url = f"sqlite:///{settings['private']}/jupyterhub.sqlite"
-c.JupyterHub.cookie_secret_file = f"{settings['private']}/cookie_secret"
+c.JupyterHub.db_url = f"sqlite:///{PRIVATE}/jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = str(PRIVATE / "cookie_secret")
 
 
 def before_start(spawner):
@@ -89,7 +97,7 @@ def before_start(spawner):
 
 def is_instructor(user):
     """Is it who has the class board, and no server? A normal user's hub has no such person."""
-    return bool(settings["class_folder"]) and user.name == settings["instructor"]
+    return settings["real_users"] and user.name == passwords.INSTRUCTOR
 
 
 def first_page(handler):
@@ -106,34 +114,45 @@ c.JupyterHub.shutdown_on_logout = True
 c.JupyterHub.cleanup_servers = True
 
 # A learner's server: the shared environment, opened at the first lab in a copy of the learner's own.
-c.Spawner.environment = settings["environment"]
+environment = {
+    "LABS_HUB_ROOT": str(ROOT),
+    "LABS_HUB_COURSE": str(PRIVATE.parent / "course.bundle"),
+    "PATH": f"{os.environ['PATH']}:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+}
+if settings["site"]:
+    environment |= {"LABS_HUB_SLURM": "1", "SITE": settings["site"]}
+else:
+    environment["LABS_HUB_SETTINGS"] = MARK  # by which process.py knows the hub's processes
 c.Spawner.notebook_dir = "~/labs"
-c.Spawner.default_url = f"/lab/tree/{settings['first']}"
+c.Spawner.default_url = "/lab/tree/work/00_check_environment.ipynb"
 c.Spawner.http_timeout = 300  # forty that start at once on a few cores take their time
 c.Spawner.start_timeout = 900  # a job may wait for free nodes
-session = [settings["python"], str(HERE / "session.py")]
+session = [str(ROOT / ".venv" / "bin" / "python"), str(HERE / "session.py")]
 
-if settings["class_folder"]:  # the class board, a page for the instructor alone
-    c.Spawner.environment = {**settings["environment"], "LABKIT_CLASS": settings["class_folder"]}
-    board = Path(settings["class_folder"]).parent / "board"
+if settings["real_users"]:  # the class board, a page for the instructor alone
+    class_folder = str(PRIVATE.parent / "class")
+    environment["LABKIT_CLASS"] = class_folder
+    board = PRIVATE.parent / "board"
     c.JupyterHub.services = [
         {
             "name": "board",
             "url": f"http://127.0.0.1:{os.environ['LABS_HUB_BOARD_PORT']}",  # keep.py listens there
-            "command": [sys.executable, "-m", "classroom", settings["class_folder"]],
+            "command": [sys.executable, "-m", "classroom", class_folder],
             "cwd": str(board),
             "environment": {
-                "PYTHONPATH": str(HERE.parents[1] / "labs"),
+                "PYTHONPATH": str(ROOT / "labs"),
                 "LABKIT_BOARD_SOCKET": Path(keep.BOARD).name,
                 "LABKIT_HOME": str(board),
-                "LABS_HUB_SETTINGS": os.environ["LABS_HUB_SETTINGS"],
+                "LABS_HUB_SETTINGS": MARK,
             },
-            "user": settings["board_user"],  # it reads what anybody may have written
+            "user": keep.BOARD_USER,  # it reads what anybody may have written
             "oauth_no_confirm": True,
         }
     ]
     scopes = ["access:services!service=board"]
-    c.JupyterHub.load_roles = [{"name": "instructors", "users": [settings["instructor"]], "scopes": scopes}]
+    c.JupyterHub.load_roles = [{"name": "instructors", "users": [passwords.INSTRUCTOR], "scopes": scopes}]
+c.Spawner.environment = environment
 
 # What squeue says in vain, or of a job that neither runs nor waits and has not ended (SUSPENDED).
 NOT_KNOWN_TO_HAVE_ENDED = (
@@ -142,7 +161,7 @@ NOT_KNOWN_TO_HAVE_ENDED = (
     r"(?!PREEMPTED|REVOKED|TIMEOUT)."
 )
 
-if settings["slurm"]:
+if settings["site"]:
     import batchspawner
     from jupyterhub.apihandlers import APIHandler
 

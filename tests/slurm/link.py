@@ -1,15 +1,51 @@
-"""One end of a measured link: `take PORT BYTES` prints mbit/s received, `give HOST PORT BYTES` sends.
+"""The bandwidth between two nodes of a tabletop, measured; and the ends of that link, as a program.
 
-`exchange BYTES`, on two ranks of MPI, prints mbit/s in each direction of a Sendrecv.
+`take PORT BYTES` prints mbit/s received, `give HOST PORT BYTES` sends; `exchange BYTES`, on two ranks of MPI,
+prints mbit/s in each direction of a Sendrecv.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
 import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 WARM = 0.1  # the part of the bytes that goes by before the clock starts: TCP has to find its pace
+SITE = Path(__file__).resolve().parents[2] / "slurm" / "sites" / "tabletop.sh"
+# MPI's settings, as for a lab.
+EXCHANGE = [
+    *("bash", "-c", f'source {shlex.quote(str(SITE))} && exec "$@"', "bash"),
+    *(sys.executable, __file__, "exchange"),
+]
+
+
+def tcp(table, rate: float, source: int, target: int, seconds: float = 1.5) -> float:
+    """Goodput [mbit/s] of one TCP connection from node `source` to node `target`."""
+    total = str(int(rate / 8 * seconds))
+    port = str(40000 + source)
+    command = [str(table.state / "bin" / "tabletop-node"), str(target), sys.executable, __file__]
+    with subprocess.Popen(
+        [*command, "take", port, total], stdout=subprocess.PIPE, text=True, env=os.environ | table.env
+    ) as taker:
+        try:
+            taker.stdout.readline()
+            give = [sys.executable, __file__, "give", f"node{target}", port, total]
+            sent = table.run(["tabletop-node", str(source), *give], timeout=120)
+            assert sent.returncode == 0, sent.stderr
+            return float(taker.stdout.readline())
+        finally:
+            taker.kill()
+
+
+def mpi(table, rate: float, *options: str) -> float:
+    """Mbit/s in each direction of an MPI Sendrecv. options: of srun, for the two ranks' places."""
+    done = table.run(["srun", "--mpi=pmi2", "-n2", "-t", "2", *options, *EXCHANGE, str(int(rate / 8))])
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
 
 
 def take(port: int, total: int) -> float:

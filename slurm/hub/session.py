@@ -73,6 +73,7 @@ def listen_towards_hub() -> None:
 def main() -> None:
     """Prepare, then become the notebook server."""
     os.umask(0o077)
+    del sys.path[0]  # this folder, whose modules are the hub's
     root = Path(os.environ["LABS_HUB_ROOT"])
     copy = Path.home() / "labs"
     bring_packages(root)

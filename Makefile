@@ -40,7 +40,8 @@ tabletop-slow: ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDT
 submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1] [ENV="A=1"], and what run takes
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
-site: ## a few questions, then slurm/sites/NAME.sh for a new cluster
+kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
+site: ## slurm/sites/NAME.sh for a new cluster, from what Slurm says on its login node
 mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=nemesis, sock or mrail]
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
 hub-status: ## does it answer, and where is its log?
@@ -53,19 +54,17 @@ release: ## archives of the last commit, for learners and instructors: release/*
 container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [OPTIONS=…]
 new: ## begin a new lab: make new LAB=66_my_topic
 labs: ## write the learner's files and the README's table from solutions/
-gpu-check: ## all that needs a GPU, in ten minutes: tests, labs, proofs, flop/s [BUNDLE=folder] [LABS=40,46] [MINUTES=10]
-gpu-bundle: ## what gpu-check needs on a machine without a network: make gpu-bundle PYTHON=3.12 [WITHOUT="torch numpy"]
 
 GOALS := lab run reset solve progress share unshare doctor trace report tabletop tabletop-status tabletop-down \
-	tabletop-fail tabletop-heal tabletop-slow submit results scaling site mvapich2 hub hub-status hub-stop \
-	hub-forget board guide tour release new labs gpu-bundle container gpu-check
+	tabletop-fail tabletop-heal tabletop-slow submit results scaling kernel site mvapich2 hub hub-status hub-stop \
+	hub-forget board guide tour release new labs container
 $(GOALS):
 	$(RUN) $@
-$(filter-out container gpu-check,$(GOALS)): setup
+$(filter-out container,$(GOALS)): setup
 
 # Some tests at a time; then, alone, those that measure times. Both parts run, whatever the first one finds.
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
-SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder
+SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
 test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
 	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \
@@ -75,6 +74,9 @@ test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
 	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not slow and not alone" || status=$$?; \
 	$(PY) -m pytest -m "alone and not slow" || status=$$?; exit $$status
 
+test-gpu: setup ## what needs a GPU: where tensors are, flop/s, the labs about GPUs [GPU_OPERATIONS=NCCL]
+	@$(PY) -m tests.gpu
+
 lint: setup
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && $(PY) -m authoring labs --check
 
@@ -82,7 +84,7 @@ clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 	rm -rf .venv report guide .pytest_cache .ruff_cache labs/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup setup-tests $(GOALS) test test-fast lint clean
+.PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean
 
 # For a goal that there is none of.
 .DEFAULT:

@@ -26,10 +26,9 @@ os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, n
 
 TESTS = Path(__file__).parent
 LEFT = pytest.StashKey[list[str]]()
-# They look at the machine's mounts and interfaces, so that only one tabletop cluster may run at a time.
+# They wait for Slurm's daemons more than they compute, and take long: they begin first.
 TABLETOP = (
     "slurm/test_tabletop.py",
-    "slurm/test_hub_servers.py",
     "slurm/test_jobs.py",
     "slurm/test_site_doctor.py",
     "slurm/test_hub.py",
@@ -38,6 +37,8 @@ TABLETOP = (
     "labs/test_lab42_on_a_tabletop.py",
     "labs/test_lab70_on_a_tabletop.py",
 )
+# The first looks whether the machine's mounts stay the same, the other mounts a small disk.
+MOUNTS = ("slurm/test_tabletop.py", "slurm/test_hub_survives.py")
 
 
 @pytest.fixture(autouse=True)
@@ -103,17 +104,29 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("round_number", range(1, rounds + 1))
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the tests' names
 def pytest_collection_modifyitems(items):
-    """The tests that take longest come first, so that all workers end at about the same time.
-
-    Which stay together on a worker: those that share what their file sets up, and all tabletop clusters.
-    """
+    """The tests that take longest come first, so that all workers end at about the same time."""
     items.sort(key=_turn)
-    for item in items:
-        file = str(item.path.relative_to(TESTS))
-        group = "tabletop" if file in TABLETOP else item.nodeid if file == "labs/test_labs.py" else file
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Which tests stay together. (With pytest 9.2, loadgroup of pytest-xdist 3.8 groups nothing.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _group(nodeid)
+
+    return ByGroup(config, log)
+
+
+def _group(nodeid: str) -> str:
+    """Those that share what their file sets up; those of MOUNTS; and each lab alone."""
+    file = nodeid.split("::")[0].removeprefix("tests/")
+    if file in MOUNTS:
+        return "mounts"
+    return nodeid if file == "labs/test_labs.py" else file
 
 
 def pytest_runtest_setup(item):

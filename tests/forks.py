@@ -1,7 +1,7 @@
 """Many commands of the kit in little time: one Python has imported it, and each command is a fork of it.
 
 `python -m tests.forks` reads a command a line, as JSON: `command` (a module and its arguments, as after
-`python -m`), `env`, `typed`, and `limit` (seconds). It answers with a line each: the exit status, and all
+`python -m`), `env`, and `limit` (seconds). It answers with a line each: the exit status, and all
 that was printed.
 """
 
@@ -36,12 +36,10 @@ def main() -> None:
         print(json.dumps(answer(**json.loads(line))), flush=True)
 
 
-def answer(command: list[str], env: dict[str, str], typed: str, limit: float) -> tuple[int, str]:
+def answer(command: list[str], env: dict[str, str], limit: float) -> tuple[int, str]:
     """Run one command in a fork. Raises TimeoutError."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
-        told.write(typed.encode())
-        told.seek(0)
-        process = _FORK.Process(target=_become, args=(command, env, told.fileno(), said.fileno()))
+    with tempfile.TemporaryFile() as said:
+        process = _FORK.Process(target=_become, args=(command, env, said.fileno()))
         process.start()
         process.join(limit)
         if process.exitcode is None:
@@ -51,8 +49,8 @@ def answer(command: list[str], env: dict[str, str], typed: str, limit: float) ->
         return process.exitcode, said.read().decode(errors="replace")
 
 
-def _become(command: list[str], env: dict[str, str], told: int, said: int) -> None:
-    os.dup2(told, 0)
+def _become(command: list[str], env: dict[str, str], said: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(said, 1)
     os.dup2(said, 2)
     sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has closed the one that there was

@@ -115,7 +115,7 @@ def package(module: str) -> str:
     """The package whose face stands before a module: "labkit.timing" for "labkit.timing.timer", or ""."""
     parts = module.split(".")
     deep = parts[0] in ("labkit", "support", "slurm")
-    depth = 2 if deep or parts[:2] in (["authoring", "tour"], ["authoring", "gpu_check"]) else 1
+    depth = 2 if deep or parts[:2] == ["authoring", "tour"] else 1
     return ".".join(parts[:depth]) if len(parts) > depth else ""
 
 

@@ -20,7 +20,7 @@ WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules 
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
 # Below env/, but no part of the set-up.
-ASIDE = ("lock.py", "horovod/own_tests.py", "mvapich2", "bundle", "gpu_check", "jupyterhub", "container")
+ASIDE = ("lock.py", "horovod/own_tests.py", "mvapich2", "offline.sh", "container")
 NEEDED_BYTES = 6e9
 NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
 # PyTorch, TensorFlow, and the packages of CUDA that they bring.

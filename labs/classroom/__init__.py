@@ -9,5 +9,3 @@ from classroom.command import main
 from classroom.page import as_page
 from classroom.terminal import as_text
 from classroom.view import look
-
-__all__ = ["as_page", "as_text", "look", "main"]

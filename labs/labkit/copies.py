@@ -12,16 +12,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from labkit import labfile, paths
+from labkit import files, labfile, paths
 from labkit.errors import LabError
 
 METADATA = {
@@ -307,11 +307,7 @@ def _book_of(script: Path, book: Path) -> str | None:
 def _replace(path: Path, text: str) -> None:
     """Write the file in one step: a job that reads it at this moment finds the old or the new one."""
     path.parent.mkdir(exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with open(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.chmod(name, path.stat().st_mode if path.exists() else 0o644)
-    os.replace(name, path)
+    files.replace(path, text, mode=stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
 
 
 def notebook_text(book) -> str:

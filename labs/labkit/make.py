@@ -18,9 +18,9 @@ FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
 
-# Goal -> the module, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name` for any value,
-# NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone, <NAME!> too, and
-# must be there. NAME:option spells the option otherwise.
+# Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name`
+# for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone,
+# <NAME!> too, and must be there. NAME:option spells the option otherwise.
 _JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
 GOALS = {
     "labs": "authoring labs",
@@ -39,14 +39,12 @@ GOALS = {
     "board": "classroom <DIR> HTML HIDDEN?:hide-names WATCH? NEW?",
     "doctor": "labkit doctor",
     "doctor SITE": "slurm.doctor <SITE> NODES PATIENCE",
-    "site": "slurm.new_site",
+    "site": "slurm.new_site <NAME!>",
     "tour": "authoring tour LABS SMALL?",
     "guide": "authoring guide LEARNERS",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",
-    "mvapich2": "env.mvapich2 SOURCE DEVICE",
-    "gpu-check": "env.gpu_check BUNDLE LABS MINUTES DEVICE",
-    "gpu-bundle": "env.bundle PYTHON WITHOUT",
+    "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
     "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
     "tabletop-status": "slurm.tabletop status NAME",
     "tabletop-down": "slurm.tabletop down NAME",
@@ -58,11 +56,12 @@ GOALS = {
     "hub-stop": "slurm.hub down",
     "hub-forget": "slurm.hub forget",
     "lab": "jupyter lab PORT",
+    "kernel": "ipykernel install PREFIX",
 }
-_ON_ANY_PYTHON = ("container", "gpu-check")  # they make their own environment, or need none
+_ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
-_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release", "gpu-check", "gpu-bundle")
-_NEED_TESTS = ("test", "test-fast", "lint", "setup-tests")
+_NEED_SOLUTIONS = ("labs", "new", "solve", "tour", "guide", "release")
+_NEED_TESTS = ("test", "test-fast", "test-gpu", "lint", "setup-tests")
 _WORD = re.compile(r"(?P<value><)?(?P<name>[A-Z_]+)(?P<kind>[?*!]?)(?::(?P<option>[a-z-]+))?>?")
 
 
@@ -90,8 +89,10 @@ def command(goal, values):
         arguments += _arguments(goal, match, values) if match else [word]
     if goal == "lab":
         return _jupyterlab(arguments[2:])
-    if goal == "gpu-check" and "BUNDLE" not in values:
-        arguments += _brought()
+    if goal == "kernel":
+        arguments += _kernel(values)
+    if arguments[0].endswith(".sh"):
+        return ["bash", os.path.join(ROOT, arguments[0]), *arguments[1:]]
     python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
     return [python, "-m", *arguments]
 
@@ -118,8 +119,12 @@ def _arguments(goal, word, values):
 
 def _missing(goal, name, values):
     lab = values.get("LAB", "66_my_topic" if goal == "new" else "40")
-    what = {"LAB": "lab", "FILE": "trace", "EX": "exercise"}[name]
-    example = {"LAB": f"LAB={lab}", "FILE": "FILE=trace.json", "EX": f"LAB={lab} EX={lab}.1"}[name]
+    what, example = {
+        "LAB": ("lab", f"LAB={lab}"),
+        "FILE": ("trace", "FILE=trace.json"),
+        "EX": ("exercise", f"LAB={lab} EX={lab}.1"),
+        "NAME": ("cluster", "NAME=mycluster"),
+    }[name]
     return f"Say which {what}: make {goal} {example}"
 
 
@@ -136,13 +141,14 @@ def _jupyterlab(options):
     return [os.path.join(ROOT, ".venv", "bin", "jupyter"), "lab", *arguments]
 
 
-def _brought():
-    """The bundle for a machine without a network, where it was brought along and nothing is set up."""
-    bundle = os.path.join(ROOT, "build", "gpu-bundle")
-    is_set_up = os.path.exists(os.path.join(ROOT, ".venv", "setup-stamp.json"))
-    if is_set_up or not os.path.exists(os.path.join(bundle, "bundle.json")):
-        return []
-    return ["--bundle=" + bundle]
+def _kernel(values):
+    """The kernel of .venv for a JupyterHub or Open OnDemand that is already there: this user's, or PREFIX's.
+
+    Jupyter puts its own PATH in place of ${PATH}; labs look for mpiexec there.
+    """
+    path = os.path.dirname(PYTHON) + os.pathsep + "${PATH}"
+    owner = [] if "PREFIX" in values else ["--user"]
+    return [*owner, "--name=hpdl-labs", "--display-name=HPDL labs", "--env", "PATH", path]
 
 
 def is_learners():
@@ -200,8 +206,7 @@ def main(goals):
         return 2
     # What was typed is not for a make that a program of the goal's may start.
     os.environ["MAKEFLAGS"] = os.environ.get("MAKEFLAGS", "").partition(" -- ")[0]
-    if "gpu-bundle" not in goals:  # its PYTHON is that of another machine
-        os.environ.update({name: values[name] for name in SETTINGS if name in values})
+    os.environ.update({name: values[name] for name in SETTINGS if name in values})
     if goals[0] == "help":
         show_help()
         return 0
@@ -212,9 +217,7 @@ def main(goals):
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
-    if goals[0] == "hub" and subprocess.call([PYTHON, "-m", "env.jupyterhub"], cwd=ROOT):
-        return 1
-    return os.execv(argv[0], argv)  # it does not return
+    return os.execvp(argv[0], argv)  # it does not return
 
 
 def _set_up(goals):

@@ -30,18 +30,3 @@ from virtual.loggp import Link, Machine, ideal
 from virtual.machines import machine, machines
 from virtual.run import Run, by_rank
 from virtual.training import accuracy
-
-__all__ = [
-    "Cluster",
-    "Link",
-    "Machine",
-    "Run",
-    "Vector",
-    "accuracy",
-    "by_rank",
-    "ideal",
-    "machine",
-    "machines",
-    "trials",
-    "vector",
-]

@@ -4,7 +4,7 @@ Does the cluster do what slurm/sites/x.sh says, and which labs run there? In the
 
 | module | what it looks at |
 |---|---|
-| `login` | what Slurm knows of the site file's words: partition, account, constraint, launcher, modules |
+| `login` | the site file's words, launcher and modules; would sbatch take such a job? |
 | `trial` | one short job, which runs `node`: MPI's ranks, cores, GPUs, network, labkit's own doctor |
 | `verdict` | what that job found, in sentences |
 

@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 def examine(site: str, nodes: int | None, patience: float) -> int:
     """Look, print each finding as it is known, and return 1 if something is wrong, else 0.
 
-    nodes: of the trial job (None: 2 where there are two). patience: seconds it may wait in the queue.
+    nodes: of the trial job (None: 2). patience: seconds it may wait in the queue.
     """
     begin = time.monotonic()
     if nodes is not None and nodes < 1:
@@ -51,9 +51,8 @@ def examine(site: str, nodes: int | None, patience: float) -> int:
             cure = "`make tabletop` starts it."
         show([Finding(WRONG, f"Slurm does not answer: {failed.reason}. {cure}")])
         return 1
-    partitions = login.known_partitions(client)
-    wrong = show(login.look(site, env, client, partitions))
-    job = trial.plan(env, nodes, login.chosen(env, partitions))
+    wrong = show(login.look(site, env, client))
+    job = trial.plan(env, nodes)
     if show([login.submission(env, client, job)]):
         print("No job was tried, so that the nodes are unchecked. Mend this first.")
         return 1

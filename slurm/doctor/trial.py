@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,9 +44,9 @@ class Outcome(NamedTuple):
     output: str
 
 
-def plan(env: Mapping[str, str], wanted: int | None, partitions: Sequence[slurm.Partition]) -> Plan:
-    """Two nodes where the partitions have them, two ranks on each; one where a node has one GPU."""
-    nodes = wanted or min(2, max((partition.nodes for partition in partitions), default=1))
+def plan(env: Mapping[str, str], wanted: int | None) -> Plan:
+    """Two nodes unless another number is wanted, two ranks on each; one rank where a node has one GPU."""
+    nodes = wanted or 2
     each = 1 if env.get("LABKIT_GPUS_PER_NODE") == "1" else 2
     options = ["--time=2", f"--nodes={nodes}", f"--ntasks-per-node={each}", "--job-name=labkit-doctor"]
     further = env.get("LABKIT_SBATCH_OPTIONS", "")

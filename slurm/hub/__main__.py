@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import importlib.util
 import io
 import os
 import shutil
@@ -17,7 +16,7 @@ from labkit import paths
 from labkit.errors import LabError, exit_status
 
 from slurm import tabletop
-from slurm.hub import course, learners, process, settings, site_users
+from slurm.hub import course, install, keep, learners, passwords, process, settings, site_users
 
 FULL = 1_000_000  # bytes that are free on a disk which counts as full
 MOST_LINES = 10  # processes that status shows
@@ -86,11 +85,12 @@ def _names(options) -> list[str]:
 
 
 def _start(options, state: Path, port: int, names: list[str], listening) -> int:
-    if settings.is_root() and learners.known(settings.INSTRUCTOR):
+    if settings.is_root() and learners.known(passwords.INSTRUCTOR):
         raise LabError(
-            f"This machine has a user {settings.INSTRUCTOR}. On the hub that is who sees the class board, "
+            f"This machine has a user {passwords.INSTRUCTOR}. On the hub that is who sees the class board, "
             "with a password of the hub's own, and nobody else: rename that user, or take another machine."
         )
+    install.ensure()
     place, table = _place(options)
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
@@ -110,12 +110,11 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
         table = table or tabletop.up(options.name, nodes=_nodes(count))
         commands = table.state / "bin"
     known = _let_in(state, names, people)
-    class_folder = _class_folder(state) if settings.is_root() else None
-    written = settings.write(place, state, bundle, port, commands, class_folder, people)
-    process.start(written, listening, commands)
     page = ""
-    if class_folder:
-        page = f"The class board, for {settings.INSTRUCTOR}: {_address(state)}/services/board/\n"
+    if settings.is_root():
+        _make_class_folder(state)
+        page = f"The class board, for {passwords.INSTRUCTOR}: http://127.0.0.1:{port}/services/board/\n"
+    process.start(settings.write(place, state, port, commands, people), listening, commands)
     count = "1 person" if len(known) == 1 else f"{len(known)} people"
     where = f"the site {place.site}" if place.site else "this machine, without Slurm"
     if commands is not None:
@@ -154,7 +153,7 @@ def too_small(table: tabletop.Tabletop, count: int) -> list[str]:
 def _word_of_passwords(state: Path, people: list[str]) -> str:
     file = paths.shown(state / "private" / "passwords.txt")
     if people:
-        return f"They log in with the site's passwords. That of {settings.INSTRUCTOR}, for you alone: {file}"
+        return f"They log in with the site's passwords. That of {passwords.INSTRUCTOR}, for you alone: {file}"
     return f"Names and passwords, for you alone: {file}"
 
 
@@ -167,8 +166,8 @@ def _place(options) -> tuple[settings.Place, tabletop.Tabletop | None]:
     return settings.on_tabletop(), tabletop.find(options.name)
 
 
-def _class_folder(state: Path) -> Path:
-    """The folder into which learners share what they tried, once they agree; made on first use.
+def _make_class_folder(state: Path) -> None:
+    """Make the folder into which learners share what they tried, once they agree, on first use.
 
     It belongs to the board's own user, and so does the folder in which the board listens.
     """
@@ -178,39 +177,28 @@ def _class_folder(state: Path) -> Path:
             made = classroom.main([str(folder), "--new"])
         if made:
             raise LabError(f"The class folder {folder} cannot be made.")
-    reader = learners.add_system_user(settings.BOARD_USER)
+    reader = learners.add_system_user(keep.BOARD_USER)
     (state / "board").mkdir(mode=0o700, exist_ok=True)
     for own in (folder, state / "board"):
         os.chown(own, reader.pw_uid, reader.pw_gid)
-    return folder
 
 
 def _let_in(state: Path, names: list[str], people: list[str]) -> list[str]:
     """See to users and passwords; the names of all who get a server. people: a site's."""
-    words = _passwords()
     path = state / "private" / "passwords.txt"
-    before = words.read(path) if path.exists() else {}
+    before = passwords.read(path) if path.exists() else {}
     if people:
         known = people
-        all_names = [settings.INSTRUCTOR]
+        all_names = [passwords.INSTRUCTOR]
     elif settings.is_root():
         learners.add(names)
         known = learners.made()
-        all_names = [settings.INSTRUCTOR, *known]
+        all_names = [passwords.INSTRUCTOR, *known]
     else:
         known = [getpass.getuser()]
         all_names = known
-    words.write(path, {name: before.get(name) or words.generate() for name in all_names})
+    passwords.write(path, {name: before.get(name) or passwords.generate() for name in all_names})
     return known
-
-
-def _passwords():
-    """env/jupyterhub/passwords.py, which the hub itself loads as well: a file there, no package of ours."""
-    file = paths.root() / "env" / "jupyterhub" / "passwords.py"
-    spec = importlib.util.spec_from_file_location("hub_passwords", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _address(state: Path) -> str:
@@ -289,7 +277,7 @@ def _forget(options: argparse.Namespace) -> int:
         (state / "private" / name).unlink(missing_ok=True)
     for name in ("class", "board"):
         shutil.rmtree(state / name, ignore_errors=True)
-    learners.remove_system_user(settings.BOARD_USER)
+    learners.remove_system_user(keep.BOARD_USER)
     print(f"Removed with their homes: {', '.join(gone)}." if gone else "The hub has made no users here.")
     return 0
 

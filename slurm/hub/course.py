@@ -22,7 +22,7 @@ PARTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE", "docs"),
     *(".gitignore", ".github/pictures"),
 )
-_NOT = ("labs/authoring/template/",)
+_NOT = ("labs/authoring/template/", "slurm/hub/")
 
 
 def publish(state: Path) -> Path:

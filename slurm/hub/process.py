@@ -26,7 +26,7 @@ from labkit.errors import LabError
 from slurm import tabletop
 
 MARK = "LABS_HUB_SETTINGS"
-JOB = "labs-hub"  # the name of each learner's server, as in env/jupyterhub/job.sh
+JOB = "labs-hub"  # the name of each learner's server, as in job.sh
 START_SECONDS = 300  # a few, on a machine with nothing else to do
 STOP_SECONDS = 120
 LEFT_SECONDS = 10  # for what the hub has left, to end when it is told to
@@ -68,7 +68,7 @@ def found(state: Path) -> list[psutil.Process]:
 
 
 def _keeper() -> str:
-    return str(paths.root() / "env" / "jupyterhub" / "keep.py")
+    return str(paths.root() / "slurm" / "hub" / "keep.py")
 
 
 def start(settings: Path, listening: socket.socket, commands: Path | None) -> None:
@@ -183,7 +183,7 @@ def jobs(known: dict) -> list[str]:
 
     known: the hub's settings, as read_settings has them. LabError where Slurm does not say.
     """
-    if not known.get("slurm") or known["commands"] and table(known) is None:
+    if not known.get("site") or known["commands"] and table(known) is None:
         return []  # a tabletop's jobs end with it
     return _slurm(known, "squeue", "--noheader", "--format=%i").split()
 

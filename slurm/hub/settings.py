@@ -15,9 +15,6 @@ from labkit import paths
 from labkit.cluster import sites
 from labkit.errors import LabError
 
-FIRST = "work/00_check_environment.ipynb"
-INSTRUCTOR = "instructor"  # logs in to see the class board, and has no notebook server
-BOARD_USER = "labs-board"  # a system user, who reads the class folder and nothing else
 TABLETOP_ADDRESS = "10.77.0.1"  # its login node, as the nodes see it
 _TIME = re.compile(r"(\d+-)?\d{1,3}(:\d\d){0,2}")
 
@@ -163,53 +160,20 @@ def gpu_option(name: str, count: int, form: str) -> list[str]:
     return [f"--gpus-per-node={count}" if form == "gpus-per-node" else f"--gres=gpu:{count}"]
 
 
-def write(
-    place: Place,
-    state: Path,
-    course: Path,
-    port: int,
-    commands: Path | None,
-    class_folder: Path | None,
-    people: Sequence[str] = (),
-) -> Path:
+def write(place: Place, state: Path, port: int, commands: Path | None, people: Sequence[str] = ()) -> Path:
     """Write settings.json into the hub's private folder; its path.
 
     state: the hub's folder. port: for browsers. commands: bin/ of the tabletop on which it runs, else None.
-    class_folder: into which learners share what they tried, for the board; None: there is no board.
     people: the site's users who may log in; none: those in the file of passwords.
     """
-    root = paths.root()
-    hub = root / ".venv" / "hub"
-    folders = [str(commands)] if commands else []
-    folders += [os.environ.get("PATH", ""), "/usr/bin", "/bin"]
-    environment = {"LABS_HUB_ROOT": str(root), "LABS_HUB_COURSE": str(course)}
-    environment |= {"PATH": ":".join(folders), "LANG": "C.UTF-8"}
-    if place.site:
-        environment |= {"LABS_HUB_SLURM": "1", "SITE": place.site}
-    path = state / "private" / "settings.json"
-    if not place.site:
-        environment["LABS_HUB_SETTINGS"] = str(path)  # the mark that process.py looks for
     values = {
         **asdict(place),
         "people": list(people),
-        "slurm": bool(place.site),
         "real_users": is_root(),
         "port": port,
         "commands": str(commands) if commands else None,
-        "class_folder": str(class_folder) if class_folder else None,
-        "board_user": BOARD_USER,
-        "instructor": INSTRUCTOR,
-        "environment": environment,
-        "first": FIRST,
-        "python": str(root / ".venv" / "bin" / "python"),
-        "jupyterhub": str(hub / "bin" / "jupyterhub"),
-        "proxy": [
-            str(hub / "bin" / "node"),  # not the machine's, which may be too old or not there
-            str(hub / "node_modules" / ".bin" / "configurable-http-proxy"),
-        ],
-        "private": str(state / "private"),
-        "passwords": str(state / "private" / "passwords.txt"),
     }
+    path = state / "private" / "settings.json"
     part = path.with_suffix(".part")  # in one step: with a full disk the old ones stay
     part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     part.replace(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from labkit.errors import LabError
 
 from slurm.hub import learners
-from slurm.hub.settings import INSTRUCTOR
+from slurm.hub.passwords import INSTRUCTOR
 
 COPY = "labs"  # a learner's copy of the course, in the home: session.py makes it
 # Names become words of a shell's line. JupyterHub knows names without capital letters alone.

@@ -1,8 +1,8 @@
 # Template of a site file: everything that the kit has to know about one cluster.
 # not run here; from nothing but the manual of sbatch (Slurm 22.05, INPUT ENVIRONMENT VARIABLES), 2022-05
 #
-# `make site` asks a few questions and writes such a file. By hand: copy this one to NAME.sh, fill it in, and check it
-# with `make doctor SITE=NAME` on the cluster's login node. A site file is read by bash twice: on the login node before
+# `make site NAME=mycluster` on a login node fills this in from what Slurm says there. By hand: copy it to mycluster.sh.
+# Check it there with `make doctor SITE=mycluster`. A site file is read by bash twice: on the login node before
 # sbatch, and again in the job. So it only sets variables; no command, no `module load`, no secret.
 # `${NAME:-value}` means: the user's own NAME if set, else the value. An empty line `""` means: not needed, or not known.
 
@@ -82,7 +82,7 @@ export LABKIT_MPI="mvapich2"
 # The same for MPI over libfabric's provider for TCP, which chooses one for itself otherwise.
 # export FI_TCP_IFACE=ib0
 
-# --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; env/jupyterhub/README.md
+# --- A hub for a class (make hub SITE=name), on a machine that can submit jobs; docs/HUB.md
 # The address of that machine as the compute nodes reach it; without this line there is no hub at the site.
 # export LABKIT_HUB_ADDRESS=10.0.0.1
 # Learners log in with the site's passwords. Name the service of PAM that your log-in nodes use, a file

@@ -4,7 +4,7 @@
     with tabletop.up("table", nodes=2, bandwidth="200mbit") as table:
         table.run(["srun", "-N2", "hostname"])
 
-From the command line: `python -m slurm.tabletop up|status|down|fail|heal|slow|measure`, or `make tabletop`.
+From the command line: `python -m slurm.tabletop up|status|down|fail|heal|slow`, or `make tabletop`.
 """
 
 from slurm.tabletop.settings import CPUS, MOST_NODES

@@ -7,126 +7,67 @@ import signal
 import sys
 import time
 
-from labkit.errors import LabError
+from labkit.errors import LabError, exit_status
 
-from slurm.tabletop import measure, status, table
+from slurm.tabletop import status, table
 
-
-def _parser() -> argparse.ArgumentParser:
-    """All verbs and their options."""
-    top = argparse.ArgumentParser(prog="python -m slurm.tabletop", description=__doc__)
-    verbs = top.add_subparsers(dest="verb", required=True)
-
-    def verb(name: str, text: str, **defaults: str) -> argparse.ArgumentParser:
-        parser = verbs.add_parser(name, help=text, description=text)
-        parser.add_argument("--name", default="table", help="which cluster (default: table)")
-        for option, value in defaults.items():
-            help_text = f"default: {value}" if value else None
-            parser.add_argument(f"--{option}", default=value or None, help=help_text)
-        return parser
-
-    verb("up", "start a cluster", nodes="2", bandwidth="200mbit", latency="", gpus="2")
-    verb("status", "show its nodes and jobs")
-    verb("down", "end it, and everything in it")
-    verb("fail", "lose a node").add_argument("--node", required=True)
-    verb("heal", "mend a node").add_argument("--node", required=True)
-    slow = verb("slow", "hold a node's link to another rate")
-    slow.add_argument("--node", required=True)
-    slow.add_argument("--bandwidth", required=True)
-    verb("measure", "bandwidth asked against measured, from 50mbit to 2gbit; about a minute")
-    return top
+# Verb -> what it does, and its options beside --name: the default, or ... where one must be given.
+VERBS = {
+    "up": ("start a cluster", {"nodes": "2", "bandwidth": "200mbit", "latency": "", "gpus": "2"}),
+    "status": ("show its nodes and jobs", {}),
+    "down": ("end it, and everything in it", {}),
+    "fail": ("lose a node", {"node": ...}),
+    "heal": ("mend a node", {"node": ...}),
+    "slow": ("hold a node's link to another rate", {"node": ..., "bandwidth": ...}),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Returns the exit status; a LabError is one sentence on stderr and status 1."""
-    options = _parser().parse_args(arguments)
+    top = argparse.ArgumentParser(prog="python -m slurm.tabletop", description=__doc__)
+    parsers = top.add_subparsers(dest="verb", required=True)
+    for verb, (text, options) in VERBS.items():
+        parser = parsers.add_parser(verb, help=text, description=text)
+        parser.add_argument("--name", default="table", help="which cluster (default: table)")
+        for option, value in options.items():
+            needed = value is ...
+            parser.add_argument(f"--{option}", required=needed, default=None if needed else value)
+    typed = top.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a start that is ended leaves nothing half done
-    try:
-        return _VERBS[options.verb](options)
-    except LabError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return exit_status(lambda: print(_said(typed)))
 
 
-def _there(options) -> table.Tabletop:
-    cluster = table.find(options.name)
-    if not cluster:
-        raise LabError(
-            f"No tabletop cluster '{options.name}' is running. "
-            f"To start it: make tabletop{table.also_name(options.name)}"
+def _said(typed: argparse.Namespace) -> str:
+    """Do what the verb says; the sentence about it."""
+    begin = time.monotonic()
+    there = table.find(typed.name)
+    if typed.verb == "up":
+        cluster = table.up(typed.name, typed.nodes, typed.bandwidth, typed.latency, typed.gpus)
+        took = "is running already" if there else f"is up after {time.monotonic() - begin:.1f} s"
+        return (
+            f"The tabletop cluster '{cluster.name}' {took}: {cluster.settings}.\n"
+            f"In each shell in which you want to use it:\n  source {cluster.state}/env.sh"
         )
-    return cluster
-
-
-def _node(options) -> str:
-    return "node" + options.node.removeprefix("node")
-
-
-def _up(options) -> int:
-    begin = time.monotonic()
-    running = table.find(options.name)
-    cluster = table.up(options.name, options.nodes, options.bandwidth, options.latency, options.gpus)
-    took = "is running already" if running else f"is up after {time.monotonic() - begin:.1f} s"
-    print(
-        f"The tabletop cluster '{cluster.name}' {took}: {cluster.settings}.\n"
-        f"In each shell in which you want to use it:\n  source {cluster.state}/env.sh"
-    )
-    return 0
-
-
-def _down(options) -> int:
-    begin = time.monotonic()
-    cluster = table.find(options.name)
-    if cluster and cluster.down():
-        print(f"The tabletop cluster '{options.name}' is gone after {time.monotonic() - begin:.1f} s.")
-    else:
-        print(f"No tabletop cluster '{options.name}' is running.")
-    return 0
-
-
-def _status(options) -> int:
-    print(status.screen(_there(options)))
-    return 0
-
-
-def _fail(options) -> int:
-    cluster = _there(options)
-    cluster.fail(options.node)
-    print(f"{_node(options)} is unplugged. Slurm notices within about 15 s: make tabletop-status")
-    return 0
-
-
-def _heal(options) -> int:
-    cluster = _there(options)
-    cluster.heal(options.node)
-    print(f"{_node(options)} is whole again.")
-    return 0
-
-
-def _slow(options) -> int:
-    cluster = _there(options)
-    cluster.slow(options.node, options.bandwidth)
-    print(f"{_node(options)}'s link is held to {options.bandwidth}, both ways.")
-    return 0
-
-
-def _measure(options) -> int:
-    measure.report(_there(options))
-    return 0
-
-
-_VERBS = {
-    "up": _up,
-    "status": _status,
-    "down": _down,
-    "fail": _fail,
-    "heal": _heal,
-    "slow": _slow,
-    "measure": _measure,
-}
+    if typed.verb == "down":
+        if there and there.down():
+            return f"The tabletop cluster '{typed.name}' is gone after {time.monotonic() - begin:.1f} s."
+        return f"No tabletop cluster '{typed.name}' is running."
+    if there is None:
+        raise LabError(
+            f"No tabletop cluster '{typed.name}' is running. "
+            f"To start it: make tabletop{table.also_name(typed.name)}"
+        )
+    if typed.verb == "status":
+        return status.screen(there)
+    node = "node" + typed.node.removeprefix("node")
+    if typed.verb == "fail":
+        there.fail(typed.node)
+        return f"{node} is unplugged. Slurm notices within about 15 s: make tabletop-status"
+    if typed.verb == "heal":
+        there.heal(typed.node)
+        return f"{node} is whole again."
+    there.slow(typed.node, typed.bandwidth)
+    return f"{node}'s link is held to {typed.bandwidth}, both ways."
 
 
 if __name__ == "__main__":

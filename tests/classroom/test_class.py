@@ -8,17 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import classroom
-import nbformat
 import pytest
-from authoring import generate
-from authoring.cells import learner_cells, solved_cells
 from labkit import journal
 
-from tests import browser
-from tests.classroom.school import STEM, Desk, School
+from tests.classroom.school import Desk, School
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -64,56 +59,6 @@ def test_what_real_checks_tell_a_class_is_what_the_board_shows(tmp_path):
     with made.learner("ada"):
         journal.unshare()
     assert "ada" not in names(classroom.look(made.shared, now=made.now))
-
-
-def test_in_a_browser_the_page_asks_for_nothing_else_and_reloads_itself(tmp_path):
-    made = School(tmp_path, time.time())
-    made.share("ada")
-    file = tmp_path / "board.html"
-    asked = []
-    assert classroom.main([str(made.shared), "--html", str(file), "--refresh", "1"]) == 0
-    with browser.started() as chromium:
-        page = chromium.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(120_000)  # on a busy machine
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        assert "is stuck" in page.locator("h1").inner_text()
-        assert page.locator(".people tbody tr").count() == 1
-        made.share("mona")
-        classroom.main([str(made.shared), "--html", str(file)])
-        page.locator(".name", has_text="mona").wait_for()
-    assert set(asked) == {file.as_uri()}
-
-
-def notebook(folder: Path, solved: bool) -> Path:
-    """Lab 23 as a notebook, up to the check of its first exercise: with the stub, or with the answer."""
-    lab = generate.load(STEM)
-    end = lab.exercises[0].check + 1
-    cells = (solved_cells if solved else learner_cells)(lab)[:end]
-    book = nbformat.v4.new_notebook()
-    book.cells = [nbformat.v4.new_code_cell(cell.source) for cell in cells if cell.kind == "code"]
-    file = folder / "notebooks" / f"{STEM}.ipynb"
-    file.parent.mkdir(parents=True)
-    nbformat.write(book, file)
-    return file
-
-
-def test_two_real_notebooks_at_once(tmp_path):
-    made = School(tmp_path, time.time())
-    kernels = []
-    for name, solved in (("ada", True), ("bob", False)):
-        made.share(name)
-        command = [sys.executable, "-m", "jupyter", "execute", "--allow-errors", "--inplace"]
-        command.append(str(notebook(made.homes / name, solved)))
-        env = {**os.environ, **made.variables(name)}
-        kernels.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
-    for kernel in kernels:
-        errors = kernel.communicate(timeout=240)[1]
-        assert kernel.returncode == 0, errors.decode()[-2000:]
-    learners = {someone.name: someone for someone in classroom.look(made.shared).learners}
-    assert (learners["ada"].exercise, learners["ada"].solved) == ("23.2", 1)
-    assert (learners["bob"].exercise, learners["bob"].here.tries) == ("23.1", 1)
-    assert learners["bob"].said.startswith("not solved yet. Write your code")
 
 
 WORK = """

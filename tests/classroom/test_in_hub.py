@@ -22,7 +22,7 @@ from tests import browser
 
 HUB = paths.root() / ".venv" / "hub"
 PASSWORD = "a long one for tests"
-# The lines that docs/INSTRUCTORS.md gives for a hub of one's own, below "services".
+# The lines that docs/TEACHING.md gives for a hub of one's own, below "services".
 CONFIG = """
 import sys
 
@@ -58,7 +58,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def installed() -> None:
     """What the first `make hub` does."""
     done = subprocess.run(
-        [sys.executable, "-m", "env.jupyterhub"],
+        [sys.executable, "-m", "slurm.hub.install"],
         cwd=paths.root(),
         capture_output=True,
         text=True,

@@ -53,7 +53,7 @@ def test_the_command_that_starts_reaches_nobody_else():
     words = builder.start_command("docker", "hpdl-labs")
     assert "-p 127.0.0.1:8888:8888" in words
     assert "--shm-size=" in words
-    guide = (ROOT / "env" / "CONTAINER.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "CONTAINER.md").read_text(encoding="utf-8")
     assert builder.start_command("podman", "hpdl-labs") in guide
 
 

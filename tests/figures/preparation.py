@@ -1,6 +1,6 @@
 """An instructor's preparation, word for word, timed: `python3 -m tests.figures.preparation FOLDER`, as root.
 
-The commands are those of docs/INSTRUCTORS.md, "Before the class, and after it". They run in a fresh clone in
+The commands are those of docs/TEACHING.md, "Before the class, and after it". They run in a fresh clone in
 FOLDER, which other users must be able to reach, with empty caches of this kit and of pip. While the hub runs,
 learner01 logs in and starts two ranks. Printed: the seconds of each command, with the last line that it said.
 It ends at the first one that fails. Only Python's own library is needed: a fresh machine has nothing else.
@@ -45,13 +45,13 @@ print(f"log-in to the first page: {seconds:.1f} s; two ranks ran")
 '''
 
 
-def commands(page: Path = ROOT / "docs" / "INSTRUCTORS.md") -> list[str]:
-    """The lines of the block below the heading."""
-    section = page.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2]
-    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
-    if block is None:
+def commands(page: Path = ROOT / "docs" / "TEACHING.md") -> list[str]:
+    """The lines of the blocks below the heading."""
+    section = page.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    if not blocks:
         raise SystemExit(f"{page} has no commands below '{HEADING}'")
-    return block[1].splitlines()
+    return "".join(blocks).splitlines()
 
 
 def visit(clone: Path) -> list[str]:

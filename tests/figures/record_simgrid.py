@@ -14,7 +14,7 @@ from pathlib import Path
 
 from simgrid import Actor, Comm, Engine, Mailbox, simgrid_version, this_actor
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "labkit" / "virtual"))  # without labkit and NumPy
+sys.path.insert(0, str(Path(__file__).parents[1] / "virtual"))  # without labkit and NumPy
 from patterns import patterns
 
 ALPHA, BANDWIDTH = 2e-6, 5e9  # seconds, bytes per second; the latency of a route is that of two links

@@ -7,7 +7,6 @@ import pytest
 import virtual
 from labkit import collectives
 from labkit.errors import LabError
-from labkit.scaling import costs
 
 RANKS = (1, 2, 3, 4, 5, 7, 8, 12, 16)
 ALPHA, BANDWIDTH = 2e-6, 1e9
@@ -41,15 +40,3 @@ def test_reduce_and_broadcast_reach_whom_they_should():
         virtual.trials(collectives.tree_broadcast, lambda v, root=root: v[root], ranks=[5], args=(root,))
     with pytest.raises(LabError, match="root=2: with 2 ranks there is no such rank"):
         virtual.Cluster(2).run(collectives.tree_broadcast, np.ones(3), 2)
-
-
-@pytest.mark.parametrize("p", [2, 4, 8, 16])
-def test_times_are_those_of_the_closed_forms(p):
-    cluster = virtual.Cluster(nodes=p, machine=virtual.ideal(ALPHA, BANDWIDTH))
-    vector = virtual.vector(np.ones(16 * p), stands_for=1e6)
-    for function, form in (
-        (collectives.tree_allreduce, costs.tree_allreduce_time),
-        (collectives.ring_allreduce, costs.ring_allreduce_time),
-    ):
-        want = form(1e6, p, ALPHA, 1 / BANDWIDTH)
-        assert cluster.run(function, vector).time == pytest.approx(want, rel=1e-6)

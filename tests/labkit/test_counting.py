@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from labkit import collectives, counting, launch
 from labkit.counting import CallLog, Cost, Message, count, expect_sum, on_every_size
-from labkit.errors import RankFailed
+from labkit.errors import LabError, RankFailed
 
 
 def _chain(comm, vector):
@@ -41,36 +41,6 @@ def _ring_step(comm, vector):
     comm.Sendrecv(vector[:2].copy(), right, recvbuf=vector[2:4], source=left)
 
 
-def _costs(comm):
-    patterns = (_chain, _to_all, _from_all, _ring_step)
-    return [count(comm, pattern, np.zeros(4, np.float32)) for pattern in patterns]
-
-
-def _all_sizes(comm):
-    return on_every_size(comm, _costs)
-
-
-def test_rounds_messages_and_values():
-    per_rank = launch.run(_all_sizes, ranks=3)
-    assert [sorted(results) for results in per_rank] == [[1, 2, 3], [2, 3], [3]]
-    assert per_rank[0][3] == per_rank[2][3]
-    chain, to_all, from_all, ring = per_rank[0][3]
-    assert (chain.rounds, to_all.rounds, from_all.rounds, ring.rounds) == (2, 2, 2, 1)
-    assert chain.messages == [Message(0, 1, 4, 1), Message(1, 2, 4, 2)]
-    assert (to_all.busiest, from_all.busiest, ring.busiest) == (8, 4, 2)
-    assert (to_all.values, ring.values) == (8, 6)
-    assert per_rank[0][1][:3] == [Cost(0, [])] * 3
-
-
-def _with_bcast(comm):
-    return count(comm, lambda counted: counted.Bcast(np.zeros(1), root=0))
-
-
-def test_other_calls_are_refused():
-    with pytest.raises(RankFailed, match=r"build it from comm\.Send"):
-        launch.run(_with_bcast, ranks=2)
-
-
 def _ring_of_requests(comm, vector):
     """The step of _ring_step by requests; both ends are waited for at once."""
     from mpi4py import MPI
@@ -92,30 +62,56 @@ def _one_after_the_other(comm, vector):
     assert status.source == (comm.rank - 1) % comm.size
 
 
-def _same_costs(comm):
-    return [count(comm, way, np.zeros(4)) for way in (_ring_of_requests, _one_after_the_other)]
+def _costs(comm):
+    patterns = (_chain, _to_all, _from_all, _ring_step, _ring_of_requests, _one_after_the_other)
+    return [count(comm, pattern, np.zeros(4, np.float32)) for pattern in patterns]
 
 
-def test_requests_cost_what_blocking_calls_do():
-    once, twice = launch.run(_same_costs, ranks=3)[0]
-    assert (once.rounds, once.busiest, len(once.messages)) == (1, 2, 3)
+def _refusals(comm):
+    """What is said of calls that are not counted, that nobody waits for, and of a rank that there is not."""
+    calls = [
+        lambda: count(comm, lambda counted: counted.Bcast(np.zeros(1), root=0)),
+        lambda: count(comm, lambda counted: counted.Irecv(np.empty(1), source=0)),
+        lambda: CallLog(comm).Send(np.ones(1), dest=-1),
+        lambda: counting.MessageCounter(comm).Send(np.ones(1), dest=-1),
+    ]
+    said = []
+    for call in calls:
+        with pytest.raises(LabError) as refused:
+            call()
+        said.append(str(refused.value))
+    return said
+
+
+def _all_sizes(comm):
+    return on_every_size(comm, lambda group: (_costs(group), _refusals(group) if group.size == 1 else None))
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return launch.run(_all_sizes, ranks=3)
+
+
+def test_rounds_messages_and_values(counted):
+    assert [sorted(results) for results in counted] == [[1, 2, 3], [2, 3], [3]]
+    assert counted[0][3] == counted[2][3]
+    chain, to_all, from_all, ring, requests, twice = counted[0][3][0]
+    assert (chain.rounds, to_all.rounds, from_all.rounds, ring.rounds) == (2, 2, 2, 1)
+    assert chain.messages == [Message(0, 1, 4, 1), Message(1, 2, 4, 2)]
+    assert (to_all.busiest, from_all.busiest, ring.busiest) == (8, 4, 2)
+    assert (to_all.values, ring.values) == (8, 6)
+    assert counted[0][1][0][:3] == [Cost(0, [])] * 3
+    assert requests == ring, "a step by requests costs what it does by blocking calls"
     assert (twice.rounds, twice.busiest, len(twice.messages)) == (2, 8, 6)
 
 
-def _never_waits(comm):
-    return count(comm, lambda counted: counted.Irecv(np.empty(1), source=0))
-
-
-def _to_minus_one(comm, make):
-    return make(comm).Send(np.ones(1), dest=comm.rank - 1)
-
-
-def test_what_mpi_lets_pass_is_refused():
-    with pytest.raises(RankFailed, match="Irecv starts a message, and nobody waits"):
-        launch.run(_never_waits, ranks=1)
-    for make in (CallLog, counting.MessageCounter):
-        with pytest.raises(RankFailed, match=r"dest=-1: there is no such rank; .* MPI\.PROC_NULL"):
-            launch.run(_to_minus_one, make, ranks=1)
+def test_what_cannot_be_counted_and_what_mpi_lets_pass_is_refused(counted):
+    bcast, irecv, *ranks = counted[0][1][1]
+    assert "build it from comm.Send" in bcast
+    assert "Irecv starts a message, and nobody waits" in irecv
+    for said in ranks:
+        assert "dest=-1: there is no such rank" in said
+        assert "MPI.PROC_NULL" in said
 
 
 def _sums(comm):

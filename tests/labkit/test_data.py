@@ -47,14 +47,6 @@ def test_shards_part_a_batch(size):
     np.testing.assert_array_equal(shards[0], batch[::size])
 
 
-def test_an_impossible_batch_or_rank_is_a_sentence():
-    for batch in (0, 11):
-        with pytest.raises(LabError, match="between 1 and the 10 samples"):
-            data.batches(10, batch, 0)
-    with pytest.raises(LabError, match=r"0\.\.3 for 4 ranks"):
-        data.shard(np.arange(8), 4, 4)
-
-
 def test_corpus_is_python_source():
     corpus = data.corpus(50_000)
     assert corpus.tokens.shape == (50_000,)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from labkit import copies, edition, hint, journal, labfile, paths
+from labkit import copies, edition, hint, journal, labfile
 from labkit.edition import Edition
 from labkit.errors import LabError
-from labkit.record import provenance
 
 
 @pytest.fixture
@@ -38,13 +37,6 @@ def test_the_instructors_archive_has_solutions(built):
     assert edition.revision(built.root) == "abc"
 
 
-def test_version_and_revision(built):
-    assert edition.version(built.root) is None
-    (built.root / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2"\n')
-    assert edition.version(built.root) == "1.2"
-    assert len(edition.revision(paths.root().parent / "checkout") or "") in (0, 12)
-
-
 def test_learners_labs_are_read_from_their_own_scripts(learners, capsys):
     assert labfile.stems() == ["90_tiny"]
     assert labfile.find("90") == "90_tiny"
@@ -70,7 +62,3 @@ def test_hints_are_there_and_the_way_out_is_a_person(learners, capsys):
     assert "make solve" not in said
     with pytest.raises(LabError, match="There is no lab for exercise '12.1'"):
         hint("12.1")
-
-
-def test_records_carry_the_archives_revision(learners):
-    assert provenance.git(str(learners.root)) == {"revision": "abcdefabcdef", "changed": None}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
-from labkit import launch, mpis
-from support import lab42, lab51
+from labkit import mpis
+from support import lab42
 
 SWITCH = "OMPI_MCA_opal_cuda_support"
 
@@ -31,18 +29,6 @@ def test_mpi_families_are_told_apart(family, version, text):
     assert mpis.described(text, "", []).banner == " ".join(text.splitlines()[0].split())
 
 
-def test_what_a_site_file_may_mean():
-    assert mpis.FLAVORS == {
-        "mpich": ("MPICH",),
-        "mvapich2": ("MVAPICH2", "MVAPICH2-GDR"),
-        "mvapich2-gdr": ("MVAPICH2-GDR",),
-        "mvapich-plus": ("MVAPICH-Plus", "MVAPICH"),
-        "cray-mpich": ("Cray MPICH",),
-        "openmpi": ("Open MPI",),
-        "intelmpi": ("Intel MPI",),
-    }
-
-
 def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
     for text, family in (
         ("MVAPICH2 Version      :\t2.3.7", "MVAPICH2-GDR"),
@@ -50,13 +36,6 @@ def test_mvapich2_gdr_is_told_by_its_tool_and_by_that_alone():
     ):
         assert mpis.identify(text, "MVAPICH2-GDR 2.3.7 …") == (family, "2.3.7")
     assert mpis.identify("MVAPICH2 Version: 2.3.7", "MVAPICH2 2.3.7 of /opt/GDR") == ("MVAPICH2", "2.3.7")
-
-
-def test_the_library_that_a_process_has_loaded_is_described():
-    (own,) = launch.run(lambda comm: mpis.loaded_library(), ranks=1)
-    assert own.banner.startswith(own.family)
-    assert own.version in own.banner
-    assert len(own.files) == 1
 
 
 @pytest.mark.parametrize(("family", "cure"), [("MVAPICH2-GDR", True), ("MPICH", False), (None, False)])
@@ -194,20 +173,6 @@ def test_the_query_that_never_ends_a_program_is_asked_alone(answer, monkeypatch)
     assert mpis.takes_gpu_memory(Library()) is None
     monkeypatch.setattr(mpis, "loaded", list)
     assert mpis.takes_gpu_memory() is None, "no MPI is loaded"
-
-
-def test_lab_51_asks_in_the_same_way(monkeypatch):
-    pytest.importorskip("mpi4py.MPI")  # before ctypes is replaced, with which it looks for its library
-    comm = types.SimpleNamespace(allgather=lambda value: [value])  # a job of one rank
-    library = Library(MPIX_GPU_query_support=True, MPIX_Query_cuda_support=False)
-    monkeypatch.setattr(lab51.world, "device", lambda: "cuda:0")
-    monkeypatch.setattr(lab51, "own_gpu", lambda: "this host's first")
-    monkeypatch.setattr(mpis, "loaded", lambda: ["libmpi.so"])
-    monkeypatch.setattr(mpis.ctypes, "CDLL", lambda path: library)
-    assert lab51.missing("mpi-gpu", comm) == ""
-    assert library.called == ["MPIX_GPU_query_support"]
-    library.MPIX_GPU_query_support = Library(MPIX_GPU_query_support=False).MPIX_GPU_query_support
-    assert lab51.missing("mpi-gpu", comm).endswith("does not take GPU memory")
 
 
 @pytest.mark.parametrize(

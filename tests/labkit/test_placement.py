@@ -12,7 +12,6 @@ from tests.labkit.launch.leftovers import nothing_left  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HAS_GPU = world.device() != "cpu"
-on_cpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
 
 WAIT = 500  # seconds; where others are at work, importing PyTorch alone can take a minute
 
@@ -21,45 +20,11 @@ STAGED = Placement("cpu", True, "MPI", by_lab=True, reason="so that a test sees 
 AS_IT_IS = placement.on_host("MPI")
 
 
-# --- what is said
-
-
 def test_records_of_arrays_by_mpi_say_the_same():
     assert placement.on_host("MPI").fields() == record.BY_MPI
 
 
-@pytest.mark.parametrize(
-    ("where", "fields", "line"),
-    [
-        (
-            placement.on_host("Gloo"),
-            {"device": "cpu", "staged": "no", "library": "Gloo"},
-            "Tensors in host memory; Gloo carries them.",
-        ),
-        (
-            Placement("cuda:1", False, "NCCL"),
-            {"device": "cuda:1", "staged": "no", "library": "NCCL"},
-            "Tensors on cuda:1; NCCL takes them as they are.",
-        ),
-        (
-            Placement("cuda:0", True, "MPI", reason="this MPICH does not take GPU memory"),
-            {"device": "cuda:0", "staged": "through the host", "library": "MPI"},
-            "Tensors on cuda:0, staged through the host for MPI: this MPICH does not take GPU memory.",
-        ),
-    ],
-)
-def test_a_placement_says_where_tensors_are(where, fields, line):
-    assert where.fields() == fields
-    assert where.describe() == line
-
-
 # --- what is decided
-
-
-@on_cpu
-def test_without_a_gpu_mpi_carries_host_memory():
-    (where,) = launch.run(lambda comm: placement.of_mpi(), ranks=1, timeout=WAIT)
-    assert where == placement.on_host("MPI")
 
 
 @pytest.fixture
@@ -74,18 +39,15 @@ def on_a_gpu(monkeypatch):
     return pretend
 
 
-def test_a_lab_of_numpys_arrays_stages_whatever_mpi_takes(on_a_gpu):
-    assert HAS_GPU or placement.through_numpy() == placement.on_host("MPI")
-    on_a_gpu("")
-    where = placement.through_numpy()
-    assert (where.device, where.staged, where.by_lab, where.library) == ("cuda:1", True, True, "MPI")
-
-
 @pytest.mark.parametrize("reason", ["", "this MPICH does not take GPU memory"])
-def test_on_a_gpu_mpi_decides(on_a_gpu, reason):
+def test_on_a_gpu_mpi_decides_and_a_lab_of_numpys_arrays_stages(on_a_gpu, reason):
+    assert HAS_GPU or placement.of_mpi() == placement.through_numpy() == placement.on_host("MPI")
     on_a_gpu(reason)
     where = placement.of_mpi()
     assert where == Placement("cuda:1", bool(reason), "MPI", by_lab=bool(reason), reason=reason)
+    where = placement.through_numpy()
+    assert (where.device, where.staged, where.by_lab, where.library) == ("cuda:1", True, True, "MPI")
+    assert where.describe().startswith("Tensors on cuda:1, staged through the host for MPI: ")
 
 
 def horovod(name="horovod.torch", nccl=0, cuda=False, gloo=False):
@@ -157,20 +119,6 @@ def test_sums_and_broadcasts_by_mpi_are_in_place():
             np.testing.assert_array_equal(total, 6 * want)
             np.testing.assert_array_equal(of_rank_1, 2 * want)
             assert in_place
-
-
-def test_what_is_lent_is_the_tensor_or_a_copy_of_it():
-    import torch
-
-    tensor = torch.ones(3)
-    with AS_IT_IS.lend(tensor) as memory:
-        assert memory is tensor
-    with STAGED.lend(tensor) as memory:
-        assert memory.tolist() == [1, 1, 1]
-        assert memory.data_ptr() != tensor.data_ptr()
-        memory += 1
-        assert tensor.tolist() == [1, 1, 1]
-    assert tensor.tolist() == [2, 2, 2]
 
 
 def test_what_breaks_off_is_not_copied_back():

@@ -57,9 +57,3 @@ def test_no_ports_is_a_sentence(monkeypatch):
     refusing = Alone(False, False)
     with pytest.raises(LabError, match="No 2 ports in a row are free"), ports.agree(refusing, 2):
         raise AssertionError("nothing was agreed on")
-
-
-@pytest.mark.slow
-def test_more_ports_than_there_are():
-    with pytest.raises(LabError, match="No 70000 ports"), ports.agree(Alone(), 70_000):
-        raise AssertionError("nothing was agreed on")

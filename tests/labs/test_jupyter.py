@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from tests import browser, eavesdropper
 
 ROOT = Path(__file__).resolve().parents[2]
 STEM = "40_horovod_pytorch"
+PICTURE = "lab40_solved_check.png"
 EXERCISE = "40.1"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
@@ -99,8 +101,22 @@ def _numbers(lab: generate.Lab) -> tuple[list[int], int, int]:
     return [i for i in range(check) if cells[i].kind == "code"], stub, check
 
 
+def shown_cells(lab: generate.Lab) -> str:
+    """SHA-256 of the cells that the README's picture shows: the exercise, its answer and its check."""
+    _, stub, check = _numbers(lab)
+    text = "\n".join(cell.source for cell in solved_cells(lab)[stub - 1 : check + 1])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_picture_in_the_readme_shows_the_exercise_of_today():
+    made_of = (ROOT / ".github" / "pictures" / PICTURE).with_suffix(".sha256").read_text().strip()
+    assert made_of == shown_cells(generate.load(STEM)), (
+        "PICTURES=$PWD/.github/pictures .venv/bin/python -m pytest tests/labs/test_jupyter.py makes it anew"
+    )
+
+
 def test_a_failed_check_a_hint_and_the_answer(learners_copy, tmp_path):
-    pictures = Path(os.environ.get("PICTURES", tmp_path / "pictures"))
+    pictures = Path(os.environ.get("PICTURES", tmp_path))  # PICTURES=.github/pictures makes it anew
     lab = generate.load(STEM)
     first, stub, check = _numbers(lab)
     answer = solved_cells(lab)[stub].source
@@ -114,14 +130,13 @@ def test_a_failed_check_a_hint_and_the_answer(learners_copy, tmp_path):
             notebook.run(index, until=r"\[\d+\]")
         notebook.run(check, until=rf"✗ {re.escape(EXERCISE)}  not solved yet")
         assert "Traceback" not in page.locator(".jp-Notebook").inner_text()
-        notebook.picture(check, pictures / "lab40_failed_check.png")
         notebook.add_below(check, f'hint("{EXERCISE}")')
         notebook.run(check + 1, until="Hint 1")
-        notebook.picture(check + 1, pictures / "lab40_hint.png")
         notebook.write(stub, answer)
         notebook.run(stub, until=r"\[\d+\]")
         notebook.run(check, until=rf"✓ {re.escape(EXERCISE)}")
-        notebook.picture(check, pictures / "lab40_solved_check.png")
+        notebook.picture(check, pictures / PICTURE)
+        (pictures / PICTURE).with_suffix(".sha256").write_text(f"{shown_cells(lab)}\n")
         page.keyboard.press("Control+S")
         script = learners_copy / "work" / f"{STEM}.py"
         for _ in range(100):  # saving the notebook writes its script too: jupytext's pairing

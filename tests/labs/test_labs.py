@@ -27,9 +27,9 @@ load = cache(generate.load)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
-# Every lab with ranks runs as a batch job (tests/slurm/test_jobs.py). As scripts run these as well: MPI by
-# hand, Horovod and PyTorch's tensors over MPI; and of the labs without ranks one that saves its plots, one
-# with TensorFlow, and one that starts processes.
+# Labs run as batch jobs in tests/slurm/test_jobs.py, with EVERY_LAB=1 all of them. Without Slurm these:
+# MPI by hand, Horovod and PyTorch's tensors over MPI; and of the labs without ranks one that saves its
+# plots, one with TensorFlow, and one that starts processes.
 SCRIPTS = (
     "10_train_on_one_device",
     "11_same_net_in_tensorflow",

@@ -30,15 +30,15 @@ from authoring.source import Lab
 from labkit import labfile, paths
 from labkit.labfile import Exercise
 
+from tests.labkit.plots import texts
 from tests.labs.wrong_answers import Right, Wrong
 
 FEWEST = 3  # wrong answers for each exercise
 FAILS = "raises-exception"  # nbclient goes on after an error in a cell with this tag
 SECONDS = 600  # to end a cell that hangs
 WATCH = """\
-from tests.labs import visit
-visit.watch_figures()"""
-CROWDED = "A figure with text that cannot be read:"
+from tests.labkit.plots import texts
+texts.watch_figures()"""
 
 
 class Trial(NamedTuple):
@@ -180,7 +180,7 @@ class Visit:
                 self.problems.append(f"{exercise.number}: its answer does not pass exactly once")
             self._judge_hint(exercise, tagged.get(f"hint-{exercise.number}", []))
         for line in printed(cells).splitlines():
-            if line.startswith(CROWDED):
+            if line.startswith(texts.CROWDED):
                 self.problems.append(line)
 
     def _judge_hint(self, exercise: Exercise, cells: list) -> None:
@@ -193,22 +193,6 @@ def printed(cells: list) -> str:
     """What executed cells printed."""
     outputs = [output for cell in cells for output in cell.outputs]
     return "".join(output.text for output in outputs if output.output_type == "stream")
-
-
-def watch_figures() -> None:
-    """In the kernel: print a line for each figure with text that cannot be read, once it is shown."""
-    from labkit.plots import style
-
-    from tests.labkit.plots import texts
-
-    plain = style.png
-
-    def looked_at(figure) -> bytes:
-        for fault in texts.faults(figure, numbers=False):  # those go where the measurements are
-            print(f"{CROWDED} {fault}")
-        return plain(figure)
-
-    style.png = looked_at
 
 
 def main() -> int:

@@ -10,21 +10,11 @@ from pathlib import Path
 
 import pytest
 from labkit import labfile, paths
-from labkit.cluster import sites
 
 ROOT = paths.root()
 SCRIPTS = sorted((ROOT / "slurm").glob("*.sbatch"))
 LABS = labfile.headers(ROOT)
 SITES = sorted(path.stem for path in (ROOT / "slurm" / "sites").glob("*.sh") if path.stem != "template")
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_on_gpus_a_rank_has_more_than_one_core(site):
-    known = sites.load(site, {"PATH": os.environ["PATH"]})
-    if known["LABKIT_GPUS_PER_NODE"] == "0":
-        return
-    cores = int(re.search(r"--cpus-per-task=(\d+)", known["LABKIT_SBATCH_OPTIONS"])[1])
-    assert cores > 1
 
 
 def test_each_lab_with_ranks_has_a_batch_script_and_no_other():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,11 +13,10 @@ import pytest
 from authoring import generate
 from authoring.cells import learner_cells, solved_cells
 
-from slurm.hub import settings
+from slurm.hub import keep, settings
 from tests import browser
 from tests.slurm.hub_client import Learner
-from tests.slurm.normal_user import needs_slurm
-from tests.slurm.own_machine import OwnMachine
+from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
 
 STEM = "40_horovod_pytorch"
 SUBMIT = """\
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
     needs_slurm,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
+    needs_root,
 ]
 
 
@@ -39,13 +39,12 @@ pytestmark = [
 def machine():
     with OwnMachine() as made:
         yield made
-        made.hub("down")
-        made.tabletop("down")
+        made.end()
 
 
 def install(machine: OwnMachine) -> None:
     """What the first `make hub` does."""
-    done = machine.module("env.jupyterhub", timeout=600)
+    done = machine.module("slurm.hub.install", timeout=600)
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"the hub cannot be installed: {done.stderr}")
     assert done.returncode == 0, done.stderr
@@ -131,8 +130,62 @@ def test_log_in_solve_submit_log_out(machine):
     assert machine.hub("down").returncode == 0
     assert "ada, grace" in machine.hub("forget").stdout
     assert not list((machine.folder / "home").glob("*/labs"))
-    assert settings.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+    assert keep.BOARD_USER not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
     assert " ada:" not in (machine.folder / "etc" / "passwd").read_text(encoding="utf-8")
+
+
+FROM_ANOTHER_SITE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
+# Of this kernel's server: has it a token, how many children, and which of these have the token, too?
+WHO_HAS_IT = """
+import os
+
+def environment(pid):
+    pairs = open(f"/proc/{pid}/environ").read().split(chr(0))
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+def parent(pid):
+    try:
+        return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+server = os.getppid()
+token = environment(server)["JUPYTERHUB_API_TOKEN"]
+children = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and parent(pid) == server]
+print(len(token) > 16, len(children), [pid for pid in children if token in environment(pid).values()])
+"""
+
+
+def bundle(folder: Path) -> Path:
+    """A repository of a stranger's, as one file."""
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (folder / "00.py").write_text("print('a stranger')\n", encoding="utf-8")
+    subprocess.run([*git, "add", "00.py"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+    subprocess.run([*git, "bundle", "create", "-q", "strangers.bundle", "main"], check=True)
+    return folder / "strangers.bundle"
+
+
+def assert_a_link_clones_nothing_and_the_token_stays(machine: OwnMachine, ada: Learner, log: Path) -> None:
+    """What links reach at a server that runs, and who has its token. log: what the server prints."""
+    repository = machine.folder / "repository"
+    repository.mkdir()
+    link = {"repo": str(bundle(repository)), "branch": "main", "targetpath": "/home/ada/.ipython/startup"}
+    for path in ("git-pull", "git-pull/api"):
+        url = f"{ada.address}/user/ada/{path}"
+        answer = ada.session.get(url, params=link, headers=FROM_ANOTHER_SITE, timeout=60)
+        assert answer.status_code == 404, path
+    assert not (machine.folder / "home" / "ada" / ".ipython" / "startup").exists()
+
+    ada.post("api/terminals", {}).raise_for_status()
+    said = ada.kernel().run(WHO_HAS_IT)
+    assert said.split(maxsplit=2)[0] == "True", said
+    assert said.endswith(" []\n"), said
+    # The server itself has it: it lets ada in, and tells the hub of her activity.
+    text = log.read_text(encoding="utf-8")
+    assert "Updating Hub with activity" in text
+    assert "Error notifying Hub" not in text
 
 
 # What a learner's program may say to the hub about its server: here, what the hub is to run, as root.
@@ -164,6 +217,9 @@ def test_nobody_chooses_what_the_hub_runs(machine):
     order = f"touch {machine.home}/by-root; true"
     content = {"exec_prefix": "", "batch_query_cmd": order, "batch_cancel_cmd": order}
     assert kernel.run(TELL_THE_HUB.format(content=content)).split() == ["400"]
+    assert_a_link_clones_nothing_and_the_token_stays(
+        machine, ada, machine.folder / "home" / "ada" / "labs-hub.log"
+    )
     batch = "import subprocess; subprocess.run(['sbatch', '--wrap', 'sleep 600'], check=True)"
     kernel.run(batch)
     ended = machine.hub("down")
@@ -187,18 +243,8 @@ def test_nobody_chooses_what_the_hub_runs(machine):
 def test_a_normal_user_has_a_hub_for_one(machine, way):
     """Without Slurm, and on a tabletop of the user's own."""
     install(machine)
-    assert machine.run("useradd", "--create-home", "person").returncode == 0
     home = "/home/person"
-    become = [
-        "runuser",
-        "-u",
-        "person",
-        "--",
-        "env",
-        f"HOME={home}",
-        f"LABKIT_HOME={home}/labkit",
-        sys.executable,
-    ]
+    become = [*machine.become("person"), sys.executable]
     port = settings.free_port()
     up = [*become, "-m", "slurm.hub", "up", way, "--port", str(port)]
     done = machine.run(*up)

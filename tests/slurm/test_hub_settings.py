@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import pwd
@@ -19,9 +18,9 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.hub import __main__ as command
-from slurm.hub import course, learners, settings
+from slurm.hub import course, keep, learners, passwords, settings
 from slurm.tabletop import settings as tabletop_settings
-from tests.slurm.normal_user import command_line
+from tests.slurm.own_machine import command_line, needs_root
 
 ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
 
@@ -29,14 +28,6 @@ ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
 def hub(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
     """`python -m slurm.hub …` from the checkout's root."""
     return command_line(*arguments, module="slurm.hub", env={**os.environ, **environ})
-
-
-def of_the_hub(name: str):
-    """A file of env/jupyterhub, which the hub's own Python runs."""
-    spec = importlib.util.spec_from_file_location(name, paths.root() / f"env/jupyterhub/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def sentence(done: subprocess.CompletedProcess) -> str:
@@ -64,13 +55,13 @@ def test_settings_that_cannot_be_written_leave_the_old_ones(tmp_path):
     """As on a full disk, after the first bytes."""
     (tmp_path / "private").mkdir()
     place = settings.on_tabletop()
-    written = settings.write(place, tmp_path, tmp_path / "course", 8000, None, None)
+    written = settings.write(place, tmp_path, 8000, None)
     before = written.read_bytes()
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
     try:
         with pytest.raises(OSError, match="File too large"):
-            settings.write(place, tmp_path, tmp_path / "course", 8001, None, None)
+            settings.write(place, tmp_path, 8001, None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     assert written.read_bytes() == before
@@ -88,7 +79,7 @@ def test_the_door_closes_after_any_end_of_a_connection():
             self.closed = True
 
     writer = Writer()
-    asyncio.run(of_the_hub("keep").copy(Reader(), writer))
+    asyncio.run(keep.copy(Reader(), writer))
     assert writer.closed
 
 
@@ -100,7 +91,7 @@ def test_a_port_that_is_in_use():
         assert f"PORT={port + 1}" in said
 
 
-@pytest.mark.skipif(not settings.is_root(), reason="only root makes users")
+@needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()
     with pytest.raises(LabError, match="daemon is on this machine already, and not made by the hub"):
@@ -144,7 +135,7 @@ def test_a_sites_file_becomes_the_job():
 def run_job(prologue: str, **environ: str) -> subprocess.CompletedProcess:
     """job.sh as batchspawner fills it in, run by bash; the learner's server is a line that is printed."""
     values = {"homedir": "/", "keepvars": "", "nprocs": "1", "runtime": "1", "cmd": "echo $LOADED served"}
-    template = (paths.root() / "env/jupyterhub/job.sh").read_text(encoding="utf-8")
+    template = (paths.root() / "slurm/hub/job.sh").read_text(encoding="utf-8")
     text = jinja2.Template(template).render(**values, prologue=prologue)
     env = {"PATH": os.environ["PATH"], "LABS_HUB_ROOT": str(paths.root()), "SITE": "here", **environ}
     return subprocess.run(["bash"], input=text, env=env, capture_output=True, text=True, check=False)
@@ -179,7 +170,6 @@ def test_what_slurm_would_not_take_is_said_with_the_file(variable, value):
 
 
 def test_a_password_is_ones_own_and_its_file_the_hubs_alone(tmp_path):
-    passwords = of_the_hub("passwords")
     file = tmp_path / "passwords.txt"
     passwords.write(file, {"ada": passwords.generate(), "grace": passwords.generate()})
     assert file.stat().st_mode & 0o777 == 0o600
@@ -216,7 +206,7 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     assert len(log.stdout.split()) == 2, "the third call had nothing new"
 
 
-@pytest.mark.skipif(not settings.is_root(), reason="only root can be somebody else")
+@needs_root
 def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made(
     tmp_path, monkeypatch, capsys
 ):

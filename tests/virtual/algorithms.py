@@ -1,59 +1,15 @@
-"""Reference programs on `comm`, whose virtual times are held against closed forms and SimGrid."""
+"""Programs beside those of labkit.collectives, whose virtual times have closed forms or SimGrid's."""
 
 from __future__ import annotations
 
 import numpy as np
-
-
-def ring_reduce_scatter(comm, chunks):
-    """Rank r ends with the sum of chunk (r + 1) mod p."""
-    p, right, left = comm.size, (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    box = np.empty_like(max(chunks, key=len))
-    for step in range(p - 1):
-        outgoing, summed = chunks[(comm.rank - step) % p], chunks[(comm.rank - step - 1) % p]
-        comm.Sendrecv(outgoing, dest=right, recvbuf=box[: len(summed)], source=left)
-        summed += box[: len(summed)]
-
-
-def ring_allgather(comm, chunks):
-    """Rank r begins with chunk (r + 1) mod p; all end with all."""
-    p, right, left = comm.size, (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    for step in range(p - 1):
-        outgoing = chunks[(comm.rank + 1 - step) % p]
-        comm.Sendrecv(outgoing, dest=right, recvbuf=chunks[(comm.rank - step) % p], source=left)
-
-
-def ring_allreduce(comm, vector):
-    chunks = np.array_split(vector, comm.size)
-    ring_reduce_scatter(comm, chunks)
-    ring_allgather(comm, chunks)
-
-
-def _reaches(p):
-    return [1 << step for step in range((p - 1).bit_length())]
-
-
-def tree_broadcast(comm, vector):
-    for reach in _reaches(comm.size):
-        if comm.rank < reach and comm.rank + reach < comm.size:
-            comm.Send(vector, dest=comm.rank + reach)
-        elif reach <= comm.rank < 2 * reach:
-            comm.Recv(vector, source=comm.rank - reach)
-
-
-def tree_reduce(comm, vector):
-    box = np.empty_like(vector)
-    for reach in reversed(_reaches(comm.size)):
-        if reach <= comm.rank < 2 * reach:
-            comm.Send(vector, dest=comm.rank - reach)
-        elif comm.rank < reach and comm.rank + reach < comm.size:
-            comm.Recv(box, source=comm.rank + reach)
-            vector += box
-
-
-def tree_allreduce(comm, vector):
-    tree_reduce(comm, vector)
-    tree_broadcast(comm, vector)
+from labkit.collectives import (
+    ring_allgather,
+    ring_allreduce,
+    ring_reduce_scatter,
+    tree_broadcast,
+    tree_reduce,
+)
 
 
 def all_to_one(comm, vector):
@@ -93,7 +49,6 @@ def leader_allreduce(comm, vector, per_node):
 def two_dimensional_allreduce(comm, vector, per_node):
     local = comm.Split(color=comm.rank // per_node, key=comm.rank)
     across = comm.Split(color=comm.rank % per_node, key=comm.rank)
-    chunks = np.array_split(vector, per_node)
-    ring_reduce_scatter(local, chunks)
-    ring_allreduce(across, chunks[(local.rank + 1) % per_node])
-    ring_allgather(local, chunks)
+    chunk = ring_reduce_scatter(local, vector)
+    ring_allreduce(across, chunk)
+    ring_allgather(local, vector)

@@ -17,28 +17,6 @@ def run(fn, ranks: int = 2, *args, machine=IDEAL, per_node: int = 1, **more):
     return virtual.Cluster.of(ranks, per_node, machine).run(fn, *args, **more)
 
 
-def test_ports_carry_one_message_at_a_time():
-    def fan_in(comm):
-        box = np.zeros(1000, np.uint8)
-        if comm.rank:
-            return comm.Send(box, 0)
-        for source in range(1, comm.size):
-            comm.Recv(box, source)
-        return comm.Wtime()
-
-    def fan_out(comm):
-        box = np.zeros(1000, np.uint8)
-        if comm.rank:
-            comm.Recv(box, 0)
-            return comm.Wtime()
-        for dest in range(1, comm.size):
-            comm.Send(box, dest)
-        return comm.Wtime()
-
-    assert run(fan_in, 5).results[0] == pytest.approx(ALPHA + 4 * 1000 / BANDWIDTH)
-    assert run(fan_out, 5).results[4] == pytest.approx(ALPHA + 4 * 1000 / BANDWIDTH)
-
-
 def test_who_meets_in_a_card_shares_it():
     """Rank 1 sends alone for 5 µs; then each has half of the speed until rank 1's bytes have left."""
 

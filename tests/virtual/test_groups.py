@@ -7,27 +7,7 @@ import sys
 import numpy as np
 import pytest
 import virtual
-from labkit import mpi
 from labkit.errors import LabError
-
-
-@pytest.mark.parametrize(("nodes", "each"), [(1, 4), (3, 2), (4, 4)])
-def test_by_node(nodes, each):
-    def two_levels(comm, vector):
-        node = comm.Split_type(mpi.COMM_TYPE_SHARED)
-        leaders = comm.Split(0 if node.rank == 0 else 1, comm.rank)
-        inside, total = np.empty_like(vector), np.empty_like(vector)
-        node.Reduce(vector, inside, root=0)
-        if node.rank == 0:
-            leaders.Allreduce(inside, total)
-        node.Bcast(total, root=0)
-        return node.rank, node.size, float(total[0]), total.size
-
-    run = virtual.Cluster(nodes, each).run(two_levels, np.ones(1000))
-    p = nodes * each
-    assert run.results == [(rank % each, each, float(p), 1000) for rank in range(p)]
-    between = [(source, dest) for source, dest in run.links if source // each != dest // each]
-    assert all(source % each == dest % each == 0 for source, dest in between)
 
 
 def test_making_one_takes_no_messages_but_waits_for_all():

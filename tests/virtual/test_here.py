@@ -43,8 +43,10 @@ def write(file, *entries):
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
-def test_the_learners_own_records_make_the_machine(folders):
-    write(folders[0], LINK, ADDITION)
+def test_the_learners_newest_usable_records_make_the_machine(folders):
+    worse = {**LINK, "bandwidth": 5e9, "eager": 1}, {**ADDITION, "speed": 30e9}
+    broken = {**LINK, "bandwidth": None}, {**ADDITION, "speed": None}
+    write(folders[0], *worse, LINK, ADDITION, *broken)
     machine = here.machine()
     assert machine.inside.alpha == pytest.approx(3e-6), "a step with 1 KiB, less its bytes"
     assert machine.inside.overhead == pytest.approx(1e-6)
@@ -55,39 +57,18 @@ def test_the_learners_own_records_make_the_machine(folders):
     assert all("your own records" in source for source in machine.sources.values())
 
 
-def test_the_newest_record_counts(folders):
-    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": 5e9}, {**ADDITION, "speed": 30e9})
-    machine = here.machine()
-    assert (machine.inside.bandwidth, machine.reduce) == (5e9, 30e9)
-
-
 def test_inside_and_between_nodes_are_two_links(folders):
-    far = {
-        **LINK,
-        "where": "between nodes",
-        "alpha": 20e-6,
-        "step": 21e-6,
-        "bandwidth": 1e9,
-        "eager": 1024,
-    }
-    write(folders[0], far, LINK, ADDITION)
+    far = {"where": "between nodes", "alpha": 20e-6, "step": 21e-6, "bandwidth": 1e9, "eager": 1024}
+    write(folders[0], {**LINK, **far}, LINK, ADDITION)
     machine = here.machine()
-    assert machine.inside.bandwidth == 10e9
-    assert machine.between.bandwidth == 1e9
+    assert (machine.inside.bandwidth, machine.between.bandwidth) == (10e9, 1e9)
     assert machine.eager == 1024, "the slow link's"
     assert "between nodes" in machine.sources["between"]
     assert "inside a node" in machine.sources["inside"]
     assert "measured" in str(machine)
 
 
-def test_without_own_records_the_kits_are_taken_and_said(folders):
-    write(folders[1], LINK, ADDITION)
-    machine = here.machine()
-    assert machine.name.startswith("here (the kit's reference records of lab 22")
-    assert not folders[0].exists()
-
-
-def test_none_at_all_is_a_sentence(folders, capsys):
+def test_none_at_all_is_a_sentence(folders):
     lack = r"records have no usable α and β \(result `link`\)"
     with pytest.raises(LabError, match=f"your own {lack}, and the kit's reference {lack}"):
         here.machine()
@@ -109,10 +90,10 @@ def test_none_at_all_is_a_sentence(folders, capsys):
         {"step": [1, 2]},
     ],
 )
-def test_a_record_with_a_number_that_cannot_be_is_passed_over(folders, change):
+def test_where_no_own_record_is_usable_the_kits_are_taken_and_said(folders, change):
     write(folders[0], {**LINK, **change}, ADDITION)
     write(folders[1], LINK, ADDITION)
-    assert here.machine().name.startswith("here (the kit's reference records")
+    assert here.machine().name.startswith("here (the kit's reference records of lab 22")
 
 
 def test_the_virtual_ranks_cost_what_the_record_says(folders):
@@ -131,14 +112,7 @@ def test_the_virtual_ranks_cost_what_the_record_says(folders):
 def test_overheads_are_never_longer_than_the_message(folders):
     write(folders[0], {**LINK, "busy": 1e-3}, ADDITION)
     link = here.machine().inside
-    assert link.latency == 0
-    assert link.alpha == pytest.approx(3e-6)
-    assert link.gap == pytest.approx(3e-6)
-
-
-def test_an_older_good_record_outlives_a_newer_bad_one(folders):
-    write(folders[0], LINK, ADDITION, {**LINK, "bandwidth": None}, {**ADDITION, "speed": None})
-    assert here.machine().name.startswith("here (your own records")
+    assert (link.latency, link.alpha, link.gap) == (0, pytest.approx(3e-6), pytest.approx(3e-6))
 
 
 def test_the_kits_own_reference_records_make_a_machine(monkeypatch, tmp_path):

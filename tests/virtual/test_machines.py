@@ -9,18 +9,14 @@ from labkit.errors import LabError
 NAMES = [name for name in virtual.machines() if name != "here"]
 
 
-def test_the_names():
-    names = "laptop ethernet10_4gpu roce25_p100 k80_fdr k80_edr dgx1 summit h100_ndr"
-    networks = "ethernet10 ethernet25 ethernet100 roce100 omnipath fdr edr ndr"
-    assert " ".join(virtual.machines()) == f"{names} {networks} here"
-    with pytest.raises(LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"):
-        virtual.machine("cray")
-    with pytest.raises(LabError, match="no machine 'cray'"):
-        virtual.Cluster(machine="cray")
+def test_a_machine_that_there_is_not():
+    for ask in (virtual.machine, lambda name: virtual.Cluster(machine=name)):
+        with pytest.raises(LabError, match=r"no machine 'cray'. There are laptop, .*h100_ndr, .*ndr, here"):
+            ask("cray")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_number_has_a_source(name):
+def test_every_number_is_that_of_a_machine_and_has_a_source(name):
     machine = virtual.machine(name)
     assert machine.name == name
     assert set(machine.sources) == set(machine.numbers())
@@ -30,11 +26,6 @@ def test_every_number_has_a_source(name):
             assert len(source.split(":", 1)[1]) > 10, f"{number}: an estimate says why"
     for number in ("inside.overhead", "between.overhead", "inside.gap", "between.gap"):
         assert machine.sources[number].startswith("left out:") == (machine.numbers()[number] == 0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_numbers_are_those_of_a_machine(name):
-    machine = virtual.machine(name)
     for link in (machine.inside, machine.between):
         assert 1e-7 < link.alpha < 1e-3
         assert 1e8 < link.bandwidth < 1e12
@@ -45,17 +36,6 @@ def test_the_numbers_are_those_of_a_machine(name):
     assert virtual.Cluster(2, None, name).size == 2 * machine.ranks_per_node
 
 
-KNOWN = """\
-k80_fdr
-  inside.latency        5.70 µs  published
-  inside.bandwidth    11.0 GB/s  estimate
-  between.latency       5.00 µs  estimate
-  between.bandwidth   6.39 GB/s  published
-  ranks_per_node             16  estimate
-  nics                        2  estimate
-  eager                12.0 KiB  published
-  handshake             10.0 µs  computed
-  reduce              80.0 GB/s  computed"""
 OWN = """\
 ideal
   inside.latency        1.50 µs
@@ -74,7 +54,9 @@ ideal
 
 
 def test_a_machine_prints_as_a_small_table():
-    assert str(virtual.machine("k80_fdr")) == KNOWN
+    known = str(virtual.machine("k80_fdr"))
+    assert "between.bandwidth   6.39 GB/s  published\n" in known
+    assert "overhead" not in known, "what is left out"
     link = virtual.Link(0, 1e9, gap=2e-7)
     assert str(virtual.ideal(1.5e-6, 2e9).but(handshake=3e-6, between=link)) == OWN
 

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 import virtual
+from labkit import collectives
 from labkit.checks import expectations
 from labkit.errors import CheckFailed, LabError
 from mpi4py import MPI
 
-from tests.virtual import algorithms
-
 
 def ring_sum(comm, vector):
-    algorithms.ring_allreduce(comm, vector)
+    collectives.ring_allreduce(comm, vector)
     return vector
 
 
@@ -123,7 +122,7 @@ def whole_vectors(comm, vector):
 
 def to_the_root(comm, vector):
     """Rank 0 alone has the sum."""
-    algorithms.tree_reduce(comm, vector)
+    collectives.tree_reduce(comm, vector)
     return vector if comm.rank == 0 else None
 
 
@@ -135,7 +134,7 @@ def mixed(comm, vector):
     return {"rank": comm.rank} if comm.rank else comm.rank
 
 
-WHOLE, TREE = lambda: ran(whole_vectors), lambda: ran(algorithms.tree_broadcast)
+WHOLE, TREE = lambda: ran(whole_vectors), lambda: ran(collectives.tree_broadcast)
 RIGHT = "The sum is right on every rank. But with 8 ranks "
 SUM = np.full(16, 36.0)
 SENTENCES = [  # a run, what is expected of it, and what is said: "" where it is met

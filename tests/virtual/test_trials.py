@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 import virtual
+from labkit import collectives
 from labkit.errors import CheckFailed, LabError
 from labkit.mpi import COMM_TYPE_SHARED
 from virtual.cluster import lengths_for, vectors
-
-from tests.virtual import algorithms
 
 RANKS = (1, 2, 3, 4, 5, 8, 16)
 
 
 def test_all_sizes_are_run():
-    runs = virtual.trials(algorithms.ring_allreduce, sum)
+    runs = virtual.trials(collectives.ring_allreduce, sum)
     assert list(runs) == [(p, length) for p in RANKS for length in lengths_for(p)]
     for (p, length), run in runs.items():
         assert run.ranks == p
@@ -47,11 +46,11 @@ def test_lengths_arguments_nodes_and_machine():
 
 
 def drops_the_remainder(comm, vector):
-    algorithms.ring_allreduce(comm, vector[: len(vector) // comm.size * comm.size])
+    collectives.ring_allreduce(comm, vector[: len(vector) // comm.size * comm.size])
 
 
 def wrong_on_one_rank(comm, vector):
-    algorithms.ring_allreduce(comm, vector)
+    collectives.ring_allreduce(comm, vector)
     if comm.rank == 2:
         vector[-1] += 1
 

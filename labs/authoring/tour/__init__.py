@@ -7,10 +7,9 @@ For other commands that run solved labs:
 run             one lab in a process of its own, and how it went
 report          index.html of what ran, and its words for times
 fresh_folder    the empty folder of a report
-Display         a line on the screen for each lab
 """
 
 from authoring.tour import report, run
-from authoring.tour.conduct import Display, fresh_folder, main
+from authoring.tour.conduct import fresh_folder, main
 
-__all__ = ["Display", "fresh_folder", "main", "report", "run"]
+__all__ = ["fresh_folder", "main", "report", "run"]

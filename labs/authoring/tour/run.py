@@ -24,10 +24,7 @@ PATIENCE = 15.0  # seconds that a lab, its kernel and its ranks get to end when 
 
 @dataclass
 class Outcome:
-    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's promise.
-
-    cut: it did not fail by itself, but was ended when its time was over.
-    """
+    """How a lab went. `seconds`: from starting its process to its page; `minutes`: its header's promise."""
 
     stem: str
     title: str
@@ -37,7 +34,6 @@ class Outcome:
     minutes: int = 0
     ranks: int = 1
     needs: tuple[str, ...] = ()
-    cut: bool = False
 
     def plain(self) -> dict:
         """For tour.json."""
@@ -69,15 +65,11 @@ def run(
     parameters: Mapping[str, object],
     lacks: str,
     tick: Callable[[int, int], None],
-    *,
-    limit: float | None = None,
-    variables: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Execute the solved lab `stem`, freshly generated from its source; its files go into `out`.
 
     tick(done, cells) is called a few times a second. lacks: what this machine lacks for the lab; if not "",
-    the lab is skipped. limit: seconds after which it is ended, by default the minutes of its header.
-    variables: of the environment, for the lab and its ranks.
+    the lab is skipped. It is ended after the minutes of its header.
     """
     begin = time.monotonic()
     try:
@@ -98,9 +90,9 @@ def run(
         ended = launch.run_to_end(
             [sys.executable, "-m", "authoring.tour.lab", str(job)],
             patience=PATIENCE,
-            timeout=limit or 60 * head.minutes,
+            timeout=60 * head.minutes,
             tick=lambda: tick(*html.progress(executed)),
-            env={**_environment(out), **(variables or {})},
+            env=_environment(out),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -111,9 +103,7 @@ def run(
     outcome.seconds = time.monotonic() - begin
     if ended.cause == "timeout":
         outcome.status = FAILED
-        outcome.cut = True
-        promise = f"{limit:.0f} seconds that it had" if limit else f"{head.minutes} minutes of its header"
-        outcome.sentence = f"It took longer than the {promise}."
+        outcome.sentence = f"It took longer than the {head.minutes} minutes of its header."
     elif ended.status:
         outcome.status = FAILED
         failure = html.failure(executed) if ended.status == 1 else None

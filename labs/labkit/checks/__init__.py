@@ -17,11 +17,3 @@ from labkit.checks.exercise import check
 from labkit.checks.expectations import expect, plain
 from labkit.checks.hints import hint
 from labkit.checks.predictions import predict
-
-__all__ = [
-    "check",
-    "expect",
-    "hint",
-    "plain",
-    "predict",
-]

@@ -6,5 +6,3 @@
 """
 
 from labkit.cli.verbs import main
-
-__all__ = ["main"]

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from labkit import copies, paths
+from labkit import copies, journal, paths
 from labkit.cli import jobs, run, trace
 from labkit.errors import LabError, exit_status
 
@@ -36,13 +36,15 @@ def _parser() -> argparse.ArgumentParser:
     share.add_argument("--until", default="", metavar="DAY", help="the last day, such as 2026-12-01")
     share.add_argument("--status", action="store_true", help="change nothing; say what is shared")
     share.set_defaults(call=_share)
-    verbs.add_parser("unshare", help="take that back, and delete what was shared").set_defaults(call=_unshare)
+    unshare = verbs.add_parser("unshare", help="take that back, and delete what was shared")
+    unshare.set_defaults(call=lambda options: journal.unshare())
 
     verbs.add_parser("progress", help="what is solved so far").set_defaults(call=_progress)
-    verbs.add_parser("bring", help="bring the labs into work/").set_defaults(call=_bring)
+    bring = verbs.add_parser("bring", help="bring the labs into work/")
+    bring.set_defaults(call=lambda options: copies.bring(paths.root()))
     reset = verbs.add_parser("reset", help="begin a lab afresh; yours is set aside")
     reset.add_argument("lab", help="number or stem")
-    reset.set_defaults(call=_reset)
+    reset.set_defaults(call=lambda options: copies.reset(options.lab))
 
     doctor = verbs.add_parser("doctor", help="what this machine has, and which lab runs here")
     doctor.add_argument("--json", action="store_true", help="the report as JSON")
@@ -55,8 +57,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _share(options: argparse.Namespace) -> int:
-    from labkit import journal
-
     if options.status:
         print(journal.status())
         return 0
@@ -68,25 +68,9 @@ def _share(options: argparse.Namespace) -> int:
     return 0
 
 
-def _unshare(options: argparse.Namespace) -> None:
-    from labkit import journal
-
-    journal.unshare()
-
-
 def _progress(options: argparse.Namespace) -> None:
-    from labkit import journal
-
     paths.home()  # where it is kept: said here, if that cannot be
     journal.show(paths.root())
-
-
-def _bring(options: argparse.Namespace) -> None:
-    copies.bring(paths.root())
-
-
-def _reset(options: argparse.Namespace) -> None:
-    copies.reset(options.lab)
 
 
 def _doctor(options: argparse.Namespace) -> None:

@@ -36,7 +36,7 @@ def path(name: str) -> Path:
     if not _NAME.fullmatch(name) or name == "template" or not file.is_file():
         raise LabError(
             f"There is no site {name!r}. These are known: {', '.join(names()) or 'none'}. "
-            "`make site` asks a few questions and writes one."
+            "On a login node `make site NAME=x` writes one."
         )
     return file
 

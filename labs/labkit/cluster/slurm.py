@@ -101,25 +101,6 @@ class Client:
         """All partitions, in sinfo's order."""
         return parse_partitions(self.call("sinfo", "-h", "-a", "-o", "%P|%D|%s|%G"))
 
-    def features(self, partition: str) -> set[str]:
-        """The features that a constraint may name; partition: "" for all of them."""
-        chosen = ["-p", partition] if partition else []
-        names = re.split(r"[,\s]+", self.ask("sinfo", "-h", *chosen, "-o", "%f"))
-        return {name for name in names if name and name != "(null)"}
-
-    def accounts(self, user: str) -> dict[str, set[str]] | None:
-        """Account -> its QOS names for this user; None where there is no accounting database to ask."""
-        try:
-            text = self.call("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account,qos")
-        except Failed:
-            return None
-        accounts: dict[str, set[str]] = {}
-        for line in text.splitlines():
-            account, _, qos = line.partition("|")
-            if account:
-                accounts.setdefault(account, set()).update(filter(None, qos.split(",")))
-        return accounts
-
     def mpi_plugins(self) -> list[str]:
         """What `srun --mpi=list` offers: none, pmi2, pmix, …; [] if it does not say."""
         try:

@@ -20,16 +20,3 @@ from labkit.journal.names import PSEUDONYM
 from labkit.journal.notes import note
 from labkit.journal.progress import entry, progress, show
 from labkit.journal.sharing import Unanswered, file_name, share, status, unshare
-
-__all__ = [
-    "PSEUDONYM",
-    "Unanswered",
-    "entry",
-    "file_name",
-    "note",
-    "progress",
-    "share",
-    "show",
-    "status",
-    "unshare",
-]

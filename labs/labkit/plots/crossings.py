@@ -15,32 +15,23 @@ from labkit.timing import quartiles
 
 
 @styled
-def crossover(
-    best,
-    *,
-    title: str = "Who is fastest",
-    name: str | None = None,
-    xlabel: str = "message size",
-    ylabel: str = "ranks",
-    names=None,
-):
-    """A field for every (bytes, ranks), with the color and the letter of the best algorithm there.
+def crossover(times, *, title: str = "Who is fastest", ylabel: str = "ranks", names=None):
+    """A field for every (bytes, ranks), with the color and the letter of the fastest algorithm there.
 
-    best: {(bytes, ranks): algorithm}, or algorithm -> {(bytes, ranks): seconds}, of which the fastest counts.
-    Where others are as fast, their letters follow: `Ra=Ri`. Of samples or a Measurement, as fast means that
-    the middle halves of the runs overlap.
+    times: algorithm -> {(bytes, ranks): seconds}. Where others are as fast, their letters follow: `Ra=Ri`. Of
+    samples or a Measurement, as fast means that the middle halves of the runs overlap.
     names: all algorithms, in an order that gives each its color and letters; maps with the same agree.
     """
-    candidates = list(names or (best if _has_seconds(best) else sorted(set(best.values()))))
+    candidates = list(names or times)
     colors = dict(zip(candidates, cycle(COLORS)))  # of all, so that two maps agree
-    equals = _equals(best) if _has_seconds(best) else {}
-    best = _fastest(best)
+    best = _fastest(times)
+    equals = _equals(times, best)
     shown = {*best.values(), *(other for others in equals.values() for other in others)}
     winners = [name for name in candidates if name in shown]
     letters = letters_of(candidates if names else winners)
     sizes = sorted({size for size, _ in best})
     ranks = sorted({p for _, p in best})
-    figure, axes = one_axes(title, xlabel, ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
+    figure, axes = one_axes(title, "message size", ylabel, height=max(3.4, 1.6 + 0.42 * len(ranks)))
     axes.set(xscale="log", yscale="log")
     across = _edges(sizes)
     up = _edges(ranks)
@@ -64,40 +55,32 @@ def crossover(
     axes.set_xlim(across[0], across[-1])
     axes.grid(visible=False)
     _legend(figure, {name: colors[name] for name in winners}, letters)
-    return done(figure, name or title)
+    return done(figure, title)
 
 
-def _fastest(best: Mapping) -> dict:
-    """{(bytes, ranks): algorithm} from either shape."""
-    if not best:
-        raise LabError("There is nothing to map yet: best is empty.")
-    if _has_seconds(best):
-        seconds: dict = {}
-        for name, times in best.items():
-            for place, time in times.items():
-                seconds.setdefault(place, {})[name] = quartiles(time)[0]
-        best = {place: min(times, key=times.get) for place, times in seconds.items()}
-    for place in best:
-        if not (isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)):
-            raise LabError(f"A place of the map is (bytes, ranks), both above 0, not {place!r}.")
-    return dict(best)
+def _fastest(times: Mapping[str, Mapping]) -> dict:
+    """{(bytes, ranks): algorithm}."""
+    if not times:
+        raise LabError("There is nothing to map yet: no algorithm has times.")
+    seconds: dict = {}
+    for name, by_place in times.items():
+        for place, time in by_place.items():
+            if not (isinstance(place, tuple) and len(place) == 2 and all(value > 0 for value in place)):
+                raise LabError(f"A place of the map is (bytes, ranks), both above 0, not {place!r}.")
+            seconds.setdefault(place, {})[name] = quartiles(time)[0]
+    return {place: min(of_all, key=of_all.get) for place, of_all in seconds.items()}
 
 
-def _equals(best: Mapping) -> dict:
+def _equals(times: Mapping[str, Mapping], best: Mapping) -> dict:
     """{(bytes, ranks): the algorithms that are as fast as the fastest}, but for that one itself."""
     equals: dict = {}
-    for place, winner in _fastest(best).items():
-        slowest_of_winner = quartiles(best[winner][place])[2]
-        for name, times in best.items():
-            fastest = quartiles(times[place])[1] if place in times else math.inf
+    for place, winner in best.items():
+        slowest_of_winner = quartiles(times[winner][place])[2]
+        for name, by_place in times.items():
+            fastest = quartiles(by_place[place])[1] if place in by_place else math.inf
             if name != winner and fastest <= slowest_of_winner * (1 + 1e-9):
                 equals.setdefault(place, []).append(name)
     return equals
-
-
-def _has_seconds(best: Mapping) -> bool:
-    """Whether it is algorithm -> {(bytes, ranks): seconds}."""
-    return all(isinstance(times, Mapping) for times in best.values())
 
 
 def letters_of(names: list[str]) -> dict[str, str]:

@@ -162,15 +162,15 @@ def _legend(figure, axes, curves: int) -> None:
 
 
 @styled
-def loss(curves, *, title="Training loss", xlabel="step", ylabel="loss", name=None, logy=False):
+def loss(curves, *, title="Training loss", xlabel="step", ylabel="loss", name=None):
     """Loss against step. curves: name -> losses in order. Where curves coincide, dashes show those below."""
-    return lines(curves, xlabel=xlabel, ylabel=ylabel, title=title, name=name, logy=logy)
+    return lines(curves, xlabel=xlabel, ylabel=ylabel, title=title, name=name)
 
 
 @styled
-def images(pictures, labels=None, *, guesses=None, columns=8, title="Images", name=None):
+def images(pictures, labels=None, *, columns=8, title="Images", name=None):
     """A grid of small pictures. pictures: (n, h, w) or (n, h, w, 3), or flat and square as data.load gives
-    them: (n, side²), or (n, 3 side²) in colors, first all of the red. A wrong guess is marked ✗.
+    them: (n, side²), or (n, 3 side²) in colors, first all of the red.
     """
     pictures = np.asarray(pictures)
     if pictures.ndim == 2:
@@ -183,12 +183,7 @@ def images(pictures, labels=None, *, guesses=None, columns=8, title="Images", na
     for index, (axes, picture) in enumerate(zip(grid, pictures, strict=False)):
         axes.imshow(picture, cmap="gray_r", interpolation="nearest")
         label = "" if labels is None else labels[index]
-        guess = label if guesses is None else guesses[index]
-        text = str(label)
-        if guesses is not None:
-            text = f"{guess} ✓" if guess == label else f"{guess} ✗ is {label}"
-        weight = "normal" if guess == label else "bold"
-        axes.set_title(text, loc="center", fontsize=11, pad=3, fontweight=weight)
+        axes.set_title(str(label), loc="center", fontsize=11, pad=3, fontweight="normal")
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     return done(figure, name or title)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labkit.errors import LabError
 from labkit.plots import COLORS, Look, done, draw_rows
 from labkit.profiling import parts, trace
 from labkit.profiling.spans import COMMUNICATION, Span
@@ -115,11 +114,9 @@ class Profile:
         frame["share"] = frame["seconds"] / mean_step
         return frame.sort_values("seconds", ascending=False).head(most).reset_index(drop=True)
 
-    def show(self, title: str = "Where the step time goes", *, step: int | None = None, name=None):
-        """A picture of one step (the median one): for each of the first 8 ranks a lane for each kind."""
-        step = self.middle[0] if step is None else step
-        if not 0 <= step < len(self.step.samples):
-            raise LabError(f"profile.show: there is no step {step}; {len(self.step.samples)} were recorded.")
+    def show(self, title: str = "Where the step time goes"):
+        """A picture of the median step: for each of the first 8 ranks a lane for each kind."""
+        step = self.middle[0]
         ranks = self.ranks[:MOST]
         zero = min(rank.steps[step][0] for rank in ranks)
         pieces = [_shifted(rank.pieces(step), zero) for rank in ranks]
@@ -132,7 +129,7 @@ class Profile:
                 label = f"rank {rank.rank} {lane}" if lane == lanes[0] and len(ranks) > 1 else lane
                 rows.append((label, {part: of_rank[part] for part in LANES[lane]}))
         note = f"the first {len(ranks)} of {len(self.ranks)} ranks" if len(ranks) < len(self.ranks) else ""
-        return done(draw_rows(rows, LOOKS, title=title, note=note, group=len(lanes)), name or title)
+        return done(draw_rows(rows, LOOKS, title=title, note=note, group=len(lanes)), title)
 
     def save(self, path: str | Path = "trace.json") -> Path:
         """Write all ranks' steps as a trace; `make trace FILE=…` opens it in Perfetto."""

@@ -14,16 +14,3 @@
 
 from labkit.record.provenance import BY_MPI, batch_job, cpu_model
 from labkit.record.records import add, entries, load, numbered, of_kind, path, reference
-
-__all__ = [
-    "BY_MPI",
-    "add",
-    "batch_job",
-    "cpu_model",
-    "entries",
-    "load",
-    "numbered",
-    "of_kind",
-    "path",
-    "reference",
-]

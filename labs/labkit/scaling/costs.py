@@ -82,11 +82,6 @@ def tree_broadcast_time(n: float, p: int, alpha: float, beta: float) -> float:
     return _steps(p) * message_time(n, alpha, beta)
 
 
-def scatter_allgather_broadcast_time(n: float, p: int, alpha: float, beta: float) -> float:
-    """Scatter, then ring allgather (van de Geijn): (⌈lg p⌉ + p - 1)α + 2n(p-1)/p β, as MPICH gives it."""
-    return (_steps(p) + p - 1) * alpha + 2 * n * (p - 1) / p * beta
-
-
 def chain_broadcast_time(n: float, p: int, alpha: float, beta: float, chunks: int | None = None) -> float:
     """Pipelined chain of k chunks: (p - 2 + k)(α + n/k β). chunks None: the best k, sqrt(n(p-2)β/α)."""
     _ranks(p)
@@ -111,27 +106,17 @@ def leader_allreduce_time(
 
 
 def two_dimensional_allreduce_time(
-    n: float,
-    nodes: int,
-    per_node: int,
-    inside: Pair,
-    between: Pair,
-    gamma: float = 0,
-    cards: int | None = None,
+    n: float, nodes: int, per_node: int, inside: Pair, between: Pair, gamma: float = 0
 ) -> float:
     """Ring reduce-scatter in a node, g rings between the nodes at once, ring allgather in the node.
 
-    2(g-1)α_i + 2n(g-1)/g β_i + n(g-1)/g γ + the ring of n/g bytes on m nodes, β_e times the ranks that share
-    a card. inside, between: (α, β). cards: network cards per node, one for each rank if None. ChainerMN's
-    `two_dimensional`; the 2-D torus of Mikami et al., arXiv 1811.05233, 2018.
+    2(g-1)α_i + 2n(g-1)/g β_i + n(g-1)/g γ + the ring of n/g bytes on m nodes; every rank has a network card.
+    inside, between: (α, β). ChainerMN's `two_dimensional`; the 2-D torus of Mikami et al., arXiv 1811.05233,
+    2018.
     """
     _ranks(per_node)
-    share = n / per_node
-    shared = 1 if cards is None else -(-per_node // cards)
-    alpha, beta = between
-    return ring_allreduce_time(n, per_node, *inside, gamma) + ring_allreduce_time(
-        share, nodes, alpha, shared * beta, gamma
-    )
+    local = ring_allreduce_time(n, per_node, *inside, gamma)
+    return local + ring_allreduce_time(n / per_node, nodes, *between, gamma)
 
 
 def parameter_server_time(n: float, workers: int, alpha: float, beta: float, servers: int = 1) -> float:

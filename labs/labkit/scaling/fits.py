@@ -84,31 +84,31 @@ class AlphaBetaFit:
         )
 
 
-def fit_alpha_beta(sizes, seconds=None) -> AlphaBetaFit:
-    """α and β of t(n) = α + nβ from message sizes in bytes and times.
+def fit_alpha_beta(times) -> AlphaBetaFit:
+    """α and β of t(n) = α + nβ from the times of messages of n bytes.
 
-    A dict bytes -> seconds | samples | Measurement, or two sequences. Relative least squares: each time
-    counts by its percentage, or the longest message would decide α. Neither is let below 0.
+    times: bytes -> seconds | samples | Measurement. Relative least squares: each time counts by its
+    percentage, or the longest message would decide α. Neither is let below 0.
     """
-    table = to_fit(sizes, seconds, least=0)
-    n = np.array(list(table))
-    times = np.array([quartiles(value)[0] for value in table.values()])
+    table = to_fit(times, least=0)
+    n = np.array(list(table), dtype=float)
+    medians = np.array([quartiles(value)[0] for value in table.values()])
     columns = np.stack([np.ones_like(n), n], axis=1)
-    (alpha, beta), margins, misfit = _relative_least_squares(columns, times)
+    (alpha, beta), margins, misfit = _relative_least_squares(columns, medians)
     alpha_low, beta_low = np.maximum(0, [alpha, beta] - margins)
     alpha_high, beta_high = [alpha, beta] + margins
     return AlphaBetaFit(alpha, beta, alpha_low, alpha_high, beta_low, beta_high, misfit)
 
 
-def fit_amdahl(ranks, times=None) -> AmdahlFit:
+def fit_amdahl(times) -> AmdahlFit:
     """Amdahl's serial share from times at equal total work: t(p) = t1 (s + (1-s)/p), t1 and s both fitted.
 
-    ranks, times: a dict ranks -> seconds | samples | Measurement, or two sequences. Least squares on
-    relative errors, s kept within 0 and 1 (super-linear times give 0). The interval is the wider of
-    bootstrap over the samples and jackknife over the points. Amdahl, AFIPS 1967.
+    times: ranks -> seconds | samples | Measurement. Least squares on relative errors, s kept within 0 and 1
+    (super-linear times give 0). The interval is the wider of bootstrap over the samples and jackknife over
+    the points. Amdahl, AFIPS 1967.
     """
-    table = to_fit(ranks, times)
-    ranks = np.array(list(table))
+    table = to_fit(times)
+    ranks = np.array(list(table), dtype=float)
     samples = [samples_of(value) for value in table.values()]
     medians = np.array([np.median(part) for part in samples])
     serial, alone = _serial_share(ranks, medians)

@@ -6,7 +6,7 @@ timing.Measurement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -27,17 +27,11 @@ def ordered(times: Mapping, least: float = 1) -> dict:
     return dict(sorted(times.items()))
 
 
-def to_fit(keys: Mapping | Sequence, times: Sequence | None, least: float = 1) -> dict:
-    """`ordered` from a table, or from its keys and its times; LabError when they are too few for a fit."""
-    if times is not None:
-        if len(keys) != len(times):
-            raise LabError(f"{len(keys)} points and {len(times)} times do not belong together.")
-        keys = dict(zip((float(key) for key in keys), times, strict=True))
-    if not isinstance(keys, Mapping):
-        raise LabError(
-            "Give a dict of measured times, for example {1: 2.0, 2: 1.1, 4: 0.6}, or two sequences."
-        )
-    table = ordered(keys, least)
+def to_fit(times: Mapping, least: float = 1) -> dict:
+    """`ordered`; LabError when they are no table, or too few for a fit."""
+    if not isinstance(times, Mapping):
+        raise LabError("Give a dict of measured times, for example {1: 2.0, 2: 1.1, 4: 0.6}.")
+    table = ordered(times, least)
     if len(table) < 2:
         raise LabError(
             "A fit needs times at two different points or more; three or more tell how good it is."

@@ -37,17 +37,6 @@ def test_the_ranks_of_a_run_have_the_builds_asked_for(checkout_with_builds):
         assert [Path(library).parts[-3:-1] for library in libraries] == [("mvapich2", "lib")]
 
 
-@pytest.mark.slow
-def test_a_run_of_one_process_has_them_as_well(checkout_with_builds):
-    words = ["run", "93", "--solved", "--horovod", "nccl", "--set", "wish=host"]
-    ended = checkout_with_builds.python("-m", "labkit", *words)
-    assert ended.returncode == 0, ended.stderr
-    [line] = (paths.home() / "solved" / "records" / "93_builds.jsonl").read_text().splitlines()
-    entry = json.loads(line)
-    assert entry["horovod_build"] == "nccl", "of the process that wrote the record"
-    assert all("/site-packages/horovod/" in file for _, file, _ in entry["by_rank"]), "as its ranks asked for"
-
-
 def test_builds_that_are_not_there_are_a_sentence(built):
     for words, says in (
         (["--horovod", "rccl"], "Horovod has no build 'rccl'; its builds are host, nccl, mpi"),

@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from labkit import journal, paths
+
+from tests.helpers import marked, until
 
 
 def test_run_unsolved_fails_with_the_sentence_alone(built):
@@ -89,21 +90,4 @@ def test_a_run_that_is_ended_leaves_nothing(built, number):
         process.send_signal(number)
     assert process.wait(30) != 0
     process.stdout.close()
-    end = time.monotonic() + 10
-    while time.monotonic() < end and (left := _marked(f"LABKIT_MARK={built.root}")):
-        time.sleep(0.1)
-    assert not left
-
-
-def _marked(mark: str) -> list[int]:
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        try:
-            with open(f"/proc/{process.pid}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    found.append(process.pid)
-        except OSError:
-            continue
-    return found
+    assert until(lambda: not marked(f"LABKIT_MARK={built.root}"), 10)

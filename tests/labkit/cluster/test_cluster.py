@@ -203,16 +203,6 @@ def test_variables_that_cannot_be(built, env, says):
         cluster.submit("91", solved=True, env=env)
 
 
-def test_sizes_that_cannot_be(built):
-    for sizes in ({"nodes": 0}, {"nodes": 1, "ranks_per_node": 0}):
-        with pytest.raises(LabError, match=r"A job has 1 node or more \(NODES=2\), and 1 rank or more"):
-            cluster.submit("91", solved=True, **sizes)
-    with pytest.raises(NotHere, match="There is no Slurm here"):  # the next thing that is looked at
-        cluster.submit("91", nodes=1, ranks_per_node=1, solved=True)
-    with pytest.raises(LabError, match="A job has 1 node or more"):
-        cluster.study("91", nodes=[0, 2], solved=True)
-
-
 def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, monkeypatch):
     job_lab.build_in(checkout)
     sent = []
@@ -236,13 +226,6 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         (state / "bin" / "tabletop-enter").unlink(missing_ok=True)
         (state / "bin" / "tabletop-enter").symlink_to(f"/bin/{door}")
         assert slurm.tabletop() == commands  # still as LABKIT_HOME=…/solved
-
-
-def test_settings_keep_what_they_are(built):
-    text = request.setting_text(
-        job_lab.STEM, {"pause": [1, 2], "note": "two words", "fail": "7"}, solved=True
-    )
-    assert text == """'pause=[1, 2]' 'note=two words' 'fail='"'"'7'"'"''"""
 
 
 def job(number="1", **more):

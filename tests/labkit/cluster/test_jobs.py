@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,6 +19,7 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from tests import environments
+from tests.helpers import awaited
 from tests.labkit.cluster import job_lab
 from tests.labkit.cluster.job_lab import STEM
 
@@ -97,7 +97,7 @@ def test_the_failing_ranks_sentence_is_what_one_reads(capsys):
 
 def test_queue_interrupt_and_cancel(capsys):
     long = cluster.submit("91", nodes=2, ranks_per_node=16, settings={"pause": 300}, solved=True)
-    until(lambda: long.state() == "running")
+    awaited(lambda: long.state() == "running")
     behind = cluster.submit("91", nodes=2, settings={"pause": 300}, solved=True)
     assert behind.wait(timeout=8) == "pending"
     printed = capsys.readouterr().out
@@ -232,7 +232,7 @@ def test_a_site_that_asks_for_a_build_that_is_not_here():
 
 def test_a_controller_that_does_not_answer(table, monkeypatch):
     job = cluster.submit("91", nodes=1, settings={"pause": 60}, solved=True)
-    until(lambda: job.state() == "running")
+    awaited(lambda: job.state() == "running")
     assert table.inside(["pkill", "-STOP", "-x", "slurmctld"]).returncode == 0
     try:
         with monkeypatch.context() as hurried:
@@ -245,7 +245,7 @@ def test_a_controller_that_does_not_answer(table, monkeypatch):
             assert cli.main(["results"]) == 0
     finally:
         table.inside(["pkill", "-CONT", "-x", "slurmctld"])
-    until(lambda: table.run(["squeue"]).returncode == 0)
+    awaited(lambda: table.run(["squeue"]).returncode == 0)
 
 
 def test_a_job_that_slurm_forgot():
@@ -294,10 +294,3 @@ def test_in_a_notebook_one_line_rewrites_itself(tmp_path):
     kinds = [output["output_type"] for output in cell.outputs]
     assert kinds == ["display_data", "execute_result"], cell.outputs
     assert "completed, ran" in cell.outputs[0]["data"]["text/plain"]
-
-
-def until(done, seconds=60):
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.3)

@@ -63,15 +63,6 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
     assert sentence in why
 
 
-def test_labs_are_read_by_their_header_line(tmp_path):
-    (tmp_path / "solutions").mkdir()
-    (tmp_path / "solutions/20_x.py").write_text(
-        "# %%\n# # 20\n# Needs: mpi, gpu · Ranks: 4 · Minutes: 35 · Level: beginner · Before: -\n"
-    )
-    (tmp_path / "solutions/21_y.py").write_text("broken")
-    assert labfile.headers(tmp_path) == {"20_x": labfile.Header(("mpi", "gpu"), 4, 35)}
-
-
 def test_require_names_everything_that_is_missing(monkeypatch, capsys):
     report = {**report_with(**HERE), "missing": {}, "advice": [], "labs": {}, "seconds": 1}
     for module in (doctor, findings):
@@ -161,27 +152,6 @@ def test_the_mpi_of_this_machine(report):
     assert (rank.family, rank.version, rank.files) == tuple(
         report["mpi"][name] for name in ("family", "version", "files")
     )
-
-
-@pytest.mark.slow
-def test_the_builds_to_choose_from(report):
-    pytest.importorskip("horovod")
-    for group, here, default in (
-        ("horovod", builds.horovod_builds(), builds.default_horovod()),
-        ("mpi", builds.mpi_builds(), builds.own_mpi()),
-    ):
-        lines = report[group]["builds"]
-        assert [line.partition(":")[0].removesuffix(" (default)") for line in lines] == list(here)
-        assert [line.startswith(f"{default} (default): ") for line in lines].count(True) == 1
-
-
-@pytest.mark.slow
-def test_the_tables(report, capsys):
-    doctor.show()
-    text = capsys.readouterr().out
-    for label in ("What is here", "cores you may use", "launcher", "Found out in"):
-        assert label in text
-    assert max(map(len, text.splitlines())) <= 120
 
 
 @pytest.mark.slow

@@ -137,20 +137,6 @@ def test_the_very_lines_are_printed_that_are_shared(capsys):
     assert printed == shared_file().read_text().splitlines()
 
 
-def test_where_there_are_no_lines_yet_examples_come_from_the_code_that_writes_them(capsys):
-    journal.share(named=True)
-    text = capsys.readouterr().out
-    assert "There are no such lines since" in text
-    printed = [json.loads(line) for line in text.splitlines() if line.startswith("  {")][1:]
-    fail("No.")
-    hint("23.1")
-    tried("23.1", lambda: expect(True, ""))
-    lab.start(STEM)
-    kinds = {event["event"]: set(event) for event in own()}
-    assert {event["event"]: set(event) for event in printed} == kinds
-    assert len(shared()) == 5
-
-
 @pytest.mark.parametrize(
     ("answer", "named"), [("n\n", True), ("P\n", False), ("\n", None), ("yes\n", None), ("", None)]
 )
@@ -246,16 +232,6 @@ def test_a_hubs_user_is_no_path(class_folder, monkeypatch):
     journal.share(named=True)
     (file,) = class_folder.iterdir()
     assert file.name == "_.%2F..%2F.bashrc.jsonl"
-
-
-def test_another_class_takes_the_file_along(class_folder, tmp_path, monkeypatch):
-    journal.share(named=True)
-    other = tmp_path / "other"
-    other.mkdir()
-    monkeypatch.setenv("LABKIT_CLASS", str(other))
-    journal.share(named=True)
-    assert list(class_folder.iterdir()) == []
-    assert [file.name for file in other.iterdir()] == ["ada.jsonl"]
 
 
 def test_a_class_folder_that_is_not_there_is_a_sentence(monkeypatch, tmp_path):

@@ -100,8 +100,6 @@ elif scene == "port":
     show(runs.run(is_reserved, controller="torch"))
 elif scene == "horovod":
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
-elif scene == "big":
-    show([len(text) for text in runs.run(lambda: "x" * 5_000_000)])
 elif scene == "nested":
     runs.run(lambda: runs.run(alone, 1))
 elif scene == "all fail, caught":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from labkit import builds, launch, world
-from labkit.errors import LabError, NotHere, RankFailed
+from labkit.errors import RankFailed
 
 from tests import environments
 from tests.labkit.launch.builds_job import of_this_rank
@@ -90,15 +90,6 @@ def test_a_variable_chooses_where_no_wish_is_said(here, monkeypatch):
     results = launch.run(of_this_rank, ranks=2, horovod="host", mpi="mpich", timeout=PATIENCE)
     libmpi = here / "lib" / "libmpi.so.12"
     assert on_two_ranks(results, builds.horovod_builds()["host"], libmpi)
-
-
-def test_builds_that_are_not_here_or_that_nobody_knows(here):
-    with pytest.raises(NotHere, match=r"The build 'mpi' of Horovod is not here \(here: host, nccl\)"):
-        launch.run(of_this_rank, horovod="mpi")
-    with pytest.raises(LabError, match="no build 'rccl'"):
-        launch.run(of_this_rank, horovod="rccl")
-    with pytest.raises(LabError, match=r"no build 'openmpi' of MPI \(here: mpich, mvapich2\)"):
-        launch.run(of_this_rank, mpi="openmpi")
 
 
 def test_what_a_rank_loads_in_spite_of_its_wish_is_named(here):

@@ -36,8 +36,7 @@ def said(done: subprocess.CompletedProcess) -> list[str]:
     return sorted(done.stdout.splitlines())
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+@pytest.mark.parametrize(("size", "ranks"), [(1, 1), (1, 8), (2, 2), (3, 1), (3, 2), (3, 8)])
 def test_results_are_the_same_on_every_rank(size, ranks):
     done = job("mpiexec", size, "results", str(ranks))
     assert done.returncode == 0, done.stderr
@@ -77,11 +76,6 @@ def test_threads():
 def test_communicators_are_given_back():
     done = job("mpiexec", 2, "many communicators")
     assert done.stdout.count("got 3000") == 2, done.stderr
-
-
-def test_large_results():
-    done = job("mpiexec", 2, "big")
-    assert done.stdout.count("got [5000000, 5000000]") == 2, done.stderr
 
 
 @pytest.mark.slow
@@ -159,9 +153,8 @@ def test_a_job_has_no_named_shared_memory_that_could_stay_behind():
     assert done.stdout.count("got [[], []]") == 2, done.stderr
 
 
-@pytest.mark.parametrize("scene", ["unsolved"])
-def test_all_ranks_fail_alike_and_one_says_so(scene):
-    done = job("mpiexec", 3, scene)
+def test_all_ranks_fail_alike_and_one_says_so():
+    done = job("mpiexec", 3, "unsolved")
     assert done.returncode != 0
     assert done.stderr.count("exercise 20.1: Pass a token") == 1
     assert "Traceback" not in done.stderr

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import signal
 import subprocess
 import sys
-import time
 
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
-from labkit import errors
-from labkit.launch import runs
 
 from tests.labkit.launch.leftovers import marked, nothing_left, until  # noqa: F401 - a fixture
-from tests.labkit.launch.test_ends import JOB, child
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]
 ENDLESS = """
@@ -135,65 +129,3 @@ def test_papermill_runs_out_of_time(nothing_left, tmp_path):  # noqa: F811
     assert done.returncode != 0
     assert "Timeout" in done.stderr
     assert until(lambda: not marked(nothing_left))
-
-
-def end_by_hang() -> None:
-    with pytest.raises(errors.RankFailed, match="without an end"):
-        runs.run(lambda comm: comm.recv(), ranks=2, timeout=0.2)
-
-
-def end_by_exception() -> None:
-    def fail(comm):
-        if comm.rank == 1:
-            raise ValueError("no")
-        comm.recv()
-
-    with pytest.raises(errors.RankFailed, match="rank 1 failed"):
-        runs.run(fail, ranks=2)
-
-
-def end_by_death() -> None:
-    def die(comm):
-        import os
-
-        if comm.rank == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        comm.recv()
-
-    with pytest.raises(errors.RankFailed, match="rank 0 died"):
-        runs.run(die, ranks=2)
-
-
-def end_by_killing_the_starter() -> None:
-    job = subprocess.Popen([sys.executable, JOB], stdout=subprocess.PIPE, text=True)
-    job.stdout.readline()
-    job.kill()
-    job.wait()
-    job.stdout.close()
-
-
-def end_by_killing_the_supervisor() -> None:
-    job = subprocess.Popen(
-        [sys.executable, JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    job.stdout.readline()
-    child(job, "supervisor.py").kill()
-    assert job.wait(60) == 1
-    job.stdout.close()
-
-
-def test_fifty_bad_endings_leave_nothing(notebook, nothing_left):  # noqa: F811
-    def end_by_restart():
-        notebook.send(ENDLESS + "launch.run(endless, ranks=2)")
-        notebook.wait_until_up(1)
-        notebook.manager.restart_kernel(now=True)
-        notebook.client.wait_for_ready(timeout=60)
-
-    endings = [end_by_hang, end_by_exception, end_by_death, end_by_killing_the_starter, end_by_restart] * 9
-    endings += [end_by_killing_the_supervisor] * 5
-    random.Random(0).shuffle(endings)
-    start = time.monotonic()
-    for ending in endings:
-        ending()
-    assert until(lambda: len(marked(nothing_left)) == 1)  # the kernel
-    print(f"{len(endings)} bad endings in {time.monotonic() - start:.0f} s: 0 processes left behind")

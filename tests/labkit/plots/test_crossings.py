@@ -33,17 +33,10 @@ def test_the_map_shows_the_fastest_everywhere():
     clear_of_each_other(figure)
 
 
-@pytest.mark.parametrize(
-    "best",
-    [
-        {(1024, 4): "ring"},
-        {(n, p): ("tree", "ring")[n > p * 1e4] for n in (100, 10**4, 10**6) for p in (2, 3)},
-        {(8, 2): "a", (2**20, 512): "b"},
-    ],
-)
-def test_a_map_of_names_alone_and_small_maps(best):
-    figure = plots.crossover(best)
-    assert len(figure.axes[0].texts) == len(best)
+@pytest.mark.parametrize("places", [[(1024, 4)], [(8, 2), (2**20, 512)]])
+def test_small_maps(places):
+    figure = plots.crossover({"ring": dict.fromkeys(places, 1.0), "tree": {places[0]: 2.0}})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["R"] * len(places)
     clear_of_each_other(figure)
 
 
@@ -57,7 +50,7 @@ def test_nothing_to_map():
     with pytest.raises(LabError, match="nothing to map"):
         plots.crossover({})
     with pytest.raises(LabError, match=r"A place of the map is \(bytes, ranks\)"):
-        plots.crossover({8: "ring"})
+        plots.crossover({"ring": {8: 1.0}})
 
 
 def test_ties_are_marked():
@@ -69,11 +62,3 @@ def test_ties_are_marked():
     assert [text.get_text() for text in figure.axes[0].texts] == ["R=T"]
     figure = plots.crossover({"ring": samples["ring"], "tree": {(64, 2): [3.0, 3.1, 3.2]}})
     assert [text.get_text() for text in figure.axes[0].texts] == ["R"]
-
-
-def test_names_give_an_algorithm_its_color_in_maps_of_others():
-    names = ["tree", "ring", "doubling"]
-    one = plots.crossover({(8, 2): "ring"}, names=names).axes[0].patches[0].get_facecolor()
-    other = plots.crossover({(8, 2): "ring", (16, 2): "doubling"}, names=names)
-    assert other.axes[0].patches[0].get_facecolor() == one
-    assert len(other.legends[0].get_texts()) == 2

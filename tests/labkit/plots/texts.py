@@ -8,6 +8,8 @@ from itertools import combinations
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
+CROWDED = "A figure with text that cannot be read:"
+
 
 def renderer_of(figure):
     canvas = FigureCanvasAgg(figure)
@@ -39,12 +41,8 @@ def tick_labels(axis):
 
 def clear_of_each_other(figure):
     """The texts of a figure; an error where one lies on another, or leaves the figure."""
-    texts = [(text, box) for text, box in drawn_texts(figure) if box.width and box.height]
-    for text, box in texts:
-        assert figure.bbox.x0 - 1 <= box.x0 <= box.x1 <= figure.bbox.x1 + 1, text
-    for (text, box), (other, box_of_other) in combinations(texts, 2):
-        assert not box.padded(-1).overlaps(box_of_other.padded(-1)), f"{text!r} lies on {other!r}"
-    return [text for text, _ in texts]
+    assert not faults(figure)
+    return [text for text, _ in drawn_texts(figure)]
 
 
 def faults(figure, numbers: bool = True) -> list[str]:
@@ -67,3 +65,17 @@ def faults(figure, numbers: bool = True) -> list[str]:
         if box.padded(-1).overlaps(box_of_other.padded(-1)):
             found.append(f"{text!r} lies on {other!r}")
     return found
+
+
+def watch_figures() -> None:
+    """Print a line for each figure with text that cannot be read, once it is shown in this kernel."""
+    from labkit.plots import style
+
+    plain = style.png
+
+    def looked_at(figure) -> bytes:
+        for fault in faults(figure, numbers=False):  # those go where the measurements are
+            print(f"{CROWDED} {fault}")
+        return plain(figure)
+
+    style.png = looked_at

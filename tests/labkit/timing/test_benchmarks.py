@@ -25,30 +25,30 @@ def test_who_plays(hosts, want):
     assert benchmarks.pairs(hosts) == want
 
 
-def count_ranks(comm):
-    return benchmarks.on_pairs(comm, lambda two: (two.rank, two.size))
-
-
-def test_two_of_the_ranks_play_and_the_others_wait():
-    assert launch.run(count_ranks, ranks=3) == [{"inside a node": (0, 2)}, {"inside a node": (1, 2)}, {}]
-
-
-def test_one_rank_alone_is_told():
-    with pytest.raises(LabError, match="A message needs two ranks"):
-        launch.run(count_ranks, ranks=1)
-
-
 def sizes_seen(two, nbytes, rounds, skip, clock, factor=1):
     return nbytes * factor, rounds, skip, clock() > 0
 
 
-def test_short_and_long_messages_have_rounds_of_their_own():
-    seen = launch.run(benchmarks.sweep, sizes_seen, (8, 8192, 8193), (9, 2), (3, 1), factor=2, ranks=2)[0]
-    assert seen["inside a node"] == {
+def played(comm):
+    """Who plays of these ranks; what each size of a sweep is given; and what a rank alone is told."""
+    from mpi4py import MPI
+
+    who = benchmarks.on_pairs(comm, lambda two: (two.rank, two.size))
+    sizes = benchmarks.sweep(comm, sizes_seen, (8, 8192, 8193), (9, 2), (3, 1), factor=2)
+    with pytest.raises(LabError) as refused:
+        benchmarks.on_pairs(MPI.COMM_SELF, lambda two: None)
+    return who, sizes, str(refused.value)
+
+
+def test_two_of_the_ranks_play_and_the_others_wait():
+    who, sizes, refused = zip(*launch.run(played, ranks=3), strict=True)
+    assert who == ({"inside a node": (0, 2)}, {"inside a node": (1, 2)}, {})
+    assert sizes[0]["inside a node"] == {
         8: (16, 9, 2, True),
         8192: (16384, 9, 2, True),
         8193: (16386, 3, 1, True),
     }
+    assert all("A message needs two ranks" in said for said in refused)
 
 
 def measure_all(comm):

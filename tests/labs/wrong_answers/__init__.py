@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SHORTER = 0.2  # of the patience that other answers get
-LEAST = 5.0  # seconds: ranks need some time to come to the place where they hang
+SHORTER = 0.1  # of the patience that other answers get
+LEAST = 3.0  # seconds: ranks need some time to come to the place where they hang
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Achieved flop/s of a net beside those of a product of matrices, measured on the same GPU in turns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from labkit import timing
+from torch import nn
+from torch.nn import functional
+
+
+class Sizes(NamedTuple):
+    """Of a batch of tokens, `texts` times `length`, and of a GPT."""
+
+    texts: int
+    length: int
+    width: int
+    layers: int
+    heads: int
+
+
+LARGE = Sizes(8, 1024, 4096, 4, 32)
+MIDDLE = Sizes(4, 1024, 2048, 4, 16)  # GPUs with less than 32 GiB
+SMALL = Sizes(2, 32, 64, 2, 4)
+FEWEST = 0.5  # share of the product's flop/s; well-tuned trainings are said to reach 0.8
+
+
+class Block(nn.Module):
+    """A block of a GPT (Radford et al. 2019): causal attention, then two linear layers, each added to x."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.inputs = nn.Linear(width, 3 * width, bias=False)
+        self.outputs = nn.Linear(width, width, bias=False)
+        self.widen = nn.Linear(width, 4 * width, bias=False)
+        self.narrow = nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x):
+        """x, and what is returned: (texts, length, width)."""
+        texts, length, width = x.shape
+        parts = self.inputs(self.norms[0](x)).view(texts, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        attention = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.outputs(attention.transpose(1, 2).reshape(texts, length, width))
+        return x + self.narrow(functional.gelu(self.widen(self.norms[1](x)), approximate="tanh"))
+
+
+def gpt(sizes: Sizes) -> nn.Module:
+    """The blocks alone, without tables of words."""
+    return nn.Sequential(*[Block(sizes.width, sizes.heads) for _ in range(sizes.layers)])
+
+
+def flops(sizes: Sizes) -> float:
+    """Floating-point operations of a step's forward and backward pass; a multiply-add is two.
+
+    Backward computes two products for each of forward's. Attention is causal: half of it is computed.
+    """
+    tokens = sizes.texts * sizes.length
+    linear = 12 * sizes.width**2 * 2 * tokens
+    attention = 2 * tokens * sizes.length * sizes.width * 2 / 2
+    return 3 * sizes.layers * (linear + attention)
+
+
+@pytest.mark.slow
+@pytest.mark.gpu
+def test_a_gpt_reaches_half_the_flops_of_a_product_of_matrices():
+    properties = torch.cuda.get_device_properties(0)
+    sizes = LARGE if properties.total_memory > 32 << 30 else MIDDLE
+    kind = torch.bfloat16 if properties.major >= 8 else torch.float16  # older ones only emulate bfloat16
+    rows = 2 * sizes.width
+    options = {"device": "cuda:0", "dtype": kind}
+    left, right = torch.randn(2, rows, rows, **options)
+    net = gpt(sizes).to(**options)
+    x = torch.randn(sizes.texts, sizes.length, sizes.width, **options)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4, fused=True)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        net(x).float().square().mean().backward()
+        optimizer.step()
+
+    # In turns, so that both meet the same clocks and the same heat.
+    calls = {"step": step, "product": lambda: left @ right}
+    took = timing.in_turns(calls, repeat=20, warmup=3, device="cuda:0", seconds=4.0)
+    product = 2 * rows**3 / took["product"].median
+    trained = flops(sizes) / took["step"].median
+    peak = f"{properties.name}: a product of matrices {product / 1e12:.0f} Tflop/s"
+    print(f"{peak}, a GPT {trained / product:.0%} of it")
+    assert trained / product >= FEWEST
+
+
+@pytest.mark.slow
+def test_flops_are_those_that_pytorch_counts():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    x = torch.randn(SMALL.texts, SMALL.length, SMALL.width, device="meta")
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        gpt(SMALL).to("meta")(x).sum().backward()
+    by_operation = {str(name): count for name, count in counter.get_flop_counts()["Global"].items()}
+    # Without a kernel of its own, attention is all of the batched products, and the whole square of them.
+    batched = sum(count for name, count in by_operation.items() if "bmm" in name)
+    assert flops(SMALL) == counter.get_total_flops() - batched / 2

@@ -35,7 +35,7 @@ CURES = (
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
-        "The lock contradicts itself: run env/lock.py anew (pip was given .venv/setup-requirements.txt).",
+        "The lock contradicts itself: run env/lock.sh anew (pip was given .venv/setup-requirements.txt).",
     ),
     (r"ensurepip is not available|No module named '?ensurepip", "Python lacks its venv module: {venv}"),
     (

@@ -48,11 +48,6 @@ def test_what_the_set_up_lists_is_there_the_default_first(three):
     assert list(builds.horovod_builds()) == ["host", "nccl"], "a listed folder that is gone"
 
 
-def test_without_a_list_there_is_the_one_among_the_packages():
-    pytest.importorskip("horovod")
-    assert builds.current_horovod() in builds.horovod_builds()
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"default": "host"}', '{"default": "host", "folders": 3}'])
 def test_a_list_that_cannot_be_read_says_what_writes_it(prefix, text):
     (prefix / "horovod-builds.json").write_text(text, encoding="utf-8")
@@ -157,14 +152,12 @@ def test_a_rank_with_another_libmpi_says_so(prefix, monkeypatch):
         ):
             builds.check()
     monkeypatch.setenv("LABKIT_MPI_BUILD", "mpich")
-    with pytest.raises(LabError, match="two MPI libraries"):
-        _check_with(loaded, [own, "/elsewhere/libmpi.so.12"])
-    with pytest.raises(LabError, match="has loaded .*/mvapich2/lib/libmpi.so.12"):
-        _check_with(loaded, [beside])
+    for files, says in (
+        ([own, "/elsewhere/libmpi.so.12"], "two MPI libraries"),
+        ([beside], "has loaded .*/mvapich2/lib/libmpi.so.12"),
+    ):
+        loaded[:] = files
+        with pytest.raises(LabError, match=says):
+            builds.check()
     with pytest.raises(LabError, match=r"started with the build 'mpich' of MPI"):
         builds.refuse_another(None, "mvapich2")
-
-
-def _check_with(loaded: list[str], files: list[str]) -> None:
-    loaded[:] = files
-    builds.check()

@@ -43,40 +43,28 @@ def test_a_record_says_where_it_comes_from():
     assert entry["utc"].endswith("+00:00")
 
 
-def test_numbers_of_all_kinds_become_json():
-    entry = record.add(
-        "mixed",
-        integer=np.int64(3),
-        real=np.float32(0.5),
-        vector=np.arange(3),
-        missing=float("nan"),
-        table={1: [np.float64(1), (2, 3)]},
-        flag=np.bool_(True),
-        where=record.path(STEM),
-    )
+def test_numbers_and_measurements_become_json():
+    steps = Measurement(np.array([1.0, 2, 3, 4, 5]))
+    given = {  # what is kept of it
+        "integer": (np.int64(3), 3),
+        "real": (np.float32(0.5), 0.5),
+        "vector": (np.arange(3), [0, 1, 2]),
+        "missing": (float("nan"), None),
+        "table": ({1: [np.float64(1), (2, 3)]}, {"1": [1.0, [2, 3]]}),
+        "flag": (np.bool_(True), True),
+        "where": (record.path(STEM), str(record.path(STEM))),
+        "steps": (steps, 3.0),
+        "times": (Ratio(steps, steps), 1.0),
+    }
+    entry = record.add("mixed", **{name: value for name, (value, _) in given.items()})
     again = json.loads(lines()[0])
     assert again == entry
-    assert (again["integer"], again["real"], again["vector"]) == (3, 0.5, [0, 1, 2])
-    assert again["missing"] is None
-    assert again["table"] == {"1": [1.0, [2, 3]]}
-    assert again["flag"] is True
-    assert again["where"].endswith(".jsonl")
-
-
-def test_a_measurement_is_kept_as_median_and_quartiles():
-    seconds = Measurement(np.array([1.0, 2, 3, 4, 5]))
-    entry = record.add("step", seconds=seconds)
-    assert entry["unit"] == "s"
-    kept = {name: entry[name] for name in entry if name.startswith("seconds")}
-    assert kept == {
-        "seconds": 3.0,
-        "seconds_q1": 2.0,
-        "seconds_q3": 4.0,
-        "seconds_runs": 5,
-        "seconds_steady": False,
-    }
-    ratio = record.add("ratio", times=Ratio(seconds, seconds))
-    assert (ratio["times"], ratio["times_runs"], ratio["unit"]) == (1.0, 5, None)
+    assert {name: again[name] for name in given} == {name: kept for name, (_, kept) in given.items()}
+    quartiles = {name: again[f"steps_{name}"] for name in ("q1", "q3", "runs", "steady")}
+    assert quartiles == {"q1": 2.0, "q3": 4.0, "runs": 5, "steady": False}
+    assert again["times_runs"] == 5
+    assert record.add("step", seconds=steps)["unit"] == "s"
+    assert record.add("ratio", times=Ratio(steps, steps))["unit"] is None
 
 
 @pytest.mark.parametrize(

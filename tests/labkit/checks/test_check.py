@@ -7,10 +7,8 @@ import re
 import sys
 import types
 
-import nbformat
 import numpy as np
 import pytest
-from authoring import generate
 from labkit import check, expect, hint, journal, lab, predict
 from labkit.errors import CheckFailed, LabError, RankFailed
 
@@ -193,49 +191,6 @@ def test_ranks_above_0_say_and_store_nothing(tiny, capsys, monkeypatch):
     assert journal.progress() == {}
     assert predict.recall("90.1")["total"] == 3, "every rank knows the prediction"
     assert "✗ 90.1  no" in failure(lambda: expect(False, "no"))
-
-
-@pytest.mark.slow
-def test_in_a_notebook_errors_are_sentences_and_hints_are_markdown(tiny):
-    generate.write_all()
-    path = tiny.root / "notebooks/90_tiny.ipynb"
-    book = nbformat.read(path, as_version=4)
-    book.cells.insert(8, nbformat.v4.new_code_cell('hint("90.1")'))
-    book.cells.insert(9, nbformat.v4.new_code_cell('check("90.9")'))
-    nbformat.write(book, path)
-    ended = tiny.python("-m", "jupyter", "execute", "--allow-errors", "--inplace", str(path))
-    assert ended.returncode == 0, ended.stderr
-    cells = nbformat.read(path, as_version=4).cells
-    (failed,) = cells[7].outputs
-    (text,) = failed.traceback
-    assert " ".join(text.split()).startswith(
-        "✗ 90.1 not solved yet. Write your code in place of `raise NotImplementedError(…)`"
-    )
-    assert text.endswith('\n        hint("90.1") shows the next hint (1 of 2).')
-    (shown,) = cells[8].outputs
-    assert shown.data["text/markdown"] == "**Hint 1: what is a sum?** (1 of 2)\n\nOne *after* the other."
-    (wrong,) = cells[9].outputs
-    assert wrong.traceback[0].startswith("There is no exercise '90.9' in lab 90_tiny.")
-    guess = cells[4].outputs[0]
-    assert guess.text == "90.1  Your guess for total, word goes in place of `...`: a wrong one teaches too.\n"
-
-
-@pytest.mark.slow
-def test_a_failure_on_any_rank_ends_the_whole_job(tiny):
-    (tiny.root / "failing.py").write_text(
-        "from mpi4py import MPI\n"
-        "from labkit import check, lab, world\n"
-        'lab.start("90_tiny")\n'
-        "length = 5\n"
-        'check("90.1", lambda a, b: 0 if world.rank() == 1 else a + b)\n'
-        "MPI.COMM_WORLD.Barrier()\n"
-    )
-    command = "from labkit import launch; import subprocess, sys; sys.exit(subprocess.call(" \
-        "[launch.mpiexec(), '-n', '3', sys.executable, 'failing.py']))"  # fmt: skip
-    ended = tiny.python("-c", command, timeout=60)
-    assert ended.returncode != 0
-    assert "[1] ✗ 90.1  add(1, 2): expected 3, got 0." in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 # --- a check in the lab's module

@@ -20,10 +20,6 @@ def _one_array(comm):
     comm.Allreduce(vector, vector)
 
 
-def _beyond_the_last(comm):
-    comm.Send(np.zeros(2), dest=comm.rank + 1)
-
-
 def _array_for_object(comm):
     if comm.rank == 0:
         comm.Send(np.zeros(4), dest=1)
@@ -38,42 +34,33 @@ def _object_for_array(comm):
         comm.Recv(np.zeros(4), source=0)
 
 
-def _a_number(comm):
-    comm.Send(0, dest=comm.rank)
-
-
-def _no_array(comm):
-    comm.Recv(source=comm.rank)
-
-
-def _a_list(comm):
-    comm.Send([1.0, 2.0], dest=comm.rank)
-
-
-def _two_dtypes(comm):
-    comm.Allreduce(np.zeros(4, np.float32), np.zeros(4))
-
-
-def _a_column(comm):
-    comm.Send(np.ones((4, 4))[:, 0], dest=comm.rank)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "says"),
     [
         (_too_long, r"rank 1 failed: a message was longer .*: 32 bytes came, and it has room for 16"),
         (_one_array, r"rank . failed: the same array is given to send from and to receive into"),
-        (_beyond_the_last, r"rank 1 failed: dest, source or root is 2, .* go from 0 to 1"),
+        (
+            lambda comm: comm.Send(np.zeros(2), dest=comm.rank + 1),
+            r"rank 1 failed: dest, source or root is 2, .* go from 0 to 1",
+        ),
         (_array_for_object, r"rank 1 failed: recv took what Send had sent"),
         (_object_for_array, r"rank 1 died: MPI ended it, as what came does not fit"),
-        (_a_number, r"Send was not given an array"),
-        (_no_array, r"Recv was not given an array .*as in comm.Recv\(box, source=0\)"),
-        (_a_list, r"Send was not given an array"),
-        (_two_dtypes, r"the two arrays of this call differ in dtype"),
-        (_a_column, r"the array does not lie in one piece"),
+        (lambda comm: comm.Send(0, dest=comm.rank), r"Send was not given an array"),
+        (
+            lambda comm: comm.Recv(source=comm.rank),
+            r"Recv was not given an array .*as in comm.Recv\(box, source=0\)",
+        ),
+        (lambda comm: comm.Send([1.0, 2.0], dest=comm.rank), r"Send was not given an array"),
+        (
+            lambda comm: comm.Allreduce(np.zeros(4, np.float32), np.zeros(4)),
+            r"the two arrays of this call differ in dtype",
+        ),
+        (
+            lambda comm: comm.Send(np.ones((4, 4))[:, 0], dest=comm.rank),
+            r"the array does not lie in one piece",
+        ),
     ],
-    ids=lambda value: getattr(value, "__name__", "")[1:],
 )
 def test_a_wrong_call_is_told_as_a_sentence(program, says, capfd):
     with pytest.raises(errors.RankFailed, match=says):
@@ -96,10 +83,16 @@ def test_texts_of_libraries(message, says):
     assert bool(told) == bool(says)
 
 
-def test_other_peoples_errors_are_left_alone():
-    assert mpi_errors.sentence("TypeError", "f() takes at least 1 positional argument", "f()") == ""
-    assert mpi_errors.sentence("UnpicklingError", "invalid load key", "pickle.load(file)") == ""
-    assert mpi_errors.sentence("ValueError", "truncated", "x") == ""
+@pytest.mark.parametrize(
+    "error",
+    [
+        ("TypeError", "f() takes at least 1 positional argument", "f()"),
+        ("UnpicklingError", "invalid load key", "pickle.load(file)"),
+        ("ValueError", "truncated", "x"),
+    ],
+)
+def test_other_peoples_errors_are_left_alone(error):
+    assert mpi_errors.sentence(*error) == ""
 
 
 def test_last_words():

@@ -40,6 +40,7 @@ tabletop-slow: ## hold a node's link to less: make tabletop-slow NODE=2 BANDWIDT
 submit: ## a lab as a batch job: make submit LAB=40 NODES=2 [RANKS=4 a node] [SITE=x] [WAIT=1] [ENV="A=1"], and what run takes
 results: ## your batch jobs, their state and their records [LAB=40]
 scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NODES: the table of the last study
+kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
 site: ## slurm/sites/NAME.sh for a new cluster, from what Slurm says on its login node
 mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=nemesis, sock or mrail]
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
@@ -55,7 +56,7 @@ new: ## begin a new lab: make new LAB=66_my_topic
 labs: ## write the learner's files and the README's table from solutions/
 
 GOALS := lab run reset solve progress share unshare doctor trace report tabletop tabletop-status tabletop-down \
-	tabletop-fail tabletop-heal tabletop-slow submit results scaling site mvapich2 hub hub-status hub-stop \
+	tabletop-fail tabletop-heal tabletop-slow submit results scaling kernel site mvapich2 hub hub-status hub-stop \
 	hub-forget board guide tour release new labs container
 $(GOALS):
 	$(RUN) $@

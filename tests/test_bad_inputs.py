@@ -248,12 +248,18 @@ def of_set_ups() -> Iterable[Case]:
     yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
     nowhere = {"PATH": "{files}/folder", "PYTHON": PYTHON, "CXX": "", "CC": ""}
     yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+ and make not found", nowhere)
+    mvapich2 = ("bash", "env/mvapich2/build.sh")
     # The default device may be built here already; this one asks for the compiler on every machine.
-    yield module("env.mvapich2", "--device", "mrail", names="a C compiler and make and ar", env=nowhere)
+    tools = {"PATH": f"{{files}}/folder:{os.environ['PATH']}", "CC": "no-such-compiler"}
+    yield Case((*mvapich2, "--device=mrail"), "no-such-compiler", tools)
     yield Case((PYTHON, "{bare}/env/setup.py"), "holds no bin/|none", {"MPI_HOME": "{files}/none"})
-    yield module("env.mvapich2", "--device", "carrier-pigeon", names="DEVICE")
-    yield module("env.mvapich2", "--source", "{files}/none", names="none")
-    yield module("env.mvapich2", "--source", "{files}/good.json", names="good.json|source")
+    for words, names in (
+        (("--device=carrier-pigeon",), "DEVICE"),
+        (("--source={files}/none",), "none"),
+        (("--device=mrail", "--source={files}/good.json"), "good.json|InfiniBand"),
+        (("--fast",), "fast"),
+    ):
+        yield Case((*mvapich2, *words), names)
     yield Case(("bash", "{bare}/env/offline.sh"), "Name the folder")
     yield Case(("bash", "{bare}/env/offline.sh", "{files}/folder"), "make setup")
 

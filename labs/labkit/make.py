@@ -18,9 +18,9 @@ FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
 
-# Goal -> the module, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name` for any value,
-# NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone, <NAME!> too, and
-# must be there. NAME:option spells the option otherwise.
+# Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is `--name`
+# for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is the value alone,
+# <NAME!> too, and must be there. NAME:option spells the option otherwise.
 _JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
 GOALS = {
     "labs": "authoring labs",
@@ -44,7 +44,7 @@ GOALS = {
     "guide": "authoring guide LEARNERS",
     "release": "authoring release KEEP_ANSWERS?",
     "container": "env.container EDITION BASE ARCHIVE OPTIONS",
-    "mvapich2": "env.mvapich2 SOURCE DEVICE",
+    "mvapich2": "env/mvapich2/build.sh SOURCE DEVICE",
     "tabletop": "slurm.tabletop up NODES BANDWIDTH LATENCY GPUS NAME",
     "tabletop-status": "slurm.tabletop status NAME",
     "tabletop-down": "slurm.tabletop down NAME",
@@ -56,6 +56,7 @@ GOALS = {
     "hub-stop": "slurm.hub down",
     "hub-forget": "slurm.hub forget",
     "lab": "jupyter lab PORT",
+    "kernel": "ipykernel install PREFIX",
 }
 _ON_ANY_PYTHON = ("container",)
 # The learners' archive (make release) has no solutions and no tests.
@@ -88,6 +89,10 @@ def command(goal, values):
         arguments += _arguments(goal, match, values) if match else [word]
     if goal == "lab":
         return _jupyterlab(arguments[2:])
+    if goal == "kernel":
+        arguments += _kernel(values)
+    if arguments[0].endswith(".sh"):
+        return ["bash", os.path.join(ROOT, arguments[0]), *arguments[1:]]
     python = sys.executable if goal in _ON_ANY_PYTHON else PYTHON
     return [python, "-m", *arguments]
 
@@ -134,6 +139,16 @@ def _jupyterlab(options):
     if os.geteuid() == 0:
         arguments.append("--allow-root")  # in a container one is often root
     return [os.path.join(ROOT, ".venv", "bin", "jupyter"), "lab", *arguments]
+
+
+def _kernel(values):
+    """The kernel of .venv for a JupyterHub or Open OnDemand that is already there: this user's, or PREFIX's.
+
+    Jupyter puts its own PATH in place of ${PATH}; labs look for mpiexec there.
+    """
+    path = os.path.dirname(PYTHON) + os.pathsep + "${PATH}"
+    owner = [] if "PREFIX" in values else ["--user"]
+    return [*owner, "--name=hpdl-labs", "--display-name=HPDL labs", "--env", "PATH", path]
 
 
 def is_learners():
@@ -202,7 +217,7 @@ def main(goals):
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
-    return os.execv(argv[0], argv)  # it does not return
+    return os.execvp(argv[0], argv)  # it does not return
 
 
 def _set_up(goals):

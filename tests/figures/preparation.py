@@ -46,12 +46,12 @@ print(f"log-in to the first page: {seconds:.1f} s; two ranks ran")
 
 
 def commands(page: Path = ROOT / "docs" / "TEACHING.md") -> list[str]:
-    """The lines of the block below the heading."""
-    section = page.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2]
-    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
-    if block is None:
+    """The lines of the blocks below the heading."""
+    section = page.read_text(encoding="utf-8").partition(f"\n{HEADING}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    if not blocks:
         raise SystemExit(f"{page} has no commands below '{HEADING}'")
-    return block[1].splitlines()
+    return "".join(blocks).splitlines()
 
 
 def visit(clone: Path) -> list[str]:

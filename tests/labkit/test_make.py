@@ -137,9 +137,38 @@ def test_mistakes_get_a_sentence_before_anything_is_set_up(checkout, words, sent
 def test_every_goal_is_in_help_and_has_a_program(checkout):
     listed = {line.split()[1] for line in typed(checkout, "help").stdout.splitlines()[2:]}
     goals = {goal.split()[0] for goal in make.GOALS}
-    assert listed == goals | {"help", "setup", "test", "test-fast", "clean"}
+    assert listed == goals | {"help", "setup", "test", "test-fast", "test-gpu", "clean"}
 
 
 def test_a_make_that_a_program_starts_knows_nothing_of_it(checkout):
     (checkout / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "[$MAKEFLAGS]"\n')
     assert typed(checkout, "report", "FILE=$(shell touch made)").stdout == "[]\n"
+
+
+def test_a_shell_script_gets_its_words_as_they_are(checkout):
+    script = checkout / "env" / "mvapich2" / "build.sh"
+    script.parent.mkdir(parents=True)
+    (checkout / "env" / "setup.py").touch()
+    script.write_text('echo "$@"\n')
+    assert typed(checkout, "mvapich2", "DEVICE=$(touch made)").stdout == "--device=$(touch made)\n"
+    assert not (checkout / "made").exists()
+
+
+def test_a_jupyter_that_is_there_gets_a_kernel_with_labkit_and_mpi(tmp_path, monkeypatch):
+    from jupyter_client.manager import start_new_kernel
+
+    subprocess.run(make.command("kernel", {"PREFIX": str(tmp_path)}), check=True, capture_output=True)
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share/jupyter"))
+    manager, client = start_new_kernel(kernel_name="hpdl-labs")
+    try:
+        answer = []
+        client.execute_interactive(
+            "import labkit, shutil; print(shutil.which('mpiexec'))",
+            timeout=60,
+            output_hook=lambda message: answer.append(message["content"].get("text", "")),
+        )
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert "".join(answer).strip() == str(Path(make.PYTHON).with_name("mpiexec"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def build_mvapich2() -> None:
             "MVAPICH2 is not here: `make mvapich2` builds it; nor is its source (MVAPICH2_SOURCE=file)"
         )
     env = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    command = [sys.executable, "-m", "env.mvapich2", "--source", str(SOURCE)]
+    command = ["bash", "env/mvapich2/build.sh", f"--source={SOURCE}"]
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=1400, check=False
     )

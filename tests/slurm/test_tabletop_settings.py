@@ -13,9 +13,7 @@ from labkit.errors import LabError
 from env.install import debian
 from slurm.tabletop import config, needs
 from slurm.tabletop.settings import Settings, read_latency, read_node, read_rate
-from tests.slurm.normal_user import needs_slurm
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes a right away from root")
+from tests.slurm.own_machine import needs_root, needs_slurm
 
 
 @pytest.mark.parametrize("node", ["0", "3", "node", "²", "-1", ""])
@@ -26,7 +24,7 @@ def test_a_node_that_is_none_is_told_which_there_are(node):
 
 
 @needs_slurm
-@as_root
+@needs_root
 def test_a_machine_that_forbids_namespaces_is_told(tmp_path):
     without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     done = subprocess.run(
@@ -85,7 +83,7 @@ cd "$3"
 
 
 @needs_slurm
-@as_root
+@needs_root
 @pytest.mark.parametrize(
     ("make", "believed"),
     [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from labkit import edition, labfile, paths
@@ -17,7 +19,6 @@ from authoring.guide import (
     lesson,
     mistakes,
     page,
-    preparation,
     results,
     reveal,
     slides,
@@ -26,6 +27,7 @@ from authoring.guide import (
 from authoring.guide.page import Sheet
 
 LEARNERS = 40
+PREPARATION = "## Before the class, and after it"  # in docs/TEACHING.md
 MARK = ".guide"  # in every guide's folder; a folder without it is left alone
 
 
@@ -51,7 +53,7 @@ def _guide(options: argparse.Namespace) -> int:
         raise LabError(f"{report} holds no report. `make tour` writes one, to report/.")
     out = fresh_folder(options.out or root / "guide")
     content = timetable.read()
-    sheets = read_sheets(root, content["figures"], report)
+    sheets = read_sheets(root, content, report)
     by_number = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
     tables = timetable.plan(content, by_number)
     toured = _tour(report)
@@ -59,7 +61,7 @@ def _guide(options: argparse.Namespace) -> int:
         out / "index.html",
         sheets,
         tables,
-        preparation.read(),
+        preparation(root),
         learners=options.learners,
         version=version(root),
         small=toured.get("small", False),
@@ -74,12 +76,13 @@ def _guide(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_sheets(root: Path, chosen: dict[str, str], report: Path | None) -> list[Sheet]:
-    """What the kit knows of each lab. chosen: a lab's number -> the figure to show."""
+def read_sheets(root: Path, content: Mapping, report: Path | None) -> list[Sheet]:
+    """What the kit knows of each lab. content: of timetables.yaml."""
     seconds = {} if _tour(report).get("small") else _seconds(report)
     sheets = []
     for stem in labfile.stems(root):
-        told = lesson.read(generate.load(stem, root), chosen.get(stem[:2]))
+        figure, must_do = content["figures"].get(stem[:2]), content["must_do"].get(stem[:2], ())
+        told = lesson.read(generate.load(stem, root), figure, must_do)
         sheets.append(
             Sheet(
                 lesson=told,
@@ -91,6 +94,16 @@ def read_sheets(root: Path, chosen: dict[str, str], report: Path | None) -> list
             )
         )
     return sheets
+
+
+def preparation(root: Path) -> str:
+    """What an instructor does before a class and after it: that part of docs/TEACHING.md, in Markdown."""
+    page = root / "docs" / "TEACHING.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    section = re.search(rf"^{re.escape(PREPARATION)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    if section is None:
+        raise LabError(f"{paths.shown(page)} has no part {PREPARATION!r}, which the guide shows.")
+    return section[1].strip()
 
 
 def version(root: Path) -> str:

@@ -5,11 +5,12 @@ Nothing is written down twice: all of it is read from the lab's source.
 
 from __future__ import annotations
 
-import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from authoring import tries
+from labkit.errors import LabError
+
 from authoring.guide import figures
 from authoring.guide.figures import Figure
 from authoring.source import LEVELS, Lab
@@ -19,8 +20,6 @@ _HEADING = re.compile(r"^(#{2,3}) +(.+)$", re.MULTILINE)
 _DETAILS = re.compile(r"<details>\s*<summary>(.*?)</summary>(.*?)</details>", re.DOTALL)
 _LEVEL = re.compile(r"\*\((" + "|".join(LEVELS) + r")\)\*")
 _ABLE = re.compile(r"\(\d+(?:, ([^)]*))?\)\s*")  # (2), or (2, for those who have time)
-# The lab's own sentence: in the track "PPoPP hands-on, 90 minutes", exercise 40.3 is the one to do.
-_SAID = re.compile(r"exercise (\d\d\.\d+) is the one to do|exercise to do here is (\d\d\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,11 @@ class Task:
 
 
 @dataclass(frozen=True)
-class MustDo:
-    """The exercise to do when there is time for one, why it is this one, and which answers it needs."""
-
-    number: str
-    why: str
-    needs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Lesson:
-    """A lab as an instructor sees it."""
+    """A lab as an instructor sees it.
+
+    must_do: the exercise to do when there is time for one, then the others whose answers it needs.
+    """
 
     lab: Lab
     objectives: tuple[str, ...]
@@ -74,7 +67,7 @@ class Lesson:
     questions: tuple[Question, ...]
     taken_away: str
     figure: Figure | None
-    must_do: MustDo | None
+    must_do: tuple[str, ...]
     levels: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -83,8 +76,17 @@ class Lesson:
         return f"{self.lab.header.number} {self.lab.header.title}"
 
 
-def read(lab: Lab, figure_title: str | None = None) -> Lesson:
-    """The lesson in a lab. figure_title: the beginning of that of the figure to show, else it is chosen."""
+def read(lab: Lab, figure_words: str | None = None, must_do: Sequence[str] = ()) -> Lesson:
+    """The lesson in a lab.
+
+    figure_words: of the call that draws the figure to show, else it is chosen. must_do: the exercise to do
+    when there is time for one, else the first one, and those that it needs. Raises LabError where the lab
+    has none of these.
+    """
+    known = [exercise.number for exercise in lab.exercises]
+    for number in must_do:
+        if number not in known:
+            raise LabError(f"Lab {lab.stem} has no exercise {number!r} to be the one to do.")
     sections = _sections(lab)
     end = next((part.cell for part in sections if part.title == TAKE_AWAY), len(lab.cells))
     tasks = tuple(_task(lab, exercise) for exercise in lab.exercises)
@@ -97,8 +99,8 @@ def read(lab: Lab, figure_title: str | None = None) -> Lesson:
         explains=tuple(_explains(lab)),
         questions=tuple(_questions(sections)),
         taken_away=next((plain(part.text) for part in sections if part.title == TAKE_AWAY), ""),
-        figure=figures.choose(lab, end, figure_title),
-        must_do=_must_do(lab, end),
+        figure=figures.choose(lab, end, figure_words),
+        must_do=tuple(must_do or known[:1]),
         levels=levels,
     )
 
@@ -201,87 +203,3 @@ def _questions(sections: list[Section]) -> list[Question]:
             asked = asked.replace("**Explain.**", "").strip()
             questions.append(Question(part.title, asked, fold[2].strip()))
     return questions
-
-
-def _must_do(lab: Lab, end: int) -> MustDo | None:
-    if not lab.exercises:
-        return None
-    uses = _Uses(lab, end)
-    for cell in lab.cells:
-        said = _SAID.search(" ".join(cell.source.split())) if cell.kind == "markdown" else None
-        if said:
-            number = said[1] or said[2]
-            return MustDo(number, "the lab names it for the PPoPP hands-on", uses.needed_by(number))
-    counts = {exercise.number: uses.cells_after(exercise.number) for exercise in lab.exercises}
-    number = max(counts, key=lambda candidate: counts[candidate])
-    if not counts[number]:
-        number = lab.exercises[0].number
-        return MustDo(number, "it comes first, and no other one stands on it", ())
-    cells = "cell" if counts[number] == 1 else "cells"
-    return MustDo(
-        number,
-        f"{counts[number]} later {cells} of the lab use what it builds, more than for any other",
-        uses.needed_by(number),
-    )
-
-
-class _Uses:
-    """Which cell uses what another one defines, directly or by way of a third."""
-
-    def __init__(self, lab: Lab, end: int):
-        self.lab = lab
-        self.end = end
-        self.owner: dict[str, int] = {}  # the last cell so far that defines a name
-        self.needs: dict[int, set[int]] = {}
-        for position, cell in enumerate(lab.cells):
-            if cell.kind != "code":
-                continue
-            # The solved text: what an answer calls it needs, too.
-            tree = ast.parse(lab.cells[position].source)
-            names = _read_names(tree)
-            for exercise in lab.exercises:
-                if exercise.check == position:  # what the function that tries the answer takes by name
-                    names |= set(tries.parameters(lab).get(exercise.number, ()))
-            direct = {self.owner[name] for name in names if name in self.owner}
-            self.needs[position] = direct.union(*(self.needs[other] for other in direct))
-            self.owner |= dict.fromkeys(_bound_names(tree), position)
-
-    def cells_after(self, number: str) -> int:
-        """How many cells between the exercise's check and the lab's end need its answer."""
-        exercise = self._exercise(number)
-        later = range(exercise.check + 1, self.end)
-        return sum(bool(set(exercise.answers) & self.needs.get(position, set())) for position in later)
-
-    def needed_by(self, number: str) -> tuple[str, ...]:
-        """The other exercises whose answers this one and its check need."""
-        exercise = self._exercise(number)
-        positions = [*exercise.answers, exercise.check]
-        needed = set().union(*(self.needs[position] for position in positions))
-        return tuple(
-            other.number
-            for other in self.lab.exercises
-            if other.number != number and needed & set(other.answers)
-        )
-
-    def _exercise(self, number: str):
-        return next(exercise for exercise in self.lab.exercises if exercise.number == number)
-
-
-def _read_names(tree: ast.AST) -> set[str]:
-    return {
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-
-
-def _bound_names(tree: ast.Module) -> set[str]:
-    """The names that stand at the top level of a cell."""
-    names = set()
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {
-                leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)
-            }
-    return names

@@ -12,7 +12,6 @@ from authoring.guide import figures
 from authoring.guide.cost import Cost
 from authoring.guide.lesson import Lesson, first_sentences
 from authoring.guide.mistakes import Mistake
-from authoring.guide.preparation import Step
 from authoring.guide.results import Expected
 from authoring.guide.timetable import Timetable
 
@@ -35,13 +34,17 @@ def write(
     file: Path,
     sheets: Sequence[Sheet],
     tables: Sequence[Timetable],
-    steps: Sequence[Step],
+    preparation: str,
     *,
     learners: int,
     version: str,
     small: bool,
 ) -> None:
-    """Write the guide. learners: of the class that node-minutes are computed for. small: of small runs."""
+    """Write the guide.
+
+    preparation: what to do before the class and after it, in Markdown. learners: of the class that
+    node-minutes are computed for. small: of small runs.
+    """
     import jinja2
 
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
@@ -52,7 +55,7 @@ def write(
     page = environment.get_template("guide.html.j2").render(
         sheets=[_sheet(sheet, learners) for sheet in sheets],
         timetables=[_timetable(table, by_number, learners) for table in tables],
-        steps=steps,
+        preparation=preparation,
         learners=learners,
         version=version,
         small=small,
@@ -76,9 +79,7 @@ def _sheet(sheet: Sheet, learners: int) -> dict:
         "tasks": tasks,
         "talk": [(_closed(idea.title), first_sentences(idea.text)) for idea in lesson.ideas],
         "figure_says": _figure_says(lesson),
-        "must_do": next(
-            (task for task in lesson.tasks if lesson.must_do and task.number == lesson.must_do.number), None
-        ),
+        "must_do": next((task for task in lesson.tasks if task.number in lesson.must_do[:1]), None),
         "node_minutes": sheet.cost.node_minutes(learners) if sheet.cost else None,
     }
 

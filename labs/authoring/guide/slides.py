@@ -108,7 +108,7 @@ def notebook(sheet: Sheet):
     for task in lesson.tasks:
         shown, rest = _fitting(task.text)
         level = f"\n\n<p class='note'>{task.level}</p>" if task.level else ""
-        must = " · the one to do" if lesson.must_do and task.number == lesson.must_do.number else ""
+        must = " · the one to do" if task.number in lesson.must_do[:1] else ""
         mistakes = [mistake for mistake in sheet.mistakes if mistake.exercise == task.number][:4]
         often = "\n".join(f"- {html.escape(mistake.mistake)}" for mistake in mistakes)
         notes = f"{rest}\n\nMistakes to expect:\n\n{often}" if often else rest

@@ -53,14 +53,14 @@ class Timetable:
 
 
 def read(path: Path = FILE) -> dict:
-    """The file's content: `timetables` and `figures`."""
+    """The file's content: `timetables`, `figures` and `must_do`."""
     import yaml
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise LabError(f"{path.name} is not YAML: {error}") from None
-    return {"timetables": {}, "figures": {}} | (content or {})
+    return {"timetables": {}, "figures": {}, "must_do": {}} | (content or {})
 
 
 def plan(content: Mapping, lessons: Mapping[str, Lesson]) -> list[Timetable]:

@@ -153,6 +153,8 @@ timetables:
           - {lab: "91"}
 figures:
   "91": Sums of
+must_do:
+  "91": ["91.2", "91.1"]
 """
 
 
@@ -176,6 +178,7 @@ def put(checkout) -> None:
         f"solutions/results/{STEM}.jsonl": records(),
         "labs/authoring/guide/timetables.yaml": TIMETABLES,
         "labs/support/lab91.py": SUPPORT,
+        "docs/TEACHING.md": "## Before the class, and after it\n\nType `make hub`.\n\n## More\n",
         "pyproject.toml": '[project]\nversion = "9.9.9"\n',
     }
     for name, text in texts.items():

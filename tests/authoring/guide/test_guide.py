@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from authoring import generate
-from authoring.guide import conduct, page, preparation, reveal, slides, timetable
+from authoring.guide import conduct, page, reveal, slides, timetable
 from labkit import labfile, paths
 
 from tests import browser
 from tests.authoring.guide import guide_lab
 from tests.authoring.guide.guide_lab import STEM
 
+EMPTY = {"figures": {}, "must_do": {}}
 PNG = base64.b64encode(b"a picture").decode()
 # What a browser would fetch; a link that somebody may follow is none of it.
 LOADS = re.compile(r"""<(?!a )\w+ [^>]*(?:src|href)=["'](?!data:)[^"']*|@import[^;]*|url\(["']?http[^)]*""")
@@ -65,6 +66,8 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
         "Why one does it.",
         "<b>30</b> minutes stated",
         "91.1 Add",
+        "<code>make solve LAB=91 EX=91.1</code>",
+        "<p>Type <code>make hub</code>.</p>",
         "takes &lt;away&gt;",
         "expected 3, got -1",
         "What is a sum: One after the other.",
@@ -95,7 +98,7 @@ def test_a_guide_holds_what_the_kit_knows_and_loads_nothing(guided, package):
 
 def sheet(guided, **more) -> page.Sheet:
     """What is known of the small lab; `more` takes its place."""
-    (known,) = conduct.read_sheets(guided.root, {}, None)
+    (known,) = conduct.read_sheets(guided.root, EMPTY, None)
     return page.Sheet(**{**vars(known), **more})
 
 
@@ -107,10 +110,10 @@ def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
     figure = sheet(guided).lesson.figure
     cell = {"id": f"cell-{figure.cell + 1:02d}", "outputs": [{"data": {"image/png": PNG}}]}
     (report / f"notebooks/{STEM}.ipynb").write_text(json.dumps({"cells": [cell]}))
-    (known,) = conduct.read_sheets(guided.root, {}, report)
+    (known,) = conduct.read_sheets(guided.root, EMPTY, report)
     assert (known.picture, known.solved_seconds) == (PNG, 12.5)
     (report / "tour.json").write_text(json.dumps({**ran, "small": True}))
-    (known,) = conduct.read_sheets(guided.root, {}, report)
+    (known,) = conduct.read_sheets(guided.root, EMPTY, report)
     assert (known.picture, known.solved_seconds) == (PNG, None), "a small run tells no time"
 
 
@@ -120,13 +123,13 @@ def real(tmp_path_factory) -> tuple[list[page.Sheet], Path]:
     out = tmp_path_factory.mktemp("guide")
     root = paths.root()
     content = timetable.read()
-    sheets = conduct.read_sheets(root, content["figures"], None)
+    sheets = conduct.read_sheets(root, content, None)
     lessons = {sheet.lesson.lab.header.number: sheet.lesson for sheet in sheets}
     page.write(
         out / "index.html",
         sheets,
         timetable.plan(content, lessons),
-        preparation.read(),
+        conduct.preparation(root),
         learners=40,
         version="1",
         small=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from authoring import generate
 from authoring.guide import cost, lesson, mistakes, results
+from labkit.errors import LabError
 
 from tests.authoring.guide import guide_lab
 from tests.authoring.guide.guide_lab import STEM
@@ -21,22 +22,19 @@ def told(guided) -> lesson.Lesson:
     return lesson.read(generate.load(STEM))
 
 
-def test_the_one_exercise_is_that_which_most_cells_need(told, guided):
-    assert told.must_do.number == "91.1", "91.2, its check and the last cell need it"
-    assert told.must_do.why.startswith("3 later cells")
-    assert told.must_do.needs == ()
-    source = guided.root / "solutions" / f"{STEM}.py"
-    said = '# *In the track "x", exercise 91.2 is the one to do.*\n#\n# ### 1. Sums'
-    source.write_text(source.read_text().replace("# ### 1. Sums", said, 1))
-    named = lesson.read(generate.load(STEM)).must_do
-    assert (named.number, named.needs) == ("91.2", ("91.1",))
-    assert "the lab names it" in named.why
+def test_the_one_exercise_is_the_first_or_that_which_is_named(told, guided):
+    assert told.must_do == ("91.1",)
+    assert lesson.read(generate.load(STEM), None, ("91.2", "91.1")).must_do == ("91.2", "91.1")
+    with pytest.raises(LabError, match="Lab 91_guided has no exercise '91.9'"):
+        lesson.read(generate.load(STEM), None, ("91.9",))
 
 
 def test_the_figure_is_the_last_one_that_is_explained(told):
     assert told.figure.title == "Sums of … grow"
-    assert told.figure.call == "plots.bars"
     assert told.figure.heading == "Measure"
+    assert lesson.read(generate.load(STEM), "A last").figure.title == "A last one"
+    with pytest.raises(LabError, match="no figure 'None of them'"):
+        lesson.read(generate.load(STEM), "None of them")
 
 
 def test_mistakes_come_from_the_wrong_answers(guided):

@@ -27,7 +27,7 @@ load = cache(generate.load)
 every_lab = pytest.mark.parametrize("stem", STEMS)
 
 
-# Labs run as batch jobs in tests/slurm/test_jobs.py, with EVERY_LAB=1 all of them. Without Slurm these:
+# Labs run as batch jobs in tests/slurm/test_jobs.py, in CI all of them. Without Slurm these:
 # MPI by hand, Horovod and PyTorch's tensors over MPI; and of the labs without ranks one that saves its
 # plots, one with TensorFlow, and one that starts processes.
 SCRIPTS = (

@@ -90,7 +90,6 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
             f"This machine has a user {passwords.INSTRUCTOR}. On the hub that is who sees the class board, "
             "with a password of the hub's own, and nobody else: rename that user, or take another machine."
         )
-    install.ensure()
     place, table = _place(options)
     people = names if settings.is_root() and _at_site(options) else []
     warnings = []
@@ -102,6 +101,7 @@ def _start(options, state: Path, port: int, names: list[str], listening) -> int:
         # Before anybody is made, and a cluster started. A site's folder may be open to a group alone.
         learners.check_reach(bundle, people[0] if people else "nobody")
         warnings += learners.open_answers(people[0] if people else "nobody")
+    install.ensure()
     commands = None
     if not options.plain and not _at_site(options):
         count = len({*learners.made(), *names}) if settings.is_root() else 1

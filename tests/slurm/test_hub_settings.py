@@ -18,7 +18,7 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.hub import __main__ as command
-from slurm.hub import course, keep, learners, passwords, settings
+from slurm.hub import course, install, keep, learners, passwords, settings
 from slurm.tabletop import settings as tabletop_settings
 from tests.slurm.own_machine import command_line, needs_root
 
@@ -216,6 +216,7 @@ def test_a_checkout_that_learners_cannot_reach_is_refused_before_anybody_is_made
         learners.check_reach(closed / "course")
     monkeypatch.setenv("LABKIT_HOME", str(closed))
     monkeypatch.setattr(course, "publish", lambda state: closed / "course")
+    monkeypatch.setattr(install, "ensure", lambda: pytest.fail("installed for nothing"))
     port = str(settings.free_port())
     assert command.main(["up", "--names", "zoe", "--port", port, "--name", "t"]) == 1
     assert "make setup PYTHON=/usr/bin/python3" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """The batch scripts on real Slurm daemons: labs' through sbatch, and what a job that ends badly says.
 
 The cluster is the tabletop of slurm/tabletop, with two nodes on this machine. In CI, and with EVERY_LAB=1,
-the scripts of all labs run, which takes ten minutes on two cores; else those that differ in more than their
-lab.
+the scripts of all labs run, which takes ten minutes on two cores; else those that differ in more than
+their lab.
 """
 
 from __future__ import annotations

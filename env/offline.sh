@@ -32,7 +32,7 @@ from env.install import environment
 lock, sources = map(Path, sys.argv[1:])
 gpu = os.environ.get("GPU_OPERATIONS")
 lock.write_text(environment.requirements({"GPU_OPERATIONS": gpu} if gpu else {}))
-sources.write_text(f"horovod=={build.VERSION} --hash=sha256:{build.SHA256}\n")
+sources.write_text(f"horovod=={build.RELEASE} --hash=sha256:{build.SHA256}\n")
 PROGRAM
 
 "${pip[@]}" --only-binary :all: -r "$folder/lock.txt" ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"}

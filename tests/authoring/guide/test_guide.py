@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from authoring import generate
-from authoring.guide import conduct, page, reveal, slides, timetable
+from authoring.guide import conduct, figures, page, reveal, slides, timetable
 from labkit import labfile, paths
 
 from tests import browser
@@ -115,6 +115,11 @@ def test_a_tour_gives_figures_and_seconds(guided, tmp_path):
     (report / "tour.json").write_text(json.dumps({**ran, "small": True}))
     (known,) = conduct.read_sheets(guided.root, EMPTY, report)
     assert (known.picture, known.solved_seconds) == (PNG, None), "a small run tells no time"
+    book = report / f"notebooks/{STEM}.ipynb"
+    assert figures.picture(book, figure.cell + 1) is None, "another cell"
+    book.write_text(json.dumps({"cells": [{"id": cell["id"], "outputs": [{"text": "no picture"}]}]}))
+    assert figures.picture(book, figure.cell) is None
+    assert figures.picture(report / "none.ipynb", figure.cell) is None
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ print(f"one process, {whole_batch} images a step: loss from {alone[0]:.3f} to {a
 # ## Horovod, and who starts the ranks
 # A **launcher** starts the same script several times. Each of these processes is a *rank*. In a shell it is
 #
-#     mpiexec -n 4 python train.py          # or srun, or Horovod's own: horovodrun -np 4 python train.py
+#     mpiexec -n 4 python train.py          # or srun; on one machine also horovodrun -np 4 python train.py
 #
 # and in this notebook `launch.run(function, ranks=4)`. It calls a function on each rank, and returns the
 # list of the results, by rank.

@@ -319,12 +319,9 @@ for mpi in mpis if launcher else []:
 # the order in which they began.
 
 # %%
-def run(ways, mpi=None, controller="mpi", size=(layers, width, steps)):
+def run(ways, mpi=None, size=(layers, width, steps)):
     """{way: its time .took, timeline .events, .where tensors were}. ways: {name: environment variables}."""
-    here = {"ranks": ranks, "controller": controller, "env": lab42.UNBOUND}
-    if controller == "mpi":
-        here["mpi"] = mpi
-    return launch.run(train_ways, *size, ways, home(), **here)[0]
+    return launch.run(train_ways, *size, ways, home(), ranks=ranks, env=lab42.UNBOUND, mpi=mpi)[0]
 
 
 short_run = run({"short": {}}, mpis[0], size=(3, 64, 3))["short"].events or []
@@ -396,14 +393,14 @@ predict("42.3", calls_unfused=..., calls_fused_at_best=...)
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
 turns = {library: [] for library in libraries.values()}
-if free:  # Gloo's ranks are started in another way than MPI's
+if free:  # in a job the build of Horovod may have another library carry
     turns["Gloo"] = []
 for turn in range(rounds):
     order = dict(reversed(ways.items())) if turn % 2 else ways
     for mpi, library in libraries.items():
         turns[library].append(run(order, mpi))
     if free:
-        turns["Gloo"].append(run({"fused": {}}, controller="gloo"))
+        turns["Gloo"].append(run({"fused": {"HOROVOD_CPU_OPERATIONS": "gloo"}}))
 results = {library: lab42.together(of_library) for library, of_library in turns.items()}
 
 # %%

@@ -52,16 +52,13 @@ limit = 300  # seconds for one run, and for a cluster job
 # A library that cannot read GPU memory gets a copy in the host's memory, and its sum is copied back. That
 # is called *staging*.
 #
-# Gloo is the one exception to "MPI negotiates": where Gloo carries, it also has to negotiate. (Horovod
-# 0.28.1 crashes when MPI negotiates and Gloo carries: tried here.)
-#
 # This lab runs every line of the table that your machine can run. On a laptop these are host MPI and Gloo;
 # on a GPU cluster, all. What cannot run is named with its reason, and never gets a number.
 #
 # NCCL carries the gradients. Which library negotiates then?
 # <details><summary>Answer</summary>
 #
-# MPI: only Gloo's line differs. So a job with NCCL still needs an MPI that works.
+# MPI, as always here. So a job with NCCL still needs an MPI that works.
 # </details>
 #
 # What has to be there? Asked in this order:
@@ -77,8 +74,8 @@ limit = 300  # seconds for one run, and for a cluster job
 #
 # | | variables | why |
 # |---|---|---|
-# | Gloo | `HOROVOD_CONTROLLER=gloo`, `HOROVOD_CPU_OPERATIONS=gloo` | to negotiate, and to carry |
-# | MVAPICH2, wherever MPI negotiates | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core: lab 42 |
+# | Gloo | `HOROVOD_CPU_OPERATIONS=gloo` | MPI would carry |
+# | MVAPICH2, whatever carries | `MV2_ENABLE_AFFINITY=0` | Horovod's thread needs a core: lab 42 |
 # | MVAPICH2-GDR as CUDA-aware MPI | `MV2_USE_CUDA=1`, `MV2_SUPPORT_DL=1` | only then it looks at GPU memory |
 # | MVAPICH-Plus as CUDA-aware MPI | `MVP_ENABLE_GPU=1` | it reads no `MV2_` variable |
 #
@@ -316,8 +313,8 @@ first = next(iter(ran))  # the first way that ran: host MPI, where it can run at
 predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
 # %% [markdown]
-# And the control: does the proof see a mistake? Gloo once more, but somebody forgot its two variables. (In a
-# job the controller is fixed, and this is left out.)
+# And the control: does the proof see a mistake? Gloo once more, but somebody forgot its variable. (Left out
+# in a job, whose build of Horovod may be another.)
 
 
 # %%

@@ -706,19 +706,14 @@ if ran is not None:  # in a batch job nobody is killed
 # between are taken twice. So ask for newcomers in `state.commit()` only.
 # </details>
 #
-# On this machine, two names of which play two nodes (`hosts.sh` prints `localhost:1` and `127.0.0.1:1`):
-#
-#     horovodrun --gloo -np 2 --min-np 1 --max-np 2 --host-discovery-script ./hosts.sh \
-#         --network-interfaces lo --elastic-timeout 60 python train.py
-#
-# Without `--network-interfaces lo` it waits in silence for two nodes that share a network. `--gloo` is
-# needed: an ordinary MPI ends with its first rank.
+# Such a job is started by `horovodrun --gloo --min-np 1 --host-discovery-script ./hosts.sh …`: an ordinary
+# MPI ends with its first rank. This kit's Horovod has no servers, and so no elastic jobs (`env/HOROVOD.md`).
 #
 # **Who may enter?** The rendezvous decides who is a rank, and ranks *unpickle* what they are sent, which can
-# run any code. Horovod 0.28.1 as it comes from `pip` unpickles what a stranger sends (CVE-2024-10190); this
-# kit's asks for a proof first (`env/HOROVOD.md`). PyTorch's store knows no secret, and listens on every
-# address: above, the kit let it listen on the loopback alone. On a cluster use nodes of your own
-# (`sbatch --exclusive`), and a network that other jobs do not reach.
+# run any code. Horovod 0.28.1 as it comes from `pip` unpickles what a stranger sends (CVE-2024-10190).
+# PyTorch's store knows no secret, and listens on every address: above, the kit let it listen on the
+# loopback alone. On a cluster use nodes of your own (`sbatch --exclusive`), and a network that other jobs do
+# not reach.
 #
 # ### A file from a stranger
 # Reading is where a stranger could harm you. `torch.save` writes a *pickle*, and a pickle can hold a call,

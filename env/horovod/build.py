@@ -19,14 +19,14 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from env.horovod import edits, gpu
+from env.horovod import gpu, sources
 from env.horovod.cuda import Toolkit
-from env.horovod.edit import EditError
 from env.horovod.flavours import OPERATIONS
 from env.install.mpi import Mpi
 from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress
 
-VERSION = "0.28.1"
+VERSION = "0.28.1+hpdl1"  # this kit's, by patches/2-launcher.patch
+RELEASE = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 SWITCHES = {
     "HOROVOD_WITH_MPI": "1",
@@ -80,7 +80,7 @@ def inputs(versions: dict[str, str | None], mpi: Mpi, gpu_settings: dict[str, st
     """Everything that goes into the wheel, by name."""
     return {
         "sdist": SHA256,
-        "edits": edits.digest(bool(versions["cuda"])),
+        "sources": sources.digest(bool(versions["cuda"])),
         "python": versions["tag"] + " " + versions["python"].rsplit(".", 1)[0],
         "torch": versions["torch"],
         "tensorflow": versions["tensorflow"],
@@ -129,17 +129,17 @@ def jobs() -> int:
 def fetch(step: Step, python: Path, folder: Path) -> Path:
     """Download the source distribution with pip, its hash checked, and unpack it; return the folder."""
     pinned = folder / "pinned.txt"
-    pinned.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    pinned.write_text(f"horovod=={RELEASE} --hash=sha256:{SHA256}\n", encoding="utf-8")
     step.run(
         [python, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation",
          "--require-hashes", "--dest", folder, "-r", pinned],
         progress=pip_progress, env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
     )  # fmt: skip
-    archive = folder / f"horovod-{VERSION}.tar.gz"
+    archive = folder / f"horovod-{RELEASE}.tar.gz"
     with tarfile.open(archive) as tar:
         safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         tar.extractall(folder, **safe)
-    return folder / f"horovod-{VERSION}"
+    return folder / f"horovod-{RELEASE}"
 
 
 def provide_wheel(
@@ -170,10 +170,10 @@ def provide_wheel(
             if wheel := cached_wheel(place):
                 return wheel, False
             source = fetch(step, python, work)
-            names = edit(step, source, bool(versions["cuda"]))
+            names = sources.prepare(step, source, bool(versions["cuda"]))
             env = build_environment(mpi, venv, gpu_env, more_rpath)
             compile_into(step, python, source, work / "out", env)
-            story = json.dumps(parts | {"edits_by_name": names}, indent=1)
+            story = json.dumps(parts | {"patches": names}, indent=1)
             (work / "out" / "built-from.json").write_text(story, encoding="utf-8")
             shutil.rmtree(place, ignore_errors=True)
             os.replace(work / "out", place)
@@ -189,15 +189,7 @@ def wait_for(lock, step: Step) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def edit(step: Step, source: Path, cuda_torch: bool) -> list[str]:
-    """Edit the unpacked sources; return the names of the edits. Raises StepFailed when one does not fit."""
-    try:
-        return edits.apply_all(source, cuda_torch)
-    except EditError as error:
-        raise StepFailed(str(error), "Use the pinned version of Horovod and of this kit.", step.log) from None
-
-
 def compile_into(step: Step, python: Path, source: Path, folder: Path, env: dict[str, str]) -> None:
-    """Compile the edited sources; leaves the wheel in the folder."""
+    """Compile the patched sources; leaves the wheel in the folder."""
     pip_wheel = [python, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation"]
     step.run([*pip_wheel, "--wheel-dir", folder, source], env=env, progress=compile_progress)

@@ -27,7 +27,8 @@ def packages(section: str) -> list[str]:
 def missing_tools() -> list[str]:
     """Programs that the set-up itself needs and that are not in PATH."""
     compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
-    return [name for name, path in (("g++", compiler), ("make", shutil.which("make"))) if not path]
+    found = {"g++": compiler, "make": shutil.which("make"), "patch": shutil.which("patch")}
+    return [name for name, path in found.items() if not path]
 
 
 def browser() -> str | None:

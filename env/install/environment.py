@@ -20,7 +20,7 @@ WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules 
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
 # Below env/, but no part of the set-up.
-ASIDE = ("lock.py", "horovod/own_tests", "mvapich2", "offline.sh", "container")
+ASIDE = ("lock.sh", "horovod/own_tests.py", "mvapich2", "offline.sh", "container")
 NEEDED_BYTES = 6e9
 NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
 # PyTorch, TensorFlow, and the packages of CUDA that they bring.
@@ -81,7 +81,7 @@ def fingerprint(chosen: dict[str, str]) -> str:
     aside = [ENV / name for name in ASIDE]
     lasting = {name: value for name, value in chosen.items() if name != "PYTHON"}
     files = [ROOT / "pyproject.toml"]
-    for pattern in ("*.py", "*.c", "*.h", "*.json", "requirements*"):
+    for pattern in ("*.py", "*.c", "*.patch", "*.json", "requirements*"):
         files += [file for file in ENV.rglob(pattern) if not any(map(file.is_relative_to, aside))]
     digest = hashlib.sha256(json.dumps(lasting, sort_keys=True).encode())
     for file in sorted(files):
@@ -117,15 +117,23 @@ def create(step: Step, python: str, venv: Path) -> None:
 
 
 def requirements(chosen: dict[str, str]) -> str:
-    """The lock as this environment needs it: another one on a GPU machine, no MPI beside a site's.
+    """The lock as this environment needs it: with CUDA on a GPU machine, no MPI beside a site's.
 
     A site's MPI also gets an mpi4py of its own, see install_mpi4py.
     """
-    name = "requirements-gpu.txt" if chosen.get("GPU_OPERATIONS") else "requirements.txt"
-    lines = (ENV / name).read_text(encoding="utf-8").splitlines()
+    lines = (ENV / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    if chosen.get("GPU_OPERATIONS"):
+        lines = [line for line in lines if not re.match(r"(torch|tensorflow-cpu)==", line)]
+        lines += _gpu_lines()
     if chosen.get("MPI_HOME"):
         lines = [line for line in lines if not re.match(r"(mpich|mpi4py)==", line)]
     return "\n".join(lines) + "\n"
+
+
+def _gpu_lines() -> list[str]:
+    """The pins of a GPU machine's own packages."""
+    text = (ENV / "requirements-gpu.in").read_text(encoding="utf-8")
+    return re.findall(r"^[\w-]+==[\w.]+", text, re.MULTILINE)
 
 
 def locked(chosen: dict[str, str]) -> dict[str, str]:
@@ -135,8 +143,7 @@ def locked(chosen: dict[str, str]) -> dict[str, str]:
 
 def cuda_major() -> int:
     """The major version of CUDA that the GPU machines' lock is made of."""
-    text = (ENV / "requirements-gpu.txt").read_text(encoding="utf-8")
-    return int(re.search(r"^nvidia-cuda-nvcc-cu(\d+)==", text, re.MULTILINE)[1])
+    return int(re.search(r"nvidia-cuda-nvcc-cu(\d+)==", "\n".join(_gpu_lines()))[1])
 
 
 def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ CURES = (
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
-        "The lock contradicts itself: run env/lock.py anew (pip was given .venv/setup-requirements.txt).",
+        "The lock contradicts itself: run env/lock.sh anew (pip was given .venv/setup-requirements.txt).",
     ),
     (r"ensurepip is not available|No module named '?ensurepip", "Python lacks its venv module: {venv}"),
     (
@@ -52,8 +52,8 @@ CURES = (
     ),
     (r"Python\.h", "Python's headers are missing: {headers}"),
     (
-        r"edit '[\w-]+'",
-        "Horovod's sources differ from those the edits in env/ were written for; use the pinned version.",
+        r"Hunk #\d+ FAILED|can't find file to patch",
+        "Horovod's sources are not those that env/horovod/patches are for: use the pinned version.",
     ),
     (
         r"Permission denied|Read-only file system",
@@ -62,7 +62,7 @@ CURES = (
 )
 PACKAGES = {
     "venv": "on Debian and Ubuntu `sudo apt-get install python3-venv`.",
-    "compiler": "on Debian `sudo apt-get install g++ make`, on Fedora `sudo dnf install gcc-c++ make`.",
+    "compiler": "on Debian `sudo apt-get install g++ make patch`; on Fedora g++ is `gcc-c++`.",
     "headers": "on Debian `sudo apt-get install python3-dev`, on Fedora `sudo dnf install python3-devel`.",
 }
 

@@ -1,6 +1,6 @@
 """What each rank of the set-up's verification does: `verify_ranks.py mpi4py|torch|tensorflow [BUILD]`.
 
-Rank 0 prints one JSON line: the sum over the ranks, the controller, the libraries of MPI, CUDA and NCCL in
+Rank 0 prints one JSON line: the sum over the ranks, who carried it, the libraries of MPI, CUDA and NCCL in
 the process, and what came of a tensor on a GPU. BUILD is the build of Horovod that is meant: host, nccl, mpi.
 """
 
@@ -44,7 +44,7 @@ def reason_against_gpu(hvd, flavour, gpus) -> str:
         return "no GPU is visible"
     if flavour == "nccl" and gpus < hvd.local_size():
         return f"{hvd.local_size()} ranks, and {gpus} GPU: NCCL wants one each"
-    if flavour == "mpi" and not (hvd.mpi_enabled() and takes_gpu_memory()):
+    if flavour == "mpi" and not takes_gpu_memory():
         return "this MPI does not take GPU memory"
     return ""
 
@@ -102,7 +102,7 @@ def horovods_own(hvd) -> dict:
     import horovod
 
     return {
-        "by": "MPI" if hvd.mpi_enabled() else "Gloo",
+        "by": "Gloo" if hvd.gloo_enabled() else "MPI",
         "rank": hvd.rank(),
         "size": hvd.size(),
         "nccl_built": int(hvd.nccl_built()),

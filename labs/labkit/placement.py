@@ -191,11 +191,8 @@ def of_horovod(hvd=None) -> Placement:
         by_itself = hvd.cuda_built() or not with_torch
         reason = "this build of Horovod has no operations for GPUs"
         return Placement(device, True, carrier, by_lab=not by_itself, reason=reason)
-    if carrier == "Gloo":
-        reason = "Horovod was built to hand them to MPI, and its controller is Gloo"
-    else:
-        reason = mpi_reason()
-    return Placement(device, bool(reason), carrier, by_lab=bool(reason), reason=reason)
+    reason = mpi_reason()
+    return Placement(device, bool(reason), carrier if reason else "MPI", by_lab=bool(reason), reason=reason)
 
 
 def on_host(library: str) -> Placement:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from labkit import builds, check, data, doctor, expect, launch, mpis, nets, placement, plots, timing, world
-from labkit.horovod import meet_by_gloo, timeline
+from labkit.horovod import timeline
 
 
 @check.exercise("46.1")
@@ -85,7 +84,6 @@ def _one_step(bounds, p: int, alone: float, calls: int, wait: float) -> None:
 # ---------------------------------------- ways that gradients could go here
 
 BESIDE = "mvapich2"  # the MPI that `make mvapich2` puts beside the one of the set-up
-GLOO = "HOROVOD_CONTROLLER=gloo HOROVOD_CPU_OPERATIONS=gloo"
 SWITCHES = {
     "MVAPICH2-GDR": {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"},
     "MVAPICH-Plus": {"MVP_ENABLE_GPU": "1"},
@@ -136,20 +134,12 @@ def ways() -> list[Way]:
 def closed(way: Way) -> str:
     """Why this run cannot take the way, whatever the machine has; "" if it can.
 
-    A process holds one MPI library, and one controller of Horovod. In a job they are those with which it was
-    started.
+    A process holds one MPI library. In a job it is that with which it was started.
     """
     if way.mpi and way.mpi not in builds.mpi_builds():
         return f"not here: `make {way.mpi}` builds it"
-    if world.launcher() is None:
-        return ""
-    if way.mpi:
+    if way.mpi and world.launcher():
         return f"another MPI than this job's: `make submit LAB=46 MPI={way.mpi}` runs it"
-    by_gloo = os.environ.get("HOROVOD_CONTROLLER") == "gloo"
-    if by_gloo and way.library != "Gloo":
-        return "this job's controller is Gloo: one without HOROVOD_CONTROLLER=gloo runs it"
-    if way.library == "Gloo" and not by_gloo:
-        return f'this job\'s controller is MPI: `make submit LAB=46 ENV="{GLOO}"` runs it'
     return ""
 
 
@@ -184,9 +174,7 @@ def variables(library: str, mpi: str) -> dict[str, str]:
     MVAPICH2-GDR's: its user guide 2.3.7, section 7.3; affinity: lab 42. MVP_ENABLE_GPU: MVAPICH's list of
     variables. Gloo's: Horovod 0.28.1, horovod/common/utils/env_parser.cc.
     """
-    if library == "Gloo":
-        return dict(pair.split("=") for pair in GLOO.split())
-    needed = {}
+    needed = {"HOROVOD_CPU_OPERATIONS": "gloo"} if library == "Gloo" else {}
     if mpi.startswith("MVAPICH2"):
         needed["MV2_ENABLE_AFFINITY"] = "0"
     if library == "CUDA-aware MPI":
@@ -395,11 +383,8 @@ def started(comm, framework: str) -> Iterator[placement.Placement]:
     It is ended with the block, so that this process may start it again.
     """
     hvd = horovod(framework)
-    with ExitStack() as stack:
-        if os.environ.get("HOROVOD_CONTROLLER") == "gloo":
-            stack.enter_context(meet_by_gloo(comm))
-        hvd.init()
-        stack.callback(hvd.shutdown)
+    hvd.init()
+    try:
         where = placement.of_horovod(hvd)
         if framework == "keras" and where.device != "cpu":
             import tensorflow as tf
@@ -407,6 +392,8 @@ def started(comm, framework: str) -> Iterator[placement.Placement]:
             gpus = tf.config.list_physical_devices("GPU")
             tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
         yield where
+    finally:
+        hvd.shutdown()
 
 
 def horovod(framework: str):

@@ -18,9 +18,6 @@ from typing import NamedTuple
 import virtual
 from labkit import builds, check, expect, launch, nets, placement, timing, world
 from labkit.errors import LabError, NotHere
-from labkit.horovod import meet_by_gloo
-
-horovod_began: str | None = None  # Horovod's controller in this process, which it cannot change any more
 
 
 @check.exercise("51.1")
@@ -286,12 +283,6 @@ def _horovod_lacks(name: str, backend: Backend, on_ranks: bool) -> str:
     built = {"mpi": hvd.mpi_built, "gloo": hvd.gloo_built, "nccl": hvd.nccl_built}
     if not built[backend.carrier]():
         return f"this Horovod was built without {backend.carrier.upper()}"
-    began = horovod_began
-    if began and began != _controller_of(backend.carrier):
-        return (
-            f"Horovod began with {began.upper()} in this process and cannot change; "
-            f"start this file once more with backends {name!r} alone"
-        )
     return ""
 
 
@@ -329,11 +320,6 @@ def _started(backend, comm, device: str, meeting: Callable) -> Iterator[Callable
         else:
             call = _mpi(comm)
         yield call if device == "cpu" else _finished(call, device)
-
-
-def _controller_of(carrier: str) -> str:
-    """Who brings Horovod's ranks together when its tensors go by `carrier`: Gloo needs Gloo, others MPI."""
-    return "gloo" if carrier == "gloo" else "mpi"
 
 
 def meet_at_rank_0(comm, host: str, port: int) -> dict[str, str]:
@@ -394,12 +380,9 @@ def _torch(comm, carrier: str, meeting: Callable) -> Iterator[Callable]:
 
 @contextmanager
 def _horovod(comm, carrier: str) -> Iterator[Callable]:
-    global horovod_began
     import horovod.torch as hvd
 
-    horovod_began = _controller_of(carrier)
-    begin_with = meet_by_gloo if horovod_began == "gloo" else _by_mpi
-    with begin_with(comm):
+    with launch.environment({"HOROVOD_CPU_OPERATIONS": "gloo" if carrier == "gloo" else "mpi"}):
         hvd.init()
         try:
             # One name for each length: Horovod then remembers the tensor (its response cache).
@@ -407,10 +390,3 @@ def _horovod(comm, carrier: str) -> Iterator[Callable]:
         finally:
             hvd.shutdown()
             comm.Barrier()
-
-
-@contextmanager
-def _by_mpi(comm) -> Iterator[None]:
-    """What `horovodrun --mpi` would set."""
-    with launch.environment({"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}):
-        yield

@@ -681,15 +681,15 @@ HOROVOD = "ring, Horovod"
 
 def with_horovod(kinds: Sequence[str], ranks: int, batch: int, repeat: int) -> dict[str, list[Mirrored]]:
     """{net: what each rank measured}. By MPI in a job; here by Gloo, as MPI's ranks would share memory."""
+    env = {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CPU_OPERATIONS": "mpi" if world.launcher() else "gloo"}
     results = launch.run(
         _worker,
         list(kinds),
         batch,
         repeat,
         ranks=ranks,
-        controller="mpi" if world.launcher() else "gloo",
         threads=1,
-        env={"CUDA_VISIBLE_DEVICES": ""},
+        env=env,
         timeout=200,
     )
     return {kind: [result[kind] for result in results] for kind in kinds}

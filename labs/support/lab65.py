@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -241,12 +242,8 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
     together = len(set(names)) == 1
     hosts = ["127.0.0.1"] * comm.size if together else names
     if meet == "horovod":
-        # As `horovodrun --gloo` would, without its servers that listen on every interface.
-        from labkit.horovod import meet_by_gloo
-
-        with meet_by_gloo(comm):
-            ours = ("HOROVOD_", "_HOROVOD_SECRET_KEY")
-            yield {name: value for name, value in os.environ.items() if name.startswith(ours)}
+        with _folder(comm) as folder:
+            yield _of_horovod(comm.rank, comm.size, folder, together)
     elif meet == "torch":
         with ports.agree(comm, 1) as port:
             yield _of_torch(comm.rank, comm.size, hosts[0], port, together)
@@ -257,6 +254,29 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
             yield {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
     else:
         yield {}
+
+
+@contextmanager
+def _folder(comm) -> Iterator[str]:
+    """A folder for all ranks of comm, on storage that their hosts share; only this user may look into it."""
+    folder = comm.bcast(tempfile.mkdtemp(prefix="horovod-", dir=paths.home()) if comm.rank == 0 else None)
+    try:
+        yield folder
+        _gather(comm, None)  # or a rank that is late would find nothing
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _of_horovod(rank: int, size: int, folder: str, together: bool) -> dict[str, str]:
+    """Gloo brings the processes together, by files in the folder: no launcher of MPI has started them.
+
+    Each counts as a host of its own. On one machine Gloo keeps to its loopback.
+    """
+    variables = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_RENDEZVOUS_FOLDER": folder}
+    variables |= {"HOSTNAME": f"process-{rank}", "RANK": str(rank), "SIZE": str(size)}
+    variables |= {"LOCAL_RANK": "0", "LOCAL_SIZE": "1", "CROSS_RANK": str(rank), "CROSS_SIZE": str(size)}
+    variables |= {"GLOO_IFACE": "lo"} if together else {}
+    return {f"HOROVOD_{name}": value for name, value in variables.items()}
 
 
 def _of_torch(rank: int, size: int, host: str, port: int, together: bool) -> dict[str, str]:

@@ -75,7 +75,7 @@ export LABKIT_MPI="mvapich2"
 # export NCCL_SOCKET_IFNAME=ib0
 # Where a node has several networks, PyTorch's Gloo should keep to the job's own as well: the interface by its name.
 # export GLOO_SOCKET_IFNAME=ib0
-# The same for Horovod's Gloo, when Horovod starts without MPI; else it takes the interface of the host's name.
+# The same for Horovod's Gloo, when HOROVOD_CPU_OPERATIONS=gloo; else it takes the interface of the host's name.
 # export HOROVOD_GLOO_IFACE=ib0
 # The same for MPI over UCX, which calls the port of an InfiniBand adapter mlx5_0:1; without it all networks are used.
 # export UCX_NET_DEVICES=mlx5_0:1

@@ -75,7 +75,8 @@ def collectives():
         "gather": hvd.allgather(mine).tolist(),
         "broadcast": hvd.broadcast(mine, root_rank=1).item(),
         "alltoall": hvd.alltoall(torch.tensor([10.0 * hvd.rank(), 10.0 * hvd.rank() + 1])).tolist(),
-        "adasum": hvd.allreduce(mine, op=hvd.Adasum).item() if hvd.mpi_enabled() else None,
+        "adasum": hvd.allreduce(mine, op=hvd.Adasum).item(),
+        "of_rank_1": hvd.allreduce(mine, process_set=RANK_1).item() if RANK_1.included() else None,
     }
 
 
@@ -85,11 +86,22 @@ def controller():
     return {"mpi": bool(hvd.mpi_enabled()), "gloo": bool(hvd.gloo_enabled()), "libraries": sorted(libraries)}
 
 
+def another_library():
+    """Shut Horovod down, and start it again with the other library on CPUs."""
+    other = "mpi" if hvd.gloo_enabled() else "gloo"
+    hvd.shutdown()
+    os.environ["HOROVOD_CPU_OPERATIONS"] = other
+    hvd.init()
+    total = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum).item()
+    return [bool(hvd.gloo_enabled()), total]
+
+
+RANK_1 = hvd.ProcessSet([1])
 CHECKS = (
     broadcast_parameters, broadcast_optimizer_state, distributed_optimizer, backward_passes, fp16_compression,
-    collectives, controller,
+    collectives, controller, another_library,
 )  # fmt: skip
 
 if __name__ == "__main__":
-    hvd.init()
+    hvd.init(process_sets=[RANK_1])
     report(hvd, CHECKS, hvd.allgather_object)

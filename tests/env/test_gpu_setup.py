@@ -44,8 +44,7 @@ def offer(folder: Path, cuda: str | None, local: str = "") -> None:
 @pytest.fixture
 def gpu_set_up(checkout, set_up, toolkit, tmp_path):
     """Runs `make setup GPU_OPERATIONS=NCCL` of a checkout that asks for the frameworks alone."""
-    lock = checkout / "env" / "requirements-gpu.txt"
-    lock.write_text("torch==2.10.0\ntensorflow==2.21.0\nnvidia-cuda-nvcc-cu12==12.8.93\n", encoding="utf-8")
+    (checkout / "env" / "requirements.txt").write_text("torch==2.13.0\n", encoding="utf-8")
     wheels.make(tmp_path / "offered", "nvidia-cuda-nvcc-cu12", "12.8.93", {"nvidia/__init__.py": ""})
 
     def run(**variables: str) -> subprocess.CompletedProcess:

@@ -19,19 +19,18 @@ VERIFY = HERE.parents[1] / "env" / "install" / "verify_ranks.py"
 BIN = Path(sys.executable).parent
 NEAR = {"abs": 1e-5}
 MPI = [str(BIN / "mpiexec"), "-n", "2"]
-GLOO = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "--network-interfaces", "lo", "-np", "2"]
-HOROVODRUN_MPI = [sys.executable, "-m", "horovod.runner.launch", "--mpi", "-np", "2"]
+HOROVODRUN = [sys.executable, "-m", "horovod.runner.launch", "-np", "2"]
 
 pytestmark = pytest.mark.slow
 
 
-def ranks(launcher: list[str], script: Path, *arguments: str, limit: int = 240) -> str:
+def ranks(launcher: list[str], script: Path, *arguments: str, limit: int = 240, carrier: str = "mpi") -> str:
     """Run a script on two ranks; return their output, or fail with it."""
     env = {
         name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD_", "PMI", "OMPI_"))
     }
     env.update(OMP_NUM_THREADS="1", PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}", MPIEXEC_TIMEOUT=str(limit))
-    env["HOROVOD_RENDEZVOUS_BIND"] = "127.0.0.1"
+    env.update(HOROVOD_CPU_OPERATIONS=carrier, HOROVOD_GLOO_IFACE="lo")
     command = [*launcher, sys.executable, str(script), *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit + 30)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
@@ -51,8 +50,7 @@ def keras3():
 
 @pytest.fixture(scope="module", params=["mpi", "gloo"])
 def torch2(request):
-    launcher = MPI if request.param == "mpi" else GLOO
-    return request.param, result(ranks(launcher, HERE / "horovod_torch_ranks.py"))
+    return request.param, result(ranks(MPI, HERE / "horovod_torch_ranks.py", carrier=request.param))
 
 
 # What a check gives on both ranks.
@@ -156,28 +154,31 @@ def test_tensorflow_uses_mpi_and_one_library(keras3):
 
 
 def test_torch_collectives(torch2):
-    controller, answers = torch2
-    common = {"average": 1.5, "sum": 3.0, "max": 2.0, "gather": [1.0, 2.0], "broadcast": 2.0}
-    for rank, answer in enumerate(answers["collectives"]):
-        adasum = 1.5 if controller == "mpi" else None
-        assert answer == common | {"alltoall": [0.0 + rank, 10.0 + rank], "adasum": adasum}
+    common = {"average": 1.5, "sum": 3.0, "max": 2.0, "gather": [1.0, 2.0], "broadcast": 2.0, "adasum": 1.5}
+    for rank, answer in enumerate(torch2[1]["collectives"]):
+        assert answer == common | {"alltoall": [0.0 + rank, 10.0 + rank], "of_rank_1": [None, 2.0][rank]}
 
 
-def test_torch_uses_the_controller_and_one_mpi_library(torch2):
-    controller, answers = torch2
+def test_a_process_may_start_again_with_another_library(torch2):
+    other = {"mpi": True, "gloo": False}[torch2[0]]
+    assert torch2[1]["another_library"] == [[other, 3.0]] * 2
+
+
+def test_mpi_negotiates_the_named_library_carries_and_there_is_one_mpi(torch2):
+    carrier, answers = torch2
     for answer in answers["controller"]:
-        assert answer["mpi"] == (controller == "mpi")
-        assert answer["gloo"] == (controller == "gloo")
+        assert answer["mpi"]
+        assert answer["gloo"] == (carrier == "gloo")
         assert len(answer["libraries"]) == 1, answer["libraries"]
 
 
 def test_tensorflow_over_gloo():
-    output = ranks(GLOO, VERIFY, "tensorflow")
+    output = ranks(MPI, VERIFY, "tensorflow", carrier="gloo")
     assert '"sum": 3.0' in output
     assert '"by": "Gloo"' in output
 
 
-def test_horovodrun_knows_mpich():
-    output = ranks(HOROVODRUN_MPI, VERIFY, "torch")
+def test_horovodrun_starts_ranks_of_mpi():
+    output = ranks(HOROVODRUN, VERIFY, "torch")
     assert '"sum": 3.0' in output
     assert '"by": "MPI"' in output

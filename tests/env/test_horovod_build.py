@@ -1,4 +1,4 @@
-"""Horovod's builder without its compilation: edits that notice foreign sources, and the cache's key."""
+"""Horovod's builder without its compilation: patches that notice foreign sources, and the cache's key."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from env.horovod import build, edits, gpu
+from env.horovod import build, gpu, sources
 from env.horovod.cuda import Toolkit
-from env.horovod.edit import Edit, EditError
-from env.horovod.own_tests.edits import MODERN
 from env.install.mpi import Mpi
-from env.install.steps import StepFailed
+from env.install.steps import Step, StepFailed
 
 ROOT = Path(__file__).resolve().parents[2]
-EDIT = Edit("colour", "a/b.txt", "a test", "red", "blue", times=2)
 VERSIONS = {
     "python": "3.11.7",
     "tag": "cpython-311",
@@ -31,50 +28,60 @@ TOOLKIT = Toolkit(Path("/opt/cuda"), "12.4.131")
 RUNTIME = "$ORIGIN/../../../site-packages/nvidia/cuda_runtime/lib"
 
 
-def source(root: Path, text: str) -> Path:
-    """A file that EDIT edits."""
-    file = root / "a" / "b.txt"
-    file.parent.mkdir()
-    file.write_text(text, encoding="utf-8")
-    return file
+@pytest.fixture
+def step(tmp_path) -> Step:
+    """A step whose log nobody reads."""
+    return Step(1, 1, "Horovod", tmp_path / "logs" / "log")
 
 
-def test_an_edit_replaces_what_it_expects(tmp_path):
-    file = source(tmp_path, "red, green, red")
-    EDIT.apply(tmp_path)
-    assert file.read_text(encoding="utf-8") == "blue, green, blue"
+def unpatched(root: Path, texts: dict[str, str]) -> Path:
+    """Sources with these files, and the folders that are taken out."""
+    for folder in (*sources.REMOVED, "horovod/_keras"):
+        (root / folder).mkdir(parents=True)
+    for name, text in texts.items():
+        (root / name).write_text(text, encoding="utf-8")
+    return root
 
 
-@pytest.mark.parametrize(("text", "found"), [("red", 1), ("green", 0), ("red red red", 3)])
-def test_an_edit_fails_loudly_on_other_text(tmp_path, text, found):
-    file = source(tmp_path, text)
-    with pytest.raises(EditError, match=rf"edit 'colour': expected its text 2 .*a/b.txt, found {found}"):
-        EDIT.apply(tmp_path)
-    assert file.read_text(encoding="utf-8") == text
+@pytest.fixture
+def one_patch(tmp_path, monkeypatch) -> None:
+    """A single patch in place of those of Horovod, with a reason above its hunk."""
+    patch = tmp_path / "1-colour.patch"
+    patch.write_text("A test.\n--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n-red\n+blue\n green\n")
+    monkeypatch.setattr(sources, "patches", lambda cuda_torch: [patch])
 
 
-def test_an_edit_fails_loudly_without_its_file(tmp_path):
-    with pytest.raises(EditError, match=r"edit 'colour': a/b.txt is not among"):
-        EDIT.apply(tmp_path)
+@pytest.mark.usefixtures("one_patch")
+def test_sources_are_patched_and_what_is_ours_joins_them(tmp_path, step):
+    root = unpatched(tmp_path / "horovod", {"b.txt": "red\ngreen\n"})
+    assert sources.prepare(step, root, cuda_torch=False) == ["1-colour"]
+    assert (root / "b.txt").read_text(encoding="utf-8") == "blue\ngreen\n"
+    assert not (root / "horovod" / "spark").exists()
+    assert sorted(path.name for path in (root / "horovod" / "runner").iterdir()) == [
+        "__init__.py",
+        "launch.py",
+    ]
 
 
-@pytest.mark.parametrize("edit", edits.all_edits() + MODERN, ids=lambda edit: edit.name)
-def test_edits_are_named_documented_and_change_something(edit):
-    assert re.fullmatch(r"[a-z0-9-]+", edit.name)
-    assert edit.why
-    assert edit.old != edit.new
+@pytest.mark.usefixtures("one_patch")
+@pytest.mark.parametrize("texts", [{"b.txt": "red\nyellow\n"}, {"b.txt": "green\n"}, {}])
+def test_other_sources_are_refused(tmp_path, step, texts):
+    root = unpatched(tmp_path / "horovod", texts)
+    with pytest.raises(StepFailed) as failure:
+        sources.prepare(step, root, cuda_torch=False)
+    assert "use the pinned version" in failure.value.cure
 
 
-def test_a_changed_edit_changes_the_digest(monkeypatch):
-    before = edits.digest(cuda_torch=False)
-    monkeypatch.setattr(edits, "all_edits", lambda cuda_torch: (EDIT,))
-    assert edits.digest(cuda_torch=False) != before
+def test_each_patch_says_why_above_each_file_of_it():
+    for patch in sources.patches(cuda_torch=True):
+        for piece in re.split(r"^(?=--- a/)", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)[:-1]:
+            assert re.fullmatch(r"[A-Z`a-z].*[.!?]", piece.rstrip().splitlines()[-1]), (patch.name, piece)
 
 
-def test_the_edits_for_a_pytorch_with_cuda_leave_other_wheels_as_they_were():
-    names = {cuda_torch: [edit.name for edit in edits.all_edits(cuda_torch)] for cuda_torch in (False, True)}
-    assert names[True] == [*names[False], "cuda-when-asked", "one-cuda-runtime", "gpu-stream"]
-    assert edits.digest(cuda_torch=True) != edits.digest(cuda_torch=False)
+def test_a_patch_more_changes_the_digest():
+    with_cuda, without = (sources.patches(cuda_torch) for cuda_torch in (True, False))
+    assert [patch.name for patch in with_cuda if patch not in without] == [sources.FOR_CUDA]
+    assert sources.digest(cuda_torch=True) != sources.digest(cuda_torch=False)
 
 
 def test_the_key_changes_with_each_input(monkeypatch):
@@ -82,7 +89,7 @@ def test_the_key_changes_with_each_input(monkeypatch):
     parts = build.inputs(VERSIONS, WHEEL_MPI, {})
     assert set(parts) >= {
         "sdist",
-        "edits",
+        "sources",
         "python",
         "torch",
         "tensorflow",

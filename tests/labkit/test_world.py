@@ -29,7 +29,7 @@ MVAPICH = {
     "MV2_COMM_WORLD_LOCAL_SIZE": "4",
 }
 OPENMPI = {name.replace("MV2", "OMPI"): value for name, value in MVAPICH.items()}
-HOROVOD = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "2"}
+HOROVOD = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_IFACE": "lo"}
 TORCH = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "n1"}
 SHELL = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
 
@@ -65,7 +65,6 @@ def place():
         (OPENMPI, ("openmpi", 6, 8, 2, 4)),
         (HYDRA, ("mpiexec", 3, 4, 1, 2)),
         (SRUN, ("srun", 5, 7, 1, 3)),
-        (HOROVOD, ("horovodrun", 1, 2, 1, 2)),
         (TORCH, ("torchrun", 2, 3, 0, 1)),
     ],
 )
@@ -88,15 +87,14 @@ def test_each_launcher(env, variables, expected):
         (SRUN | MVAPICH | {"MPIRUN_ID": "77", "PMI_RANK": "0"}, ("mpirun_rsh", 6, 8, 2, 4)),
         # srun --mpi=pmi2 gives PMI_RANK as well, but the place on the node only in Slurm's variables.
         (SRUN | {"PMI_RANK": "5", "PMI_SIZE": "7", "PMI_JOBID": "7.0"}, ("srun", 5, 7, 1, 3)),
-        # horovodrun with MPI goes through mpirun; torchrun inside srun is one step task per node.
-        (HOROVOD | HYDRA, ("mpiexec", 3, 4, 1, 2)),
+        # torchrun inside srun is one step task per node.
         # Cray's launcher speaks PMI without hydra's variables.
         (
             {"PMI_RANK": "9", "PMI_SIZE": "16", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "8"},
             ("mpiexec", 9, 16, 1, 8),
         ),
         # A rank of launch.run: its own mark wins, whatever other variables Horovod or PyTorch needed.
-        (HOROVOD | HYDRA | {"LABKIT_RANK": "1", "LABKIT_SIZE": "2"}, ("labkit", 1, 2, 1, 2)),
+        (HYDRA | {"LABKIT_RANK": "1", "LABKIT_SIZE": "2"}, ("labkit", 1, 2, 1, 2)),
     ],
 )
 def test_nested_launchers(env, variables, expected):
@@ -149,20 +147,17 @@ def test_clean_env_forgets_launchers_and_keeps_the_rest(env):
 
 SECRETS = (
     *("JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "CONFIGPROXY_AUTH_TOKEN", "JUPYTERHUB_API_URL", "HF_TOKEN"),
-    *("AWS_SECRET_ACCESS_KEY", "_HOROVOD_SECRET_KEY", "PGPASSWORD", "WANDB_API_KEY", "my_token", "SLURM_JWT"),
+    *("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "WANDB_API_KEY", "my_token", "SLURM_JWT"),
 )
 NO_SECRETS = (
-    *("JUPYTERHUB_USER", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "HOROVOD_RANK", "NCCL_DEBUG"),
+    *("JUPYTERHUB_USER", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "PATH", "HOROVOD_TIMELINE", "NCCL_DEBUG"),
     *("SLURM_CONF", "LABKIT_HOME"),
 )
 
 
 @pytest.mark.parametrize("name", SECRETS + NO_SECRETS)
-def test_what_is_a_secret_to_the_kit_and_to_its_horovod(name):
-    from horovod.runner.common.util import env as horovods
-
+def test_what_is_a_secret(name):
     assert launchers.is_secret(name) == (name in SECRETS)
-    assert horovods.is_exportable(name) == (name not in SECRETS)
 
 
 def test_a_new_job_is_given_no_secrets(env):

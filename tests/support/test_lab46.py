@@ -49,14 +49,15 @@ CROWDED = lab46.Machine(ALL, "MVAPICH2-GDR", True, 4, 8)
 
 UNBOUND = {"MV2_ENABLE_AFFINITY": "0"}
 GDR = {"MV2_ENABLE_AFFINITY": "0", "MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1"}
-GLOO = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"}
+GLOO = {"HOROVOD_CPU_OPERATIONS": "gloo"}
 
 # (library, the machine, its variables or the beginning of what is missing).
 NEEDS = (
     ("host MPI", LAPTOP, {}),
     ("host MPI", LAPTOP_MVAPICH2, UNBOUND),
     ("host MPI", MVAPICH2_GDR, UNBOUND),  # GPU memory is staged before MPI sees it
-    ("Gloo", LAPTOP_MVAPICH2, GLOO),  # Gloo negotiates, and MPI only starts the ranks
+    ("Gloo", LAPTOP, GLOO),
+    ("Gloo", LAPTOP_MVAPICH2, GLOO | UNBOUND),  # MPI negotiates, and Gloo carries
     ("CUDA-aware MPI", MVAPICH2_GDR, GDR),
     ("CUDA-aware MPI", MVAPICH_PLUS, {"MVP_ENABLE_GPU": "1"}),  # it reads no MV2_ variable
     ("CUDA-aware MPI", CROWDED, GDR),  # only NCCL refuses two ranks on one GPU
@@ -107,7 +108,6 @@ def alone(monkeypatch):
     monkeypatch.setattr(lab46.builds, "mpi_builds", lambda: {"mpich": "/a", "mvapich2": "/b"})
     monkeypatch.setattr(lab46.builds, "current_mpi", lambda: "mpich")
     monkeypatch.setattr(world, "launcher", lambda: None)
-    monkeypatch.delenv("HOROVOD_CONTROLLER", raising=False)
     return monkeypatch
 
 
@@ -121,14 +121,10 @@ def test_alone_all_that_is_here_is_open(alone):
     assert names()["host, MVAPICH2"] == "not here: `make mvapich2` builds it"
 
 
-def test_a_job_keeps_its_mpi_and_its_controller(alone):
+def test_a_job_keeps_its_mpi(alone):
     alone.setattr(world, "launcher", lambda: "srun")
     assert "MPI=mvapich2" in names()["host, MVAPICH2"]
-    assert "controller is MPI" in names()["Gloo"]
-    assert names()["host, MPICH"] == ""
-    alone.setenv("HOROVOD_CONTROLLER", "gloo")
-    assert "controller is Gloo" in names()["host, MPICH"]
-    assert names()["Gloo"] == ""
+    assert names()["host, MPICH"] == names()["Gloo"] == ""
 
 
 @pytest.mark.slow

@@ -4,10 +4,8 @@ train             on a rank: some steps of a small net; their time, and the even
 train_ways        the same in several ways, one after the other, each with variables of its own
 Training          what they return: also where net and images were, and what carried the gradients
 as_it_is          on a rank: where tensors are that Horovod is handed as they are
-meet_by_gloo      on ranks of an MPI job: Gloo negotiates and carries, in place of MPI
 timeline          the reader of timelines: which library carried which tensors
 """
 
 from labkit.horovod import timeline
-from labkit.horovod.rendezvous import meet_by_gloo
 from labkit.horovod.steps import Training, as_it_is, train, train_ways

@@ -37,13 +37,10 @@ def train_ways(layers: int, width: int, steps: int, ways: Mapping[str, Mapping[s
     """On a rank: `train` in several ways, one after the other. ways: {name: environment variables}.
 
     Returns {name: Training}; the timelines are folder/timeline_NAME.json. One start of the ranks
-    does for all, as to import Torch takes longer than the steps. With Gloo, Horovod starts once in a process:
-    one way.
+    does for all, as to import Torch takes longer than the steps.
     """
-    if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
-        from mpi4py import MPI  # noqa: F401  MPI is mpi4py's then, and outlasts each hvd.shutdown()
-    elif len(ways) > 1:
-        raise LabError("With Gloo, Horovod starts once in a process: give train_ways one way.")
+    from mpi4py import MPI  # noqa: F401  MPI is mpi4py's then, and outlasts each hvd.shutdown()
+
     # Said each time: where it is not, Horovod keeps that of its last start in this process. Seen with 0.28.1.
     fusion = {"HOROVOD_FUSION_THRESHOLD": os.environ.get("HOROVOD_FUSION_THRESHOLD", str(DEFAULT_FUSION))}
     results = {}

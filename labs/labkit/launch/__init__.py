@@ -18,7 +18,6 @@ For the kit's other parts:
     in_batch_job        does a batch job surround this process?
     run_to_end          a command in the foreground: signals passed on, and nothing left of it
     THREAD_VARIABLES    what sets the number of threads of the libraries
-    rendezvous          Horovod's server, where Gloo's ranks find each other
     reserve_port        a free port that stays reserved
     Frame, innermost    lines of a stack, and the learner's innermost one
     is_learners         is a file the learner's own code?
@@ -27,7 +26,7 @@ For the kit's other parts:
     in_check, of_check  is a line one of a check; what is said of an exception there
     stack, ranks_text   where a thread is; `ranks 0, 3`
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
-    refuse_without_mpi  a lab that torchrun or horovodrun started ends with a sentence
+    refuse_without_mpi  a lab that torchrun started ends with a sentence
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole job
     processes, Process  functions on processes that may hang and die, forked by one server; one of them
     die_with_parent     end this process when its parent does
@@ -67,7 +66,6 @@ _MODULE_OF = {
     "ranks_here": "labkit.launch.runs",
     "ranks_text": "labkit.launch.diagnosis",
     "refuse_without_mpi": "labkit.launch.meeting",
-    "rendezvous": "labkit.launch.plans",
     "reserve_port": "labkit.launch.plans",
     "run": "labkit.launch.runs",
     "run_to_end": "labkit.launch.command",

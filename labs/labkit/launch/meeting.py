@@ -17,10 +17,9 @@ from labkit.launch import shm
 
 def refuse_without_mpi() -> None:
     """LabError in a process of a launcher that starts ranks without MPI."""
-    launcher = world.launcher()
-    if launcher in ("torchrun", "horovodrun"):
+    if world.launcher() == "torchrun":
         raise LabError(
-            f"{launcher} started this file, but its ranks meet by MPI: start it with "
+            f"torchrun started this file, but its ranks meet by MPI: start it with "
             f"mpiexec -n {world.size()} instead."
         )
 

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -165,24 +164,6 @@ def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
     return [[worker, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}] for rank in range(ranks)]
 
 
-def gloo_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:
-    """One command a rank, with the variables that `horovodrun --gloo` would set."""
-    shared = {
-        **env,
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_HOSTNAME": "localhost",
-    }
-    shared |= {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port)}
-    shared |= {"HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1"}
-    shared |= {"HOROVOD_SIZE": str(ranks), "HOROVOD_LOCAL_SIZE": str(ranks)}
-    if sys.platform.startswith("linux"):
-        shared["HOROVOD_GLOO_IFACE"] = "lo"
-    worker = [sys.executable, WORKER, folder]
-    numbers = [{"HOROVOD_RANK": str(rank), "HOROVOD_LOCAL_RANK": str(rank)} for rank in range(ranks)]
-    return [[worker, {**shared, **number}] for number in numbers]
-
-
 def environment(folder: str, threads: int, extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without launcher variables, and with thread counts, a mark and `extra`."""
     env = world.clean_env()
@@ -214,32 +195,6 @@ def plan(run: Run, folder: str, variables: Mapping[str, str]) -> Iterator[list]:
     env = environment(folder, run.threads or max(1, world.cores() // run.ranks), variables)
     if run.controller == "mpi":
         yield mpi_plan(run.ranks, folder, env)
-    elif run.controller == "torch":
+    else:
         with reserve_port() as taken:
             yield torch_plan(run.ranks, folder, env, taken.getsockname()[1])
-    else:
-        key = os.urandom(32).hex()  # on loopback, too, any user of this machine may knock
-        with rendezvous(key) as (_, port):
-            yield gloo_plan(run.ranks, folder, {**env, "_HOROVOD_SECRET_KEY": key}, port)
-
-
-@contextmanager
-def rendezvous(key: str, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
-    """Horovod's rendezvous server, where Gloo's ranks find each other, on that host; yields address and port.
-
-    It answers only to who knows the key, which ranks have as _HOROVOD_SECRET_KEY (env/HOROVOD.md).
-    """
-    try:
-        from labkit.launch.gloo_server import Server
-    except ImportError:
-        raise NotHere(
-            'controller="gloo" needs Horovod, which is not installed. `make setup` builds it.'
-        ) from None
-    with Server(host, key.encode()) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[:2]
-        finally:
-            server.shutdown()
-            thread.join()

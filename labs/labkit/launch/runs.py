@@ -35,8 +35,7 @@ def run(
     """Run `fn(*args, **kwargs)` on `ranks` processes and return their results, by rank.
 
     If the first parameter of `fn` is named `comm`, it receives the mpi4py communicator (controller "mpi").
-    controller: "mpi" (mpiexec; Horovod then uses MPI), "gloo" (Horovod without MPI), or "torch" (the
-    variables that `torch.distributed.init_process_group` reads).
+    controller: "mpi" (mpiexec), or "torch" (the variables that `torch.distributed.init_process_group` reads).
     timeout: seconds from the moment all ranks have begun. threads: per rank, cores divided by ranks if None.
     env: extra environment variables. echo: show what the ranks print, each line after its rank, `[2] hello`.
     horovod, mpi: which of the builds that are here the ranks use ("host", "nccl", "mpi"; "mpich", "mvapich2",

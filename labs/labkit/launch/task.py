@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.errors import LabError
 
-CONTROLLERS = ("mpi", "gloo", "torch")
+CONTROLLERS = ("mpi", "torch")
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

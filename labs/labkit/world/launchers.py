@@ -41,14 +41,7 @@ _LAUNCHER_VARIABLES = (
         "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
     ),
     ("SLURM_*", "SLURMD_*", "PALS_*"),
-    ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_*", "HOROVOD_CROSS_*", "HOROVOD_GLOO_RENDEZVOUS_*"),
-    (
-        "HOROVOD_CONTROLLER",
-        "HOROVOD_HOSTNAME",
-        "HOROVOD_GLOO_IFACE",
-        "HOROVOD_CPU_OPERATIONS",
-        "HOROVOD_ELASTIC",
-    ),
+    ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "HOROVOD_CPU_OPERATIONS"),
     (
         "RANK",
         "LOCAL_RANK",
@@ -138,7 +131,6 @@ _READERS = (
     _numbered("openmpi", "OMPI_COMM_WORLD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"),
     _hydra,
     _slurm,
-    _numbered("horovodrun", "HOROVOD_", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"),
     _numbered("torchrun", "", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 )
 

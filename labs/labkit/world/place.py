@@ -31,8 +31,8 @@ def in_kernel() -> bool:
 
 
 def launcher() -> str | None:
-    """What started this process as one of several: "mpirun_rsh", "openmpi", "mpiexec", "srun", "horovodrun",
-    "torchrun", "labkit" (a rank of `launch.run`), or None when it runs alone."""
+    """What started this process as one of several: "mpirun_rsh", "openmpi", "mpiexec", "srun", "torchrun",
+    "labkit" (a rank of `launch.run`), or None when it runs alone."""
     return _place().launcher
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from labkit import builds, launch, placement, world
-from labkit.errors import LabError, RankFailed
+from labkit.errors import LabError
 from labkit.horovod import as_it_is, steps, timeline, train, train_ways
 from labkit.placement import Placement
 
@@ -25,13 +25,19 @@ def test_training_steps_leave_a_whole_timeline_of_this_run_alone(tmp_path):
 
 @pytest.mark.slow
 def test_two_ways_in_one_start_have_a_timeline_each(tmp_path):
-    ways = {"unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}, "fused": {"HOROVOD_CYCLE_TIME": "50"}}
+    # Last the one with a cycle time: 0.28.1 crashes in a start after that.
+    ways = {
+        "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"},
+        "by Gloo": {"HOROVOD_CPU_OPERATIONS": "gloo"},
+        "fused": {"HOROVOD_CYCLE_TIME": "50"},
+    }
     results = launch.run(train_ways, 5, 8, 3, ways, tmp_path, ranks=2, env=UNBOUND)[0]
-    calls = {way: timeline.backends(events)["MPI_ALLREDUCE"] for way, (_, events) in results.items()}
+    carried = {way: timeline.backends(events) for way, (_, events) in results.items()}
+    assert [way for way, calls in carried.items() if "GLOO_ALLREDUCE" in calls] == ["by Gloo"]
+    assert "MPI_ALLREDUCE" not in carried.pop("by Gloo")
+    calls = {way: by_library["MPI_ALLREDUCE"] for way, by_library in carried.items()}
     assert calls["unfused"] == 5 * (3 + 2)
     assert calls["fused"] < calls["unfused"]
-    with pytest.raises(RankFailed, match="give train_ways one way"):
-        launch.run(train_ways, 1, 8, 1, ways, tmp_path, ranks=1, controller="gloo")
 
 
 def train_staged(folder) -> tuple:

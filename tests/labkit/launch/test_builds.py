@@ -56,8 +56,7 @@ def test_without_a_wish_nothing_is_other_than_before(here):
     assert launch.run(lambda: [name for name in names if name in os.environ], ranks=1) == [[]]
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_a_second_build_of_horovod(here, controller):
+def test_a_second_build_of_horovod(here):
     def of_horovod():
         import horovod
         import horovod.torch as hvd
@@ -71,7 +70,7 @@ def test_a_second_build_of_horovod(here, controller):
 
     file = str(builds.horovod_builds()["nccl"] / "horovod" / "__init__.py")
     expected = (2.0, file, file, "nccl")  # and what a rank starts has the same
-    results = launch.run(of_horovod, ranks=2, horovod="nccl", controller=controller, timeout=PATIENCE)
+    results = launch.run(of_horovod, ranks=2, horovod="nccl", timeout=PATIENCE)
     assert results == [expected] * 2
 
 

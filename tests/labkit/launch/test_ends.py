@@ -55,9 +55,8 @@ def test_the_starter_is_killed(running, nothing_left, how):  # noqa: F811
     assert until(lambda: not marked(nothing_left))
 
 
-@pytest.mark.parametrize("controller", ["torch", "gloo"])
-def test_the_starter_of_ranks_without_mpi_is_killed(running, nothing_left, controller):  # noqa: F811
-    running(controller).kill()
+def test_the_starter_of_ranks_without_mpi_is_killed(running, nothing_left):  # noqa: F811
+    running("torch").kill()
     assert until(lambda: not marked(nothing_left))
 
 

@@ -218,7 +218,7 @@ def test_what_breaks_on_arrival():
         ({"ranks": True}, "ranks must be"),
         ({"threads": 0}, "threads must be"),
         ({"timeout": 0}, "timeout must be"),
-        ({"controller": "nccl"}, "controller must be one of mpi, gloo, torch"),
+        ({"controller": "nccl"}, "controller must be one of mpi, torch"),
         ({"env": {"A": 1}}, "env must hold text"),
     ],
 )

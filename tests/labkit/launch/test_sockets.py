@@ -122,7 +122,7 @@ RUNS = {
     "MPI over libfabric": (over_mpi, "mpi", {"MPICH_CH4_NETMOD": "ofi"}),
     "Gloo": (over_gloo, "torch", {}),
     "Gloo by MPI": (over_gloo_by_mpi, "mpi", {}),
-    "Horovod over Gloo": (over_horovod, "gloo", {}),
+    "Horovod over Gloo": (over_horovod, "mpi", {"HOROVOD_CPU_OPERATIONS": "gloo"}),
     "TensorFlow's servers": (over_grpc, "mpi", {}),
 }
 

@@ -1,17 +1,12 @@
-"""Run Horovod's own tests against the Horovod of this environment and print a table.
+"""Run Horovod's own tests on two ranks of this environment's Horovod, and print a table.
 
-    HOROVOD_SOURCE=/path/to/a/clone/of/horovod .venv/bin/python -m env.horovod.own_tests [--modern] [FILE …]
-    HOROVOD_SOURCE=/path/to/a/clone/of/horovod .venv/bin/python -m env.horovod.own_tests --runner [FILE …]
+    HOROVOD_SOURCE=/path/to/a/clone/of/horovod .venv/bin/python -m env.horovod.own_tests [FILE …]
 
-The clone must have the tag v0.28.1; its tests are copied to a temporary folder. Those of operations run on
-two ranks; with --modern, calls of APIs that TensorFlow, Keras and PyTorch removed are first put in today's
-words (edits.py says how). With --runner it is those of the launcher, of elastic jobs and of the services: one
-process each, which starts what it needs.
+The clone must have the tag v0.28.1; its tests are copied to a temporary folder.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,19 +14,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from env.horovod.own_tests.edits import MODERN
-
 FILES = ("test_tensorflow2_keras.py", "test_tensorflow.py", "test_torch.py")
-RUNNER = (
-    "single/test_elastic_discovery.py",
-    "single/test_elastic_driver.py",
-    "single/test_elastic_run.py",
-    "single/test_torch_elastic.py",
-    "single/test_service.py",
-    "single/test_task_service.py",
-    "single/test_run.py",
-    "integration/test_elastic_torch.py",
-)
 NEEDED = ("mock", "parameterized")  # what Horovod's tests import and this kit does not have
 LIMIT = 1800  # seconds for one file
 BINARIES = Path(sys.executable).parent
@@ -46,13 +29,6 @@ def unpack(source: str, folder: Path) -> None:
     subprocess.run(["tar", "x", "-C", str(folder)], input=archive.stdout, check=True)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What the tests need to find."""
-    env = dict(os.environ, PYTHONPATH=str(folder / "needed"), TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1")
-    env["PATH"] = f"{BINARIES}{os.pathsep}{env['PATH']}"
-    return env
-
-
 def run(file: str, folder: Path) -> list[Path]:
     """Run one test file on two ranks; return the ranks' reports."""
     script = (
@@ -60,23 +36,9 @@ def run(file: str, folder: Path) -> list[Path]:
         f'--junitxml="{folder}/{file}.$PMI_RANK.xml" {file} > "{folder}/{file}.$PMI_RANK.log" 2>&1'
     )
     command = [str(BINARIES / "mpiexec"), "-n", "2", "sh", "-c", script]
-    env = environment(folder)
+    env = dict(os.environ, PYTHONPATH=str(folder / "needed"), TF_CPP_MIN_LOG_LEVEL="3", OMP_NUM_THREADS="1")
     subprocess.run(command, cwd=folder / "test" / "parallel", env=env, timeout=LIMIT, check=False)
     return [folder / f"{file}.{rank}.xml" for rank in range(2)]
-
-
-def run_alone(file: str, folder: Path) -> list[Path]:
-    """Run one test file in one process, which starts others; return its report."""
-    kind, name = file.split("/")
-    env = environment(folder)
-    env["PYTHONPATH"] += f"{os.pathsep}{folder / 'test' / 'utils'}"
-    report = folder / f"{name}.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
-    with (folder / f"{name}.log").open("w") as log:
-        command += [f"--junitxml={report}", name]
-        cwd = folder / "test" / kind
-        subprocess.run(command, cwd=cwd, env=env, stdout=log, stderr=log, timeout=LIMIT, check=False)
-    return [report]
 
 
 def outcome(reports: list[Path]) -> tuple[int, int, dict[str, str]]:
@@ -96,27 +58,20 @@ def outcome(reports: list[Path]) -> tuple[int, int, dict[str, str]]:
     return len(passed - set(failed)), len(skipped - set(failed)), failed
 
 
-def main() -> int:
-    """The command line: 1 when a test failed."""
-    parser = argparse.ArgumentParser(prog="env.horovod.own_tests", description="Horovod's own tests")
-    parser.add_argument("--modern", action="store_true", help="put removed APIs in today's words first")
-    parser.add_argument("--runner", action="store_true", help="those of the launcher and of elastic jobs")
-    parser.add_argument("files", nargs="*", metavar="FILE")
-    options = parser.parse_args()
+def main(files: list[str]) -> int:
+    """Run the files and print what came of them. Returns 1 when a test failed."""
     source = os.environ.get("HOROVOD_SOURCE")
     if not source:
         sys.exit("Set HOROVOD_SOURCE to a git clone of Horovod that has the tag v0.28.1.")
+    failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         unpack(source, folder)
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder / "needed")]
         subprocess.run([*pip, *NEEDED], check=True)
-        for edit in MODERN if options.modern else ():
-            edit.apply(folder)
         print("| file | passed | failed | skipped |\n|---|---|---|---|", flush=True)
-        failures = {}
-        for file in options.files or (RUNNER if options.runner else FILES):
-            passed, skipped, failed = outcome((run_alone if options.runner else run)(file, folder))
+        for file in files or FILES:
+            passed, skipped, failed = outcome(run(file, folder))
             print(f"| `{file}` | {passed} | {len(failed)} | {skipped} |", flush=True)
             failures.update(failed)
     for name, message in sorted(failures.items()):
@@ -125,4 +80,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,0 @@
-"""Horovod's own tests, against the Horovod of this environment: `python -m env.horovod.own_tests`."""

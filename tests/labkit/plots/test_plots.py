@@ -92,6 +92,9 @@ def test_error_bars_are_the_quartiles():
     figure = plots.scaling({1: [2.0, 2.0, 2.0], 2: [1.0, 1.25, 2.0]})
     bars = figure.axes[0].containers[0].lines[2][0].get_segments()
     assert bars[1][:, 1] == pytest.approx([2 / 1.625, 2 / 1.125])
+    stacked = plots.bars({"a": {"below": 1.0, "above": [1.0, 2.0, 4.0]}}).axes[0]
+    (bar,) = stacked.collections[0].get_segments()
+    assert bar[:, 1] == pytest.approx([2.5, 4.0])
 
 
 def test_a_measured_point_is_where_the_measurement_is():

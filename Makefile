@@ -13,6 +13,7 @@ PY := .venv/bin/python
 # What was typed reaches the programs in MAKEFLAGS, as it was typed: in the environment make would expand it.
 unexport $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 
+##@ To learn
 help: ## this list
 	$(RUN) $@
 
@@ -31,6 +32,8 @@ unshare: ## take that back, and delete what was shared
 doctor: ## what this machine has, and which lab runs here; SITE=x: check a cluster [NODES=2] [PATIENCE=120]
 trace: ## open a trace in Perfetto's viewer, offline: make trace FILE=trace.json [PORT=9001]
 report: ## check the report of lab 80, then render it as one page, HTML and PDF [FILE=report.md] [SOLVED=1]
+
+##@ On a cluster
 tabletop: ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2] [NAME=table]
 tabletop-status: ## its nodes and jobs (all of these take NAME=table)
 tabletop-down: ## end it, and everything in it
@@ -43,6 +46,8 @@ scaling: ## one job for each size: make scaling LAB=50 NODES=1,2,4,8; without NO
 kernel: ## these labs in a JupyterHub or Open OnDemand that is there: yours, or for all [PREFIX=/opt/jupyter]
 site: ## slurm/sites/NAME.sh for a new cluster, from what Slurm says on its login node
 mvapich2: ## MVAPICH2 2.3.7 beside this MPI, from source [SOURCE=file] [DEVICE=nemesis, sock or mrail]
+
+##@ To teach
 hub: ## JupyterHub for a class, on the tabletop: make hub [LEARNERS=40] [NAMES="ada grace"] [SITE=x] [PLAIN=1] [PORT=8000]
 hub-status: ## does it answer, and where is its log?
 hub-stop: ## end it, all notebook servers and their jobs
@@ -52,6 +57,8 @@ guide: ## the instructor's guide: guide/index.html, offline; slides of each lab 
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 release: ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]
 container: ## the labs as a container image [EDITION=instructors] [ARCHIVE=labs.tar.gz] [BASE=image] [OPTIONS=…]
+
+##@ To change the kit
 new: ## begin a new lab: make new LAB=66_my_topic
 labs: ## write the learner's files and the README's table from solutions/
 

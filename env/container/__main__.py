@@ -64,9 +64,7 @@ def build(options: argparse.Namespace) -> None:
         if subprocess.run(command, check=False).returncode:
             raise StepFailed(f"{program.name} could not build the image", "What it said is above.")
         seconds = time.monotonic() - begun
-    size = program.size(options.image)
-    words = f", {size / 1e9:.1f} GB" if size else ""
-    print(f"{options.image}: the {edition}' edition, built by {program.name} in {seconds:.0f} s{words}")
+    print(f"{options.image}: the {edition}' edition, built by {program.name} in {seconds:.0f} s")
     if options.archive:
         builder.write_archive(program, options.image, options.archive)
         megabytes = options.archive.stat().st_size / 1e6
@@ -86,9 +84,7 @@ def main(arguments: list[str]) -> int:
         "--torch-index", default=os.environ.get("TORCH_INDEX", ""), help="PyTorch's CPU packages"
     )
     parser.add_argument("--options", default="", help="more options for the program that builds")
-    parser.add_argument(
-        "--archive", type=Path, default=None, help="also write it to .tar, .tar.gz or .tar.zst"
-    )
+    parser.add_argument("--archive", type=Path, default=None, help="also write it to .tar or .tar.gz")
     options = parser.parse_args(arguments)
     try:
         build(options)

@@ -189,11 +189,14 @@ def _not_here(what, who):
 def show_help():
     """The goals of the Makefile that this edition has, with what stands beside them."""
     hidden = (*_NEED_SOLUTIONS, *_NEED_TESTS) if is_learners() else ()
-    print("High-Performance Distributed Deep Learning Labs\n")
+    print("High-Performance Distributed Deep Learning Labs")
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
-        for goal, text in re.findall(r"^([a-z0-9-]+):.*?## (.+)$", file.read(), re.MULTILINE):
-            if goal not in hidden:
-                print(f"  make {goal:<15} {text}")
+        lines = re.findall(r"^(?:##@|([a-z0-9-]+):.*?##) (.+)$", file.read(), re.MULTILINE)
+    for goal, text in lines:
+        if not goal:
+            print(f"\n{text}")
+        elif goal not in hidden:
+            print(f"  make {goal:<15} {text}")
 
 
 def main(goals):

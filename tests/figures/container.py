@@ -1,8 +1,8 @@
 """The container, built and started for real: `python -m tests.figures.container`.
 
-Printed: how long the build takes, how large image and archives are, when JupyterLab answers, what
-the doctor says inside, and lab 23, solved, on two ranks inside. It needs podman or docker, takes 5 GB of its
-storage, and leaves neither container nor volume behind; the image stays unless --remove is given.
+Printed: how long the build takes, when JupyterLab answers, what the doctor says inside, and lab 23, solved,
+on two ranks inside. It needs podman or docker, takes 5 GB of its storage, and leaves neither container nor
+volume behind; the image stays unless --remove is given.
 """
 
 from __future__ import annotations
@@ -61,18 +61,6 @@ def build(options: argparse.Namespace) -> None:
     print(f"make container: {time.monotonic() - begun:.0f} s", flush=True)
 
 
-def sizes(program: builder.Builder, folder: Path) -> None:
-    """The image's size, and that of two archives."""
-    print(f"image: {program.size(builder.IMAGE) / 1e9:.2f} GB", flush=True)
-    for suffix in (".tar.zst", ".tar.gz"):
-        target = folder / f"hpdl-labs{suffix}"
-        begun = time.monotonic()
-        builder.write_archive(program, builder.IMAGE, target)
-        size = target.stat().st_size / 1e9
-        print(f"{target.name}: {size:.2f} GB in {time.monotonic() - begun:.0f} s", flush=True)
-        target.unlink()
-
-
 def start(program: builder.Builder, volume: str, name: str) -> None:
     """Start JupyterLab as the guide says, twice: with a new volume, and with one that has a copy."""
     token = secrets.token_hex(16)
@@ -127,9 +115,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--base", default="", help="the Debian 12 that the image begins with")
     parser.add_argument("--options", default="", help="more options for the program that builds")
     parser.add_argument("--built", action="store_true", help="the image is there")
-    parser.add_argument(
-        "--archives", type=Path, default=None, help="a folder with room to measure archives in"
-    )
     parser.add_argument("--remove", action="store_true", help="remove the image at the end")
     options = parser.parse_args(arguments)
     program = builder.find()
@@ -144,8 +129,6 @@ def main(arguments: list[str]) -> int:
     finally:
         subprocess.run([program.path, "rm", "-f", volume], capture_output=True)
         subprocess.run([program.path, "volume", "rm", "-f", volume], capture_output=True)
-    if options.archives:
-        sizes(program, options.archives)
     if options.remove:
         run([program.path, "rmi", builder.IMAGE])
     return 0

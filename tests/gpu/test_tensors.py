@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from authoring import wrong_answers
 from authoring.tour import fresh_folder, run
 from labkit import builds, paths, record
 from labkit.horovod import timeline
@@ -153,7 +154,7 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
     if lab.timeline:
         monkeypatch.setenv("HOROVOD_TIMELINE", str(out / "home" / "timeline.json"))
-    small = run.small_parameters(paths.root(), lab.stem)
+    small = wrong_answers.read(paths.root(), lab.stem)["SMALL"]
     witness = Witness()
     outcome = run.run(paths.root(), out, lab.stem, {**small, **lab.settings}, "", witness.look)
     assert outcome.status == run.RAN, outcome.sentence

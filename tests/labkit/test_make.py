@@ -14,6 +14,7 @@ from labkit import make, paths
 pytestmark = pytest.mark.slow  # each case starts make
 
 REAL = paths.root()
+AUDIENCES = ["To learn", "On a cluster", "To teach", "To change the kit"]
 # Each would leave a file, were it expanded by make or by a shell.
 HOSTILE = (
     "$(shell touch made)",
@@ -134,8 +135,31 @@ def test_mistakes_get_a_sentence_before_anything_is_set_up(checkout, words, sent
     assert not (checkout / "set-up").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("solve LAB=40 EX=40.1", "make solve is not in the learners' archive, which holds no solutions"),
+        ("test", "make test is not in the learners' archive"),
+        ("run LAB=40 SOLVED=1", "SOLVED=1 is not in the learners' archive"),
+    ],
+)
+def test_what_the_learners_archive_lacks_gets_a_sentence_and_no_help(checkout, words, sentence):
+    assert "make solve " in typed(checkout, "help").stdout
+    (checkout / "EDITION.json").write_text('{"kind": "learners"}')
+    done = typed(checkout, *words.split())
+    assert done.returncode == 2
+    assert done.stderr.startswith(sentence)
+    assert arguments(checkout, "run", "LAB=40") == ["-m", "labkit", "run", "40"]
+    said = typed(checkout, "help").stdout
+    assert "make solve " not in said
+    assert "make test " not in said
+    assert "make lab " in said
+
+
 def test_every_goal_is_in_help_and_has_a_program(checkout):
-    listed = {line.split()[1] for line in typed(checkout, "help").stdout.splitlines()[2:]}
+    said = typed(checkout, "help").stdout.splitlines()
+    listed = {line.split()[1] for line in said if line.startswith("  make ")}
+    assert [line for line in said if line and not line.startswith(" ")][1:] == AUDIENCES
     goals = {goal.split()[0] for goal in make.GOALS}
     assert listed == goals | {"help", "setup", "test", "test-fast", "test-gpu", "clean"}
 

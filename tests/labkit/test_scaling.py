@@ -52,7 +52,9 @@ def test_fit_amdahl_finds_the_share_exactly_without_noise(serial):
     assert fit.speedup(4) == pytest.approx(scaling.amdahl(4, serial))
 
 
-@pytest.mark.parametrize(("ranks", "share", "wide"), [(RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)])
+@pytest.mark.parametrize(
+    ("ranks", "share", "wide"), [(RANKS, 0.02, 0.1), (RANKS, 0.1, 0.5), ((1, 2), 0.03, 0.3)]
+)
 def test_amdahls_interval_holds_the_true_share(ranks, share, wide):
     times = {p: 1.0 / scaling.amdahl(p, 0.1) for p in ranks}
     fits = [scaling.fit_amdahl(noisy(times, share, seed)) for seed in range(10)]
@@ -112,6 +114,7 @@ def test_alpha_and_beta_lie_in_their_intervals():
     assert sum(fit.alpha_low <= 2e-6 <= fit.alpha_high for fit in fits) >= 26
     assert sum(fit.beta_low <= 1e-10 <= fit.beta_high for fit in fits) >= 26
     assert np.median([fit.alpha for fit in fits]) == pytest.approx(2e-6, rel=0.03)
+    assert all(0.05 < (fit.alpha_high - fit.alpha_low) / fit.alpha < 0.25 for fit in fits)
     assert np.median([fit.misfit for fit in fits]) == pytest.approx(0.1, rel=0.3)
 
 

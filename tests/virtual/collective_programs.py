@@ -86,17 +86,11 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         into, wide = own.copy(), np.zeros(length * n, dtype)
         wide[rank * length : (rank + 1) * length] = own
     send, here = (MPI.IN_PLACE, MPI.IN_PLACE) if in_place else (own, whole)
-    if call == "Bcast":
-        comm.Bcast(own, root=root)
+    if call in ("Bcast", "Ibcast"):
+        _ended(getattr(comm, call)(own, root=root))
         return own.tolist()
-    if call == "Ibcast":
-        comm.Ibcast(own, root).Wait()
-        return own.tolist()
-    if call == "Reduce":
-        comm.Reduce(send if at_root else own, into if at_root else None, op, root)
-        return into.tolist() if at_root else None
-    if call == "Ireduce":
-        comm.Ireduce(send if at_root else own, into if at_root else None, op, root).Wait()
+    if call in ("Reduce", "Ireduce"):
+        _ended(getattr(comm, call)(send if at_root else own, into if at_root else None, op, root))
         return into.tolist() if at_root else None
     if call == "Gather":
         comm.Gather(send if at_root else own, wide if at_root else None, root)
@@ -104,11 +98,8 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
     if call == "Scatter":
         comm.Scatter(whole if at_root else None, MPI.IN_PLACE if in_place and at_root else into, root)
         return whole.tolist() if in_place and at_root else into.tolist()
-    if call in ("Allreduce", "Scan"):
-        getattr(comm, call)(send, into, op=op)
-        return into.tolist()
-    if call == "Iallreduce":
-        comm.Iallreduce(send, into, op).Wait()
+    if call in ("Allreduce", "Scan", "Iallreduce"):
+        _ended(getattr(comm, call)(send, into, op=op))
         return into.tolist()
     if call == "Allgather":
         comm.Allgather(send, wide)
@@ -136,6 +127,12 @@ def _step(comm, MPI, number: int, call: str, root: int, length: int, op: str, dt
         return work[: counts[rank]].tolist()
     comm.Reduce_scatter(work, into, counts if number % 2 else None, op=op)
     return into.tolist()
+
+
+def _ended(request) -> None:
+    """Wait for what a call has begun; one that blocks gives none."""
+    if request is not None:
+        request.Wait()
 
 
 def _objects(comm, call: str, root: int, op, n: int, rank: int, number: int):

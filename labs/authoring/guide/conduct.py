@@ -45,7 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _guide(options: argparse.Namespace) -> int:
     root = paths.root()
-    edition.need_solutions("The guide", root)
     if options.learners < 1:
         raise LabError(f"A class has one learner or more; {options.learners} makes no guide.")
     report = options.report or root / "report"

@@ -5,39 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from authoring import wrong_answers
+from authoring.wrong_answers import Wrong
 
 
-class Mistake(NamedTuple):
-    """A mistake in the answer of an exercise.
+def read(root: Path, stem: str) -> list[Wrong]:
+    """The wrong answers of a lab, in the order in which its author wrote them down; [] where there are none.
 
-    says: the words of the check's rejection that tell it; the whole sentence where the lab's sources hold it.
-    There … stands for what only a run knows.
+    says: the whole sentence where the lab's sources hold it. There … stands for what only a run knows.
     """
-
-    exercise: str
-    mistake: str
-    says: str
-
-
-def read(root: Path, stem: str) -> list[Mistake]:
-    """The mistakes of a lab, in the order in which its author wrote them down; [] where there are none.
-
-    The file imports what only tests have, so it is run without its imports: it holds texts and nothing else.
-    """
-    path = root / "tests/labs/wrong_answers" / f"{stem}.py"
-    if not path.exists():
-        return []
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    names = {"Wrong": _mistake, "Right": lambda *row, **named: None}
-    exec(compile(tree, str(path), "exec"), names)
-    sentences = list(_sentences(root, stem))
-    return [mistake._replace(says=_whole(mistake.says, sentences)) for mistake in names["WRONG"]]
-
-
-def _mistake(exercise: str, mistake: str, old, new, says: str, hangs: bool = False) -> Mistake:
-    return Mistake(exercise, mistake, says)
+    answers = wrong_answers.read(root, stem)["WRONG"]
+    sentences = list(_sentences(root, stem)) if answers else []
+    return [answer._replace(says=_whole(answer.says, sentences)) for answer in answers]
 
 
 def _whole(words: str, sentences: list[str]) -> str:

@@ -11,9 +11,9 @@ from authoring import offline
 from authoring.guide import figures
 from authoring.guide.cost import Cost
 from authoring.guide.lesson import Lesson, first_sentences
-from authoring.guide.mistakes import Mistake
 from authoring.guide.results import Expected
 from authoring.guide.timetable import Timetable
+from authoring.wrong_answers import Wrong
 
 _SHOWN = 4  # mistakes of an exercise that are seen at once; the others unfold
 
@@ -23,7 +23,7 @@ class Sheet:
     """All that the guide knows of one lab. solved_seconds: of a tour at full size, or None."""
 
     lesson: Lesson
-    mistakes: Sequence[Mistake]
+    mistakes: Sequence[Wrong]
     expected: Sequence[Expected]
     cost: Cost | None
     picture: str | None

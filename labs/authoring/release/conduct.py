@@ -39,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _release(options: argparse.Namespace) -> int:
     root = paths.root()
-    edition.need_solutions("A release", root)
     files = archive.committed(root)
     changed = archive.changes(root)
     if changed:

@@ -17,6 +17,7 @@ from pathlib import Path
 from labkit import labfile, paths
 from labkit.errors import LabError
 
+from authoring import wrong_answers
 from authoring.tour import report as tour_report
 from authoring.tour import run
 
@@ -84,7 +85,7 @@ def _tour(root: Path, out: Path, stems: list[str], small: bool) -> int:
             display.begin(stem)
             verdict = report["labs"].get(stem, {})
             lacks = verdict["sentence"] if verdict.get("status") == doctor.NEEDS else ""
-            parameters = run.small_parameters(root, stem) if small else {}
+            parameters = wrong_answers.read(root, stem)["SMALL"] if small else {}
             outcome = run.run(root, out, stem, parameters, lacks, display.tick)
             outcomes.append(outcome)
             display.end(outcome)

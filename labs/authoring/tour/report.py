@@ -19,17 +19,6 @@ _PROVENANCE = {
     "lab", "result", "unit", "utc", "host", "cpu", "cores", "device", "launcher", "python", "torch",
     "tensorflow", "horovod", "mpi4py", "mpi", "horovod_build", "job", "site", "revision", "changed",
 }  # fmt: skip
-_HIGHLIGHTS = (
-    ("machine.cpu", "Processor"),
-    ("machine.cores", "Cores"),
-    ("machine.memory_gib", "Memory, GiB"),
-    ("gpu.devices", "GPUs"),
-    ("horovod.version", "Horovod"),
-    ("versions.torch", "PyTorch"),
-    ("versions.tensorflow", "TensorFlow"),
-    ("versions.python", "Python"),
-    ("network.infiniband", "InfiniBand"),
-)
 
 
 def summary(outcomes: list[Outcome], seconds: float) -> str:
@@ -66,19 +55,11 @@ def write(
         summary=summary(outcomes, seconds),
         failed=any(outcome.status == FAILED for outcome in outcomes),
         small=small,
-        highlights=_highlights(report),
         facts=doctor.rows(report),
         advice=report["advice"],
         labs=labs,
     )
     (out / "index.html").write_text(page, encoding="utf-8")
-
-
-def _highlights(report: dict) -> list[tuple[str, str]]:
-    values = [(label, report[key.split(".")[0]][key.split(".")[1]]) for key, label in _HIGHLIGHTS]
-    made = [(label, doctor.readable(value)) for label, value in values if value is not None]
-    mpi = report["mpi"]
-    return [*made, ("MPI", f"{mpi['family'] or ''} {mpi['version']}".strip())] if mpi["version"] else made
 
 
 def _lab(root: Path, out: Path, outcome: Outcome) -> dict:

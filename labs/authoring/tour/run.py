@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -38,24 +37,6 @@ class Outcome:
     def plain(self) -> dict:
         """For tour.json."""
         return {**asdict(self), "seconds": round(self.seconds, 1)}
-
-
-def small_parameters(root: Path, stem: str) -> dict:
-    """The parameters of test runs: SMALL in tests/labs/wrong_answers/STEM.py; {} where there are none."""
-    path = root / "tests/labs/wrong_answers" / f"{stem}.py"
-    if not path.exists():
-        return {}
-    statements = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if _is_about_small(node)]
-    # These lines alone, since the file imports what only tests have; they are sums such as `1 << 16`, too.
-    names = {"__builtins__": {"dict": dict}}
-    exec(compile(ast.Module(statements, type_ignores=[]), str(path), "exec"), names)
-    return names.get("SMALL", {})
-
-
-def _is_about_small(node: ast.stmt) -> bool:
-    """`SMALL = …` or `SMALL |= …`."""
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(getattr(target, "id", "") == "SMALL" for target in targets)
 
 
 def run(

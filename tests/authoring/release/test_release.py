@@ -179,36 +179,6 @@ def test_a_leak_stops_the_release(committed, capsys):
     assert not (committed.root / "release").exists() or not list((committed.root / "release").iterdir())
 
 
-@pytest.fixture
-def archived(tmp_path) -> Path:
-    """A learners' archive of nothing but what `make` needs to answer."""
-    (tmp_path / "labs" / "labkit").mkdir(parents=True)
-    shutil.copy(REAL / "Makefile", tmp_path)
-    shutil.copy(REAL / "labs/labkit/make.py", tmp_path / "labs/labkit")
-    assert "make solve " in make(tmp_path, "help").stdout
-    said = edition.text(edition.Edition(edition.LEARNERS, "1", "abc"))
-    (tmp_path / edition.FILE).write_text(said)
-    return tmp_path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("goal", ["solve", "test"])
-def test_make_says_that_this_is_the_learners_archive(archived, goal):
-    ended = make(archived, goal, "LAB=40", "EX=40.1")
-    assert ended.returncode == 2
-    sentence, _ = ended.stderr.splitlines()  # the second is make's own
-    assert f"make {goal} is not in the learners' archive, which holds no solutions" in sentence
-    assert f"make {goal} " not in make(archived, "help").stdout
-
-
-@pytest.mark.slow
-def test_make_refuses_solved_runs_there_and_nothing_else(archived):
-    ended = make(archived, "run", "LAB=40", "SOLVED=1")
-    assert "SOLVED=1 is not in the learners' archive" in ended.stderr
-    assert make(archived, "setup", "run", "LAB=40").stderr.count("archive") == 0
-    assert "make lab " in make(archived, "help").stdout
-
-
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True, check=False)
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from authoring.tour import conduct, html, run
+from authoring import wrong_answers
+from authoring.tour import conduct, html
 from authoring.tour.run import FAILED, RAN, SKIPPED
 from labkit.errors import LabError
 
@@ -122,15 +123,13 @@ def test_a_folder_that_is_no_report_is_left_alone(tmp_path):
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_small_parameters(checkout):
+def test_parameters_of_small_runs(checkout):
     write_lab(checkout, "10_x", small="length=2, sizes=(1, 2), name='a'")
-    assert run.small_parameters(checkout.root, "10_x") == {"length": 2, "sizes": (1, 2), "name": "a"}
-    (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text("SMALL = {'length': 4}\n")
-    assert run.small_parameters(checkout.root, "10_x") == {"length": 4}
-    text = "from x import y\n\nSMALL = {'length': 1 << 16}\nSMALL |= {'sizes': (1,)}\nWRONG = [Wrong()]\n"
+    assert wrong_answers.read(checkout.root, "10_x")["SMALL"] == {"length": 2, "sizes": (1, 2), "name": "a"}
+    text = "from x import y\n\nSMALL = {'length': 1 << 16}\nSMALL |= {'sizes': (1,)}\nWRONG = []\n"
     (checkout.root / "tests/labs/wrong_answers/10_x.py").write_text(text)
-    assert run.small_parameters(checkout.root, "10_x") == {"length": 65536, "sizes": (1,)}
-    assert run.small_parameters(checkout.root, "11_y") == {}
+    assert wrong_answers.read(checkout.root, "10_x")["SMALL"] == {"length": 65536, "sizes": (1,)}
+    assert wrong_answers.read(checkout.root, "11_y")["SMALL"] == {}
 
 
 def test_what_an_executed_notebook_says(tmp_path):

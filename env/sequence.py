@@ -151,7 +151,7 @@ class Setup:
             debian.install(step, debian.packages("setup"))
         elif missing:
             raise StepFailed(
-                f"{' and '.join(missing)} not found, and Horovod must be compiled",
+                f"{', '.join(missing)} not found, and Horovod must be compiled",
                 f"Install: {PACKAGES['compiler']} All that Debian needs: "
                 + debian.command(debian.packages("setup")),
             )

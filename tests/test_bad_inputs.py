@@ -247,7 +247,7 @@ def of_set_ups() -> Iterable[Case]:
     yield Case((PYTHON, "{bare}/env/setup.py"), "cuda", {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/none"})
     yield Case((PYTHON, "{bare}/env/setup.py", "--fast"), "fast")
     nowhere = {"PATH": "{files}/folder", "PYTHON": PYTHON, "CXX": "", "CC": ""}
-    yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+ and make and patch not found", nowhere)
+    yield Case((PYTHON, "{bare}/env/setup.py"), r"g\+\+, make, patch not found", nowhere)
     mvapich2 = ("bash", "env/mvapich2/build.sh")
     # The default device may be built here already; this one asks for the compiler on every machine.
     tools = {"PATH": f"{{files}}/folder:{os.environ['PATH']}", "CC": "no-such-compiler"}

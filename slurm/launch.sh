@@ -39,9 +39,9 @@ read_site() {
         [[ $file == */template.sh ]] || sites+=" $(basename "$file" .sh)"
     done
     [[ -n ${SITE:-} ]] || stop "Say which cluster this is, as in: SITE=tabletop sbatch slurm/$1.sbatch." \
-        "Known are:$sites. \`make site\` writes a file for another one."
+        "Known are:$sites. \`make site NAME=x\` writes a file for another one."
     [[ -r slurm/sites/$SITE.sh ]] || stop "There is no slurm/sites/$SITE.sh. Known are:$sites." \
-        "\`make site\` writes a file for another one."
+        "\`make site NAME=x\` writes a file for another one."
     set +eu # what modules do inside is not ours to judge
     bring_modules
     # shellcheck disable=SC1090

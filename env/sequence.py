@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from env.horovod import build, cuda, flavours, gpu
 from env.horovod.cuda import Toolkit
-from env.install import debian, environment, loopback, mpi, pythons, verify
+from env.install import behind, debian, environment, loopback, mpi, pythons, verify
 from env.install.steps import PACKAGES, Step, StepFailed
 
 VENV = environment.ROOT / ".venv"
@@ -24,8 +23,8 @@ TITLES = (
     "Virtual environment",
     "Packages",
     "MPI",
-    "Horovod",
     "labkit and its kernel",
+    "Horovod",
     "Two ranks",
 )
 
@@ -44,10 +43,14 @@ def already(key: str, python: str | None) -> dict | None:
 
 
 class Setup:
-    """Runs the steps; `step(name)` numbers them and names their logs."""
+    """Runs the steps; `step(name)` numbers them and names their logs.
 
-    def __init__(self, chosen: dict[str, str]):
+    lab_first: JupyterLab is opened before Horovod is compiled, if it has to be.
+    """
+
+    def __init__(self, chosen: dict[str, str], lab_first: bool = False):
         self.chosen = chosen
+        self.lab_first = lab_first
         self.steps: list[Step] = []
         self.toolkit: Toolkit | None = None  # on a GPU machine, once it is found
 
@@ -101,6 +104,11 @@ class Setup:
             mpi.put_site_commands(library, VENV)
         step.done(library.identity)
 
+        step = self.step("labkit")
+        environment.install_labkit(step, VENV)
+        loopback.build(step, VENV, build.compiler_path())
+        step.done()
+
         step = self.step("horovod")
         wheels = {}
         compiled = []
@@ -113,11 +121,6 @@ class Setup:
             compiled += [flavour] if fresh else []
         flavours.keep_only(VENV, builds)
         step.done(built_in_words(wheels, compiled))
-
-        step = self.step("labkit")
-        environment.install_labkit(step, VENV)
-        loopback.build(step, VENV, build.compiler_path())
-        step.done()
 
         step = self.step("verify")
         answers = verify.two_ranks(step, VENV, {name: flavours.folder(VENV, name) for name in builds})
@@ -177,10 +180,17 @@ class Setup:
         """See that this flavour of Horovod is in its folder; its wheel, and whether it was compiled."""
         if self.toolkit:
             step.say(f"build '{flavour}'")
+
+        def open_lab() -> None:
+            if self.lab_first:
+                self.lab_first = False
+                behind.go_on(step, VENV)
+
         wheel, fresh = build.provide_wheel(
-            step, VENV, library, flavour, self.toolkit, self.chosen.get("NCCL_HOME")
+            step, VENV, library, flavour, self.toolkit, self.chosen.get("NCCL_HOME"), open_lab
         )
         flavours.install(step, VENV, flavour, wheel)
+        behind.stand_in(VENV).unlink(missing_ok=True)
         return wheel, fresh
 
 
@@ -247,14 +257,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--again", action="store_true", help="run every step even if the stamp says they are done"
     )
+    parser.add_argument(
+        "--lab-first", action="store_true", help="end before Horovod is compiled; a copy of this goes on"
+    )
     options = parser.parse_args(arguments)
     setup = Setup({})
     try:
         VENV.mkdir(exist_ok=True)
         with (VENV / "setup.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a second set-up of this checkout waits for the first
+            build.wait_for(lock, "set-up of this checkout is under way")
             chosen = environment.settings(VENV)
-            setup = Setup(chosen)
+            setup = Setup(chosen, options.lab_first)
             key = environment.fingerprint(chosen)
             stamp = None if options.again else already(key, chosen.get("PYTHON"))
             if stamp:

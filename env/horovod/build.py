@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from env.horovod import gpu, sources
@@ -149,10 +150,12 @@ def provide_wheel(
     flavour: str = "host",
     toolkit: Toolkit | None = None,
     nccl: str | None = None,
+    before_compiling: Callable[[], None] = lambda: None,
 ) -> tuple[Path, bool]:
     """The wheel of this flavour for this environment, and whether it had to be compiled.
 
     toolkit: the site's CUDA on a GPU machine. nccl: NCCL_HOME, if it is not the wheel's NCCL that is wanted.
+    before_compiling: called where the cache has no such wheel.
     """
     python = venv / "bin" / "python"
     versions = read_versions(python)
@@ -166,9 +169,10 @@ def provide_wheel(
         parts = inputs(versions, mpi, gpu.lasting(gpu_env, more_rpath, toolkit, nccl))
         place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
-            wait_for(lock, step)
+            wait_for(lock, "set-up is building the same wheel")
             if wheel := cached_wheel(place):
                 return wheel, False
+            before_compiling()
             source = fetch(step, python, work)
             names = sources.prepare(step, source, bool(versions["cuda"]))
             env = build_environment(mpi, venv, gpu_env, more_rpath)
@@ -180,12 +184,12 @@ def provide_wheel(
     return cached_wheel(place), True
 
 
-def wait_for(lock, step: Step) -> None:
-    """Take the lock; whoever wants a wheel that is being built waits for it, and says so."""
+def wait_for(lock, other: str) -> None:
+    """Take the lock; say which other process is waited for, where one has it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        print("      another set-up is building the same wheel; waiting for it", flush=True)
+        print(f"      another {other}; waiting for it", flush=True)
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 

@@ -9,11 +9,14 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
+LOGS = os.path.join(ROOT, ".venv", "setup-logs")
 FIRST_LAB = "/lab/tree/work/00_check_environment.ipynb"
 # The set-up reads these from the environment, where a site's modules may have set them.
 SETTINGS = ("PYTHON", "MPI_HOME", "GPU_OPERATIONS", "NCCL_HOME", "CUDA_HOME", "TORCH_INDEX")
@@ -220,7 +223,37 @@ def main(goals):
         if subprocess.call([PYTHON, "-m", "labkit", "bring"], cwd=ROOT):
             return 1
         os.environ["PATH"] = os.pathsep.join([os.path.dirname(PYTHON), os.environ.get("PATH", os.defpath)])
+        if _set_up_behind():
+            return _before_horovod(argv)
     return os.execvp(argv[0], argv)  # it does not return
+
+
+def _set_up_behind():
+    """The number of the process that compiles Horovod behind JupyterLab; None where none does."""
+    try:
+        with open(os.path.join(LOGS, "behind.pid")) as file:
+            process = int(file.read())
+        with open(f"/proc/{process}/cmdline") as file:
+            return process if "--lab-first" in file.read() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _before_horovod(argv):
+    """Run JupyterLab; when it ends, so does the set-up behind it."""
+    lab = subprocess.Popen(argv, cwd=ROOT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for JupyterLab, which asks whether it is meant
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: lab.terminate())
+    try:
+        return lab.wait()
+    finally:
+        process = _set_up_behind()
+        if process:
+            print("The set-up of Horovod ends here; `make setup` or `make lab` goes on with it.")
+            os.kill(process, signal.SIGTERM)
+        while _set_up_behind():
+            time.sleep(0.1)
 
 
 def _set_up(goals):
@@ -228,8 +261,8 @@ def _set_up(goals):
     program = os.path.join(ROOT, "env", "setup.py")
     if not os.path.exists(program):
         return 0
-    tests = ["--tests"] if goals[0] == "setup-tests" else []
-    return os.execv(sys.executable, [sys.executable, program, *tests])
+    options = ["--tests"] if goals[0] == "setup-tests" else ["--lab-first"] if goals[1:] == ["lab"] else []
+    return os.execv(sys.executable, [sys.executable, program, *options])
 
 
 if __name__ == "__main__":

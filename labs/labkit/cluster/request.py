@@ -184,7 +184,9 @@ def _no_site() -> None:
     """Nobody said which site this is: is there a Slurm at all?"""
     slurm.at(None).partitions()  # NotHere says how to come by one
     names = ", ".join(sites.names()) or "none"
-    raise LabError(f"Say which site this is: SITE=name. These are known: {names}. `make site NAME=x` writes one.")
+    raise LabError(
+        f"Say which site this is: SITE=name. These are known: {names}. `make site NAME=x` writes one."
+    )
 
 
 def _check_nodes(nodes: int, known: Mapping[str, str], options: Sequence[str], client: slurm.Client) -> None:

@@ -120,7 +120,8 @@ def _both_mpis() -> None:
 def _horovod(framework: str, library: str) -> None:
     """Ask Horovod's own library what it was built with, without importing Horovod (that takes seconds)."""
     package = importlib.util.find_spec("horovod")
-    folder = Path(package.submodule_search_locations[0], framework) if package else Path("/nonexistent")
+    places = package.submodule_search_locations if package else None  # a file stands in while it is compiled
+    folder = Path(places[0], framework) if places else Path("/nonexistent")
     for path in sorted(folder.glob(f"{library}.*.so")):
         lib = ctypes.CDLL(str(path))
         names = ("mpi", "gloo", "nccl", "cuda", "rocm", "ccl", "ddl")

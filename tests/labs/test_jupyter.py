@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -82,12 +84,14 @@ def jupyterlab(checkout: Path, log: Path):
 
 
 def _address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
-    """What the server writes into its runtime folder as soon as it listens."""
+    """What the server writes into its runtime folder, once it listens, too: that may be a moment later."""
     for _ in range(600):
         for file in runtime.glob("jpserver-*.json"):
             text = file.read_text()
             if text.strip().endswith("}"):
-                return json.loads(text)["url"]
+                told = json.loads(text)
+                with contextlib.suppress(OSError), socket.create_connection(("localhost", told["port"])):
+                    return told["url"]
         assert server.poll() is None, f"JupyterLab ended at once:\n{log.read_text()[-2000:]}"
         time.sleep(0.2)
     raise AssertionError(f"JupyterLab did not listen within two minutes:\n{log.read_text()[-2000:]}")

@@ -12,7 +12,7 @@ MADE = TwoLines(eager=8192, alpha=2e-6, beta=2e-10, alpha_above=6e-6, beta_above
 
 
 def by_labkit(sizes, seconds):
-    line = fit_alpha_beta(sizes, seconds)
+    line = fit_alpha_beta(dict(zip(sizes, seconds, strict=True)))
     return line.alpha, line.beta
 
 

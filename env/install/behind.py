@@ -20,9 +20,9 @@ from pathlib import Path
 lines = Path(sys.prefix, "{LOG}").read_text(encoding="utf-8").split("\\n")
 last = [line.strip() for line in lines if line.strip()][-1:] or ["it begins"]
 raise ImportError(
-    "Horovod is still being compiled, a matter of 3 to 10 minutes on two cores; labs before 40 do without. "
-    f"How far it is: {{last[0]}} (all of it: .venv/{LOG}). Run this cell again when it is there. "
-    "Should JupyterLab have been closed meanwhile, `make setup` compiles it."
+    "Horovod is not here yet: it is compiled while you work, 3 to 10 minutes on two cores; labs before 40 do "
+    f"without. The last line of .venv/{LOG} is: {{last[0]}}. Run this cell again when it is there. Where "
+    "that line tells of a failure, or JupyterLab was closed meanwhile, `make setup` compiles it."
 )
 '''
 

@@ -165,9 +165,7 @@ def test_overhead_is_seen(monkeypatch):
     ("call", "says"),
     [
         (lambda: profiling.record(print, 0), "records nothing"),
-        (lambda: profiling.record(print, kind="pytorch"), "no kind 'pytorch'"),
-        (lambda: profiling.record(print, kind=None), "no kind None"),
-        (lambda: profiling.record(print, kind="horovod"), "hvd.init()"),
+        (lambda: profiling.record(print, kind="pytorch"), "no kind 'pytorch'; it has spans and torch"),
         (lambda: profiling.record(lambda: profiling.record(print), warmup=0), "already recording"),
         (lambda: profiling.mark("communication", 2.0, 1.0, "bucket 1"), "before it begins"),
     ],

@@ -147,14 +147,12 @@ def variables(
     environ = os.environ if environ is None else environ
     horovod = horovod or environ.get("LABKIT_HOROVOD")
     mpi = mpi or environ.get("LABKIT_MPI_BUILD")
-    chosen = _of_horovod(horovod, environ) if horovod else {}
-    return chosen | (_of_mpi(mpi, environ) if mpi else {})
-
-
-def _of_horovod(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    # An empty entry would be the folder in which the process starts.
-    path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return {"LABKIT_HOROVOD": name, "PYTHONPATH": os.pathsep.join(search_path(path, name))}
+    chosen = _of_mpi(mpi, environ) if mpi else {}
+    if horovod:
+        # An empty entry would be the folder in which the process starts.
+        path = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        chosen |= {"LABKIT_HOROVOD": horovod, "PYTHONPATH": os.pathsep.join(search_path(path, horovod))}
+    return chosen
 
 
 def _of_mpi(name: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -31,7 +31,6 @@ ROWS = "times[min(times, key=lambda p: abs(np.log2(p / ranks)))]"
 
 # fmt: off
 RIGHT = [
-
     Right("24.1", "two requests, Waitall", SWAP, """\
         from mpi4py import MPI
 

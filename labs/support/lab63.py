@@ -390,26 +390,6 @@ def sleep_through(comm, run_plan: Callable, plans: Sequence, forward: float, bac
     return Played(spans, total, 1 - busy / (comm.size * total))
 
 
-@launch.in_group("gloo")
-def by_torch(micro: int, width: int, pictures: int) -> tuple[list[np.ndarray], float]:
-    """Gradients of this rank's stage, and on the last rank the loss, by PyTorch's own 1F1B over Gloo."""
-    from torch import distributed
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
-
-    rank = distributed.get_rank()
-    ranks = distributed.get_world_size()
-    inputs, labels = _batch(pictures)
-    module = _stage(rank, ranks, width)
-    stage = PipelineStage(module, rank, ranks, torch.device("cpu"))
-    schedule = Schedule1F1B(stage, micro, loss_fn=functional.cross_entropy)
-    losses: list[torch.Tensor] = []
-    given = (inputs,) if rank == 0 else ()
-    target = {"target": labels, "losses": losses} if rank == ranks - 1 else {}
-    schedule.step(*given, **target)
-    loss = sum(part.item() for part in losses) / micro
-    return [weights.grad.numpy() for weights in module.parameters()], loss
-
-
 # -- plans drawn
 
 

@@ -56,7 +56,7 @@ def plans_on_ranks(run_plan, gpipe, one_f_one_b, patience, ranks, width):
     trials = {  # plan, micro-batches, numbers between two stages, pictures
         "2 micro-batches, gpipe, short messages": (gpipe, 2, 8, 8),
         "4 micro-batches, one_f_one_b, short messages": (one_f_one_b, 4, 8, 8),
-        "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 2048),
+        "4 micro-batches, one_f_one_b, long messages": (one_f_one_b, 4, width, 512),
     }
 
     def try_plans(comm):

@@ -311,7 +311,11 @@ Log = list[tuple[float, int, int]]  # time.time(), bytes sent, bytes received
 
 def mirrored_worker(order: Order, ended) -> dict[str, Mirrored]:
     """A worker of MultiWorkerMirroredStrategy."""
-    strategy = _mirrored()
+    import tensorflow as tf
+
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     return {net: _in_step(strategy, order, net) for net in order.nets}
 
 
@@ -415,14 +419,6 @@ def server(order: Order, ended) -> Log:
         log.append((time.time(), *tcp_bytes()))
     del running
     return log
-
-
-def _mirrored():
-    import tensorflow as tf
-
-    ring = tf.distribute.experimental.CommunicationImplementation.RING
-    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
 def _graph(learners_step, strategy, net, optimizer):

@@ -11,7 +11,7 @@ import torch
 import virtual
 from labkit import check, data, expect, launch
 from labkit.counting import CallLog, on_every_size
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 from labkit.scaling import costs
 from torch.nn import functional
 
@@ -83,7 +83,7 @@ def sums_by_the_table(f, g, most, patience):
     ranks = launch.ranks_here(most)
     tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
     for size in range(ranks, 0, -1):
-        group = "1 rank" if size == 1 else f"{size} ranks"
+        group = counted(size, "rank")
         for name, way in (("f", "forward"), ("f", "back"), ("g", "forward"), ("g", "back")):
             results = [tried[rank][size][name, way] for rank in range(size)]
             total = sum(result["own"] for result in results)

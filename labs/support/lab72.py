@@ -102,7 +102,7 @@ def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
             f"Ranks in lines {lines} of epoch: (rank, line)",
             slips=slips if len(own) > 1 else {},
         )
-    deals = [Nearby(fault) for fault in faults]
+    deals = [Nearby(fault) for fault in sorted(faults)]  # the disk first, whichever is drawn first
     for deal, ranks in zip(deals, play([Job(epoch, deal, mend, written) for deal in deals]), strict=True):
         epoch_is_complete(ranks, deal)
 

@@ -95,10 +95,9 @@ def run(
 def _write_job(
     root: Path, out: Path, stem: str, notebook: str, title: str, parameters: Mapping[str, object]
 ) -> Path:
-    work = out / "work"
-    executed = out / "notebooks"
-    work.mkdir(exist_ok=True)
-    executed.mkdir(exist_ok=True)
+    work, executed = out / "work", out / "notebooks"
+    for folder in (work, executed, out / "home"):
+        folder.mkdir(exist_ok=True)
     made = work / f"{stem}.ipynb"
     made.write_text(notebook, encoding="utf-8")
     job = work / f"{stem}.json"

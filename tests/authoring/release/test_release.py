@@ -96,7 +96,7 @@ def test_every_kind_of_leak_is_found(committed):
     quoted = json.dumps(stub)[1:-1]
     changed = {**files, "notebooks/91_guided.ipynb": File(book.replace(quoted, "return a + b").encode())}
     assert "notebooks/91_guided.ipynb holds the answer of 91.1." in leaks.find(changed, labs)
-    answer = b"def f(a):\n  both = a\n\n  both = add(both, a)\n  return both\n"
+    answer = b"def f(a):\n  both = numbers\n\n  both = add(both, both)\n  return both\n"
     assert leaks.find({**files, "env/x.py": File(answer)}, labs) == ["env/x.py holds the answer of 91.2."]
     later = {**files, "labs/support/lab92/x.py": File(answer)}
     assert leaks.find(later, labs) == [], "a later lab may bring along what this one has built"
@@ -169,7 +169,7 @@ def test_what_stands_in_the_way_is_a_sentence(committed, capsys, monkeypatch):
 
 
 def test_a_leak_stops_the_release(committed, capsys):
-    lines = "both = a\nboth = add(both, a)\nreturn both\n"
+    lines = "both = numbers\nboth = add(both, both)\nreturn both\n"
     (committed.root / "env").mkdir()
     (committed.root / "env/x.py").write_text(lines)
     git(committed.root, "add", "-A")

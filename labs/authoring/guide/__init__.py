@@ -1,6 +1,6 @@
 """The instructor's guide: a page for each lab and timetables, made from what the kit already knows; slides.
 
-main            `python -m authoring guide [--out guide] [--labs 10,20] [--learners 40] [--report report] …`
+main            `python -m authoring guide [--out guide] [--learners 40] [--report report] …`
 
 For the tests and for releases:
 

@@ -67,14 +67,11 @@ def test_learners_get_labs_and_records_and_no_solutions_tests_or_answers(committ
     )
 
 
-def test_a_lab_without_questions_is_the_very_same(committed):
+def test_a_lab_without_questions_is_the_very_same_and_one_without_answers_untouched(committed, tmp_path):
     files = learners(committed.root)
     for name in TINY:
         assert files[name].content == (committed.root / name).read_bytes()
-
-
-def test_a_notebook_without_answers_still_counts_as_untouched(committed, tmp_path):
-    archive.unpack(tmp_path / "copy", learners(committed.root))
+    archive.unpack(tmp_path / "copy", files)
     copies.overwrite(tmp_path / "copy", {"notebooks/91_guided.ipynb": "{}", "labs/91_guided.py": ""})
     assert not [name for name in tiny_lab.set_aside() if name.startswith(("notebooks/", "labs/"))]
 

@@ -21,6 +21,12 @@ PENDING = """    pending = [comm.Irecv(above, source=up), comm.Irecv(below, sour
     pending += [comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)]
 """
 INSIDE = "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n"
+HALVE = """        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+"""
 
 # fmt: off
 RIGHT = [
@@ -64,8 +70,12 @@ WRONG = [
           ["dest=left)\n        return comm.recv(source=right)",
            "comm.recv(source=right)\n    comm.send(token + comm.rank, dest=left)"],
           "With 5 ranks, sent to the right: what arrived at rank"),
+    Wrong("20.1", "the ring is not closed", "(comm.rank + 1) % comm.size", "comm.rank + 1",
+          "there is no such rank"),
     Wrong("20.1", "returns what it passes on instead of what arrived",
           "    return token", "    return token + comm.rank", "That is what it passes on"),
+    Wrong("20.1", "array call for an object",
+          "comm.send(0, dest=right)", "comm.Send(0, dest=right)", "Send was not given an array"),
     Wrong("20.1", "computed, without any message",
           START + "    token = comm.recv(source=left)\n"
           "    comm.send(token + comm.rank, dest=right)\n    return token",
@@ -80,9 +90,14 @@ WRONG = [
     Wrong("20.1", "a send that is begun and left",
           "comm.send(token + comm.rank, dest=right)", "comm.isend(token + comm.rank, dest=right)",
           "that were never waited for: expected 0, got 1"),
+    Wrong("20.1", "forgets to return", "    return token", "    token",
+          "got None. Does the function return its result?"),
     Wrong("20.2", "everyone sends first",
           SENDRECV, "comm.Send(own, dest=right)\n    comm.Recv(theirs, source=left)",
           "of shift_right: comm.Send(own, dest=right)", hangs=True),
+    Wrong("20.2", "everyone receives first",
+          SENDRECV, "comm.Recv(theirs, source=left)\n    comm.Send(own, dest=right)",
+          "of shift_right: comm.Recv(theirs, source=left)", hangs=True),
     Wrong("20.2", "even and odd take turns, and a rank alone sends to nobody who listens", SENDRECV, """\
 if comm.rank % 2 == 0:
         comm.Send(own, dest=right)
@@ -97,10 +112,13 @@ if comm.rank % 2 == 0:
           "what came from the left"),
     Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=own",
           "`own` was changed; it belongs to the caller. Receive into another array"),
+    Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
     Wrong("20.2", "everybody gets everything",
           SENDRECV, "everything = np.empty((comm.size, own.size), own.dtype)\n"
           "    comm.Allgather(own, everything)\n    theirs = everything[left]",
           "right, but by Allgather. One Send or Sendrecv"),
+    Wrong("20.2", "buffer of another dtype",
+          "np.empty_like(own)", "np.empty(len(own), np.int32)", "80 bytes came, and it has room for 40"),
     Wrong("20.2", "a request thrown away",
           SENDRECV, "comm.Isend(own, dest=right)\n    comm.Recv(theirs, source=left)",
           "requests that were never waited for: expected 0, got 1"),
@@ -108,6 +126,7 @@ if comm.rank % 2 == 0:
           SENDRECV, "theirs = comm.sendrecv(own, dest=right, source=left)", "sendrecv packs objects"),
     Wrong("20.3", "halo read before Wait", WAIT + EDGES, EDGES + WAIT,
           "it is used before its Wait, or nothing"),
+    Wrong("20.3", "no Wait at all", WAIT, "", "it is used before its Wait, or nothing"),
     Wrong("20.3", "waits for the receives alone", "in pending:", "in pending[:2]:",
           "were never waited for: expected 0, got 2"),
     Wrong("20.3", "waits at once, and nothing is computed meanwhile", INSIDE + WAIT, WAIT + INSIDE,
@@ -115,10 +134,15 @@ if comm.rank % 2 == 0:
     Wrong("20.3", "a third of the inside while the messages travel, the rest after them", INSIDE + WAIT,
           "    half = strip[:-2] + strip[1:-1]\n" + WAIT + "    new[1:-1] = (half + strip[2:]) / 3\n",
           "only a part of the inside is computed"),
+    Wrong("20.3", "the receives are waited for before the inside is computed", INSIDE + WAIT,
+          "    for request in pending[:2]:\n        request.Wait()\n" + INSIDE + WAIT,
+          "the inside is not computed while all messages are under way"),
     Wrong("20.3", "sends the far row to each neighbour",
           ["comm.Isend(strip[0], dest=up)", "comm.Isend(strip[-1], dest=down)"],
           ["comm.Isend(strip[-1], dest=up)", "comm.Isend(strip[0], dest=down)"],
           "which needs `"),
+    Wrong("20.3", "one buffer for both halos",
+          "comm.Irecv(below, source=down)", "comm.Irecv(above, source=down)", "which needs `"),
     Wrong("20.3", "works in place, on rows that are being sent", "new = np.empty_like(strip)", "new = strip",
           "`strip` was changed; it belongs to the caller. While it is sent, write to `new`"),
     Wrong("20.3", "blocking calls: nothing is computed meanwhile", PENDING,
@@ -126,4 +150,7 @@ if comm.rank % 2 == 0:
           "    comm.Sendrecv(strip[0], up, recvbuf=below, source=down)\n"
           "    comm.Sendrecv(strip[-1], down, recvbuf=above, source=up)\n",
           "right, but by Sendrecv"),
+    Wrong("20.3", "tags that do not match",
+          "comm.Irecv(below, source=down)", "comm.Irecv(below, source=down, tag=1)",
+          "of blur: request.Wait()", hangs=True),
 ]

@@ -31,6 +31,7 @@ ROWS = "times[min(times, key=lambda p: abs(np.log2(p / ranks)))]"
 
 # fmt: off
 RIGHT = [
+
     Right("24.1", "two requests, Waitall", SWAP, """\
         from mpi4py import MPI
 
@@ -78,6 +79,8 @@ WRONG = [
           SWAP, SWAP.replace("vector += box", "vector[:] = box"), "the sum is wrong on every rank"),
     Wrong("24.1", "a new array with the sum",
           SWAP, SWAP.replace("vector += box", "vector = vector + box"), "must lie in this array"),
+    Wrong("24.1", "adds up in the box",
+          SWAP, SWAP.replace("vector += box", "box += vector"), "the sum is wrong on every rank"),
     Wrong("24.1", "seats taken for ranks",
           "seats[me ^ distance]", "me ^ distance", "with seats 1, 2, … and rank 0 in the last"),
     Wrong("24.1", "the own rank taken for the seat",
@@ -102,16 +105,28 @@ WRONG = [
           "        low, high = keep.start, keep.stop\n", "",
           "each rank sent 2.00 vectors; Rabenseifner sends 1.50"),
     Wrong("24.2", "stops after the reduce-scatter", BACK, "        pass", "the sum is wrong on every rank"),
+    Wrong("24.2", "adds on the way back too", BACK, """\
+        comm.Sendrecv(vector[keep], dest=partner, recvbuf=box[give], source=partner)
+        vector[give] += box[give]
+""", "the sum is wrong on every rank"),
+    Wrong("24.2", "Send before Recv: deadlocks for large messages alone",
+          "comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)",
+          "comm.Send(vector[give], dest=partner)\n        comm.Recv(box[keep], source=partner)",
+          "A Send of more than 64 bytes waits until its receive is called"),
     Wrong("24.2", "right sum by recursive doubling", [ROUND, BACK],
           ["        comm.Sendrecv(vector, dest=partner, recvbuf=box, source=partner)\n        vector += box",
            "        pass"], "Rabenseifner"),
     Wrong("24.2", "adds whole vectors", "        vector[keep] += box[keep]\n",
           "        total = vector + box\n        vector[keep] = total[keep]\n",
           "each of 8 ranks adds 3 vectors; 0.875 are enough"),
+    Wrong("24.2", "adds all of the box, of which only one half came", "vector[keep] += box[keep]",
+          "vector += box", "each of 8 ranks adds 3 vectors; 0.875 are enough"),
     Wrong("24.2", "the seat's number for its bit",
           "if me & distance", "if me >= distance", "With 4 ranks and 64 values the sum is wrong"),
     Wrong("24.3", "always the ring",
           LOOK_UP, '    return "ring"', "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
+    Wrong("24.3", "the slowest", "min(row, key=row.get)", "max(row, key=row.get)",
+          "for 0 bytes on 4 ranks: expected 'tree', got 'ring'"),
     Wrong("24.3", "nearest by difference", "abs(np.log2(n / max(nbytes, 1)))", "abs(n - nbytes)",
           "for 1000 bytes on 4 ranks: expected 'doubling', got 'tree'"),
     Wrong("24.3", "nearest by ranks and bytes together", LOOK_UP, """\
@@ -131,4 +146,7 @@ WRONG = [
           "`pick` was given: expected {(20, 3)}, got set()"),
     Wrong("24.3", "values for bytes", "pick(vector.nbytes, comm.size)", "pick(len(vector), comm.size)",
           "`pick` was given: expected {(20, 3)}, got {(5, 3)}"),
+    Wrong("24.3", "each rank chooses by its own number",
+          "pick(vector.nbytes, comm.size)", "pick(vector.nbytes, comm.rank + 1)",
+          "`pick` was given: expected {(20, 3)}, got"),
 ]

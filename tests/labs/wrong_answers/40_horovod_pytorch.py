@@ -11,6 +11,7 @@ BATCH = "images_per_rank * hvd.size(), epoch, seed=0"
 OWN = "make_step(net, optimizer, images, labels, part(rows))"
 START = "    start(net, optimizer)\n"
 CURRENT = "    torch.cuda.set_device(number)\n"
+RANK_0 = "    if hvd.rank() == 0:\n        torch.save("
 
 # fmt: off
 RIGHT = [
@@ -72,6 +73,8 @@ WRONG = [
     Wrong("40.2", "another root",
           [PARAMETERS, STATE], [PARAMETERS.replace("=0", "=1"), STATE.replace("=0", "=1")],
           "The weights by rank (what rank 0 had)"),
+    Wrong("40.2", "another root for the optimizer alone", STATE, STATE.replace("=0", "=1"),
+          "The momentum by rank (what rank 0 had)"),
     Wrong("40.2", "only what is trained",
           "net.state_dict(), root_rank", "list(net.named_parameters()), root_rank",
           "The running mean of the batch normalisation by rank"),
@@ -84,6 +87,10 @@ WRONG = [
           PARAMETERS, "    if hvd.rank() == 0:\n    " + PARAMETERS, "rank", hangs=True),
     Wrong("40.3", "no distributed optimizer", DISTRIBUTED, "optimizer", "nothing is averaged"),
     Wrong("40.3", "sum for mean", DISTRIBUTED, DISTRIBUTED[:-1] + ", op=hvd.Sum)", "summed, not averaged"),
+    Wrong("40.3", "learning rate of one rank",
+          "rate_per_rank * hvd.size()", "rate_per_rank", "learning rate by rank (it grows with the ranks)"),
+    Wrong("40.3", "learning rate by rank", "rate_per_rank * hvd.size()", "rate_per_rank * (1 + hvd.rank())",
+          "learning rate by rank (it grows with the ranks)"),
     Wrong("40.3", "learning rate by the ranks of a node",
           "rate_per_rank * hvd.size()", "rate_per_rank * hvd.local_size()",
           "learning rate by rank (it grows with the ranks)"),
@@ -93,6 +100,7 @@ WRONG = [
           "lr=rate_per_rank * hvd.size(), momentum=0.9", "plain SGD moves as far in the second step"),
     Wrong("40.3", "weight decay, which nobody asked for", "lr=rate_per_rank * hvd.size()",
           "lr=rate_per_rank * hvd.size(), weight_decay=1e-4", "no weight decay and no Adam"),
+    Wrong("40.3", "Adam", "torch.optim.SGD(", "torch.optim.Adam(", "of plain SGD"),
     Wrong("40.4", "divided by the notebook's number of ranks", "hvd.allreduce(torch.tensor(values)).tolist()",
           "(hvd.allreduce(torch.tensor(values), op=hvd.Sum) / ranks).tolist()",
           "Means of [3, 5] over seven ranks"),
@@ -105,11 +113,17 @@ WRONG = [
           "hvd.allreduce(torch.tensor(values)).tolist()", "values", "mean_over_ranks([rank, 5]), by rank"),
     Wrong("40.4", "the first rank of each node writes",
           "if hvd.rank() == 0:", "if hvd.local_rank() == 0:", "Ranks that wrote the checkpoint"),
+    Wrong("40.4", "every rank writes",
+          RANK_0, "    if True:\n        torch.save(", "Ranks that wrote the checkpoint"),
     Wrong("40.4", "the optimizer is forgotten",
           ', "optimizer": optimizer.state_dict()}', "}", "What the checkpoint holds"),
+    Wrong("40.4", "nothing is returned", "return hvd.allreduce", "hvd.allreduce",
+          "mean_over_ranks([rank, 5])"),
     Wrong("40.4", "a message for each value", "hvd.allreduce(torch.tensor(values)).tolist()",
           "[hvd.allreduce(torch.tensor(value)).item() for value in values]",
           "All values of the list go in one call"),
+    Wrong("40.4", "the right names, nothing under them", "net.state_dict(), \"optimizer\"",
+          'dict.fromkeys(net.state_dict()), "optimizer"', "What the checkpoint holds"),
     Wrong("40.4", "the net itself, not its state", '{"net": net.state_dict(),', '{"net": net,',
           "What the checkpoint holds"),
     Wrong("40.5", "all ranks take all images of a batch", OWN, OWN.replace("part(rows)", "rows"),
@@ -119,6 +133,8 @@ WRONG = [
     Wrong("40.5", "the ranks' global batches differ", BATCH, BATCH.replace("=0", "=hvd.rank()"),
           "The first loss (did all begin with rank 0's net? the same batch"),
     Wrong("40.5", "nets begin as they are", START, "", "at ['start']"),
+    Wrong("40.5", "a piece by its name", "part(rows)", "my_rows(rows)",
+          "calls its arguments, not make_optimizer"),
     Wrong("40.5", "a plain optimizer", "optimizer = optimize(net)",
           "optimizer = torch.optim.SGD(net.parameters(), lr=rate_per_rank * hvd.size())",
           "calls its arguments, not make_optimizer"),

@@ -76,7 +76,7 @@ def try_start(start: Callable, finish: Callable, late: float = 0.4) -> tuple[flo
     rank = distributed.get_rank()
     ranks = distributed.get_world_size()
     for _ in range(3):
-        (weights,) = torch.nn.Linear(4, 1, bias=False).parameters()
+        (weights,) = torch.nn.Linear(4, 1, bias=False, device=world.device()).parameters()
         weights.grad = torch.full_like(weights, rank + 1.0)
         distributed.barrier()
         if rank == ranks - 1:
@@ -394,7 +394,7 @@ def compare_steps(
             optimizer.step()
 
         ways[name] = step
-    return timing.in_turns(ways, repeat=repeat)
+    return timing.in_turns(ways, repeat=repeat, device=world.device())
 
 
 @launch.in_group()

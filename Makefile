@@ -31,7 +31,7 @@ share: ## let your instructor's class board show where you are [NAMED=1 or HIDDE
 unshare: ## take that back, and delete what was shared
 doctor: ## what this machine has, and which lab runs here; SITE=x: check a cluster [NODES=2] [PATIENCE=120]
 trace: ## open a trace in Perfetto's viewer, offline: make trace FILE=trace.json [PORT=9001]
-report: ## check the report of lab 80, then render it as one page, HTML and PDF [FILE=report.md] [SOLVED=1]
+report: ## check the report of lab 80, then render it as one page [FILE=report.md] [SOLVED=1]
 
 ##@ On a cluster
 tabletop: ## a real Slurm cluster here: make tabletop [NODES=2] [BANDWIDTH=200mbit] [LATENCY=1ms] [GPUS=2] [NAME=table]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from env.horovod import build, cuda, flavours, gpu
+from env.horovod import build, cuda, flavours
 from env.horovod.cuda import Toolkit
-from env.install import behind, debian, environment, loopback, mpi, pythons, verify
-from env.install.steps import PACKAGES, Step, StepFailed
+from env.install import behind, debian, environment, mpi, pythons, verify
+from env.install.steps import PACKAGES, Step, StepFailed, exit_status
 
 VENV = environment.ROOT / ".venv"
 STAMP = VENV / "setup-stamp.json"
@@ -54,30 +53,27 @@ class Setup:
         self.steps: list[Step] = []
         self.toolkit: Toolkit | None = None  # on a GPU machine, once it is found
 
-    @property
-    def number(self) -> int:
-        """Which step is under way, from 1; 0 before the first."""
-        return len(self.steps)
-
-    @property
-    def title(self) -> str:
-        """What the step that is under way is called; before the first one, the first's name."""
-        return TITLES[max(0, self.number - 1)]
-
     def step(self, name: str) -> Step:
         """Begin the next step; its log is called after `name`."""
-        number = self.number + 1
+        number = len(self.steps) + 1
         step = Step(number, len(TITLES), TITLES[number - 1], LOGS / f"{number:02d}-{name}.log")
         self.steps.append(step)
         return step
+
+    def failed(self, error: Exception) -> StepFailed:
+        """That the step that is under way has failed, and with which settings."""
+        cause = error if isinstance(error, StepFailed) else StepFailed(str(error))
+        words = environment.in_words(self.chosen)
+        message = f"step {len(self.steps)} ({TITLES[len(self.steps) - 1]}) failed: {cause.message}"
+        return StepFailed(message + (f"\n  with: {words}" if words else ""), cause.cure, cause.log)
 
     def run(self) -> dict:
         """All steps; returns the stamp's contents. Raises StepFailed."""
         chosen = self.chosen
         start = time.monotonic()
-        builds = flavours.wanted(chosen.get("GPU_OPERATIONS", ""))
 
         step = self.step("look")
+        builds = flavours.wanted(chosen.get("GPU_OPERATIONS", ""))
         python = self._look(step)
         if self.toolkit:
             step.done(f"{python}, {build.compiler()}, {self.toolkit}")
@@ -86,7 +82,7 @@ class Setup:
 
         STAMP.unlink(missing_ok=True)  # from here on the environment changes
         step = self.step("venv")
-        environment.create(step, python, VENV)
+        environment.create(step, python, VENV, chosen)
         environment.keep(VENV, chosen)
         step.done(str(VENV.relative_to(environment.ROOT)))
 
@@ -94,7 +90,7 @@ class Setup:
         environment.install(step, VENV, chosen)
         versions = build.read_versions(VENV / "bin" / "python")
         if self.toolkit:
-            gpu.check_torch(versions["cuda"], versions["torch"], self.toolkit)
+            cuda.check_torch(versions["cuda"], versions["torch"], self.toolkit)
         step.done()
 
         step = self.step("mpi")
@@ -106,7 +102,7 @@ class Setup:
 
         step = self.step("labkit")
         environment.install_labkit(step, VENV)
-        loopback.build(step, VENV, build.compiler_path())
+        environment.build_loopback(step, VENV, build.compiler_path())
         step.done()
 
         step = self.step("horovod")
@@ -170,7 +166,7 @@ class Setup:
             cuda.try_out(step, toolkit, build.compiler_path(), Path(work))
         cuda.check_driver(major)
         if self.chosen.get("NCCL_HOME"):
-            gpu.nccl_home(self.chosen["NCCL_HOME"], VENV)
+            cuda.nccl_home(self.chosen["NCCL_HOME"], VENV)
         mixed = cuda.warning_of_foreign_libraries(os.environ.get("LD_LIBRARY_PATH", ""))
         if mixed:
             step.warn(mixed)
@@ -237,15 +233,28 @@ def for_tests() -> None:
             print(f"{title}: not here. To have it: {debian.command(names)}")
 
 
-def report(error: StepFailed, setup: Setup) -> None:
-    """Say which step failed, why, where the whole story is, and what to do."""
-    print(f"\nsetup: step {setup.number} ({setup.title}) failed: {error.message}", file=sys.stderr)
-    if error.log and error.log.exists():
-        print(f"  log:  {error.log}", file=sys.stderr)
-    if error.cure:
-        print(f"  cure: {error.cure}", file=sys.stderr)
-    if environment.in_words(setup.chosen):
-        print(f"  with: {environment.in_words(setup.chosen)}", file=sys.stderr)
+def set_up(options: argparse.Namespace) -> None:
+    """Set up what is not set up yet, while no other process does. Raises StepFailed."""
+    VENV.mkdir(exist_ok=True)
+    with (VENV / "setup.lock").open("w") as lock:
+        build.wait_for(lock, "set-up of this checkout is under way")
+        chosen = environment.settings(VENV)
+        key = environment.fingerprint(chosen)
+        stamp = None if options.again else already(key, chosen.get("PYTHON"))
+        if stamp:
+            print(f"already set up ({in_use(stamp)})")
+        else:
+            setup = Setup(chosen, options.lab_first)
+            try:
+                result = setup.run() | {"key": key}
+            except (StepFailed, OSError) as error:
+                raise setup.failed(error) from None
+            STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            print(f"ready in {result['seconds']:.0f} s")
+            if way_back(chosen):
+                print(way_back(chosen))
+        if options.tests:
+            for_tests()
 
 
 def main(arguments: list[str]) -> int:
@@ -261,32 +270,4 @@ def main(arguments: list[str]) -> int:
         "--lab-first", action="store_true", help="end before Horovod is compiled; a copy of this goes on"
     )
     options = parser.parse_args(arguments)
-    setup = Setup({})
-    try:
-        VENV.mkdir(exist_ok=True)
-        with (VENV / "setup.lock").open("w") as lock:
-            build.wait_for(lock, "set-up of this checkout is under way")
-            chosen = environment.settings(VENV)
-            setup = Setup(chosen, options.lab_first)
-            key = environment.fingerprint(chosen)
-            stamp = None if options.again else already(key, chosen.get("PYTHON"))
-            if stamp:
-                print(f"already set up ({in_use(stamp)})")
-            else:
-                result = setup.run() | {"key": key}
-                STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-                print(f"ready in {result['seconds']:.0f} s")
-                if way_back(chosen):
-                    print(way_back(chosen))
-            if options.tests:
-                for_tests()
-    except StepFailed as error:
-        report(error, setup)
-        return 1
-    except OSError as error:
-        report(StepFailed(str(error), ""), setup)
-        return 1
-    except KeyboardInterrupt:
-        print("\nsetup: interrupted; run it again to go on", file=sys.stderr)
-        return 130
-    return 0
+    return exit_status("setup", lambda: set_up(options))

@@ -398,7 +398,7 @@ def own_words():
 check("80.4", own_words)
 
 # %%
-# The page, with all provenance. Open it in a browser; `make report` makes a PDF of it, too.
+# The page, with all provenance. Open it in a browser; printed, it fits on A4.
 sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 

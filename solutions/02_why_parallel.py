@@ -13,7 +13,7 @@
 import numpy as np
 import pandas
 import torch
-from labkit import check, hint, lab, nets, predict, record, timing, world
+from labkit import check, hint, lab, nets, plots, predict, record, timing, world
 from support import lab02
 
 lab.start("02_why_parallel")
@@ -329,10 +329,13 @@ bounds = {}
 reached = {}
 for net_name, (together, alone) in lab02.SCALED.items():
     gradient = 4 * layers(net_name).parameters.sum()
-    most = {speed: best_speedup(64, 64 / alone, gradient, speed * 1e9 / 8) for speed in speeds}
-    bounds[net_name] = {speed: 100 * times / 64 for speed, times in most.items()}
-    reached[net_name] = (40, 100 * together / alone / 64)
-lab02.draw_bounds(bounds, reached)
+    most = [best_speedup(64, 64 / alone, gradient, speed * 1e9 / 8) for speed in speeds]
+    bounds[f"{net_name}, at best"] = speeds, [100 * times / 64 for times in most]
+    percent = 100 * together / alone / 64
+    reached[f"{net_name}, reached: {percent:.0f} %"] = [40], [percent]
+axes = {"xlabel": "Gb/s of a node's card", "ylabel": "% of the ideal", "logx": True}
+title = "What the cards allow at best, and what was reached"
+plots.lines(bounds | reached, **axes, title=title, name="bounds")
 
 # %% [markdown]
 # **Explain.** Each curve has a knee. Left of it the exchange takes longer than the computing, and more GPUs

@@ -221,9 +221,8 @@ check("70.2", write)
 # A process saves version after version, is killed at a random moment, and starts again: with your `write`,
 # and, as a control, in the obvious way, into the file itself. About 10 s.
 #
-# `in a save` counts the kills between the beginning and the end of a save. The other three say what the file
-# held after each of the kills: `newest`, the version last finished, or already the next one; `lost`, an older
-# one; `torn`, no whole one.
+# The table says what the file held after each of the kills: `newest`, the version last finished, or already
+# the next one; `lost`, an older one; `torn`, no whole one.
 
 
 # %%

@@ -67,10 +67,9 @@ def read(text: str) -> tuple[tuple[Import, ...], tuple[Use, ...]]:
                 Import(node.lineno, node.module, alias.name, alias.asname or alias.name)
                 for alias in node.names
             ]
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_MODULE_OF":
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_NAMES_OF":
             # A face that imports a name on its first use imports it all the same.
-            modules = dict.fromkeys(ast.literal_eval(node.value).values())
-            imported += [Import(node.lineno, module, "") for module in modules]
+            imported += [Import(node.lineno, module, "") for module in ast.literal_eval(node.value)]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used.append(Use(node.lineno, node.value.id, node.attr))
     return tuple(imported), tuple(used)
@@ -145,8 +144,8 @@ def offered(text: str) -> set[str]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             names |= set(ast.literal_eval(node.value)) if isinstance(node.value, ast.List) else set()
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_MODULE_OF":
-            names |= set(ast.literal_eval(node.value))
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_NAMES_OF":
+            names |= {name for names_of_one in ast.literal_eval(node.value).values() for name in names_of_one}
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             names |= {alias.asname or alias.name for alias in node.names}
     return names
@@ -192,9 +191,9 @@ def faces_with_code(sources: dict[str, str]) -> list[str]:
 
 
 def _belongs_to_a_page(node: ast.stmt) -> bool:
-    """A docstring, imports, __all__; or the table and the function that import a name on its first use."""
+    """A docstring, imports, __all__; or the tables and the function that import a name on its first use."""
     if isinstance(node, ast.Assign):
-        return getattr(node.targets[0], "id", "") in ("__all__", "_MODULE_OF")
+        return getattr(node.targets[0], "id", "") in ("__all__", "_NAMES_OF", "_MODULE_OF")
     if isinstance(node, ast.FunctionDef):
         return node.name == "__getattr__"
     return isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr))
@@ -279,31 +278,22 @@ def test_tests_take_no_private_names(kit):
     ("rule", "module", "line"),
     [
         ("arrows", "labkit.lab", "from authoring import generate"),
-        ("arrows", "labkit.timing.timer", "from support import lab32"),
-        ("arrows", "labkit.journal.notes", "from classroom import look"),
         ("faces", "slurm.hub.__main__", "from classroom.view import look"),
         ("arrows", "labkit.plots.spans", "def later():\n    import virtual"),
         ("faces", "support.lab23", "from virtual.engine import Engine"),
         ("arrows", "labkit.cluster.slurm", "def later():\n    from slurm import job"),
-        ("arrows", "support.lab44", "from support import lab32"),
         ("arrows", "support.lab44", "from support.lab32 import case"),
-        ("arrows", "slurm.job.header", "from authoring import generate"),
         ("arrows", "labs.40_horovod_pytorch", "from authoring import generate"),
         ("faces", "labs.40_horovod_pytorch", "from labkit.timing.timer import measure"),
-        ("faces", "labs.40_horovod_pytorch", "from labkit.timing import timer"),
         ("faces", "labkit.record.records", "from labkit.timing import measurement"),
         ("pages", "labkit.timing", "def measure(): ..."),
         ("pages", "labkit.timing.timer", "from labkit import timing"),
         ("circles", "labkit.timing.measurement", "def later():\n    from labkit.timing import timer"),
-        ("circles", "labkit.errors", "from labkit import lab"),
-        ("private names", "labkit.record.records", "from labkit.timing import timer\ntimer._collect"),
         (
             "private names",
             "labkit.record.records",
             "from labkit.timing import timer as clock\nclock._collect",
         ),
-        ("private names", "labkit.record.records", "import labkit.timing.timer as clock\nclock._collect"),
-        ("private names", "labkit.record.records", "from labkit.timing.timer import _collect"),
         ("private names", "labkit.record.records", "from labkit.timing.timer import _collect as collect"),
     ],
 )

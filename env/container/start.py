@@ -90,13 +90,10 @@ def move_over(target: Path, copy: Path) -> None:
 
 def files(course: Path) -> list[Path]:
     """The course's files that a learner gets."""
-    found = []
-    for folder, below, names in os.walk(course):
-        if Path(folder) == course:
-            below[:] = [name for name in below if name not in LEFT_OUT]
-        below[:] = [name for name in below if name != "__pycache__" and not name.endswith(".egg-info")]
-        found += [Path(folder) / name for name in names]
-    return sorted(found)
+    tops = [path for path in course.iterdir() if path.name not in LEFT_OUT]
+    found = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
+    made = ("__pycache__", ".egg-info")
+    return sorted(path for path in found if path.is_file() and not any(word in str(path) for word in made))
 
 
 def digest_of(path: Path) -> str:

@@ -15,16 +15,15 @@ import platform
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from env.horovod import gpu, sources
+from env.horovod import cuda, sources
 from env.horovod.cuda import Toolkit
 from env.horovod.flavours import OPERATIONS
 from env.install.mpi import Mpi
-from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress
+from env.install.steps import PACKAGES, Step, StepFailed, compile_progress, pip_progress, unpack
 
 VERSION = "0.28.1+hpdl1"  # this kit's, by patches/2-launcher.patch
 RELEASE = "0.28.1"
@@ -111,7 +110,7 @@ def build_environment(mpi: Mpi, venv: Path, gpu_env: dict[str, str], more_rpath:
     env["PATH"] = f"{venv / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     env = mpi.environment(env) | SWITCHES
     env["HOROVOD_BUILD_ARCH_FLAGS"] = arch_flags()
-    frameworks = [f"{gpu.SITE}/torch/lib", f"{gpu.SITE}/tensorflow"]
+    frameworks = [f"{cuda.SITE}/torch/lib", f"{cuda.SITE}/tensorflow"]
     env["HOROVOD_RPATH"] = ";".join([*mpi.rpath(), *more_rpath, *frameworks])
     env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     env["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -136,10 +135,7 @@ def fetch(step: Step, python: Path, folder: Path) -> Path:
          "--require-hashes", "--dest", folder, "-r", pinned],
         progress=pip_progress, env=dict(os.environ, HOROVOD_SKIP_COMPILE="1"),
     )  # fmt: skip
-    archive = folder / f"horovod-{RELEASE}.tar.gz"
-    with tarfile.open(archive) as tar:
-        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        tar.extractall(folder, **safe)
+    unpack(folder / f"horovod-{RELEASE}.tar.gz", folder)
     return folder / f"horovod-{RELEASE}"
 
 
@@ -163,10 +159,10 @@ def provide_wheel(
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=root) as scratch:
         work = Path(scratch)
-        gpu_env, more_rpath = gpu.environment(
+        gpu_env, more_rpath = cuda.environment(
             OPERATIONS[flavour], toolkit, Path(versions["site"]), work / "nccl", nccl
         )
-        parts = inputs(versions, mpi, gpu.lasting(gpu_env, more_rpath, toolkit, nccl))
+        parts = inputs(versions, mpi, cuda.lasting(gpu_env, more_rpath, toolkit, nccl))
         place = root / cache_key(parts)
         with (root / f"{place.name}.lock").open("w") as lock:
             wait_for(lock, "set-up is building the same wheel")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from env.install import pythons
@@ -20,13 +20,9 @@ WITH_GPU = ("NCCL_HOME", "CUDA_HOME")  # they belong to GPU_OPERATIONS; modules 
 KEPT = "settings.json"  # in the environment's folder, and gone with it
 NONE = "none"  # as a value: this setting, if it is kept, no longer holds
 # Below env/, but no part of the set-up.
-ASIDE = ("lock.sh", "horovod/own_tests.py", "mvapich2", "offline.sh", "container")
+ASIDE = ("mvapich2", "container")
 NEEDED_BYTES = 6e9
 NEEDED_BYTES_GPU = 16e9  # the environment is 10 GB, and pip unpacks 5 GB that it fetched
-# PyTorch, TensorFlow, and the packages of CUDA that they bring.
-FRAMEWORKS = re.compile(
-    r"torch|triton|tensorflow(-cpu)?|nvidia-(?!ml-py).+|cuda-(bindings|pathfinder|toolkit)"
-)
 
 
 def settings(venv: Path) -> dict[str, str]:
@@ -95,18 +91,26 @@ def check_room(folder: Path, venv: Path, chosen: dict[str, str]) -> None:
         raise StepFailed(f"{folder} cannot be written", "Work in a checkout of your own.")
     free = shutil.disk_usage(folder).free
     needed = NEEDED_BYTES_GPU if chosen.get("GPU_OPERATIONS") else NEEDED_BYTES
-    version = locked(chosen).get("torch")
-    installed = any(venv.glob(f"lib/python3.*/site-packages/torch-{version}[.+-]*dist-info"))
-    if free < needed and not installed:
+    if free < needed and not _torch(venv, locked(chosen).get("torch")):
         raise StepFailed(
             f"{free / 1e9:.1f} GB are free, {needed / 1e9:.0f} GB are needed", "Free some space."
         )
 
 
-def create(step: Step, python: str, venv: Path) -> None:
-    """Make the virtual environment, or keep one of the same Python version."""
+def _torch(venv: Path, version: str | None) -> bool:
+    """Is this PyTorch in the environment?"""
+    return any(venv.glob(f"lib/python3.*/site-packages/torch-{version}[.+-]*dist-info"))
+
+
+def create(step: Step, python: str, venv: Path, chosen: dict[str, str]) -> None:
+    """Make the virtual environment, or keep one with the same Python and the pinned PyTorch or none.
+
+    Another PyTorch is older, or that of the other kind of machine. TensorFlow for GPUs and that for CPUs are
+    the same files, and so are NVIDIA's packages for CUDA 12 and 13: to remove either breaks the other.
+    """
     inside = venv / "bin" / "python"
-    if inside.exists() and pythons.ask(str(inside)) == pythons.ask(python):
+    other = _torch(venv, "[0-9]*") and not _torch(venv, locked(chosen).get("torch"))
+    if not other and inside.exists() and pythons.ask(str(inside)) == pythons.ask(python):
         return
     clear = ["--clear"] if inside.exists() or (venv / "bin").exists() else []
     try:
@@ -148,32 +152,11 @@ def cuda_major() -> int:
 
 def install(step: Step, venv: Path, chosen: dict[str, str]) -> None:
     """Install the pinned packages."""
-    remove_other_kind(step, venv, chosen)
     lock = venv / "setup-requirements.txt"
     lock.write_text(requirements(chosen), encoding="utf-8")
     index = ["--extra-index-url", chosen["TORCH_INDEX"]] if chosen.get("TORCH_INDEX") else []
     pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
     step.run([*pip, "install", "-r", lock, *index], progress=pip_progress)
-
-
-def remove_other_kind(step: Step, venv: Path, chosen: dict[str, str]) -> None:
-    """Uninstall the frameworks of the other kind of machine, and the CUDA packages that came with them.
-
-    tensorflow and tensorflow-cpu are the same files, and so are NVIDIA's packages for CUDA 12 and 13: with
-    both installed, the removal of either breaks the other.
-    """
-    site = [str(place) for place in venv.glob("lib/python3.*/site-packages")]
-    versions = {
-        package.metadata["Name"].lower().replace("_", "-"): package.version.split("+")[0]
-        for package in importlib.metadata.distributions(path=site)
-    }
-    wanted = locked(chosen)
-    foreign = {"tensorflow", "tensorflow-cpu"} & versions.keys() - wanted.keys()
-    if not foreign and versions.get("torch") in (None, wanted.get("torch")):
-        return
-    names = [name for name in versions if FRAMEWORKS.fullmatch(name)]
-    step.say("removing the frameworks of another kind of machine")
-    step.run([venv / "bin" / "python", "-m", "pip", "uninstall", "--yes", "--quiet", *names])
 
 
 def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
@@ -186,6 +169,20 @@ def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
          "--no-deps", "--force-reinstall", pinned],
         env=env, progress=pip_progress,
     )  # fmt: skip
+
+
+def build_loopback(step: Step, venv: Path, compiler: str) -> None:
+    """Compile the library with which what labkit starts here listens on the loopback address alone.
+
+    labs/labkit/launch/loopback.py preloads it, on Linux; elsewhere there is no LD_PRELOAD. compiler: of C++.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    target = venv / "lib" / "labkit-loopback.so"
+    part = target.with_suffix(".part")
+    source = Path(__file__).with_name("loopback.c")
+    step.run([compiler, "-x", "c", "-shared", "-fPIC", "-O2", "-o", part, source])
+    part.replace(target)  # a run that is under way has the old one, and keeps it
 
 
 def install_labkit(step: Step, venv: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +74,31 @@ class StepFailed(Exception):
     def __init__(self, message: str, cure: str = "", log: Path | None = None):
         super().__init__(message)
         self.message, self.cure, self.log = message, cure, log
+
+
+def exit_status(program: str, work: Callable[[], object]) -> int:
+    """Do a program's work: 0; 1 after StepFailed, whose sentences are said; 130 after Ctrl-C."""
+    try:
+        work()
+    except (StepFailed, OSError) as error:
+        failed = error if isinstance(error, StepFailed) else StepFailed(str(error))
+        print(f"\n{program}: {failed.message}", file=sys.stderr)
+        if failed.log and failed.log.exists():
+            print(f"  log:  {failed.log}", file=sys.stderr)
+        if failed.cure:
+            print(f"  cure: {failed.cure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\n{program}: interrupted; run it again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar file; nothing in it lands outside of the folder, where this Python can see to that."""
+    with tarfile.open(archive) as tar:
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        tar.extractall(folder, **safe)
 
 
 def cure_for(text: str) -> str:

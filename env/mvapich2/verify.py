@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from env.install import verify
-from env.install.steps import Step, StepFailed
+from env.install.steps import Step, StepFailed, exit_status
 
 LIMIT = 180  # seconds for two ranks to start, import a framework and add two numbers
 
@@ -32,28 +32,23 @@ def library_of(step: Step, prefix: Path, what: str) -> str:
     answer = verify.answer_of(step.run(command, env=env, timeout=LIMIT))
     files = answer["libraries"]["MPI"]
     if not all(Path(file).is_relative_to(prefix.resolve()) for file in files):
-        raise StepFailed(f"they were to run on MVAPICH2 and ran on {', '.join(files)}")
+        raise StepFailed(f"2 ranks with {what} were to run on MVAPICH2 and ran on {', '.join(files)}")
     return " ".join(re.sub(r"Version\s*:", "", answer["by"]).split())
 
 
-def main(prefix: Path, device: str, key: str, log: Path) -> int:
-    """Run the ranks, and write the note. Returns the exit status."""
-    step = Step(1, 1, "Two ranks", log.with_stem("mvapich2-ranks"))
+def check(prefix: Path, device: str, key: str, step: Step) -> None:
+    """Run the ranks, and write the note. Raises StepFailed."""
+    libraries = {}
     for what, begins in (("mpi4py", "MVAPICH2"), ("torch", "MPI")):
-        try:
-            library = library_of(step, prefix, what)
-            if not library.startswith(begins):
-                raise StepFailed(f"they were to run on {begins} and ran on {library}")
-        except StepFailed as error:
-            print(f"mvapich2: 2 ranks with {what}: {error.message}", file=sys.stderr)
-            print(f"  log:  {step.log}", file=sys.stderr)
-            return 1
-        if what == "mpi4py":
-            note = {"library": library, "device": device, "key": key}
+        libraries[what] = library_of(step, prefix, what)
+        if not libraries[what].startswith(begins):
+            raise StepFailed(f"2 ranks with {what} were to run on {begins} and ran on {libraries[what]}")
+    note = {"library": libraries["mpi4py"], "device": device, "key": key}
     (prefix / "installed.json").write_text(json.dumps(note) + "\n", encoding="utf-8")
     step.done(f"mpi4py and Horovod: sums right, one MPI library, {note['library']}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:4], Path(sys.argv[4])))
+    log = Path(sys.argv[4])
+    step = Step(1, 1, "Two ranks", log.with_stem("mvapich2-ranks"))
+    sys.exit(exit_status("mvapich2", lambda: check(Path(sys.argv[1]), *sys.argv[2:4], step)))

@@ -184,27 +184,3 @@ def draw_costs(costs: Sequence[Cost], own: Mapping[str, float]):
     axes.set_xlim(2011.5, 2022)
     axes.legend(loc="upper left")
     return plots.done(figure, "training_costs")
-
-
-@plots.styled
-def draw_bounds(bounds: Mapping[str, Mapping[float, float]], reached: Mapping[str, tuple[float, float]]):
-    """Percent of the ideal that is possible at best, against the speed of the cards. Returns the figure.
-
-    bounds: net -> {Gb/s: percent}. reached: net -> (Gb/s, percent) that was published.
-    """
-    title = "What the cards allow at best, and what was reached"
-    figure, axes = plots.one_axes(title, "Gb/s of a node's card", "% of the ideal")
-    for index, (net, curve) in enumerate(bounds.items()):
-        color = plots.COLORS[index]
-        style = ("-", "--", ":")[index % 3]
-        axes.plot(list(curve), list(curve.values()), style, color=color, label=f"{net}, at best")
-        speed, percent = reached[net]
-        marker = ("o", "s", "^")[index % 3]
-        label = f"{net}, reached: {percent:.0f} %"
-        axes.plot([speed], [percent], marker, color=color, markersize=9, label=label)
-    axes.set_xscale("log")
-    plots.plain_log(axes.xaxis)
-    axes.set_ylim(0, 105)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.set_figwidth(1.25 * figure.get_figwidth())
-    return plots.done(figure, "bounds")

@@ -144,7 +144,6 @@ def step_in_pytorch(train_step, new_net, train_x, train_y):
         loss = F.cross_entropy(logits, labels)
         loss.backward()
         got = train_step(net, optimizer, images, labels)
-        expect(got is not None, "train_step returned None: return the loss, loss.item().")
         alive = "Return loss.item(): a tensor keeps the recorded operations alive."
         expect(not torch.is_tensor(got), alive)
         slips = {
@@ -170,7 +169,6 @@ def share_of_right_images(accuracy, new_net, test_x, test_y):
         recording = torch.is_grad_enabled()
         torch.set_grad_enabled(True)  # in case that you have switched it off
         learning = all(weight.requires_grad for weight in probe.parameters())
-        expect(got is not None, "accuracy returned None: is the `return` forgotten?")
         expect(len(calls) == 1, f"The net was called {len(calls)} times. One call does for all images.")
         training, recorded = calls[0]
         expect(not training, "The net was in training mode: dropout wiped out half of each image.")

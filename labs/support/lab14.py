@@ -20,7 +20,7 @@ import numpy as np
 import pandas
 import torch
 from labkit import check, data, expect, nets, timing
-from labkit.errors import CheckFailed
+from labkit.errors import CheckFailed, counted
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -193,7 +193,7 @@ def checkpoints_by_segment(checkpointed):
         x, labels = torch.randn(512, 64), torch.arange(512) % 10
         forward = partial(checkpointed, net, x, segments)
         longest = math.ceil(len(net) / segments)  # layers of a segment
-        with check.case(f"{len(net)} layers, {segments} segment{'s' if segments > 1 else ''}"):
+        with check.case(f"{len(net)} layers, {counted(segments, 'segment')}"):
             held = kept(forward, *net.parameters()) / x.nbytes
             more = f"forward keeps {held:.1f} times x for backward. Keep the segments' inputs alone"
             expect(held < segments + 0.5, f"{more}: checkpoint each, the last too, {longest} layers long.")

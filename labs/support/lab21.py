@@ -9,6 +9,7 @@ import numpy as np
 import virtual
 from labkit import check, expect, launch, predict
 from labkit.counting import CallLog, count, on_every_size
+from labkit.errors import counted
 
 LENGTHS = (8, 7, 3)  # values per vector: even, odd, and fewer than ranks
 
@@ -54,9 +55,8 @@ def right_and_cheap(function, want, patience, rounds=None, times=1, chunk=False)
     by_size = launch.run(on_every_size, test, ranks=launch.ranks_here(5), timeout=patience)[0]
     for size, costs in by_size.items():
         for root, cost in costs.items():
-            subject = (
-                f"{function.__name__} is right. But with {ranks_text(size)} and root {root}, the number of"
-            )
+            where = f"with {counted(size, 'rank')} and root {root}"
+            subject = f"{function.__name__} is right. But {where}, the number of"
             expect.equal(cost.values / LENGTHS[0], times * (size - 1), f"{subject} vectors sent")
             expect.equal(cost.rounds, times * rounds(size), f"{subject} rounds")
 
@@ -79,7 +79,9 @@ def expect_results(comm, function, want, chunk):
             own = np.array_split(vector, comm.size)[comm.rank] if chunk else vector
             before = np.array_split(vectors[comm.rank], comm.size)[comm.rank] if chunk else vectors[comm.rank]
             part = f"chunk {comm.rank} of `vector`" if chunk else "`vector`"
-            subject = f"{function.__name__}, {ranks_text(comm.size)}, {case}: on rank {comm.rank}, {part}"
+            subject = (
+                f"{function.__name__}, {counted(comm.size, 'rank')}, {case}: on rank {comm.rank}, {part}"
+            )
             place = "it is as it was before the call: the result must lie in this array, not in a new one"
             expect.close(own, right, subject, slips={place: before})
     return costs
@@ -92,7 +94,7 @@ def expect_mean(average, comm):
     log = CallLog(comm)
     mean = average(log, gradient)
     want = gradients.mean(axis=0)
-    subject = f"{ranks_text(comm.size)}: on rank {comm.rank}"
+    subject = f"{counted(comm.size, 'rank')}: on rank {comm.rank}"
     slips = {
         "this is the sum over the ranks, not the mean": comm.size * want,
         "this is the rank's own gradient: the others' are not in it": before,
@@ -129,7 +131,3 @@ def tree_rounds(size):
 
 def other_ranks(size):
     return size - 1
-
-
-def ranks_text(size):
-    return f"{size} rank" if size == 1 else f"{size} ranks"

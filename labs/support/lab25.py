@@ -10,6 +10,7 @@ import numpy as np
 import virtual
 from labkit import check, expect, launch, predict
 from labkit.collectives import tree_broadcast
+from labkit.errors import counted
 from labkit.scaling import costs
 
 ALPHA, BETA = 2e-6, 1e-10  # seconds per message, and per byte (10 GB/s)
@@ -59,8 +60,7 @@ def best_number_of_chunks(best_chunks, layers):
         if p > 2:
             tried = np.arange(1, 5000)
             best = int(tried[np.argmin(costs.chain_broadcast_time(nbytes, p, alpha, beta, tried))])
-        ranks = "1 rank" if p == 1 else f"{p} ranks"
-        with check.case(f"{nbytes:g} bytes, {ranks}, α = {alpha:g} s, β = {beta:g} s"):
+        with check.case(f"{nbytes:g} bytes, {counted(p, 'rank')}, α = {alpha:g} s, β = {beta:g} s"):
             count = best_chunks(nbytes, p, alpha, beta)
             right = isinstance(count, int | np.integer) and count in range(max(1, best - 1), best + 2)
             expect(right, f"the best number of chunks is {best}, a whole number. Got {count!r}.")

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import virtual
 from labkit import check, expect, launch
+from labkit.errors import counted
 
 
 @check.exercise("26.1")
@@ -85,9 +86,7 @@ def expect_traffic(run, length, m, g, rings, rounds):
     messages, nbytes, busiest = leaving(run)
     parts = np.array_split(range(length), rings)
     sent = [2 * (len(part) - len(part) // m) / length for part in parts]  # vectors, in each ring
-    nodes = f"{m} node" if m == 1 else f"{m} nodes"
-    ranks = f"{g} rank" if g == 1 else f"{g} ranks"
-    subject = f"The sum is right. But with {nodes} of {ranks} and {length} values,"
+    subject = f"The sum is right. But with {counted(m, 'node')} of {counted(g, 'rank')} and {length} values,"
     for got, least, what in [
         (nbytes / 8 / length, sum(sent), "vectors leave a node"),
         (messages, 2 * (m - 1) * rings, "messages leave a node"),

@@ -21,7 +21,7 @@ from math import ceil
 import numpy as np
 import virtual
 from labkit import check, expect, launch, placement, timing, world
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 from labkit.timing import benchmarks, human
 
 Step = tuple[float, float]  # start in seconds, and seconds per byte
@@ -128,7 +128,7 @@ def _received(received: list[np.ndarray], chunk: int | None = None) -> None:
     """What `into` holds, by rank, is what the rank on the left has sent."""
     for rank, got in enumerate(received):
         left = (rank - 1) % len(received)
-        case = f"{_ranks(len(received))}, {message(len(got), chunk)}:"
+        case = f"{counted(len(received), 'rank')}, {message(len(got), chunk)}:"
         filled = not (got == EMPTY).any()
         expect(filled, f"{case} part of `into` on rank {rank} was not filled. All copies awaited?")
         waited = not (got == UNUSED).any()
@@ -140,7 +140,7 @@ def _received(received: list[np.ndarray], chunk: int | None = None) -> None:
 def _no_waste(tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: Step = (1e-5, 1e-9)) -> None:
     """One copy each way and one message for each chunk, and hardly more time than the slowest step needs."""
     chunks = ceil(nbytes / chunk) if chunk else 1
-    case = f"The answer is right. But of {message(nbytes, chunk)} on {_ranks(tried.ranks)},"
+    case = f"The answer is right. But of {message(nbytes, chunk)} on {counted(tried.ranks, 'rank')},"
     for rank, (_, _, log) in enumerate(tried.results):
         for engine in ("to host", "to device"):
             copies = sum(one[0] == engine for one in log)
@@ -155,10 +155,6 @@ def _no_waste(tried: virtual.Run, nbytes: int, chunk: int | None = None, copy: S
     times = f"in turns {1e6 * in_turns:.0f}, overlapped {1e6 * overlapped:.0f}"
     good = tried.time < 1.02 * (overlapped + spare)
     expect(good, f"{case} it takes {1e6 * tried.time:.0f} µs; {times}.")
-
-
-def _ranks(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 LINK: Step = (2e-6, 1e-9)  # of the virtual cluster, if nothing else is said
@@ -185,7 +181,7 @@ def trial(way, ranks, nbytes, chunk=None, copy: Step = (1e-5, 1e-9), link=LINK, 
 
 def message(nbytes: int, chunk: int | None) -> str:
     """A message as one reads it: "1000 bytes in chunks of 100"."""
-    whole = "1 byte" if nbytes == 1 else f"{nbytes} bytes"
+    whole = counted(nbytes, "byte")
     return f"{whole} in chunks of {chunk}" if chunk else whole
 
 

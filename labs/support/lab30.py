@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from labkit import check, data, expect, launch, nets, predict, timing, world
 from labkit.counting import CallLog, on_every_size
+from labkit.errors import counted
 
 
 @check.exercise("30.1")
@@ -18,14 +19,14 @@ def equal_shares(my_share, batch, to_vector, new_net):
     rows = data.batches(1536, batch, epoch=0)[1]
     for size in (1, 2, 4, 8):
         shares = [np.asarray(my_share(rows, rank, size)) for rank in range(size)]
+        ranks = counted(size, "rank")
         lengths = [len(share) for share in shares]
-        expect.equal(lengths, [batch // size] * size, f"Images on each of {count_of(size)}")
+        expect.equal(lengths, [batch // size] * size, f"Images on each of {ranks}")
         together = np.concatenate(shares)
-        expect(
-            np.isin(together, rows).all(), f"With {count_of(size)}, some rows are not of this batch at all."
-        )
+        of_batch = np.isin(together, rows).all()
+        expect(of_batch, f"With {ranks}, some rows are not of this batch at all.")
         twice = len(together) - len(set(together))
-        expect(not twice, f"With {count_of(size)}, {twice} images are seen twice, and as many by nobody.")
+        expect(not twice, f"With {ranks}, {twice} images are seen twice, and as many by nobody.")
     net_values = to_vector(new_net(seed=0).parameters())
     predict.right("30.1", images_per_rank=len(my_share(rows, 0, 4)), values_averaged=len(net_values))
 
@@ -47,7 +48,7 @@ def mean_by_one_call(average_gradients, ranks, patience):
     calls = launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0]
     for size, names in calls.items():
         many = f"the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
-        expect(len(names) <= 1, f"{count_of(size)}: {many}")
+        expect(len(names) <= 1, f"{counted(size, 'rank')}: {many}")
         pickled = f"comm.{names[0]} pickles; the call for arrays is written with a capital." if names else ""
         expect(not names or names[0][0].isupper(), pickled)
 
@@ -128,6 +129,7 @@ def expect_average(comm, average: Callable) -> list[str]:
     own = {name: flat(weight.grad) for name, weight in net.named_parameters()}
     before = by_name(net)
     log = CallLog(comm)
+    ranks = counted(comm.size, "rank")
     average(log, net)
     for name, weight in net.named_parameters():
         total = sum(comm.allgather(own[name]))
@@ -135,9 +137,9 @@ def expect_average(comm, average: Callable) -> list[str]:
             "this is the sum, not the mean": total,
             f"the gradient of {name} is still this rank's own": own[name],
         }
-        what = f"{count_of(comm.size)}, rank {comm.rank}, gradient of {name}"
+        what = f"{ranks}, rank {comm.rank}, gradient of {name}"
         expect.close(flat(weight.grad), total / comm.size, what, slips=slips)
-        expect.unchanged(before[name], flat(weight), f"{count_of(comm.size)}: the weight {name} itself")
+        expect.unchanged(before[name], flat(weight), f"{ranks}: the weight {name} itself")
     return log.calls
 
 
@@ -201,10 +203,6 @@ def watched(comm, train: Callable, average: Callable, **options) -> Seen:
 def watched_alone(comm, train: Callable, average: Callable) -> Seen:
     """The same, where every rank is a group of its own."""
     return watched(comm.Split(comm.rank), train, average)
-
-
-def count_of(size: int) -> str:
-    return "1 rank" if size == 1 else f"{size} ranks"
 
 
 def by_name(net) -> dict[str, np.ndarray]:

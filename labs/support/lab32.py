@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, launch, mpi, nets, plots, profiling
-from labkit.counting import HeardRequest, on_every_size
-from labkit.errors import LabError
+from labkit import check, data, expect, launch, mpi, nets, plots
+from labkit.counting import on_every_size
+from labkit.errors import LabError, counted
 from torch.nn import functional
 
 SIZES = (3000, 10, 5000, 700, 1, 2500)  # values of the tensors of a toy net
@@ -171,8 +170,7 @@ def expect_one_process(way, watch, batch, patience, workers) -> None:
         summed = trained_alone(p, SIZES, 3, rate=p * 0.5)  # the rate is 0.5, on p times the mean
         slips = {"this is with the sum of the gradients, not their mean": summed}
         for rank, seen in enumerate(run.results):
-            ranks = "1 rank" if p == 1 else f"{p} ranks"
-            what = f"{ranks}, 3 steps: rank {rank}'s parameters against one process, tensor"
+            what = f"{counted(p, 'rank')}, 3 steps: rank {rank}'s parameters against one process, tensor"
             expect.close(seen.parameters, alone, what, atol=1e-4, slips=slips)
     training = partial(train_digits, way=way, watch=watch, steps=4, batch=batch)
     alone = train_digits_alone(4, batch)
@@ -187,90 +185,55 @@ def expect_one_process(way, watch, batch, patience, workers) -> None:
 
 
 class Call(NamedTuple):
-    """A collective that was begun: name, values, its array's address, begin and end (seen) in seconds."""
+    """A collective: its name, how many values its array has, and at which virtual second it began."""
 
     name: str
     values: int
-    address: int
     begin: float
-    end: list[float]  # one value, as soon as a Wait or Test has seen the end
 
 
 class CollectiveLog:
-    """A communicator that passes everything on and keeps the collectives in `calls`.
+    """A virtual communicator that passes everything on and keeps the collectives in `calls`.
 
-    tests: Test calls so far. Non-blocking collectives return requests with Wait and Test.
-    scale: on virtual ranks, how many times its own bytes an array counts in messages and additions, and where
-    an algorithm is chosen by bytes.
+    scale: how many times its own bytes an array counts in messages and additions, and where an algorithm is
+    chosen by bytes.
     """
 
-    BLOCKING = ("Allreduce", "Reduce", "Bcast", "Barrier")
-    STARTING = ("Iallreduce", "Ireduce", "Ibcast")
+    COLLECTIVES = ("Allreduce", "Reduce", "Bcast", "Barrier", "Iallreduce", "Ireduce", "Ibcast")
 
     def __init__(self, comm, scale: float = 1.0):
         self.comm = comm
-        self.rank = comm.rank
-        self.size = comm.size
         self.scale = scale
         self.calls: list[Call] = []
-        self.tests = 0
-        self.clock: Callable[[], float] = getattr(comm, "Wtime", perf_counter)
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.comm, name)
-        if name not in self.BLOCKING + self.STARTING:
+        if name not in self.COLLECTIVES:
             return method
 
         def collective(*args, **options):
-            call = self._begin(name, [*args, *(options.get(key) for key in ("sendbuf", "buf", "recvbuf"))])
-            if self.scale != 1:
-                args = [self._larger(argument) for argument in args]
-                options = {key: self._larger(argument) for key, argument in options.items()}
-            request = method(*args, **options)
-            if name in self.STARTING:
-                return HeardRequest(request, name, lambda status: self.ended(call), asked=self._asked)
-            self.ended(call)
-            return None
+            arrays = [array for array in map(_array, [*args, *options.values()]) if array is not None]
+            self.calls.append(Call(name, arrays[0].size if arrays else 0, self.comm.Wtime()))
+            args = [self._larger(argument) for argument in args]
+            return method(*args, **{key: self._larger(argument) for key, argument in options.items()})
 
         return collective
 
-    def _asked(self) -> None:
-        self.tests += 1
-
-    def _begin(self, name: str, buffers: list) -> Call:
-        """Keep a call that begins now, known by the first array among its arguments."""
-        arrays = [_array(argument) for argument in buffers]
-        array = next((array for array in arrays if array is not None), np.empty(0))
-        call = Call(name, int(array.size), _address(array), self.clock(), [])
-        self.calls.append(call)
-        return call
-
     def _larger(self, argument):
         """The same memory, as an array that counts `scale` times its bytes."""
-        if not isinstance(argument, np.ndarray):
+        if self.scale == 1 or not isinstance(argument, np.ndarray):
             return argument
         larger = argument.view(virtual.Vector)
         larger.scale = self.scale
         return larger
-
-    def ended(self, call: Call) -> None:
-        """The end of `call` was seen just now. On real ranks a recording (labkit.profiling) is told."""
-        if not call.end:
-            call.end.append(self.clock())
-            if self.clock is perf_counter:
-                profiling.mark("communication", call.begin, call.end[0], f"{call.name} {call.values}")
 
 
 def _array(argument):
     """The array of `array` or `[array, MPI.FLOAT]`; None of MPI.IN_PLACE and its like."""
     first = argument[0] if isinstance(argument, list | tuple) and argument else argument
     return first if isinstance(first, np.ndarray) else None
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 # ----------------------------------------------------------------------------- a toy net on virtual ranks
@@ -362,14 +325,14 @@ def train(comm, way, sizes, steps=1, forward=None, backward=None, scale=1.0) -> 
         for i in range(len(sizes)):
             for wait in before:
                 wait(i)
-            seen.forward[-1][i] = log.clock()
+            seen.forward[-1][i] = comm.Wtime()
             comm.compute(forward[i])
         for i in reversed(range(len(sizes))):
             comm.compute(backward[i])
             net.gradients[i][:] = net.parameters[i] - targets[i]
-            seen.ready[-1][i] = log.clock()
+            seen.ready[-1][i] = comm.Wtime()
             ready(i)
-        seen.backward_ends.append(log.clock())
+        seen.backward_ends.append(comm.Wtime())
         finish()
     for i in range(len(sizes)):
         for wait in before:
@@ -407,7 +370,7 @@ def torch_step(comm, way, module, watch, rate: float):
         for tensors in ([weight.detach() for weight in weights], [weight.grad for weight in weights])
     )
     net = Net(parameters, gradients, rate)
-    ready, finish, before = functions_of(way, CollectiveLog(comm), net)
+    ready, finish, before = functions_of(way, comm, net)
     number = {id(weight): i for i, weight in enumerate(weights)}
 
     def wait_for(part) -> None:

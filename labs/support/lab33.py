@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import virtual
 from labkit import check, expect, launch, plots
+from labkit.errors import counted
 from labkit.plots import COLORS, new_figure
 
 NAMES = ("ring", "wheel", "random")
@@ -61,7 +62,7 @@ def expect_gossip(gossip, subject, neighbours, W, length):
     slips = {"No rank's vector has changed. Mix in place, as with `vector *= …`": [*X]}
     for step, want in enumerate((X, W @ X, W @ W @ X)):
         got = [history[step] for history in run.results]
-        what = f"{subject}, {length} values, {steps_text(step)}, against W @ X: rank"
+        what = f"{subject}, {length} values, {counted(step, 'step')}, against W @ X: rank"
         expect.close(got, [*want], what, slips=slips)
     sent = [2 * len(others) for others in neighbours]
     run.expect_messages(exactly=sent)
@@ -79,10 +80,6 @@ def repeat(comm, vector, neighbours, W, steps, gossip):
 
 def two_steps(comm, X, neighbours, W, gossip):
     return repeat(comm, X[comm.rank].copy(), neighbours, W, 2, gossip)[-1]
-
-
-def steps_text(count):
-    return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def topology(name, p):

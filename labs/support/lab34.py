@@ -17,6 +17,7 @@ import numpy as np
 import virtual
 from labkit import check, data, expect, launch, nets, plots, record, timing
 from labkit.counting import CallLog, on_every_size
+from labkit.errors import counted
 from threadpoolctl import threadpool_limits
 
 # 100 does not divide 1,536; batches below, at and above the base batch; no warm-up; one step an epoch.
@@ -247,17 +248,13 @@ def as_one_process(parallel_step, patience, updates, workers):
         for name, update in updates.items():
             seen = comm.gather(three_steps(comm, parallel_step, update))
             if comm.rank == 0:
-                expect_one_process(seen, update, f"{name} on {_of(comm.size, 'real')}")
+                expect_one_process(seen, update, f"{name} on {counted(comm.size, 'real rank')}")
 
     for p in (1, 2, 3, 4):
         for name, update in updates.items():
             run = virtual.Cluster(nodes=p).run(three_steps, parallel_step, update)
-            expect_one_process(run.results, update, f"{name} on {_of(p, 'virtual')}")
+            expect_one_process(run.results, update, f"{name} on {counted(p, 'virtual rank')}")
     launch.run(on_every_size, try_parallel, ranks=launch.ranks_here(workers), timeout=patience)
-
-
-def _of(ranks: int, kind: str) -> str:
-    return f"{ranks} {kind} rank{'s' if ranks > 1 else ''}"
 
 
 def three_steps(comm, step: Callable, update: Callable) -> Seen:

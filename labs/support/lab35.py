@@ -18,6 +18,7 @@ import virtual
 from labkit import check, data, expect, launch, nets, timing
 from labkit.collectives import ring_allreduce
 from labkit.counting import on_every_size
+from labkit.errors import counted
 
 
 def expect_dtype(array, dtype, what):
@@ -28,7 +29,7 @@ def try_half(comm, half_average, case):
     """On a rank: case.gradients by rank, to be averaged with case.scale."""
     own = case.gradients[comm.rank].copy()
     mean = half_average(comm, own, case.scale)
-    who = f"{comm.size} rank{'s' if comm.size > 1 else ''}, {case.what}"
+    who = f"{counted(comm.size, 'rank')}, {case.what}"
     what = f"{who}: the mean on rank {comm.rank}"
     expect.close(mean, case.mean, what, rtol=case.rtol, atol=0, because=case.because)
     expect_dtype(mean, "float32", what)
@@ -89,7 +90,7 @@ def try_feedback(comm, feedback_average, steps, way):
         before = error.copy()
         own = step.gradients[comm.rank].copy()
         mean = feedback_average(comm, own, error, *way)
-        who = f"{comm.size} rank{'s' if comm.size > 1 else ''}, {_values(len(own))}"
+        who = f"{counted(comm.size, 'rank')}, {counted(len(own), 'value')}"
         at = f"{who}, step {number + 1}, rank {comm.rank}"
         slips = {"as if nothing was left of the step before": step.forgetful_mean}
         what = f"{at}: the mean of what the messages say"
@@ -145,10 +146,6 @@ def gradients(n: int, p: int = 1, size: float = 1.0) -> dict[str, np.ndarray]:
     }
 
 
-def _values(n: int) -> str:
-    return f"{n} value{'s' if n > 1 else ''}"
-
-
 class Vector(NamedTuple):
     """A gradient of one rank. means: of the values below 0, and of the others; by_means: each by its."""
 
@@ -165,7 +162,7 @@ def vectors() -> Iterator[Vector]:
             up = values >= 0
             below = 0.0 if up.all() else float(values[~up].mean())
             above = float(values[up].mean()) if up.any() else 0.0
-            yield Vector(f"{_values(n)}, {name}", values, (below, above), np.where(up, above, below))
+            yield Vector(f"{counted(n, 'value')}, {name}", values, (below, above), np.where(up, above, below))
 
 
 def whole(values: np.ndarray) -> np.ndarray:
@@ -194,7 +191,7 @@ def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
     for n in lengths:
         for size, scale in HALVES:
             for name, of_ranks in gradients(n, p, size).items():
-                what = f"{_values(n)}, {name}, up to {size:g}, scale {scale:g}"
+                what = f"{counted(n, 'value')}, {name}, up to {size:g}, scale {scale:g}"
                 mean = of_ranks.astype(np.float64).mean(axis=0)
                 order = "multiply by `scale` first, then make float16 of it" if scale > 1 else ""
                 # float16 has 11 significant bits: two roundings are at most 2 * 2**-11 off.
@@ -203,13 +200,13 @@ def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
         # 2**-11.
         of_ranks = np.full((p, n), np.float16(0.499), np.float32)
         of_ranks[0] = 1024
-        what = f"{_values(n)}, 1024 on rank 0 and 0.499 elsewhere"
+        what = f"{counted(n, 'value')}, 1024 on rank 0 and 0.499 elsewhere"
         yield Half(what, of_ranks, 1.0, of_ranks.mean(axis=0), 5.5e-4, "It is the mean of a float32 sum")
         of_ranks = gradients(n, p)["both signs"]
         mean = of_ranks.mean(axis=0)
         of_ranks[-1, -1] = 1e6
         mean[-1] = np.inf
-        what = f"{_values(n)}, the last of rank {p - 1} is 1e6"
+        what = f"{counted(n, 'value')}, the last of rank {p - 1} is 1e6"
         yield Half(what, of_ranks, 1.0, mean, 2e-3, "The last should be inf, so that all can see it")
 
 

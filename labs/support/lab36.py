@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import virtual
 from labkit import check, data, expect, plots, timing
+from labkit.errors import counted
 from torch.nn import functional
 
 ROUND_MS = 10  # milliseconds of a round
@@ -27,7 +28,7 @@ def every_sum_is_carried(carry):
             expect(not any(waits), "`carry` waits. While it waits, nothing is computed: use Test, not Wait.")
             again = "`carry` asks until a sum is over, and that is waiting: one Test of each sum in a call."
             expect(max(tests) < 10, again)
-            sums = "1 sum" if count == 1 else f"{count} sums"
+            sums = counted(count, "sum")
             of_each = f"{sums} under way: Tests of each, after one call of `carry`"
             slips = {
                 "no sum is tested; does `carry` call request.Test(), with the parentheses": [0] * count,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from labkit import builds, check, cluster, expect, launch, mpis, paths, timing, world
-from labkit.errors import LabError
+from labkit.errors import LabError, counted
 from labkit.horovod import Training, timeline
 
 
@@ -191,13 +191,9 @@ class Job(NamedTuple):
     gpus: int
 
     def __str__(self) -> str:
-        gpus = _some(self.gpus, "GPU") if self.gpus else "no GPU"
-        size = f"{_some(self.nodes, 'node')} of {_some(self.ranks, 'rank')} and {gpus}"
-        return f"{size}, {_some(self.cores, 'core')} a rank"
-
-
-def _some(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number > 1 else ''}"
+        gpus = counted(self.gpus, "GPU") if self.gpus else "no GPU"
+        size = f"{counted(self.nodes, 'node')} of {counted(self.ranks, 'rank')} and {gpus}"
+        return f"{size}, {counted(self.cores, 'core')} a rank"
 
 
 # What Horovod needs, by flavour.
@@ -219,21 +215,21 @@ def words_needed(launcher: str, job: Job) -> dict[str, str]:
     threads = f"OMP_NUM_THREADS={job.cores}"
     if launcher == "mpirun_rsh":
         return {
-            f"-np {ranks}": f"it is the number of all ranks, {_some(job.nodes, 'node')} times {job.ranks}",
+            f"-np {ranks}": f"it is the number of all ranks, {counted(job.nodes, 'node')} times {job.ranks}",
             "-hostfile hosts": f"the next {ranks} words are taken for hosts",
             "-export-all": "the ranks miss your environment, such as PATH",
             threads: "mpirun_rsh binds nobody, and each rank starts a thread for every core of the node",
         }
     words = {
         "--mpi=pmi2": "the programs do not know of each other: every one is rank 0",
-        f"--nodes={job.nodes}": f"the job has {_some(job.nodes, 'node')}",
-        f"--ntasks-per-node={job.ranks}": f"a node has {_some(job.ranks, 'rank')}",
+        f"--nodes={job.nodes}": f"the job has {counted(job.nodes, 'node')}",
+        f"--ntasks-per-node={job.ranks}": f"a node has {counted(job.ranks, 'rank')}",
         f"--cpus-per-task={job.cores}": (
             "Slurm gives a rank ONE core, which it shares with Horovod's thread and the loaders"
         ),
     }
     if job.gpus:
-        words[f"--gpus-per-node={job.gpus}"] = f"a node has {_some(job.gpus, 'GPU')}"
+        words[f"--gpus-per-node={job.gpus}"] = f"a node has {counted(job.gpus, 'GPU')}"
         words["--gpu-bind=none"] = "a site may show a rank only its own GPU, and CUDA IPC fails"
     return words
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import io
+import itertools
 import json
 import linecache
 import os
@@ -17,9 +17,8 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from numbers import Integral
 from pathlib import Path
@@ -43,7 +42,7 @@ def resume_is_exact(capture, restore, patience, ranks):
     """
     tried = launch.run(try_resume, capture, restore, ranks=ranks, timeout=patience)
     for stop, got in tried[0].items():
-        where = f"Captured after {stop} steps, {place_of(stop)}"
+        where = f"Captured after {stop} steps, {STOPS[stop]}"
         why = "rank 0 alone returns the state, and the others None"
         expect.equal(got["holders"], [0], f"{where}: ranks with a state", because=why)
         expect(not got["stored"], f"{where}: this state cannot be stored and read again. {got['stored']}")
@@ -455,11 +454,6 @@ PARTS = {
 }
 
 
-def place_of(stop: int) -> str:
-    """Where in an epoch try_resume stops after so many steps, in words."""
-    return STOPS[stop]
-
-
 def try_resume(comm, capture: Callable, restore: Callable) -> dict[int, dict]:
     """A training that is captured after each of STOPS steps, and resumed by a fresh one. By the stop:
 
@@ -495,8 +489,7 @@ def _try_at(comm, capture: Callable, restore: Callable, stop: int) -> dict:
     if not isinstance(fresh.noise, np.random.Generator):
         raise LabError("training.noise is no generator any more: assign training.noise.bit_generator.state.")
     now = _parts(fresh)
-    same = {part: _equal(before[part], now[part]) for part in PARTS}
-    result["parts"] = same
+    result["parts"] = {part: now[part] == before[part] for part in PARTS}
     result["losses"] = [fresh.advance() for _ in range(LAST - stop)] if fresh.done == stop else []
     return result
 
@@ -517,41 +510,19 @@ def _through_a_file(comm, state) -> tuple[str, dict | None]:
 
 
 def _parts(training: Training) -> dict[str, object]:
-    """Copies of what decides how it goes on, as lists that compare."""
+    """What decides how it goes on, by part, as bytes, texts and numbers that compare."""
     import torch
 
     adam = training.optimizer.state_dict()
-    averages = [[value.clone().numpy() for value in entry.values()] for entry in adam["state"].values()]
+    averages = [value.numpy().tobytes() for entry in adam["state"].values() for value in entry.values()]
     return {
-        "net": [weights.detach().clone().numpy() for weights in training.net.parameters()],
+        "net": [weights.detach().numpy().tobytes() for weights in training.net.parameters()],
         "optimizer": averages,
         "schedule": [training.schedule.last_epoch, *(group["lr"] for group in adam["param_groups"])],
         "place": (training.epoch, training.step),
-        "dropout": torch.get_rng_state().numpy().copy(),
-        "noise": copy.deepcopy(training.noise.bit_generator.state),
+        "dropout": torch.get_rng_state().numpy().tobytes(),
+        "noise": str(training.noise.bit_generator.state),
     }
-
-
-def _equal(one, other) -> bool:
-    """Are two values the same, in lists and dicts too, to the last bit?"""
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(_equal(*pair) for pair in zip(one, other, strict=True))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
-    return np.array_equal(one, other)
-
-
-class Walk:
-    """Stands for a training of which only the steps count. done: steps so far; comm: its ranks."""
-
-    def __init__(self, comm, done: int):
-        self.comm = comm
-        self.done = done
-
-    def advance(self) -> float:
-        """One more step."""
-        self.done += 1
-        return 0.0
 
 
 class LoopCase(NamedTuple):
@@ -570,9 +541,8 @@ class LoopCase(NamedTuple):
     def __str__(self) -> str:
         start = f"from step {self.done} " if self.done else ""
         who = [f"rank {rank} is asked to stop during step {step}" for rank, step in self.asked.items()]
-        return (
-            f"{start}to step {self.last}, a save every {self.every}, {' and '.join(who) or 'nobody is asked'}"
-        )
+        asked = who[0] if who else "nobody is asked"
+        return f"{start}to step {self.last}, a save every {self.every}, {asked}"
 
 
 def loop_cases(ranks: int) -> list[LoopCase]:
@@ -581,38 +551,36 @@ def loop_cases(ranks: int) -> list[LoopCase]:
     return [
         LoopCase(0, 7, 3, {}, 7, [3, 6, 7]),
         LoopCase(4, 8, 4, {}, 8, [8]),
-        LoopCase(6, 6, 3, {}, 6, []),
         LoopCase(0, 7, 3, {highest: 4}, 4, [3, 4]),
-        LoopCase(0, 7, 3, {0: 4}, 4, [3, 4]),
         LoopCase(0, 9, 3, {0: 6}, 6, [3, 6]),
         LoopCase(0, 7, 3, {highest: 7}, 7, [3, 6, 7]),
     ]
 
 
 def try_loop(comm, train: Callable, cases: list[LoopCase]) -> list[dict]:
-    """Runs train(walk, last, every, stopped, save) for each case.
+    """Runs train(walk, last, every, stopped, save) for each case; only the steps of the walk count.
 
     Returns for each case what this rank did: "done", its steps, "saves", after which of them it saved, and
     "asked", the number of steps in which it called stopped() more than once.
     """
     results = []
     for case in cases:
-        walk = Walk(comm, case.done)
         saves: list[int] = []
-        asked: Counter[int] = Counter()  # by the steps done so far
-        step = case.asked.get(comm.rank)
+        asked: list[int] = []  # the steps done so far, at each question
+        walk = SimpleNamespace(comm=comm, done=case.done)
 
-        def stopped(walk=walk, step=step, asked=asked) -> bool:
-            asked[walk.done] += 1
-            return step is not None and walk.done >= step
+        def advance(walk=walk) -> float:
+            walk.done += 1
+            return 0.0
 
-        def save(training, saves=saves) -> None:
-            saves.append(training.done)
+        def stopped(walk=walk, case=case, asked=asked) -> bool:
+            asked.append(walk.done)
+            return walk.done >= case.asked.get(comm.rank, case.last + 1)
 
+        walk.advance = advance
         with launch.case(str(case)):
-            train(walk, case.last, case.every, stopped, save)
-        often = sum(count > 1 for count in asked.values())
-        results.append({"done": walk.done, "saves": saves, "asked": often})
+            train(walk, case.last, case.every, stopped, lambda walk, saves=saves: saves.append(walk.done))
+        results.append({"done": walk.done, "saves": saves, "asked": len(asked) - len(set(asked))})
         comm.Barrier()  # no message of this case is taken for one of the next
     return results
 
@@ -638,18 +606,14 @@ def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> 
         losses.append(whole.advance())
     blank = _captured(Training(comm, seed=7, horizon=last), capture)
     results = {"without a break": losses[stop:]}
-    lost = {
-        "nothing": (),
-        "random states": ("random",),
-        "schedule": ("schedule",),
-        "place in the epoch": ("step",),
-        "optimizer": ("optimizer",),
-    }
-    mixtures = {}
-    for name, keys in lost.items():
-        mixtures[name] = from_bytes(state)
-        for key in keys:
-            mixtures[name][key] = from_bytes(blank)[key]
+    mixtures = {"nothing": from_bytes(state)}
+    for name, key in (
+        ("random states", "random"),
+        ("schedule", "schedule"),
+        ("place in the epoch", "step"),
+        ("optimizer", "optimizer"),
+    ):
+        mixtures[name] = from_bytes(state) | {key: from_bytes(blank)[key]}
     of_all = from_bytes(state)
     of_all["random"] = [of_all["random"][0]] * comm.size
     mixtures["rank 0's random states for all"] = of_all
@@ -666,39 +630,33 @@ def forget(comm, capture: Callable, restore: Callable, stop: int, last: int) -> 
 def kill_at_random(write: Callable, kills: int, size: int) -> dict[str, int]:
     """Kill a process that saves one version after the other, `kills` times, each at a random moment.
 
-    Returns counts: "kills"; "in a save", how many of them were; what the file held afterwards: "newest" (the
-    version last finished, or the one that was being saved), "lost" (an older one) and "torn" (no whole one).
+    Returns counts: "kills"; what the file held afterwards: "newest" (the version last finished, or the one
+    that was being saved), "lost" (an older one) and "torn" (no whole one).
     """
     dice = random.Random(0)
-    counts = dict.fromkeys(("kills", "in a save", "newest", "lost", "torn"), 0)
-    env = here_alone()
+    counts = dict.fromkeys(("kills", "newest", "lost", "torn"), 0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "saved")
         begin = time.perf_counter()
         write(path, version(0, size))
         longest = 3 * min(time.perf_counter() - begin, 0.1)
-        found = 0
+        done = 0
         for _ in range(kills):
-            call = (_save_on, write, path, found + 1, size)
-            with launch.processes([call], env, preload=["support.lab70"]) as (saver,):
-                begun = done = saver.pipe.recv()[1]
+            call = (_save_on, write, path, done + 1, size)
+            with launch.processes([call], here_alone(), preload=["support.lab70"]) as (saver,):
+                saver.pipe.recv()
                 time.sleep(dice.uniform(0, longest))
                 saver.process.kill()
                 saver.process.join()
-                while saver.pipe.poll():
-                    try:
-                        word, number = saver.pipe.recv()
-                    except EOFError:
-                        break
-                    begun = max(begun, number)
-                    done = number if word == "done" else done
+                with suppress(EOFError):
+                    while saver.pipe.poll():
+                        done = saver.pipe.recv()
             content = path.read_bytes()
             number = int(content[:DIGITS] or b"0")
             whole = content == version(number, size)
             counts["kills"] += 1
-            counts["in a save"] += begun > done
             counts["newest" if whole and number >= done else "lost" if whole else "torn"] += 1
-            found = number if whole else begun
+            done = max(number, done)
     return counts
 
 
@@ -721,14 +679,11 @@ def version(number: int, size: int) -> bytes:
 
 
 def _save_on(pipe, write: Callable, path: Path, first: int, size: int) -> None:
-    """In a process of its own: save version after version, and say before and after each what is done."""
-    pipe.send(("done", first - 1))
-    number = first
-    while True:
-        pipe.send(("begun", number))
+    """In a process of its own: save version after version, and say after each that it is done."""
+    pipe.send(first - 1)
+    for number in itertools.count(first):
         write(path, version(number, size))
-        pipe.send(("done", number))
-        number += 1
+        pipe.send(number)
 
 
 # -- lives of a training
@@ -1092,7 +1047,8 @@ def train_elastically(
     epoch = Epoch()
     last = folder / "last.pt"
     if last.exists():
-        epoch.load(torch.load(last, weights_only=True))
+        epoch.done, epoch.step, weights = torch.load(last, weights_only=True)
+        epoch.net.load_state_dict(weights)
 
     def added(tensor) -> None:
         if ranks == 2 and rank == 1 and epoch.step == dies - 1:
@@ -1109,7 +1065,7 @@ def train_elastically(
         line["process"] = os.getpid()
         append(folder / "steps.jsonl", line)
         if rank == 0 and epoch.step % every == 0:
-            torch.save(epoch.state(), folder / "next.pt")
+            torch.save((epoch.done, epoch.step, epoch.net.state_dict()), folder / "next.pt")
             os.replace(folder / "next.pt", last)
     dist.destroy_process_group()
 
@@ -1129,7 +1085,6 @@ class Epoch:
         self.labels = torch.tensor(digits.train_y[:SAMPLES])
         torch.manual_seed(71)
         self.net = torch.nn.Linear(64, 10, dtype=torch.float64)
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.0, momentum=0.9)
         self.step = 0
         self.done = 0
 
@@ -1144,28 +1099,16 @@ class Epoch:
         own = torch.as_tensor(np.asarray(own, dtype=np.int64))
         logits = self.net(self.pictures[own])
         loss = torch.nn.functional.cross_entropy(logits, self.labels[own], reduction="sum") / whole
-        self.optimizer.zero_grad()
         loss.backward()
         loss = loss.detach()
-        for tensor in (*(weights.grad for weights in self.net.parameters()), loss):
-            added(tensor)
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.step()
+        added(loss)
+        for weights in self.net.parameters():
+            added(weights.grad)
+            weights.data -= rate * weights.grad
+            weights.grad = None
         self.step += 1
         self.done += whole
         return loss.item()
-
-    def state(self) -> dict:
-        """All that a resume needs: the place in the data is `done`, and does not depend on the ranks."""
-        parts = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict()}
-        return parts | {"step": self.step, "done": self.done}
-
-    def load(self, state: dict) -> None:
-        """What `state` returned."""
-        self.net.load_state_dict(state["net"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
-        self.done = state["done"]
 
 
 def losses_alone(batch: int, rate: float) -> list[float]:

@@ -107,10 +107,6 @@ class Engine:
                 return None
             what(self.time)
 
-    def at(self, time: float, event: Callable[[float], None]) -> None:
-        """Call event(time) when all ranks have come to `time`."""
-        self.put(time, event)
-
     def over(self) -> None:
         """Nobody can go on: back to `run`, which finds out why."""
         if getcurrent() is not self.hub:

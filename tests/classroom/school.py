@@ -1,4 +1,4 @@
-"""A class for the tests of the board: learners whose files real checks have written.
+"""A class for the tests of the board: learners whose files checks and hints have written.
 
 Everybody is one user here, as in a hub that runs as one: JUPYTERHUB_USER tells them apart.
 """
@@ -6,19 +6,17 @@ Everybody is one user here, as in a hub that runs as one: JUPYTERHUB_USER tells 
 from __future__ import annotations
 
 import contextlib
-import linecache
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from labkit import journal, lab
+from labkit import expect, journal, lab
 from labkit.checks import hint
 from labkit.errors import CheckFailed
 
-from tests.labs.visit import Visit
-from tests.labs.wrong_answers import Wrong
+from tests.labkit.checks.tried import tried
 
 STEM = "23_ring_allreduce"
 
@@ -54,49 +52,17 @@ class School:
             journal.share(named=named)
             journal.note("start", lab=STEM)
 
-
-class Desk(Visit):
-    """Lab 23, solved or with one of its seeded mistakes, in this process and by its real checks.
-
-    Its first two exercises try virtual ranks; of real ones there are none here.
-    """
-
-    def __init__(self, school: School):
-        super().__init__(STEM)
-        self.school = school
-        self.by_number = {exercise.number: exercise for exercise in self.lab.exercises}
-        self.names: dict[str, object] = {"__name__": "desk"}
-        with school.learner("nobody", LABKIT_SOLVED="1"):
-            end = self.by_number["23.1"].answers[0]
-            for position in range(end):
-                self.run(position, self.solved[position].source)
-
-    def run(self, position: int, text: str) -> None:
-        """Run that cell of the lab, if it is code; tracebacks and inspect find its lines."""
-        if self.solved[position].kind == "code":
-            name = f"<{STEM}, cell {position + 1}>"
-            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-            exec(compile(text, name, "exec"), self.names)
-
-    def mistake(self, number: str, words: str) -> Wrong:
-        """The seeded mistake of an exercise that is described with these words."""
-        return next(wrong for wrong in self.wrong if wrong.exercise == number and words in wrong.mistake)
-
-    def attempt(self, name: str, number: str, wrong: Wrong | None = None) -> str:
-        """A minute later that learner runs the check, on a mistake or the right answer; what it says."""
-        self.school.now += 60
-        exercise = self.by_number[number]
-        answers = {position: self.solved[position].source for position in exercise.answers}
-        texts = wrong.edited(answers) if wrong else {}
-        with self.school.learner(name, LABKIT_LAB=STEM):
+    def attempt(self, name: str, number: str, said: str = "") -> str:
+        """A minute later that learner runs a check, which says this of their answer; what they read."""
+        self.now += 60
+        with self.learner(name, LABKIT_LAB=STEM):
             try:
-                for position in range(exercise.answers[0], exercise.check + 1):
-                    self.run(position, texts.get(position, self.solved[position].source))
+                tried(number, lambda: expect(not said, said))
             except CheckFailed as error:
                 return str(error)
         return ""
 
     def hint(self, name: str, number: str) -> None:
         """That learner reads the next hint."""
-        with self.school.learner(name, LABKIT_LAB=STEM):
+        with self.learner(name, LABKIT_LAB=STEM):
             hint(number)

@@ -1,4 +1,4 @@
-"""The board of a class whose files real checks have written: in a process, in notebooks, in many at once."""
+"""The board of a class whose files checks have written: in a process, and in many at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import classroom
 import pytest
 from labkit import journal
 
-from tests.classroom.school import Desk, School
+from tests.classroom.school import School
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,27 +27,25 @@ def names(seen) -> list[str]:
     return [someone.name for someone in seen.learners]
 
 
-def test_what_real_checks_tell_a_class_is_what_the_board_shows(tmp_path):
+def test_what_checks_tell_a_class_is_what_the_board_shows(tmp_path):
     made = School(tmp_path, time.time() - 20 * 60)
-    desk = Desk(made)
-    copy = desk.mistake("23.1", "adds to a copy")
+    copy = "On rank 2, chunk rank + 1 is wrong: expected 6, got 3."
     for name in ("ada", "bob", "cleo"):
         made.share(name, named=name != "cleo")
     for _ in range(3):
-        told = desk.attempt("ada", "23.1", copy)
-        desk.attempt("cleo", "23.1", copy)
-        desk.attempt("dora", "23.1", copy)
-    desk.hint("cleo", "23.1")
-    desk.attempt("bob", "23.1")
-    desk.attempt("bob", "23.2", desk.mistake("23.2", "adds in"))
+        told = made.attempt("ada", "23.1", copy)
+        made.attempt("cleo", "23.1", copy)
+        made.attempt("dora", "23.1", copy)
+    made.hint("cleo", "23.1")
+    made.attempt("bob", "23.1")
+    made.attempt("bob", "23.2", "The chunk is added in twice.")
     seen = classroom.look(made.shared, now=made.now)
     assert seen.headline == "2 of 3 are stuck: 2 at 23.1, Reduce-scatter round a ring."
     assert [(place.number, place.here, place.told, place.half) for place in seen.places] == [
         ("23.1", 2, 2, True),
         ("23.2", 1, 1, False),
     ]
-    assert "chunk rank + 1 is wrong" in seen.places[0].said
-    assert seen.places[0].said[:100] in told
+    assert seen.places[0].said in told
     learners = {someone.name: someone for someone in seen.learners}
     (hidden,) = set(learners) - {"ada", "bob"}
     assert journal.PSEUDONYM.fullmatch(hidden), "and dora did not agree"

@@ -47,10 +47,15 @@ def checkout(tmp_path) -> Path:
     return tmp_path
 
 
+def run(*words: str, **more) -> subprocess.CompletedProcess:
+    """This Python with these words, in the kit's folder."""
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, **more)
+
+
 def set_up(root: Path) -> psutil.Process:
     """What compiles behind JupyterLab, once the set-up itself has ended."""
-    command = [sys.executable, "-c", SET_UP, str(root / ".venv"), "--lab-first"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = run("-c", SET_UP, str(root / ".venv"), "--lab-first")
     assert done.returncode == 0, done.stderr
     assert "is compiled while you work" in done.stdout
     return psutil.Process(int((root / ".venv" / behind.PID).read_text()))
@@ -65,36 +70,17 @@ def is_free(lock: Path) -> bool:
     return True
 
 
-def test_what_compiles_ends_with_jupyterlab(checkout):
+def test_a_lab_says_how_far_horovod_is_and_what_compiles_ends_with_jupyterlab(checkout):
     compiling = set_up(checkout)
     assert not is_free(checkout / ".venv" / "setup.lock"), "every other goal of make waits"
-    done = subprocess.run(
-        [sys.executable, str(checkout / "labs" / "labkit" / "make.py"), "lab"],
-        env=os.environ | {"MAKEFLAGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "The set-up of Horovod ends here" in done.stdout
+    site = behind.stand_in(checkout / ".venv").parent
+    program = f"import sys; sys.prefix = {str(checkout / '.venv')!r}; sys.path.insert(0, {str(site)!r})"
+    needs = run("-c", f"{program}; import horovod.torch")
+    assert "Horovod is not here yet" in needs.stderr
+    assert "behind.log is: goes on. Run this cell again" in needs.stderr
+    lab = run(str(checkout / "labs" / "labkit" / "make.py"), "lab", env=os.environ | {"MAKEFLAGS": ""})
+    assert lab.returncode == 0, lab.stderr
+    assert "The set-up of Horovod ends here" in lab.stdout
     assert not helpers.lives(compiling)
     assert is_free(checkout / ".venv" / "setup.lock")
     assert not [one for one in psutil.process_iter() if helpers.command_of(one) == "sleep 4711"]
-
-
-def test_a_lab_that_needs_horovod_says_how_far_it_is(checkout):
-    compiling = set_up(checkout)
-    try:
-        site = behind.stand_in(checkout / ".venv").parent
-        program = f"import sys; sys.prefix = {str(checkout / '.venv')!r}; sys.path.insert(0, {str(site)!r})"
-        done = subprocess.run(
-            [sys.executable, "-c", f"{program}; import horovod.torch"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert "Horovod is not here yet" in done.stderr
-        assert "behind.log is: goes on. Run this cell again" in done.stderr
-    finally:
-        compiling.terminate()
-        psutil.wait_procs([compiling], timeout=30)

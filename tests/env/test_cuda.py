@@ -1,7 +1,8 @@
-"""The site's CUDA toolkit and driver: which one is taken, and the sentence for each that cannot be used."""
+"""CUDA on a GPU machine: which toolkit and NCCL are taken, and the sentence for each that cannot be used."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,51 +12,56 @@ from pathlib import Path
 import pytest
 
 from env.horovod import cuda
-from env.install import steps
+from env.install.steps import Step, StepFailed
 
 CXX = shutil.which("c++") or shutil.which("g++")
 NVCC = shutil.which("nvcc")
 MAJOR = 12
+TOOLKIT = cuda.Toolkit(Path("/opt/cuda"), "12.4.131")
+
+
+def script(file: Path, text: str) -> Path:
+    """A program of the shell."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
 
 
 def toolkit(home: Path, version: str, top: bool = True, otherwise: str = "exit 0") -> Path:
     """A folder that looks like a CUDA toolkit: its nvcc says a version and, if `top`, where it is at home."""
-    nvcc = home / "bin" / "nvcc"
-    nvcc.parent.mkdir(parents=True)
     at_home = f"echo '#$ TOP={home}/bin/..'" if top else "true"
-    nvcc.write_text(
-        "#!/bin/sh\n"
+    script(
+        home / "bin" / "nvcc",
         f'case "$1" in --version) echo "Cuda compilation tools, release {version[:4]}, V{version}";;\n'
         f"--dryrun) {at_home};;\n"
-        f"*) {otherwise};; esac\n",
-        encoding="utf-8",
+        f"*) {otherwise};; esac",
     )
-    nvcc.chmod(0o755)
     return home
 
 
-def wrapper(folder: Path, nvcc: Path) -> None:
-    """A script named nvcc that calls another one, as compilers of a cluster often are."""
-    script = folder / "nvcc"
-    folder.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {nvcc} "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
-
-
 @pytest.fixture
-def no_nvcc_in_path(tmp_path, monkeypatch):
-    """A PATH with the system's tools, and without nvcc."""
-    folder = tmp_path / "path"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
+def path(tmp_path, monkeypatch) -> Path:
+    """A folder which alone is the PATH; nvcc is not in it. The shell of nvcc's wrapper needs no PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path / "path"
 
 
-def test_a_wrapper_in_path_leads_to_the_toolkit(tmp_path, monkeypatch):
-    home = toolkit(tmp_path / "real", "12.6.77")
-    wrapper(tmp_path / "wrappers", home / "bin" / "nvcc")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'wrappers'}:{os.environ['PATH']}")
-    assert cuda.find(None, MAJOR, tmp_path).home == home
+@pytest.mark.parametrize(
+    ("under_usual", "in_path", "found"),
+    [
+        ({"real": "12.6.77"}, "real", "real"),  # a wrapper, as compilers of a cluster often are
+        ({"cuda": "13.0.88", "cuda-12.4": "12.4.131", "cuda-12.10": "12.10.5"}, "", "cuda-12.10"),
+        ({"cuda": "12.8.93", "module": "12.4.131"}, "module", "module"),
+        ({"cuda": "12.8.93", "module": "13.0.88"}, "module", "cuda"),
+    ],
+)
+def test_the_toolkit_that_is_found(tmp_path, path, under_usual, in_path, found):
+    for name, version in under_usual.items():
+        toolkit(tmp_path / name, version)
+    if in_path:
+        script(path / "nvcc", f'exec {tmp_path / in_path}/bin/nvcc "$@"')
+    assert cuda.find(None, MAJOR, tmp_path).home == tmp_path / found
 
 
 def test_a_distributions_nvcc_is_at_home_above_its_bin(tmp_path):
@@ -63,88 +69,68 @@ def test_a_distributions_nvcc_is_at_home_above_its_bin(tmp_path):
     assert cuda.find(str(home), MAJOR, tmp_path).home == home
 
 
-@pytest.mark.usefixtures("no_nvcc_in_path")
-def test_a_12_beside_the_sites_default_is_found(tmp_path):
-    toolkit(tmp_path / "cuda", "13.0.88")
-    toolkit(tmp_path / "cuda-12.4", "12.4.131")
-    newest = toolkit(tmp_path / "cuda-12.10", "12.10.5")
-    assert cuda.find(None, MAJOR, tmp_path).home == newest
-
-
-def test_the_one_in_path_comes_before_those_under_usr_local(tmp_path, no_nvcc_in_path):
-    toolkit(tmp_path / "cuda", "12.8.93")
-    loaded = toolkit(tmp_path / "module", "12.4.131")
-    (no_nvcc_in_path / "nvcc").symlink_to(loaded / "bin" / "nvcc")
-    assert cuda.find(None, MAJOR, tmp_path).home == loaded
-
-
-@pytest.mark.usefixtures("no_nvcc_in_path")
-def test_the_wrong_major_version(tmp_path):
-    home = toolkit(tmp_path / "cuda", "13.0.88")
-    said = f"there is CUDA 13.0.88 at {home}, but the pinned PyTorch is built for CUDA 12"
-    for given in (None, str(home)):
-        with pytest.raises(steps.StepFailed, match=re.escape(said)) as failure:
-            cuda.find(given, MAJOR, tmp_path)
-        assert "set CUDA_HOME" in failure.value.cure
-
-
-@pytest.mark.parametrize("otherwise", ["exit 0", "exit 127"])
-def test_a_cuda_home_that_is_none(tmp_path, otherwise):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "nvcc").write_text(f"#!/bin/sh\n{otherwise}\n", encoding="utf-8")
-    (tmp_path / "bin" / "nvcc").chmod(0o755)
-    with pytest.raises(steps.StepFailed, match=f"CUDA_HOME={tmp_path} has no bin/nvcc that runs"):
-        cuda.find(str(tmp_path), MAJOR, tmp_path)
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(
+    ("given", "nvcc", "said"),
+    [
+        ("", None, "no CUDA toolkit: nvcc is not in PATH, and {folder}/cuda has no bin/nvcc that runs"),
+        ("cuda", "exit 0", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
+        ("cuda", "exit 127", "no CUDA toolkit: CUDA_HOME={folder}/cuda has no bin/nvcc that runs"),
+        (
+            "",
+            "echo V13.0.88",
+            "there is CUDA 13.0.88 at {folder}/cuda, but the pinned PyTorch is built for CUDA 12",
+        ),
+        (
+            "cuda",
+            "echo V13.0.88",
+            "there is CUDA 13.0.88 at {folder}/cuda, but the pinned PyTorch is built for",
+        ),
+    ],
+)
+def test_a_toolkit_that_cannot_be_used(tmp_path, given, nvcc, said):
+    if nvcc:
+        script(tmp_path / "cuda" / "bin" / "nvcc", nvcc)
+    with pytest.raises(StepFailed, match=re.escape(said.format(folder=tmp_path))) as failure:
+        cuda.find(str(tmp_path / given) if given else None, MAJOR, tmp_path)
+    assert "set CUDA_HOME" in failure.value.cure
 
 
 def test_g_plus_plus_is_too_new_for_nvcc(tmp_path):
     says = "host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13 are not"
     home = toolkit(tmp_path / "cuda", "12.4.131", otherwise=f"echo '{says} supported!' && exit 1")
-    step = steps.Step(1, 1, "Look round", tmp_path / "log")
-    with pytest.raises(steps.StepFailed, match="compiles nothing: .*unsupported GNU version") as failure:
+    step = Step(1, 1, "Look round", tmp_path / "log")
+    with pytest.raises(StepFailed, match="compiles nothing: .*unsupported GNU version") as failure:
         cuda.try_out(step, cuda.Toolkit(home, "12.4.131"), CXX, tmp_path)
     assert "CXX=g++-13 make setup" in failure.value.cure
     assert failure.value.log == tmp_path / "log"
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc in PATH")
-def test_a_real_toolkit_compiles(tmp_path):
+def test_a_real_toolkit_compiles_and_one_without_headers_does_not(tmp_path):
     real = cuda.look(Path(NVCC))
-    assert (real.home / "bin" / "nvcc").exists()
-    step = steps.Step(1, 1, "Look round", tmp_path / "log")
+    step = Step(1, 1, "Look round", tmp_path / "log")
     cuda.try_out(step, real, CXX, tmp_path)
     needed = subprocess.run(["readelf", "-d", tmp_path / "first"], capture_output=True, text=True, check=True)
     assert f"libcudart.so.{real.major}" in needed.stdout
-
-
-@pytest.mark.skipif(NVCC is None, reason="no nvcc in PATH")
-def test_a_real_toolkit_without_its_headers_is_told_before_anything_is_fetched(tmp_path):
-    real = cuda.look(Path(NVCC))
     part = tmp_path / "part"
     shutil.copytree(real.home / "bin", part / "bin", symlinks=True)
     (part / "nvvm").symlink_to(real.home / "nvvm")
-    step = steps.Step(1, 1, "Look round", tmp_path / "log")
-    with pytest.raises(steps.StepFailed, match="compiles nothing: ") as failure:
+    with pytest.raises(StepFailed, match="compiles nothing: ") as failure:
         cuda.try_out(step, cuda.Toolkit(part, real.version), CXX, tmp_path)
     assert "must be complete" in failure.value.cure
 
 
-def driver(folder: Path, serves: int, monkeypatch) -> None:
-    """A real libcuda.so.1 that serves this CUDA version, where the loader finds it."""
-    folder.mkdir()
-    source = folder / "cuda.c"
-    source.write_text(f"int cuDriverGetVersion(int *to) {{ *to = {serves}; return 0; }}\n", encoding="utf-8")
-    library = folder / "libcuda.so.1"
-    subprocess.run([CXX, "-x", "c", "-shared", "-fPIC", "-o", library, source], check=True)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
-
-
 def test_a_driver_that_is_too_old(tmp_path, monkeypatch):
-    driver(tmp_path / "old", 11040, monkeypatch)
-    assert cuda.driver() == (11, 4)
-    with pytest.raises(steps.StepFailed, match=r"driver here serves CUDA 11\.4") as failure:
+    source = tmp_path / "cuda.c"
+    source.write_text("int cuDriverGetVersion(int *to) { *to = 11040; return 0; }\n", encoding="utf-8")
+    command = [CXX, "-x", "c", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source]
+    subprocess.run(command, check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    with pytest.raises(StepFailed, match=r"driver here serves CUDA 11\.4") as failure:
         cuda.check_driver(MAJOR)
     assert "a driver from 525 on" in failure.value.cure
+    cuda.check_driver(11)
 
 
 def test_a_modules_libraries_are_told(tmp_path):
@@ -153,10 +139,110 @@ def test_a_modules_libraries_are_told(tmp_path):
     for file in (module / "libcudart.so.12.4.127", module / "libnccl.so.2", other / "libmpi.so.12"):
         file.parent.mkdir(exist_ok=True)
         file.touch()
-    path = f"{other}:{module}::{tmp_path / 'gone'}"
-    assert cuda.foreign_libraries(path) == {str(module): ["libcudart.so", "libnccl.so"]}
-    said = cuda.warning_of_foreign_libraries(path)
-    assert f"LD_LIBRARY_PATH names {module} with libcudart.so, libnccl.so" in said
-    assert "load no CUDA, NCCL or cuDNN module in jobs" in said
-    assert cuda.warning_of_foreign_libraries(str(other)) == ""
-    assert cuda.warning_of_foreign_libraries("") == ""
+    said = cuda.warning_of_foreign_libraries(f"{other}:{module}::{tmp_path / 'gone'}")
+    assert f"LD_LIBRARY_PATH names {module} with libcudart.so, libnccl.so. PyTorch brings" in said
+    assert cuda.warning_of_foreign_libraries(f"{other}:") == ""
+
+
+@pytest.mark.parametrize(
+    ("built_for", "version", "said", "cure"),
+    [
+        (None, "2.10.0+cpu", "PyTorch 2.10.0+cpu, a build without CUDA", "PIP_CONFIG_FILE=/dev/null"),
+        (
+            "13.0",
+            "2.13.0",
+            "PyTorch 2.13.0 for CUDA 13.0, and there is CUDA 12.4.131 at /opt/cuda",
+            "TORCH_INDEX",
+        ),
+    ],
+)
+def test_a_pytorch_of_another_kind_is_told(built_for, version, said, cure):
+    cuda.check_torch("12.8", "2.10.0", TOOLKIT)
+    with pytest.raises(StepFailed, match=re.escape(said)) as failure:
+        cuda.check_torch(built_for, version, TOOLKIT)
+    assert cure in failure.value.cure
+
+
+# --- what Horovod's build is told
+
+RUNTIME = "$ORIGIN/../../../site-packages/nvidia/cuda_runtime/lib"
+WHEELS_NCCL = "$ORIGIN/../../../site-packages/nvidia/nccl/lib"
+
+
+def nccl(home: Path, library: str, version: tuple[int, int, int] = (2, 27, 5)) -> Path:
+    """A folder that looks like NCCL."""
+    for name in ("include/nccl.h", f"lib/{library}"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    defines = zip(("MAJOR", "MINOR", "PATCH"), version, strict=True)
+    header = "".join(f"#define NCCL_{part} {number}\n" for part, number in defines)
+    (home / "include" / "nccl.h").write_text(header + '#define NCCL_SUFFIX ""\n', encoding="utf-8")
+    return home
+
+
+@pytest.mark.parametrize(
+    ("operations", "given", "rpath", "names"),
+    [
+        ("", False, [RUNTIME], set()),
+        ("MPI", False, [RUNTIME], {"GPU", "GPU_OPERATIONS"}),
+        (
+            "NCCL",
+            False,
+            [RUNTIME, WHEELS_NCCL],
+            {"GPU", "GPU_OPERATIONS", "NCCL_INCLUDE", "NCCL_LIB", "NCCL_LINK"},
+        ),
+        (
+            "NCCL",
+            True,
+            [RUNTIME, "given/lib"],
+            {"GPU", "GPU_OPERATIONS", "NCCL_INCLUDE", "NCCL_LIB", "NCCL_LINK"},
+        ),
+    ],
+)
+def test_what_a_build_is_told(tmp_path, operations, given, rpath, names):
+    wheel = nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2")
+    site = nccl(tmp_path / "given", "libnccl.so")
+    env, folders = cuda.environment(
+        operations, TOOLKIT, tmp_path, tmp_path / "work", str(site) if given else None
+    )
+    assert [folder.replace(f"{tmp_path}/", "") for folder in folders] == rpath
+    assert {name.removeprefix("HOROVOD_") for name in env if name.startswith("HOROVOD_")} == {
+        "CUDA_HOME",
+        *names,
+    }
+    assert env["HOROVOD_CUDA_HOME"] == env["CUDA_HOME"] == "/opt/cuda"
+    assert env["PATH"].startswith("/opt/cuda/bin:")
+    assert env.get("HOROVOD_GPU_OPERATIONS", "") == operations
+    if operations == "NCCL":
+        home, library = (site, "libnccl.so") if given else (wheel, "libnccl.so.2")
+        assert env["HOROVOD_NCCL_INCLUDE"] == str(home / "include")
+        # The wheel has no libnccl.so to link to, so the build gets one.
+        assert (Path(env["HOROVOD_NCCL_LIB"]) / "libnccl.so").resolve() == home / "lib" / library
+
+
+def key(folder: Path, toolkit: cuda.Toolkit, operations: str = "NCCL", given: str | None = None) -> str:
+    """The part of the cache's key that GPUs decide; `folder` holds an NCCL wheel."""
+    env, rpath = cuda.environment(operations, toolkit, folder, folder / "work", given)
+    return json.dumps(cuda.lasting(env, rpath, toolkit, given), sort_keys=True)
+
+
+def test_a_toolkit_or_an_nccl_that_was_renewed_in_its_place_gives_another_key(tmp_path):
+    nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2")
+    given = str(nccl(tmp_path / "given", "libnccl.so"))
+    newer = cuda.Toolkit(TOOLKIT.home, "12.6.77")
+    keys = [key(tmp_path, TOOLKIT), key(tmp_path, newer), key(tmp_path, TOOLKIT, "MPI")]
+    keys += [key(tmp_path, TOOLKIT, ""), key(tmp_path, TOOLKIT, "NCCL", given)]
+    nccl(tmp_path / "nvidia" / "nccl", "libnccl.so.2", (2, 29, 7))
+    keys.append(key(tmp_path, TOOLKIT))
+    assert len(set(keys)) == len(keys)
+    assert "2.29.7 wheel" in keys[-1]
+    # What lies in this build's temporary folders is no part of it.
+    assert "work" not in keys[0]
+    assert os.environ["PATH"] not in keys[0]
+
+
+@pytest.mark.parametrize(("given", "cure"), [(None, "nvidia-nccl-cu12"), ("given", "Set NCCL_HOME")])
+def test_without_nccl_it_is_told_where_to_get_it(tmp_path, given, cure):
+    with pytest.raises(StepFailed, match=r"no NCCL: .* has no include/nccl\.h") as failure:
+        cuda.nccl_home(given and str(tmp_path / given), tmp_path)
+    assert cure in failure.value.cure

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from env.install import environment, mpi, steps
+from tests.env import wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,13 +31,6 @@ def test_a_sites_mpi_comes_first(tmp_path):
     mpi.put_site_commands(library, tmp_path / "venv")
     answer = subprocess.run([tmp_path / "venv" / "bin" / "mpiexec"], capture_output=True, text=True)
     assert answer.stdout == "site\n"
-
-
-def test_requirements_follow_the_settings():
-    plain = environment.requirements({})
-    assert re.search(r"^tensorflow-cpu==", plain, re.M)
-    assert re.search(r"^mpich==", plain, re.M)
-    assert not re.search(r"^(mpich|mpi4py)==", environment.requirements({"MPI_HOME": "/opt/mpi"}), re.M)
 
 
 def direct(name: str) -> dict[str, str]:
@@ -59,16 +53,18 @@ def test_every_direct_requirement_is_locked_and_has_a_reason(settings):
             assert re.search(rf"^{re.escape(pin[0])}$", locked, re.M), name
 
 
-def test_gpu_machines_differ_in_little():
+@pytest.mark.parametrize(
+    ("settings", "others"),
+    [
+        ({"GPU_OPERATIONS": "NCCL"}, {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"}),
+        ({"MPI_HOME": "/opt/mpi"}, {"mpich", "mpi4py"}),
+    ],
+)
+def test_requirements_follow_the_settings(settings, others):
     plain = set(environment.requirements({}).splitlines())
-    gpu = set(environment.requirements({"GPU_OPERATIONS": "NCCL"}).splitlines())
-    packages = {line.split("==")[0] for line in plain ^ gpu}
-    assert packages == {"torch", "tensorflow", "tensorflow-cpu", "nvidia-cuda-nvcc-cu12"}
+    lines = plain ^ set(environment.requirements(settings).splitlines())
+    assert {line.split("==")[0] for line in lines} == others
     assert environment.cuda_major() == 12
-
-
-def test_settings_change_the_fingerprint():
-    assert environment.fingerprint({}) != environment.fingerprint({"GPU_OPERATIONS": "NCCL"})
 
 
 @pytest.fixture
@@ -111,17 +107,14 @@ GPU = {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "/opt/cuda"}
         (GPU, {"GPU_OPERATIONS": "NCCL", "CUDA_HOME": "none"}, {"GPU_OPERATIONS": "NCCL"}),
         ({"MPI_HOME": "/opt/mpi"}, {"MPI_HOME": "NONE"}, {}),
         ({"TORCH_INDEX": "https://host/cpu"}, {}, {"TORCH_INDEX": "https://host/cpu"}),
+        # Python is not kept: the environment has it
+        ({"PYTHON": "python3.12"}, {}, {}),
+        ({"PYTHON": "python3.12"}, {"PYTHON": "python3.13"}, {"PYTHON": "python3.13"}),
     ],
 )
 def test_settings_are_kept_and_changed(tmp_path, settings, kept, given, chosen):
     environment.keep(tmp_path, kept)
     assert settings(**given) == chosen
-
-
-def test_python_is_not_kept(tmp_path, settings):
-    environment.keep(tmp_path, {"PYTHON": "python3.12", **GPU})
-    assert settings() == GPU
-    assert settings(PYTHON="python3.13") == GPU | {"PYTHON": "python3.13"}
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
@@ -192,6 +185,49 @@ def test_a_bad_requirement(checkout, set_up):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
+def test_pip_offers_a_pytorch_without_cuda(checkout, set_up, tmp_path):
+    """GPU_OPERATIONS=NCCL with a toolkit and packages of a few bytes; the real one takes gigabytes."""
+    (checkout / "env" / "requirements.txt").write_text("torch==2.13.0\n", encoding="utf-8")
+    nvcc = tmp_path / "cuda" / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text("#!/bin/sh\necho release 12.4, V12.4.131\n", encoding="utf-8")
+    nvcc.chmod(0o755)
+    offered = tmp_path / "offered"
+    wheels.make(
+        offered, "torch", "2.10.0+cpu", {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"}
+    )
+    wheels.make(offered, "tensorflow", "2.21.0", {"tensorflow/__init__.py": ""})
+    wheels.make(offered, "nvidia-cuda-nvcc-cu12", "12.8.93", {"nvidia/__init__.py": ""})
+    done = set_up(
+        PYTHON=sys.executable, GPU_OPERATIONS="NCCL", CUDA_HOME=str(tmp_path / "cuda"), PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=str(offered), PIP_CONFIG_FILE="/dev/null",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "step 3 (Packages) failed: pip brought PyTorch 2.10.0+cpu, a build without CUDA" in done.stderr
+    assert "cure: PyPI's for x86-64 is the one with CUDA." in done.stderr
+    assert "Traceback" not in done.stderr
+    # the settings are kept: the next call goes on with them, and says so when it fails
+    assert environment.kept(checkout / ".venv")["GPU_OPERATIONS"] == "NCCL"
+    assert "with: GPU_OPERATIONS=NCCL" in set_up(PYTHON="python1.0").stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("torch", "kept"), [("pinned", True), ("0.1.0", False), ("", True)])
+def test_the_other_kind_of_machines_frameworks_go_with_the_environment(tmp_path, torch, kept):
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    site = next(venv.glob("lib/python3.*/site-packages"))
+    version = environment.locked({})["torch"] if torch == "pinned" else torch
+    if torch:
+        (site / f"torch-{version}+cpu.dist-info").mkdir()
+    (site / "tensorflow").mkdir()
+    step = steps.Step(1, 1, "Virtual environment", tmp_path / "log")
+    environment.create(step, str(venv / "bin" / "python"), venv, {})
+    assert (site / "tensorflow").exists() == kept
+    assert (venv / "bin" / "python").exists()
+
+
 def fingerprint(root: Path, settings: dict[str, str] | None = None) -> str:
     """The fingerprint of that checkout with these settings."""
     ask = f"from env.install import environment; print(environment.fingerprint({settings or {}}))"
@@ -209,7 +245,6 @@ def already_set_up(checkout):
     metadata = checkout / ".venv/lib/python3.11/site-packages/horovod/metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}", encoding="utf-8")
-    stamp(checkout, {})
     return checkout
 
 
@@ -229,22 +264,18 @@ def stamp(root: Path, settings: dict[str, str]) -> None:
     environment.keep(venv, settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"PYTHON": "python3.11"}])
-def test_a_second_call_does_nothing(already_set_up, set_up, settings):
-    done = set_up(**settings)
+@pytest.mark.parametrize(
+    ("before", "given"),
+    [({}, {}), ({}, {"PYTHON": "python3.11"}), (GPU, {}), (GPU, {"CUDA_HOME": "/a/module/of/another/cuda"})],
+)
+def test_a_second_call_does_nothing(already_set_up, set_up, before, given):
+    stamp(already_set_up, before)
+    done = set_up(**given)
     assert done.returncode == 0, done.stderr
     assert "already set up" in done.stdout
+    assert not before or "GPU_OPERATIONS=NCCL CUDA_HOME=/opt/cuda" in done.stdout
     # neither pip nor anything else of the environment was run
     assert not (already_set_up / ".venv/bin/python.started").exists()
-
-
-@pytest.mark.parametrize("variables", [{}, {"CUDA_HOME": "/a/module/of/another/cuda"}])
-def test_after_a_gpu_set_up_nothing_need_be_said_again(already_set_up, set_up, variables):
-    stamp(already_set_up, GPU)
-    done = set_up(**variables)
-    assert done.returncode == 0, done.stderr
-    assert "already set up" in done.stdout
-    assert "GPU_OPERATIONS=NCCL CUDA_HOME=/opt/cuda" in done.stdout
 
 
 def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up, tmp_path):
@@ -258,27 +289,21 @@ def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up
 
 
 @pytest.mark.parametrize(
-    "file",
+    ("file", "counts"),
     [
-        "pyproject.toml",
-        "env/requirements.txt",
-        "env/requirements-gpu.in",
-        "env/install/steps.py",
-        "env/horovod/patches/4-keras3.patch",
+        ("pyproject.toml", True),
+        ("env/requirements.txt", True),
+        ("env/requirements-gpu.in", True),
+        ("env/install/steps.py", True),
+        ("env/horovod/patches/4-keras3.patch", True),
+        ("env/HOROVOD.md", False),
+        ("env/lock.sh", False),
+        ("env/container/start.py", False),
+        ("env/mvapich2/build.sh", False),
     ],
 )
-def test_a_changed_file_makes_the_stamp_invalid(checkout, file):
+def test_a_changed_file_makes_the_stamp_invalid(checkout, file, counts):
     before = fingerprint(checkout)
     with (checkout / file).open("a", encoding="utf-8") as text:
         text.write("# one line more\n")
-    assert fingerprint(checkout) != before
-
-
-@pytest.mark.parametrize(
-    "file", ["env/lock.sh", "env/HOROVOD.md", "env/horovod/own_tests.py", "env/mvapich2/build.sh"]
-)
-def test_a_file_that_the_set_up_does_not_read_leaves_the_stamp_valid(checkout, file):
-    before = fingerprint(checkout)
-    with (checkout / file).open("a", encoding="utf-8") as text:
-        text.write("# one line more\n")
-    assert fingerprint(checkout) == before
+    assert (fingerprint(checkout) != before) == counts

@@ -36,11 +36,6 @@ def test_every_place_names_the_same_versions():
     assert {f"python3.{minor}" for minor in range(int(least), int(beyond))} == names
 
 
-def test_this_python_is_supported():
-    assert pythons.ask(sys.executable).supported
-    assert pythons.find(sys.executable, Path()) == sys.executable
-
-
 @pytest.mark.parametrize(
     ("answer", "problem", "cure"),
     [
@@ -60,23 +55,19 @@ def test_an_interpreter_that_cannot_be_used(tmp_path, answer, problem, cure):
     assert "make setup PYTHON=/path/to/python3.13" in failure.value.cure
 
 
-def test_the_first_one_that_runs_and_is_supported_is_taken(tmp_path, monkeypatch):
+def test_which_one_is_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
+    venv = tmp_path / ".venv"
     interpreter(tmp_path, "python3.11", "exit 127")  # as pyenv's shim of a version that is not chosen
-    wanted = interpreter(tmp_path, "python3.13", "echo cpython 3 13 0")
-    interpreter(tmp_path, "python3.10", "echo cpython 3 10 0")
-    assert pythons.find(None, tmp_path) == wanted
-
-
-def test_an_environment_keeps_its_python(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    first = interpreter(tmp_path, "python3.11", "echo cpython 3 11 0")
-    (tmp_path / ".venv").mkdir()
-    own = interpreter(tmp_path / ".venv" / "bin", "python", "echo cpython 3 13 0")
-    assert pythons.find(None, tmp_path / ".venv") == own
-    assert pythons.find(first, tmp_path / ".venv") == first
-    interpreter(tmp_path / ".venv" / "bin", "python", "echo cpython 3 9 0")
-    assert pythons.find(None, tmp_path / ".venv") == first
+    first = interpreter(tmp_path, "python3.13", "echo cpython 3 13 0")
+    other = interpreter(tmp_path, "python3.10", "echo cpython 3 10 0")
+    assert pythons.find(None, venv) == first
+    venv.mkdir()
+    own = interpreter(venv / "bin", "python", "echo cpython 3 12 0")
+    assert pythons.find(None, venv) == own
+    assert pythons.find(other, venv) == other
+    interpreter(venv / "bin", "python", "echo cpython 3 9 0")
+    assert pythons.find(None, venv) == first
 
 
 def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
@@ -90,20 +81,15 @@ def test_only_a_python_of_tomorrow_is_here(tmp_path, monkeypatch):
     assert "Install Python" in failure.value.cure
 
 
-def setup_under_an_old_python(folder: Path, **settings: str) -> subprocess.CompletedProcess:
-    """Run setup.py with the version numbers of Python 3.6, and no Python in PATH but those of that folder."""
+def test_an_old_python_hands_over_to_a_newer_one(tmp_path):
+    interpreter(tmp_path, "python3.11", "exit 127")
+    interpreter(tmp_path, "python3.13", 'echo "goes on: $*"')
     script = (
         "import runpy, sys; sys.version_info = (3, 6); sys.argv = ['setup.py', '--tests']; "
         f"runpy.run_path({str(SETUP)!r}, run_name='__main__')"
     )
-    env = {"PATH": str(folder), **settings}
-    return subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
-
-
-def test_an_old_python_hands_over_to_a_newer_one(tmp_path):
-    interpreter(tmp_path, "python3.11", "exit 127")
-    interpreter(tmp_path, "python3.13", 'echo "goes on: $*"')
-    done = setup_under_an_old_python(tmp_path)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"goes on: {SETUP} --tests\n")
 

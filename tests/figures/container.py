@@ -66,7 +66,7 @@ def start(program: builder.Builder, volume: str, name: str) -> None:
     token = secrets.token_hex(16)
     for first in ("with a new volume", "again"):
         port = free_port()
-        words = shlex.split(builder.start_command(program.path, builder.IMAGE))
+        words = shlex.split(builder.start_command(program.path))
         place = words.index(builder.IMAGE)
         words[place:place] = ["-d", "--name", name, "-e", "JUPYTER_TOKEN"]
         words = [word.replace("127.0.0.1:8888:", f"127.0.0.1:{port}:") for word in words if word != "-it"]

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from labkit import collectives, counting, launch
-from labkit.counting import CallLog, Cost, Message, count, expect_sum, on_every_size
-from labkit.errors import LabError, RankFailed
+from labkit import counting, launch
+from labkit.counting import CallLog, Cost, Message, count, on_every_size
+from labkit.errors import LabError
 
 
 def _chain(comm, vector):
@@ -113,29 +113,6 @@ def test_what_cannot_be_counted_and_what_mpi_lets_pass_is_refused(counted):
     for said in ranks:
         assert "dest=-1: there is no such rank" in said
         assert "MPI.PROC_NULL" in said
-
-
-def _sums(comm):
-    expect_sum(comm, collectives.tree_allreduce)
-
-
-def _sums_on_rank_0_alone(comm):
-    expect_sum(comm, collectives.tree_reduce, lengths=[5])
-
-
-def _sums_by_mpi(comm):
-    from mpi4py import MPI
-
-    expect_sum(comm, lambda counted, vector: counted.Allreduce(MPI.IN_PLACE, vector))
-
-
-@pytest.mark.slow
-def test_a_sum_is_looked_at_on_every_rank():
-    launch.run(_sums, ranks=3)
-    with pytest.raises(RankFailed, match="2 real ranks, 5 values: rank 1's sum"):
-        launch.run(_sums_on_rank_0_alone, ranks=2)
-    with pytest.raises(RankFailed, match="comm.Allreduce is not there"):
-        launch.run(_sums_by_mpi, ranks=2)
 
 
 def _logged_messages(comm):

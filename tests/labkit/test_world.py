@@ -166,11 +166,6 @@ def test_a_new_job_is_given_no_secrets(env):
     assert launchers.without_secrets(os.environ).keys() >= set(NO_SECRETS)
 
 
-def test_device_follows_the_local_rank(env):
-    env(HYDRA)
-    assert world_place.device() in ("cpu", f"cuda:{1 % max(1, world_place.gpu_count())}")
-
-
 def test_importing_world_is_light():
     code = "import sys; from labkit import world; world.describe(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

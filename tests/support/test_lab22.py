@@ -24,38 +24,19 @@ def test_two_lines_are_found_again(eager):
     np.testing.assert_allclose(lines[1:], made[1:], rtol=1e-6)
 
 
-def test_two_lines_bear_noise():
+def test_noise_and_the_memory_at_the_right_end_are_not_taken_for_a_step():
     random = np.random.default_rng(0)
-    lines = two_lines({n: MADE.time(n) * random.uniform(0.95, 1.05) for n in SIZES}, by_labkit)
-    assert lines.eager == 8192
-    assert lines.alpha_above == pytest.approx(6e-6, rel=0.1)
-
-
-def test_the_memory_at_the_right_end_is_not_taken_for_a_step():
+    noisy = {n: MADE.time(n) * random.uniform(0.95, 1.05) for n in SIZES}
     bent = {n: MADE.time(n) * (0.6 if 1 << 21 < n < 1 << 24 else 1) for n in SIZES}
-    assert two_lines(bent, by_labkit).eager == 8192
+    assert two_lines(noisy, by_labkit).eager == two_lines(bent, by_labkit).eager == 8192
 
 
 def test_numbers_for_the_virtual_machine():
+    numbers = {"alpha": 2e-6, "bandwidth": 1e10, "eager": 8192, "handshake": 4e-6, "busy": 1e-6, "step": 3e-6}
     times = {n: MADE.time(n) for n in SIZES}
-    numbers = MADE.numbers(times, busy=1e-6, step=3e-6)
-    assert numbers == pytest.approx(
-        {
-            "alpha": 2e-6,
-            "bandwidth": 1e10,
-            "eager": 8192,
-            "handshake": 4e-6,
-            "busy": 1e-6,
-            "step": 3e-6,
-        }
-    )
-    cached = {n: t / 2 if n in (1 << 22, 1 << 23) else t for n, t in times.items()}
-    assert MADE.numbers(cached, 1e-6, 3e-6)["bandwidth"] == pytest.approx(1e10), (
-        "a few in the cache do not count"
-    )
-
-
-def test_a_line_that_falls_has_no_bandwidth():
+    cached = {n: t / 2 if n in (1 << 22, 1 << 23) else t for n, t in times.items()}  # a few do not count
+    for seconds in (times, cached):
+        assert MADE.numbers(seconds, busy=1e-6, step=3e-6) == pytest.approx(numbers)
     falls = MADE._replace(beta_above=-1e-12)
     assert falls.numbers({1: 1e-6}, 1e-6, 3e-6)["bandwidth"] == float("inf")
     assert str(falls) == "2.00 µs + n / 5.00 GB/s up to 8192 bytes, 6.00 µs above"

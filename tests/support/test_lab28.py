@@ -8,25 +8,13 @@ import virtual
 from support import lab28
 
 
-def test_each_network_is_a_known_machine():
-    assert set(lab28.NETWORKS.values()) < set(virtual.machines())
-    for network in lab28.NETWORKS:
-        cluster = lab28.connect(network, 4)
-        assert cluster.size == 4
-        assert cluster.nodes == (1 if network == "NVLink" else 4)
-        assert cluster.machine.handshake == 0
-
-
-def seconds(network: str, nbytes: float, machine=None) -> float:
-    vector = virtual.vector(np.ones(64), stands_for=nbytes)
-    return lab28.connect(network, 8, machine).run(lab28.allreduce, vector).time
-
-
 @pytest.mark.parametrize("network", lab28.NETWORKS)
 def test_latency_and_bytes_make_up_the_time(network):
     for nbytes in (4, 64_000):
-        whole = seconds(network, nbytes)
-        parts = [seconds(network, nbytes, lab28.free(network, what)) for what in ("latency", "bytes")]
+        vector = virtual.vector(np.ones(64), stands_for=nbytes)
+        machines = [None, *(lab28.free(network, what) for what in ("latency", "bytes"))]
+        clusters = [lab28.connect(network, 8, machine) for machine in machines]
+        whole, *parts = (cluster.run(lab28.allreduce, vector).time for cluster in clusters)
         assert whole == pytest.approx(sum(parts), rel=0.05)
 
 
@@ -38,10 +26,9 @@ def test_orders_are_told_and_counted():
     assert lab28.pairs_in_order(["a", "nothing", "c"], times) == (1, 1)
 
 
-@pytest.mark.parametrize(("nodes", "per_node"), [(1, 4), (2, 2), (4, 2)])
+@pytest.mark.parametrize(("nodes", "per_node"), [(1, 4), (4, 2)])
 def test_the_torus_sums(nodes, per_node):
-    ranks = nodes * per_node
-    vectors = [np.arange(10.0) * (rank + 1) for rank in range(ranks)]
+    vectors = [np.arange(10.0) * (rank + 1) for rank in range(nodes * per_node)]
 
     def total(comm, vector):
         lab28.torus_allreduce(comm, vector, per_node)
@@ -53,5 +40,4 @@ def test_the_torus_sums(nodes, per_node):
 
 def test_intensity_counts_parameters_once():
     assert lab28.intensity("fc6", 1, 4) == pytest.approx(0.5, rel=0.001)
-    assert lab28.intensity("fc6", 1, 1) == pytest.approx(2, rel=0.001)
     assert 200 < lab28.intensity("fc6", 256, 2) < 256

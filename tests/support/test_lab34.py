@@ -1,7 +1,5 @@
 """Lab 34: its trainings and times; the lab checks the rest."""
 
-from functools import partial
-
 import pytest
 from support import lab34
 
@@ -38,4 +36,3 @@ def test_times():
     assert epoch[32] == goals["one"][32] == 1 < epoch[64] < 2
     assert goals["one"][64] == pytest.approx(epoch[64])
     assert "other" not in goals
-    assert set(lab34.step_times({"SGD": partial(sgd)}, 8)) == {"SGD"}

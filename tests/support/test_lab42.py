@@ -24,11 +24,6 @@ def test_labkit_itself_tells_the_libraries_apart_in_the_same_way(text, mpiname, 
     assert mpis.identify(text, mpiname) == want
 
 
-def test_the_device_of_a_library_is_in_its_text():
-    assert lab42.channel("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Device       :\tch3:sock\n") == "ch3:sock"
-    assert lab42.channel("Open MPI v5.0.11") == ""
-
-
 def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch):
     monkeypatch.setattr(builds, "current_horovod", lambda: "mpi")
     took = timing.Measurement(np.array([1.0]))

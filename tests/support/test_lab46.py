@@ -13,12 +13,8 @@ from support import lab46
 SMALL_NET = 1_070_794  # parameters
 
 
-@pytest.mark.slow
-def test_the_nets_have_as_many_parameters_in_both_frameworks():
-    small = lab46.in_torch("small")
+def test_resnet_has_as_many_parameters_as_published():
     resnet = lab46.in_torch("resnet50")
-    assert sum(weights.numel() for weights in small.parameters()) == SMALL_NET
-    assert lab46.in_keras("small").count_params() == SMALL_NET
     published = nets.layer_table("resnet50")["parameters"].sum()
     assert sum(weights.numel() for weights in resnet.parameters()) == published == 25_557_032
     images, _ = lab46.made_up_images("pytorch", "resnet50", 2, "cpu")
@@ -130,7 +126,7 @@ def test_a_job_keeps_its_mpi(alone):
 @pytest.mark.slow
 def test_the_same_script_in_keras(tmp_path):
     settings = ["framework=keras", "images=4", "repeat=5", "watched_steps=2"]
-    command = [sys.executable, "-m", "labkit", "run", "46", "--solved", "--set", *settings]
+    command = [sys.executable, "-m", "labkit", "run", "46", "--solved", "--np", "2", "--set", *settings]
     env = {**os.environ, "LABKIT_HOME": str(tmp_path)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

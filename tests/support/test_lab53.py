@@ -18,24 +18,6 @@ def test_times_have_the_mean_and_the_spread(kind):
     assert times.std() == pytest.approx(spread, rel=0.2, abs=1e-9)
 
 
-@pytest.mark.parametrize("cause", lab53.CAUSES)
-def test_a_step_is_whole(cause):
-    """Input, compute and exchange follow on each other; sends lie in the exchange; steps follow on steps."""
-    played = lab53.case(cause, seed=5)
-    over = np.zeros(played.ranks)
-    for spans in played.steps:
-        for rank in range(played.ranks):
-            own = {span.kind: span for span in spans if span.rank == rank and span.kind != "send"}
-            sends = [span for span in spans if span.rank == rank and span.kind == "send"]
-            assert own["input"].begin == over[rank]
-            assert own["input"].end == own["compute"].begin
-            assert own["compute"].end == own["exchange"].begin
-            assert len(sends) == 2 * (played.ranks - 1)
-            assert own["exchange"].begin <= sends[0].begin
-            assert sends[-1].end <= own["exchange"].end
-            over[rank] = own["exchange"].end
-
-
 def test_a_culprit_waits_least():
     for each in lab53.cases(range(20)):
         waits = np.zeros((len(each.steps), each.ranks))
@@ -49,21 +31,6 @@ def test_a_culprit_waits_least():
         else:
             assert count.argmax() == each.rank
             assert count.max() > len(each.steps) / 2
-
-
-def test_share_found_counts():
-    assert lab53.share_found(lambda steps, images: (None, "jitter"), 0.4, range(3)) == (0, 0)
-    answers = iter([each for each in lab53.cases(range(3)) if each.rank is not None])
-    assert lab53.share_found(lambda steps, images: (next(answers).rank, "cold"), 0.4, range(3)) == (1, 0)
-
-
-def test_share_blamed_counts():
-    assert lab53.share_blamed(lambda steps, images: (None, "jitter"), range(3)) == 0
-    assert lab53.share_blamed(lambda steps, images: (0, "slow disk"), range(3)) == 1
-
-
-def test_above_is_beside_the_others():
-    assert lab53.above([1, 2, 9, 3], 2) == 7
 
 
 def nap_and_send(comm) -> tuple:

@@ -18,11 +18,8 @@ def test_buckets_go_from_last_to_first_and_hold_all():
         assert all(one is other for one, other in zip(flat, reversed(parameters), strict=True))
         for bucket in buckets:
             assert len(bucket) == 1 or sum(weights.nbytes for weights in bucket) <= most
-    assert len(lab60.buckets_of(net, 1)) == len(parameters)
     parameters[0].requires_grad = False  # frozen: it gets no gradient, and a hook on it is an error
     assert len(lab60.buckets_of(net, 1)) == len(parameters) - 1
-    parameters[0].requires_grad = True
-    assert len(lab60.buckets_of(net, 10**9)) == 1
 
 
 def test_a_bucket_begins_when_its_last_gradient_is_there():
@@ -64,12 +61,3 @@ def test_traffic_is_that_of_rings():
     assert first["calls"] == {"allreduce": 1, "allgather": 1, "reduce_scatter": 1}
     assert first["sent"] == {"allreduce": 10, "allgather": 10, "reduce_scatter": 10}
     assert first["all"] == 30
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_two_ranks_is_loaded_by_one(tmp_path):
-    files = launch.run(lab60.save_and_load, 32, tmp_path / "net", ranks=2, controller="torch")
-    assert [len(own) for own in files] == [1, 1]
-    loaded = lab60.load(32, tmp_path / "net").state_dict()
-    for name, weights in lab60.new_net(32).state_dict().items():
-        assert torch.equal(loaded[name], weights)

@@ -9,22 +9,8 @@ from labkit.errors import LabError
 from support import lab63
 
 
-def one_after_the_other(micro: int) -> list[tuple]:
-    return [(kind, number) for number in range(micro) for kind in "FB"]
-
-
 def forwards_then_back(micro: int) -> list[tuple]:
     return [(kind, number) for kind in "FB" for number in range(micro)]
-
-
-def test_one_rank_is_never_idle():
-    played = lab63.play([one_after_the_other(3)])
-    assert (played.time, played.idle) == (9, 0)
-    assert [(span.kind, span.micro, span.begin, span.end) for span in played.spans[0][:3]] == [
-        ("F", 0, 0, 1),
-        ("B", 0, 1, 3),
-        ("F", 1, 3, 4),
-    ]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
@@ -67,13 +53,3 @@ def test_a_deadlock_is_named():
 )
 def test_what_is_wrong_with_a_plan(plans, says):
     assert re.search(says, lab63.shortcoming(plans, 2, 2))
-
-
-def test_a_right_plan_has_no_shortcoming():
-    assert lab63.shortcoming([one_after_the_other(2)], 1, 2) == ""
-    assert lab63.shortcoming([forwards_then_back(5)] * 3, 3, 5) == ""
-
-
-def test_plans_are_drawn():
-    figure = lab63.draw({"all": lab63.play([forwards_then_back(2)] * 2)})
-    assert figure.axes[0].get_title(loc="left") == "all: 33 % idle"

@@ -2,56 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-import torch
-import virtual
 from labkit import launch
 from labkit.errors import LabError
 from support import lab64
 
 SIZES = lab64.Sizes(characters=95, hidden=16, heads=4, layers=2, places=8)
-
-
-def short_text() -> lab64.Text:
-    return lab64.Text(20_000, SIZES.places, texts=2)
-
-
-def sizes_of(text: lab64.Text) -> lab64.Sizes:
-    return SIZES._replace(characters=len(text.corpus.vocabulary))
-
-
-def test_the_first_loss_is_that_of_a_guess():
-    text = short_text()
-    trained = lab64.train(lab64.Alone(), lab64.whole, sizes_of(text), text, 2)
-    assert trained.losses[0] == pytest.approx(math.log(len(text.corpus.vocabulary)), rel=0.1)
-    assert (trained.calls, trained.added, trained.drift) == ({}, 0, 0)
-    hidden = SIZES.hidden
-    assert trained.in_layers == SIZES.layers * (12 * hidden**2 + 13 * hidden)
-    assert trained.kept > 0
-
-
-def test_a_batch_is_followed_by_itself():
-    text = short_text()
-    characters, following = text.batch(3)
-    assert characters.shape == following.shape == (SIZES.places, 2)
-    assert torch.equal(characters[1:], following[:-1])
-    assert torch.equal(characters, text.batch(3)[0])
-    assert not torch.equal(characters, text.batch(4)[0])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_is_gathered_or_added_keeps_its_type(dtype):
-    def both(comm):
-        part = torch.full((1, 3), 1.0 + comm.rank, dtype=dtype)
-        whole = lab64.gathered(comm, part)
-        return whole.tolist(), lab64.added_part(comm, whole).tolist(), whole.dtype is dtype
-
-    ones, twos = [1.0] * 3, [2.0] * 3
-    expected = [([ones, twos], [[2.0] * 3], True), ([ones, twos], [[4.0] * 3], True)]
-    assert virtual.Cluster(2).run(both).results == expected
 
 
 def count_traffic(comm) -> tuple[dict, dict, float]:
@@ -83,16 +40,6 @@ def test_published_nets_are_consistent():
         assert net.hidden % net.heads == 0
         assert row[-2] * net.gpus / 1000 == pytest.approx(row[-1], rel=0.01)
         assert lab64.bytes_on_a_gpu(net, net.layout) < lab64.MEMORY
-
-
-def test_gpus_place_their_groups():
-    some = lab64.GPUs(0.5)
-    assert some.allreduce(1, 1, 1e6) == 0
-    inside = some.allreduce(8, 1, 1e8)
-    assert some.allreduce(16, 1, 1e8) > 1.3 * inside, "two nodes"
-    assert some.allreduce(8, 8, 1e8) > 5 * inside, "a GPU of each node"
-    net = lab64.published()[0]
-    assert some.compute(net, 2) == pytest.approx(2 * net.flops(1) / 156e12)
 
 
 def test_layouts_come_out_even_and_fit():

@@ -24,24 +24,6 @@ def read_run(started, moments, batch):
     return moments[0][0] - started, list(batch / np.diff(moments[0]))
 
 
-def test_each_way_has_two_scripts_of_one_framework():
-    for way in lab65.WAYS:
-        alone, many = lab65.scripts(way)
-        compile(alone, way, "exec")
-        compile(many, way, "exec")
-        framework = lab65.alone_of(way).split()[0]
-        assert ("import torch" in alone) == (framework == "PyTorch")
-        assert ("import torch" in many) == (framework == "PyTorch")
-
-
-def test_groups_hold_several_ways():
-    assert lab65.groups(["PyTorch DDP", "FSDP2", "tf.distribute"]) == {
-        "any": ["PyTorch DDP", "FSDP2", "tf.distribute"],
-        "PyTorch": ["PyTorch DDP", "FSDP2"],
-    }
-    assert lab65.groups(["PyTorch DDP"]) == {}
-
-
 def test_spans_are_of_all_rounds_and_ranks():
     first = [report([2.0, 2.5, 3.0]), report([], megabytes=300.0)]
     second = [report([4.0, 4.25, 4.5]), report([])]
@@ -54,13 +36,6 @@ def test_spans_are_of_all_rounds_and_ranks():
     assert spans["memory (MB)"]["FSDP2"] == (100, 300)
     assert "PyTorch alone" in spans["images/s"]
     assert lab65.show(spans).loc["FSDP2", "lines changed"] == "12"
-
-
-def test_losses_are_compared_with_one_device():
-    both = [report([1.0], losses=[1.0, 4.0, 9.0]), report([1.0], losses=[3.0, 4.0, 9.0])]
-    alone = [report([1.0], losses=[2.0, 3.5, 0.0])]
-    runs = {"FSDP2": [both], "PyTorch alone": [alone]}
-    assert lab65.apart(runs, "FSDP2", 2) == (0.5, 1.5)
 
 
 def test_own_trainings_come_before_the_kits(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
 from pathlib import Path
 
@@ -37,28 +36,15 @@ def overwrite(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def test_a_save_is_seen_line_by_line_and_call_by_call():
-    seen = lab70.watch_saves(write)
-    temporary = seen.path + ".new"
-    assert {state for _, state in seen.moments} == {"old", "new"}
-    assert seen.calls == [
-        ("fsync", temporary, len(lab70.NEW)),
-        ("rename", temporary, seen.path),
-        ("fsync", os.path.dirname(seen.path), seen.calls[-1][2]),
-    ]
-    assert (seen.end, seen.sources, seen.left_open) == ("new", {temporary}, 0)
-
-
 @pytest.mark.slow
 def test_kills_at_random_moments_lose_no_good_checkpoint(monkeypatch):
     # In memory an fsync costs nothing, and a kill does what it does on a disk: the kernel lives on.
     if os.path.isdir("/dev/shm"):
         monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
-    counts = lab70.kill_at_random(write, kills=60, size=3_000_000)
-    assert (counts["kills"], counts["newest"], counts["lost"], counts["torn"]) == (60, 60, 0, 0)
-    assert counts["in a save"] > 10
-    counts = lab70.kill_at_random(overwrite, kills=60, size=3_000_000)
-    assert counts["newest"] + counts["torn"] == 60
+    counts = lab70.kill_at_random(write, kills=30, size=3_000_000)
+    assert (counts["kills"], counts["newest"], counts["lost"], counts["torn"]) == (30, 30, 0, 0)
+    counts = lab70.kill_at_random(overwrite, kills=30, size=3_000_000)
+    assert counts["newest"] + counts["torn"] == 30
     assert counts["torn"] > 0
 
 
@@ -107,24 +93,6 @@ def test_a_wrong_bit_in_the_label_makes_no_file_pass_for_another():
         assert other is None or (other, rest) != (label, payload), f"bit {place}"
 
 
-def test_the_newest_good_file_is_taken(tmp_path, capsys):
-    for done in (5, 40, 300):
-        lab70.path_of(tmp_path, done).write_bytes(str(done).encode())
-    verdicts = {b"300": "damaged", b"40": "good", b"5": "good"}
-    lab70.newest(tmp_path, "net", lambda content, model: verdicts[content])
-    assert capsys.readouterr().out == "step_000300.checkpoint is not taken: damaged\n"
-    assert lab70.newest(tmp_path, "net", lambda content, model: "incomplete") is None
-
-
-def test_a_signal_sets_a_flag_and_the_old_handler_comes_back():
-    before = signal.getsignal(signal.SIGUSR1)
-    with lab70.listening() as stopped:
-        assert not stopped()
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert stopped()
-    assert signal.getsignal(signal.SIGUSR1) == before
-
-
 def test_a_table_counts_steps_done_again_and_losses_that_differ():
     whole = [float(step).hex() for step in range(1, 5)]
     losses = [lab70.Loss(0, step, whole[step - 1]) for step in (1, 2, 3)]
@@ -135,13 +103,6 @@ def test_a_table_counts_steps_done_again_and_losses_that_differ():
     assert frame["losses that differ"].tolist() == [0, 0]
     losses[-1] = lab70.Loss(1, 4, (4.0 + 1e-15).hex())
     assert lab70.table(losses, whole)["losses that differ"].tolist() == [0, 1]
-
-
-def test_the_batch_script_asks_for_what_the_lab_tells():
-    text = lab70.script("here")
-    for line in ("--signal=B:USR1@60", "--requeue", "--open-mode=append", "scontrol requeue $SLURM_JOB_ID"):
-        assert line in text
-    assert "support.lab70 here &" in text
 
 
 def test_the_job_runs_the_shown_script_line_by_line_and_the_sites_settings_before_it():

@@ -36,31 +36,6 @@ def test_every_number_is_that_of_a_machine_and_has_a_source(name):
     assert virtual.Cluster(2, None, name).size == 2 * machine.ranks_per_node
 
 
-OWN = """\
-ideal
-  inside.latency        1.50 µs
-  inside.bandwidth    2.00 GB/s
-  inside.overhead           0 s
-  inside.gap                0 s
-  between.latency           0 s
-  between.bandwidth   1.00 GB/s
-  between.overhead          0 s
-  between.gap            200 ns
-  ranks_per_node              1
-  nics                        1
-  eager                no limit
-  handshake             3.00 µs
-  reduce               no limit"""
-
-
-def test_a_machine_prints_as_a_small_table():
-    known = str(virtual.machine("k80_fdr"))
-    assert "between.bandwidth   6.39 GB/s  published\n" in known
-    assert "overhead" not in known, "what is left out"
-    link = virtual.Link(0, 1e9, gap=2e-7)
-    assert str(virtual.ideal(1.5e-6, 2e9).but(handshake=3e-6, between=link)) == OWN
-
-
 def test_but_changes_numbers_and_forgets_their_sources():
     machine = virtual.machine("dgx1").but(nics=1, inside=virtual.Link(1e-6, 1e9))
     assert (machine.nics, machine.inside.bandwidth) == (1, 1e9)

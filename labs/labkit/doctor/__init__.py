@@ -4,8 +4,6 @@
 |---|---|
 | `show` | the report as tables, in a notebook or on the terminal |
 | `report` | the same as plain data: report()["mpi"]["version"] |
-| `needs` | the needs in a comma list, or a sentence on one that is not known |
-| `require` | NotHere that names what is missing of some needs |
 | `judge` | does a lab run on a machine with such a report: RUNS, REDUCED or NEEDS, and a sentence |
 | `rows`, `readable`, `show_labs` | the report's parts, to be shown by others |
 | `which_mpi` | the MPI that a rank would load here, asked in a process of its own |
@@ -13,7 +11,7 @@
 """
 
 from labkit.doctor.facts import infiniband_ports
-from labkit.doctor.findings import needs, report, require
+from labkit.doctor.findings import report
 from labkit.doctor.fitness import NEEDS, REDUCED, RUNS, judge
 from labkit.doctor.processes import which_mpi
 from labkit.doctor.view import readable, rows, show, show_labs

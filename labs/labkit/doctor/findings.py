@@ -11,7 +11,6 @@ import time
 
 from labkit import builds, labfile, launch, mpis, paths
 from labkit.doctor import facts, fitness, processes
-from labkit.errors import LabError, NotHere
 
 _report: dict | None = None  # of this process
 
@@ -28,23 +27,6 @@ def report(*, fresh: bool = False, limit: float = 60.0) -> dict:
     if _report is None or fresh:
         _report = _examine(limit)
     return _report
-
-
-def needs(names: str) -> tuple[str, ...]:
-    """The needs in a comma list, as in a lab's header. Raises LabError for one that is not known."""
-    wanted = tuple(word.strip() for word in names.split(",") if word.strip())
-    known = ("cpu", "mpi", "horovod", "torch", "tensorflow", "slurm", "gpu", "nccl")
-    for word in wanted:
-        if word not in known:
-            raise LabError(f"--require knows {', '.join(known)}, but not {word!r}.")
-    return wanted
-
-
-def require(names: str) -> None:
-    """Raise NotHere that names what is missing of `names`, a comma list of needs as in a lab's header."""
-    missing, reduced = fitness.lacking(labfile.Header(needs(names), 1, 0), report())
-    if missing or reduced:
-        raise NotHere("Missing here: " + " ".join(missing + reduced))
 
 
 def _examine(limit: float) -> dict:

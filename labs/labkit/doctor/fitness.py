@@ -8,16 +8,10 @@ from labkit.labfile import Header
 RUNS, REDUCED, NEEDS = "runs here", "runs reduced", "needs"
 
 
-def lacking(header: Header, report: dict) -> tuple[list[str], list[str]]:
-    """Sentences on what is missing altogether, and on what has a lesser stand-in here."""
-    missing = [_missing(need, header, report) for need in header.needs]
-    reduced = [_reduced(need, report) for need in header.needs]
-    return list(filter(None, missing)), list(filter(None, reduced))
-
-
 def judge(header: Header, report: dict) -> tuple[str, str]:
     """(RUNS, REDUCED or NEEDS; a sentence that says how or what)."""
-    missing, reduced = lacking(header, report)
+    missing = list(filter(None, [_missing(need, header, report) for need in header.needs]))
+    reduced = list(filter(None, [_reduced(need, report) for need in header.needs]))
     if missing:
         return NEEDS, " ".join(missing)
     if reduced:

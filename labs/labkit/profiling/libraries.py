@@ -1,4 +1,4 @@
-"""Which library carries out an operator: told by its name, and by what the framework was built with.
+"""Which library carries out an operator: told by its name, and by what PyTorch was built with.
 
 The CPU names of PyTorch 2.13 were checked against what oneDNN and MKL themselves print
 (torch.backends.mkldnn.verbose, torch.backends.mkl.verbose). Those of GPU kernels were not run here.
@@ -49,29 +49,10 @@ def torch_operator(name: str, types: tuple[str, ...] = ()) -> tuple[str, bool, s
     return COMPUTE, False, "PyTorch"
 
 
-def gpu_kernel(name: str, framework: str) -> tuple[str, str]:
+def gpu_kernel(name: str) -> tuple[str, str]:
     """(kind, library) of a kernel on a GPU."""
-    library = next((library for pattern, library in _KERNELS if pattern.search(name)), framework)
+    library = next((library for pattern, library in _KERNELS if pattern.search(name)), "PyTorch")
     return (COMMUNICATION if library == "NCCL" else COMPUTE), library
-
-
-def tensorflow_operator(kind: str) -> tuple[str, str]:
-    """(kind, library) of a TensorFlow operation of that type on a CPU, such as _MklNativeFusedMatMul."""
-    if re.match(r"Iterator\w*GetNext|OptionalGetValue", kind):
-        return INPUT, "tf.data"
-    if kind.startswith("Horovod"):
-        return COMMUNICATION, "Horovod"
-    if re.match(r"Nccl|Collective", kind):
-        return COMMUNICATION, "NCCL" if kind.startswith("Nccl") else "TensorFlow"
-    if "Mkl" in kind:
-        return COMPUTE, "oneDNN"
-    return COMPUTE, "Eigen" if re.search(r"MatMul|Conv\d", kind) else "TensorFlow"
-
-
-def horovod_call(name: str) -> str:
-    """The library of an activity in Horovod's timeline, such as MPI_ALLREDUCE or NCCL_ALLREDUCE."""
-    libraries = {"MPI": "MPI", "GLOO": "Gloo", "NCCL": "NCCL", "CCL": "oneCCL", "DDL": "DDL"}
-    return libraries.get(name.split("_")[0], "Horovod")
 
 
 @lru_cache(maxsize=1)

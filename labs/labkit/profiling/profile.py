@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,15 +61,13 @@ class Profile:
 
     step: Measurement of the recorded steps, each as long as on its slowest rank.
     overhead: Ratio of the recorded steps to those without recording; None if that was not asked.
-    clock_error: seconds by which the ranks' clocks may differ in here at most. notes: what to know besides.
+    clock_error: seconds by which the ranks' clocks may differ in here at most.
     """
 
     ranks: list[RankTrace]
     step: Measurement
     overhead: Ratio | None
     clock_error: float
-    kind: str = "spans"
-    notes: list[str] = field(default_factory=list)
 
     @cached_property
     def middle(self) -> list[int]:

@@ -21,7 +21,7 @@ from labkit.profiling.parts import Interval
 from labkit.profiling.profile import Profile, RankTrace
 from labkit.profiling.spans import Span
 
-KINDS = ("spans", "torch", "tensorflow", "horovod")  # modules beside this one, loaded when asked for
+KINDS = ("spans", "torch")  # modules beside this one, loaded when asked for
 
 
 def record(
@@ -37,8 +37,7 @@ def record(
     """Run `step()` and record `steps` of the runs; returns the Profile, on every rank the same.
 
     comm: an mpi4py communicator; all its ranks call record with the same numbers.
-    kind: "spans" (what `span` and `mark` say), or that and what a profiler sees: "torch", "tensorflow" or
-      "horovod"; several are joined by "+".
+    kind: "spans" (what `span` and `mark` say), or "torch": that and what PyTorch's profiler sees.
     device: "cuda…": wait at the end of each step until it has done its work.
     overhead: also run as many steps without recording, in turns, to state how much recording costs.
     So step runs warmup + 2 · steps times (without overhead: warmup + steps).
@@ -47,8 +46,6 @@ def record(
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise LabError(f"profiling.record: steps={steps!r} records nothing; give a whole number, 1 or more.")
-    if comm is None and world.size() > 1 and "horovod" in str(kind):
-        raise LabError('profiling.record: kind="horovod" records all ranks together; give it their comm=….')
     # A group of the recording's own: its messages never meet those of the step.
     group = None if comm is None else comm.Dup()
     with ExitStack() as stack:
@@ -57,7 +54,7 @@ def record(
     everyone = [own] if group is None else group.allgather(own)
     if group is not None:
         group.Free()  # collective: after an error on one rank it might wait for ever
-    return _merged(everyone, kind)
+    return _merged(everyone)
 
 
 @dataclass
@@ -75,23 +72,17 @@ class Recording:
     unrecorded: list[float] = field(default_factory=list)
     offsets: list[tuple[float, float]] = field(default_factory=list)
     error: float = 0.0
-    notes: list[str] = field(default_factory=list)
 
 
 def _recorders(kind: str, stack: ExitStack) -> list:
-    """Those of a kind such as "torch+horovod", and that of spans, which is the last to be started.
+    """That of the kind, and that of spans, which is the last to be started.
 
     The stack closes them at its end.
     """
-    kinds = [name.strip() for name in kind.split("+")] if isinstance(kind, str) else [kind]
-    unknown = [repr(name) for name in kinds if name not in KINDS]
-    if unknown:
-        raise LabError(
-            f"profiling.record: no kind {', '.join(unknown)}; it has {', '.join(KINDS)}, "
-            'and several at once, as in kind="torch+horovod".'
-        )
+    if kind not in KINDS:
+        raise LabError(f"profiling.record: no kind {kind!r}; it has {' and '.join(KINDS)}.")
     recorders = []
-    for name in dict.fromkeys([*(name for name in kinds if name != "spans"), "spans"]):
+    for name in dict.fromkeys([kind, "spans"]):
         recorder = import_module(f"labkit.profiling.{name}").Recorder()
         stack.callback(recorder.close)
         recorders.append(recorder)
@@ -122,7 +113,6 @@ def _record(step, steps: int, group, recorders: list, device, warmup: int, overh
                 run()
     own.offsets.append(clock.offset(group))
     own.error = max(recorder.error for recorder in recorders)
-    own.notes = [note for recorder in recorders for note in recorder.notes]
     return own
 
 
@@ -136,24 +126,17 @@ def _run(step, group, device) -> Interval:
     return begin, perf_counter()
 
 
-def _merged(recordings: list[Recording], kind: str) -> Profile:
+def _merged(recordings: list[Recording]) -> Profile:
     """All ranks on rank 0's clock, from the first step's begin on; a step lasts as long as on the slowest."""
     lasted = np.array([[end - begin for begin, end in own.steps] for own in recordings]).max(axis=0)
     zero = recordings[0].steps[0][0]
     ranks = range(len(recordings)) if len(recordings) > 1 else [world.rank()]
-    traces: list[RankTrace] = []
-    for rank, own in zip(ranks, recordings, strict=True):
-        trace = _on_rank_0s_clock(own, rank, zero, lasted)
-        if traces:
-            for spans, of_rank_0 in zip(trace.spans, traces[0].spans, strict=True):
-                spans += [span for span in of_rank_0 if span.shared]
-        traces.append(trace)
+    traces = [_on_rank_0s_clock(own, rank, zero, lasted) for rank, own in zip(ranks, recordings, strict=True)]
     resolution = timing.clock_resolution()
     step = timing.Measurement(lasted, resolution)
     unrecorded = np.array([own.unrecorded for own in recordings]).max(axis=0)
     overhead = timing.Ratio(step, timing.Measurement(unrecorded, resolution)) if unrecorded.size else None
-    notes = list(dict.fromkeys(note for own in recordings for note in own.notes))
-    return Profile(traces, step, overhead, max(map(_clock_error, recordings)), kind, notes)
+    return Profile(traces, step, overhead, max(map(_clock_error, recordings)))
 
 
 def _on_rank_0s_clock(own: Recording, rank: int, zero: float, lasted: np.ndarray) -> RankTrace:

@@ -28,7 +28,6 @@ class Span(NamedTuple):
     thread: str = IN_FLIGHT
     layer: int = EXPLICIT
     library: str = ""
-    shared: bool = False  # seen by rank 0 for all ranks
 
 
 # Of the recording that is on: kind, begin, end, name, the thread's number in the system (None: in flight).
@@ -81,13 +80,11 @@ def _thread(number: int | None, names: dict[int | None, str]) -> str:
 class Recorder:
     """Of what `span` and `mark` say, one step at a time.
 
-    So are the recorders of profilers: `start` and `stop` stand around a step, `close` ends a recording also
-    after an error in a step. error: seconds by which the clock may differ from perf_counter. notes: sentences
-    on what the numbers do not say.
+    So is the recorder of a profiler: `start` and `stop` stand around a step, `close` ends a recording also
+    after an error in a step. error: seconds by which the clock may differ from perf_counter.
     """
 
     error = 0.0
-    notes = ()
 
     def start(self) -> None:
         global _log

@@ -27,8 +27,6 @@ Types = dict[str, list[list[str]]]  # operator -> the types of its inputs, by ca
 class Recorder:
     """One step at a time; the profiler runs for recorded steps alone."""
 
-    notes = ()
-
     def __init__(self):
         try:
             import torch
@@ -131,7 +129,7 @@ def spans_of(events: list[dict], ahead: float, threads: dict[int, str]) -> list[
                 layer = EXPLICIT if explicit else OPERATION
                 spans.append(Span(kind, *times, name, threads.get(tid, f"thread {tid}"), layer, library))
         elif category in ("kernel", "gpu_memcpy", "gpu_memset"):
-            kind, library = libraries.gpu_kernel(name, "PyTorch")
+            kind, library = libraries.gpu_kernel(name)
             if category == "gpu_memcpy":
                 kind = INPUT if "HtoD" in name else "copy"
                 library = "CUDA"

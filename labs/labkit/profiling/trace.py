@@ -16,7 +16,6 @@ def save(profile, path: str | Path) -> Path:
         "step": str(profile.step),
         "recording": str(profile.overhead),
         "clocks within [s]": profile.clock_error,
-        "notes": profile.notes,
     }
     return chrome_trace.save(path, [_process(rank) for rank in profile.ranks], about=about)
 

@@ -8,13 +8,13 @@
 | `assemble`, `publish` | the text of report.md; it and its page written, or refused |
 
 `records` reads records and says what is wrong with them; `figures` computes from them; `words` reads a text
-as its reader does; `report` brings the three together; `page` renders with `pictures` and `rubric`. The
-checks stand in `checks`; `make report` is `python -m support.lab80`.
+as its reader does; `report` brings the three together; `page` renders with `pictures`, and with `rubric.md`
+for whoever marks. The checks stand in `checks`; `make report` is `python -m support.lab80`.
 """
 
 from support.lab80.figures import all_of
 from support.lab80.notes import Notes
+from support.lab80.page import assemble, print_figures, publish
 from support.lab80.steps import begin
-from support.lab80.written import assemble, print_figures, publish
 
 __all__ = ["Notes", "all_of", "assemble", "begin", "print_figures", "publish"]

@@ -1,4 +1,4 @@
-"""`make report`: check the report of lab 80, then render it as one page, HTML and PDF."""
+"""`make report`: check the report of lab 80, then render it as one page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="report", description="Check the report of lab 80 and render it.")
     parser.add_argument("file", nargs="?", help="a report (default: report/report.md in your own folder)")
     parser.add_argument("--solved", action="store_true", help="the report of the solved lab")
-    parser.add_argument("--no-pdf", action="store_true", help="HTML alone")
     options = parser.parse_args(arguments)
     return exit_status(lambda: _report(options))
 
@@ -34,16 +33,7 @@ def _report(options: argparse.Namespace) -> None:
         raise LabError(f"{paths.shown(file)} is not a text in UTF-8.") from None
     study = records.load(report.study_named_in(text), [home / "records" / record.path(records.LAB).name])
     made = page.write(text, study, file.parent)
-    print(f"Every number of {paths.shown(file)} has its record. Page: {paths.shown(made)}")
-    if options.no_pdf:
-        return
-    pdf = page.write_pdf(made)
-    if pdf:
-        print(f"PDF:  {paths.shown(pdf)}")
-    else:
-        print(
-            "No PDF: there is no Chromium here. Open the page in any browser and print it: it is set for A4."
-        )
+    print(f"Every number of {paths.shown(file)} has its record. Page, set to be printed: {paths.shown(made)}")
 
 
 if __name__ == "__main__":

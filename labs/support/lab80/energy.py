@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from labkit import world
 from labkit.errors import counted
 
 POWERCAP = Path("/sys/class/powercap")
@@ -28,23 +29,19 @@ class Meter:
     def __init__(self, powercap: Path = POWERCAP):
         self._packages, self.why = _packages(powercap)
         self._gpus = _gpus()
-        parts = [f"RAPL of {counted(len(self._packages), 'package')}"] if self._packages else []
-        if self._gpus:
-            parts.append(f"NVML of {counted(len(self._gpus), 'GPU')}")
-        self.name = ", ".join(parts)
-        if self.name:
-            self.why = ""
-        else:
-            self.why += ", and there is no GPU that counts its own"
+        packages = [f"RAPL of {counted(len(self._packages), 'package')}"] if self._packages else []
+        gpus = [f"NVML of {counted(len(self._gpus), 'GPU')}"] if self._gpus else []
+        self.name = ", ".join(packages + gpus)
+        self.why = "" if self.name else f"{self.why}, and there is no GPU that counts its own"
 
-    def read(self) -> dict[str, int] | None:
-        """All counters now: microjoules of packages, millijoules of GPUs. None where there are none."""
+    def read(self) -> dict[object, float] | None:
+        """Joules on all counters now. None where there are none."""
         if not self.name:
             return None
-        counts = {str(zone): _number(zone / "energy_uj") for zone in self._packages}
-        return counts | {f"gpu {index}": _millijoules(handle) for index, handle in self._gpus.items()}
+        joules = {zone: _number(zone / "energy_uj") / 1e6 for zone in self._packages}
+        return joules | {index: _millijoules(handle) / 1e3 for index, handle in enumerate(self._gpus)}
 
-    def joules(self, before: Mapping[str, int] | None) -> float | None:
+    def joules(self, before: Mapping[object, float] | None) -> float | None:
         """Joules since `before`, which `read` gave. None where nothing can be read: never 0 in its place.
 
         A counter that has begun again at 0 meanwhile is understood, once: read it every few minutes.
@@ -52,18 +49,9 @@ class Meter:
         now = self.read()
         if before is None or now is None:
             return None
-        total = 0.0
-        for zone in self._packages:
-            top = _number(zone / "max_energy_range_uj")
-            total += since(before[str(zone)], now[str(zone)], top) / 1e6
-        for index in self._gpus:
-            total += (now[f"gpu {index}"] - before[f"gpu {index}"]) / 1e3
-        return total
-
-
-def since(before: int, now: int, top: int) -> int:
-    """How far a counter has gone that begins again at 0 after `top`."""
-    return now - before if now >= before else now - before + top
+        again = [zone for zone in self._packages if now[zone] < before[zone]]
+        ends = sum(_number(zone / "max_energy_range_uj") / 1e6 for zone in again)
+        return sum(now.values()) - sum(before.values()) + ends
 
 
 def _packages(powercap: Path) -> tuple[list[Path], str]:
@@ -73,59 +61,39 @@ def _packages(powercap: Path) -> tuple[list[Path], str]:
     the other way to the same counters, intel-rapl-mmio. AMD's processors are found under the same name.
     """
     zones = [zone for zone in sorted(powercap.glob("intel-rapl:*")) if zone.name.count(":") == 1]
-    zones = [zone for zone in zones if _is_package(zone)]
-    if not zones:
-        return [], f"this machine shows no energy counter of its processor ({powercap} has none)"
     try:
+        zones = [zone for zone in zones if (zone / "name").read_text().startswith("package")]
         for zone in zones:
             _number(zone / "energy_uj")
             _number(zone / "max_energy_range_uj")
-    except PermissionError:
-        return [], f"only root may read the energy counter of the processor here ({zones[0]}/energy_uj)"
-    except OSError as error:
-        return [], f"the energy counter of the processor cannot be read here ({zones[0]}: {error.strerror})"
-    except ValueError:
-        return [], f"the energy counter of the processor holds no number here ({zones[0]}/energy_uj)"
-    return zones, ""
-
-
-def _is_package(zone: Path) -> bool:
-    try:
-        return (zone / "name").read_text().strip().startswith("package")
-    except OSError:
-        return False
+    except PermissionError as error:
+        return [], f"only root may read the energy counter of the processor here ({error.filename})"
+    except (OSError, ValueError) as error:
+        return [], f"the energy counter of the processor cannot be read here ({error})"
+    return zones, "" if zones else f"{powercap} shows no energy counter of this machine's processor"
 
 
 def _number(file: Path) -> int:
     return int(file.read_text())
 
 
-def _gpus() -> dict[int, object]:
-    """Index -> NVML's handle of each GPU that this process may use and that counts its energy."""
-    import os
-
-    from labkit import world
-
+def _gpus() -> list[object]:
+    """NVML's handle of each GPU of this machine, if they count their energy."""
     if world.device() == "cpu":
-        return {}
+        return []
     try:
         import pynvml
 
         pynvml.nvmlInit()
-        handles = {}
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        chosen = {int(part) for part in visible.split(",") if part.strip().isdigit()}
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            if not chosen or index in chosen:
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-                handles[index] = handle
-        return handles
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        for handle in handles:
+            _millijoules(handle)
     except Exception:  # no library, no driver, or GPUs older than Volta: then nothing is read
-        return {}
+        return []
+    return handles
 
 
 def _millijoules(handle) -> int:
     import pynvml
 
-    return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+    return pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)

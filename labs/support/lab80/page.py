@@ -1,30 +1,63 @@
-"""A report that passed its check, as one HTML page that loads nothing, and as PDF where there is Chromium."""
+"""A report that passed its check, as one HTML page that loads nothing and is set for A4."""
 
 from __future__ import annotations
 
 import html
-import os
 import re
-import shutil
-import subprocess
-import tempfile
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
-from labkit import launch
+from labkit import paths, world
 from labkit.errors import LabError, counted
 
-from support.lab80 import figures, pictures, report, rubric, words
+from support.lab80 import figures, pictures, report, words
 from support.lab80.figures import Figure
-from support.lab80.records import Entry, Study, shown_time
+from support.lab80.records import KINDS, Entry, Study, shown_time
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-PATIENCE = 60.0  # seconds for a browser to print a page
-# It prints a file, and reaches nothing.
-_FLAGS = (
-    "--headless", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update",
-    "--disable-background-networking", "--disable-extensions", "--no-first-run", "--no-pdf-header-footer",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
+
+def assemble(title: str, sections: Mapping[str, str], study: Study) -> str:
+    """The text of report.md: which study it is about, the title, and the sections in their order."""
+    order = [*report.SECTIONS, *sections]
+    parts = [f"---\nstudy: {study.name}\n---\n", f"# {title}\n"]
+    for heading in dict.fromkeys(heading for heading in order if heading in sections):
+        lines = str(sections[heading]).strip().splitlines()
+        parts.append(f"## {heading}\n\n" + "\n".join(line.strip() for line in lines) + "\n")
+    return "\n".join(parts)
+
+
+def publish(text: str, study: Study) -> None:
+    """Write report.md and its page into home()/report, and say where; on rank 0 alone.
+
+    A report.md that somebody has edited is kept beside it.
+    """
+    if not world.is_root():
+        return
+    folder = paths.home() / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "report.md"
+    written = folder / ".written.md"  # what the lab wrote last
+    if file.exists() and (not written.exists() or written.read_text() != file.read_text()):
+        names = (folder / f"report-{number}.md" for number in count(1))
+        kept = file.rename(next(name for name in names if not name.exists()))
+        print(f"You had edited {paths.shown(file)}; it is kept as {paths.shown(kept)}.")
+    file.write_text(text, encoding="utf-8")
+    written.write_text(text, encoding="utf-8")
+    made = write(text, study, folder)
+    print(
+        f"Report: {paths.shown(file)}, page: {paths.shown(made)}. `make report` checks and renders it again."
+    )
+
+
+def print_figures(study: Study, ranks: int) -> None:
+    """Names and values of what a report may hold; of the figures by ranks those of so many."""
+    for name, figure in figures.all_of(study).items():
+        of_ranks = name.split("_")[-1].isdigit() or name.endswith(("strong_most", "weak_most"))
+        if not of_ranks or name.endswith(f"_{ranks}"):
+            print(f"{{{name}}}".ljust(38), figure.text)
+    for name, sentence in figures.sentences(study).items():
+        print(f"{{{name}}}".ljust(38), sentence if len(sentence) < 70 else f"{sentence[:69]}…")
+    print("on lines of their own:", ", ".join(f"{{{name}}}" for name in report.BLOCKS))
 
 
 def write(text: str, study: Study, folder: Path) -> Path:
@@ -33,106 +66,75 @@ def write(text: str, study: Study, folder: Path) -> Path:
     page = folder / "report.html"
     if reading.problems:
         page.unlink(missing_ok=True)
-        (folder / "report.pdf").unlink(missing_ok=True)
         lines = "\n".join(f"  - {sentence}" for sentence in reading.problems)
         raise LabError(f"The report is refused, for {counted(len(reading.problems), 'reason')}:\n{lines}")
-    folder.mkdir(parents=True, exist_ok=True)
     page.write_text(_render(reading, study), encoding="utf-8")
     return page
 
 
-class _Numbers:
-    """The figures that a page shows, numbered as they come."""
-
-    def __init__(self):
-        self.used: dict[str, Figure] = {}
-
-    def shown(self, figure: Figure) -> str:
-        self.used.setdefault(figure.name, figure)
-        number = list(self.used).index(figure.name) + 1
-        doubt = "~" if figure.unsteady else ""
-        title = html.escape(f"{figure.name}: {figure.formula}")
-        text = html.escape(figure.text).replace(" ", "\N{NO-BREAK SPACE}")
-        link = f'<sup><a href="#n{number}">{number}</a></sup>'
-        return f'<span class="n" title="{title}">{doubt}{text}</span>{link}'
-
-
 def _render(reading: report.Reading, study: Study) -> str:
     import jinja2
+    import mistune
 
     known = figures.all_of(study)
     said = figures.sentences(study)
-    numbers = _Numbers()
-    row = study.entries.index(study.setup) + 1  # the study's own entries come first
-    setup_row = f'<sup><a href="#r{row}">R{row}</a></sup>'
+    used: list[Figure] = []  # those that the page shows, as they come
+
+    def shown(figure: Figure) -> str:
+        if figure not in used:
+            used.append(figure)
+        number = used.index(figure) + 1
+        title = html.escape(f"{figure.name}: {figure.formula}")
+        text = html.escape(figure.text).replace(" ", "\N{NO-BREAK SPACE}")
+        link = f'<sup><a href="#n{number}">{number}</a></sup>'
+        return f'<span class="n" title="{title}">{"~" if figure.unsteady else ""}{text}</span>{link}'
 
     def put(match: re.Match) -> str:
         name = reading.names[ord(match[0]) - words.FIRST]
-        if name == "question":
-            return ""  # its words follow
         if name in known:
-            return numbers.shown(known[name])
+            return shown(known[name])
         if name in said:
-            return html.escape(said[name]) + (setup_row if name in ("method", "energy") else "")
-        return pictures.block(name, study, known, numbers.shown)
+            return html.escape(said[name])
+        return pictures.block(name, study, known, shown)
 
-    marks = f"[{chr(words.FIRST)}-{chr(words.FIRST + len(reading.names))}]"
+    markdown = mistune.create_markdown(escape=True, plugins=["table"])
     # A table or plot in a paragraph of its own is no paragraph.
-    body = re.sub(f"<p>({marks})</p>", r"\1", reading.html)
-    body = re.sub(marks, put, body)
-    entries = _entries(study, numbers.used)
-    template = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    ).get_template("report.html.j2")
-    return template.render(
+    body = re.sub(f"<p>({words.MARK})</p>", r"\1", markdown(reading.text))
+    body = re.sub(words.MARK, put, body)
+    entries = list(study.entries)
+    entries += [entry for figure in used for entry in figure.entries if entry not in study.entries]
+    entries = [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+    here = Path(__file__).parent
+    folder = jinja2.FileSystemLoader(here)
+    environment = jinja2.Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("report.html.j2").render(
         title=reading.title,
         body=jinja2.utils.markupsafe.Markup(body),
-        setup=study.setup,
         said=said,
         study=study,
-        figures=[_row(figure, entries) for figure in numbers.used.values()],
+        figures=[(figure, [entries.index(entry) + 1 for entry in figure.entries]) for figure in used],
         records=[_record(entry) for entry in entries],
-        rows=rubric.rows(),
-        evidence=rubric.evidence(study),
+        rubric=jinja2.utils.markupsafe.Markup(markdown((here / "rubric.md").read_text(encoding="utf-8"))),
+        evidence=_evidence(study),
     )
 
 
-def _entries(study: Study, used: dict[str, Figure]) -> list[Entry]:
-    """Every record behind a number of the page, and the whole study; each once."""
-    entries = [*study.entries, *(entry for figure in used.values() for entry in figure.entries)]
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry not in kept:
-            kept.append(entry)
-    return kept
-
-
-def _row(figure: Figure, entries: list[Entry]) -> dict:
-    records = [entries.index(entry) + 1 for entry in figure.entries]
-    return {"name": figure.name, "text": figure.text, "formula": figure.formula, "records": records}
-
-
-def _record(entry: Entry) -> dict:
+def _record(entry: Entry) -> dict[str, object]:
     """The cells of a record's row: what, where it stands, when, on what, which revision, which command."""
     where = [entry["host"], entry["cpu"]]
     if entry["where"] == "virtual":
         where = [f"virtual {entry['machine']}", f"computed on {entry['host']}"]
-    carried = [str(part) for part in (entry["device"], entry["library"]) if part]
     job = f"job {entry['job']} on {entry['site']}" if entry["job"] else ""
+    machine = ", ".join(str(part) for part in [*where, entry["device"], entry["library"], job] if part)
     changed = ", files changed since" if entry["changed"] else ""
     return {
         "what": f"{entry['result']} {entry['name'] or entry['kind'] or ''} {entry['ranks'] or ''}".strip(),
+        "value": _value(entry),
         "place": entry.place,
         "date": shown_time(entry["utc"]),
-        "machine": ", ".join(str(part) for part in [*where, *carried, job] if part),
+        "source": entry["source"] or machine,
         "revision": f"{entry['revision'] or 'no git'}{changed}",
-        "command": entry["command"]
-        or ("make submit LAB=50" if entry["job"] else f"lab {str(entry['lab'])[:2]}"),
-        "value": _value(entry),
-        "source": entry["source"],
+        "command": entry["command"] or f"lab {str(entry['lab'])[:2]}",
     }
 
 
@@ -144,32 +146,26 @@ def _value(entry: Entry) -> str:
         )
     if entry["predicted"] is not None:
         return f"{entry['predicted']:.6g} s"
-    return str(entry["value"]) if entry["value"] is not None else ""
+    return str(entry["value"] or "")
 
 
-def browser() -> str | None:
-    """The Chromium of this machine; None where there is none."""
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
-def write_pdf(page: Path) -> Path | None:
-    """Print the page into a PDF beside it, by Chromium without a window; None where that cannot be."""
-    program = browser()
-    target = page.with_suffix(".pdf")
-    target.unlink(missing_ok=True)
-    if program is None:
-        return None
-    with tempfile.TemporaryDirectory(prefix="labkit-print-") as profile:
-        command = [program, *_FLAGS, f"--user-data-dir={profile}", f"--print-to-pdf={target}"]
-        if os.getuid() == 0:
-            command.append("--no-sandbox")  # Chromium has no sandbox for root
-        launch.run_to_end(
-            [*command, page.resolve().as_uri()],
-            timeout=PATIENCE,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"HOME": profile, "XDG_CONFIG_HOME": profile, "XDG_CACHE_HOME": profile},
-            start_new_session=True,
-        )
-    return target if target.exists() and target.stat().st_size > 0 else None
+def _evidence(study: Study) -> list[str]:
+    """What the records themselves say to whoever marks: a list of sentences."""
+    measured = [entry for kind in KINDS for entry in study.runs[kind].values()]
+    predictions = [entry for kind in KINDS for entry in study.predictions[kind].values()]
+    last = shown_time(max(str(entry["utc"]) for entry in predictions))
+    first = shown_time(min(str(entry["utc"]) for entry in measured))
+    sentences = [f"The last prediction is of {last}, the first measurement of {first}."]
+    unsteady = [f"{run['result']} {run['ranks']}" for run in measured if run["seconds_steady"] is False]
+    if unsteady:
+        names = ", ".join(unsteady)
+        sentences.append(f"Not steady when they were measured: {names}. The page marks their numbers with ~.")
+    else:
+        sentences.append("All times were steady when they were measured.")
+    if any(entry["changed"] for entry in measured):
+        sentences.append("Files of the checkout differed from the revision that is named.")
+    sentences.append(
+        f"Other studies in the same file: {len(study.others)}. Ask why this one was chosen, where there are "
+        "some."
+    )
+    return sentences

@@ -28,6 +28,7 @@ from support.lab80.words import plain_name
 
 LAB = "80_scaling_report"
 KINDS = ("strong", "weak")
+PARTS = ("compute", "wait", "communicate")
 # Where these differ, times are of different machines, and no ratio of them means anything.
 _SAME = ("where", "machine", "host", "cpu", "device", "staged", "library", "site", "net")
 
@@ -56,10 +57,7 @@ class Study:
         self.name = name
         self.entries = [entry for entry in entries if entry["study"] == name]
         self.others = list(others)
-        setups = self._of("study")
-        if not setups:
-            raise LabError(f"There are no records of a study {name!r}: run lab 80 down to its Measure cells.")
-        self.setup = setups[0]
+        self.setup = self._of("study")[0]
         self.runs = {kind: {entry["ranks"]: entry for entry in self._of(kind)} for kind in KINDS}
         self.predictions = {
             kind: {entry["ranks"]: entry for entry in self._of("prediction") if entry["kind"] == kind}
@@ -67,8 +65,8 @@ class Study:
         }
         self.published = {str(entry["name"]): entry for entry in self._of("published")}
 
-    def _of(self, result: str) -> list[Entry]:
-        return [entry for entry in self.entries if entry["result"] == result]
+    def _of(self, *results: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry["result"] in results]
 
     def ranks(self, kind: str) -> list[int]:
         """Numbers of ranks that were measured, fewest first."""
@@ -76,29 +74,19 @@ class Study:
 
     @property
     def most(self) -> int:
-        """The largest number of ranks of the study; 0 where nothing was measured."""
-        return max((ranks for kind in KINDS for ranks in self.runs[kind]), default=0)
+        """The largest number of ranks of the study."""
+        return max(ranks for kind in KINDS for ranks in self.runs[kind])
 
     @cached_property
     def faults(self) -> list[str]:
         """A sentence for each thing for which these records support no number. Looked for once."""
-        return [*self._of_records(), *self._of_comparisons(), *self._of_predictions()]
-
-    def _measured(self) -> list[Entry]:
-        return [entry for entry in self.entries if entry["result"] in KINDS]
-
-    def _of_records(self) -> list[str]:
-        """What is wrong with single records: a time that its own samples do not give, and the like."""
-        sentences = []
-        if len(self._of("study")) > 1:
-            sentences.append(f"Two studies have the name {self.name!r}: measure again, under a new one.")
-        for kind in KINDS:
-            if not self.runs[kind]:
-                sentences.append(f"The study has no records of {kind} scaling.")
-        for entry in self._measured():
-            what = f"The record in {entry.place} ({entry['result']}, {entry['ranks']} ranks)"
-            sentences += [f"{what} {says}" for says in _wrong_with(entry)]
-        return sentences
+        sentences = [f"The study has no records of {kind} scaling." for kind in KINDS if not self.runs[kind]]
+        for entry in self._of(*KINDS):
+            wrong = _wrong_with(entry)
+            if wrong:
+                what = f"The record in {entry.place} ({entry['result']}, {entry['ranks']} ranks)"
+                sentences.append(f"{what} {wrong}")
+        return sentences or [*self._of_comparisons(), *self._of_predictions()]
 
     def _of_comparisons(self) -> list[str]:
         """What cannot be compared: runs of other machines, of other batches, or one of two runs chosen."""
@@ -121,7 +109,7 @@ class Study:
                     f"{numbers}."
                 )
         for name in _SAME:
-            values = {str(entry[name]) for entry in self._measured()}
+            values = {str(entry[name]) for entry in self._of(*KINDS)}
             if len(values) > 1:
                 sentences.append(
                     f"The records of this study differ in `{name}`: {', '.join(sorted(values))}. A ratio of "
@@ -132,14 +120,14 @@ class Study:
     def _of_predictions(self) -> list[str]:
         """A prediction stands before the first measurement, and for every measured number of ranks."""
         sentences = []
-        first = min((str(entry["utc"]) for entry in self._measured()), default="")
+        first = min(str(entry["utc"]) for entry in self._of(*KINDS))
         for kind in KINDS:
             missing = [ranks for ranks in self.runs[kind] if ranks not in self.predictions[kind]]
             if missing:
                 numbers = ", ".join(map(str, sorted(missing)))
                 sentences.append(f"There is no prediction of {kind} scaling on {numbers} ranks.")
         for entry in self._of("prediction"):
-            if first and str(entry["utc"]) > first:
+            if str(entry["utc"]) > first:
                 sentences.append(
                     f"The prediction in {entry.place} was made after the first measurement "
                     f"({shown_time(entry['utc'])} after {shown_time(first)}): that is no prediction."
@@ -147,63 +135,39 @@ class Study:
         return sentences
 
 
-def _wrong_with(entry: Entry) -> list[str]:
-    """What is wrong with a record of a measured step, each as the end of a sentence."""
-    seconds = entry["seconds"]
-    samples = entry["samples"]
-    if not (_is_number(seconds) and seconds > 0):
-        return [f"has no time: `seconds` is {seconds!r}."]
-    if not (isinstance(samples, list) and samples and all(_is_number(sample) for sample in samples)):
-        return ["has no samples: a median without its runs supports nothing."]
-    sentences = []
-    median = float(np.median(samples))
+def _wrong_with(entry: Entry) -> str:
+    """What is wrong with a record of a measured step, as the end of a sentence; "" for nothing."""
+    seconds, samples = entry["seconds"], entry["samples"]
+    parts = [entry[name] for name in PARTS]
+    numbers = [seconds, *parts, *(samples if isinstance(samples, list) and samples else [None])]
+    if not all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers):
+        return "lacks its time, its samples or what the time was spent on, so that it supports nothing."
+    median, mean = float(np.median(samples)), float(np.mean(samples))
     if not math.isclose(seconds, median, rel_tol=1e-6):
-        sentences.append(f"says {seconds:.6g} s, but the median of its own samples is {median:.6g} s.")
-    parts = [entry[name] for name in ("compute", "wait", "communicate")]
-    if not all(_is_number(part) and part >= 0 for part in parts):
-        sentences.append("does not say what its time was spent on.")
-    elif not math.isclose(sum(parts), float(np.mean(samples)), rel_tol=1e-6):
-        sentences.append(
-            f"splits {sum(parts):.6g} s into parts, but the mean of its samples is {np.mean(samples):.6g} s."
-        )
-    if entry["joules"] is not None and not (entry["meter"] and _is_number(entry["joules"])):
-        sentences.append("has joules, but no meter that they were read from.")
-    if not _is_time(entry["utc"]):
-        sentences.append("does not say when it was measured.")
-    return sentences
+        return f"says {seconds:.6g} s, but the median of its own samples is {median:.6g} s."
+    if not math.isclose(sum(parts), mean, rel_tol=1e-6):
+        return f"splits {sum(parts):.6g} s into parts, but the mean of its samples is {mean:.6g} s."
+    return ""
 
 
 def _share(kind: str, entry: Entry) -> float:
     """Images of the job (strong), or of each rank (weak)."""
-    images = entry["images"] or 0
-    return images if kind == "strong" else images / entry["ranks"]
+    return entry["images"] if kind == "strong" else entry["images"] / entry["ranks"]
 
 
-def _is_number(value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_time(text) -> bool:
-    try:
-        datetime.fromisoformat(str(text))
-    except ValueError:
-        return False
-    return True
-
-
-def shown_time(utc) -> str:
+def shown_time(utc: str) -> str:
     """`2026-11-23 09:12:07 UTC`; the text itself where it is no time."""
-    if not _is_time(utc):
+    try:
+        return f"{datetime.fromisoformat(str(utc)):%Y-%m-%d %H:%M:%S} UTC"
+    except ValueError:
         return str(utc)
-    return f"{datetime.fromisoformat(str(utc)):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def read(files: Iterable[Path]) -> list[Entry]:
     """All records in some files, with their lines."""
-    entries = []
-    for file in files:
-        entries += [Entry(paths.shown(file), line, fields) for line, fields in record.numbered(file)]
-    return entries
+    return [
+        Entry(paths.shown(file), line, fields) for file in files for line, fields in record.numbered(file)
+    ]
 
 
 def load(name: str | None = None, files: Iterable[Path] | None = None) -> Study:
@@ -252,7 +216,7 @@ def spoken_names(study: Study) -> set[str]:
     names = set()
     for entry in study.entries:
         for value in entry.fields.values():
-            if isinstance(value, str) and any(character.isdigit() for character in value):
-                names |= {plain_name(part) for part in re.split(r"[\s_,;()]+", value)} | {plain_name(value)}
-    # A name begins with a letter: 0.28.1 and dates are none.
-    return {name for name in names if name[:1].isalpha()}
+            if isinstance(value, str):
+                names |= {plain_name(part) for part in [value, *re.split(r"[\s_,;()]+", value)]}
+    # A name begins with a letter: 0.28.1 and dates are none. One without digits needs no record.
+    return {name for name in names if name[:1].isalpha() and re.search(r"\d", name)}

@@ -64,11 +64,12 @@ def begin(where: str, machine: str, net: str, speed: float, images: int, most: i
         return Setup(where, chosen, net, doubled(most), 1 / speed, nbytes, chosen.ranks_per_node)
     there = launch.ranks_here(world.cores())
     (alone,) = launch.run(real, "weak", images, WIDTH, CALIBRATION, ranks=1, threads=1)
-    per_image = float(mean_step([alone])) / images
+    per_image = float(np.mean(alone.compute + alone.allreduce)) / images
+    nbytes = 4 * sum(weights.numel() for weights in nets.torch_conv(WIDTH).parameters())
     counts = doubled(min(most, there))
     nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) if world.launcher() else 1
     per_node = -(-there // nodes)
-    return Setup(where, virtual.machine("here"), "small conv", counts, per_image, alone.nbytes, per_node)
+    return Setup(where, virtual.machine("here"), "small conv", counts, per_image, nbytes, per_node)
 
 
 def doubled(most: int) -> tuple[int, ...]:
@@ -95,7 +96,6 @@ class OfRank:
     allreduce: np.ndarray
     host: str
     place: dict
-    nbytes: int
     joules: float | None
     meter: str
     no_meter: str
@@ -147,9 +147,8 @@ def real(comm, kind: str, images: int, width: int, steps: int) -> OfRank:
         )
     joules = meter.joules(before) if counts else 0.0
     seconds = np.array([stamp[:2] for stamp in stamps[WARMUP:]])
-    nbytes = 4 * sum(weights.numel() for weights in net.parameters())
     return OfRank(
-        seconds[:, 0], seconds[:, 1], hosts[comm.rank], place.fields(), nbytes, joules, meter.name, meter.why
+        seconds[:, 0], seconds[:, 1], hosts[comm.rank], place.fields(), joules, meter.name, meter.why
     )
 
 
@@ -179,11 +178,6 @@ def share(kind: str, images: int, rank: int, ranks: int) -> int:
     if kind == "weak":
         return images
     return images // ranks + (1 if rank < images % ranks else 0)
-
-
-def mean_step(ranks: Sequence[OfRank]) -> float:
-    """Seconds of a step, the mean of all."""
-    return float(np.mean([of_rank.compute + of_rank.allreduce for of_rank in ranks]))
 
 
 def parts(compute: np.ndarray, allreduce: np.ndarray) -> dict[str, np.ndarray]:

@@ -35,13 +35,3 @@ def test_the_ranks_of_a_run_have_the_builds_asked_for(checkout_with_builds):
         assert total == 2.0
         assert "/horovod-nccl/horovod/" in file
         assert [Path(library).parts[-3:-1] for library in libraries] == [("mvapich2", "lib")]
-
-
-def test_builds_that_are_not_there_are_a_sentence(built):
-    for words, says in (
-        (["--horovod", "rccl"], "Horovod has no build 'rccl'; its builds are host, nccl, mpi"),
-        (["--mpi", "lam"], "There is no build 'lam' of MPI (here: mpich"),
-    ):
-        ended = built.python("-m", "labkit", "run", "90", *words)
-        assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended
-        assert says in ended.stderr

@@ -5,10 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from labkit import builds, cli, doctor, labfile
+from labkit import builds, doctor, labfile
 from labkit.doctor import facts as doctor_facts
 from labkit.doctor import findings
-from labkit.errors import LabError, NotHere
 
 
 def report_with(**values) -> dict:
@@ -61,21 +60,6 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
     judged, why = doctor.judge(header, report_with(**facts))
     assert judged == status
     assert sentence in why
-
-
-def test_require_names_everything_that_is_missing(monkeypatch, capsys):
-    report = {**report_with(**HERE), "missing": {}, "advice": [], "labs": {}, "seconds": 1}
-    for module in (doctor, findings):
-        monkeypatch.setattr(module, "report", lambda **_: report)
-    doctor.require("cpu,mpi,torch")
-    with pytest.raises(NotHere, match=r"Missing here: Horovod: .* Slurm: .* No GPU"):
-        doctor.require("horovod,mpi,slurm,gpu")
-    with pytest.raises(LabError, match="not 'cuda'"):
-        doctor.require("cuda")
-    assert cli.main(["doctor", "--json", "--require", "mpi"]) == 0
-    assert json.loads(capsys.readouterr().out)["mpi"]["version"] == "5.0.2"
-    assert cli.main(["doctor", "--json", "--require", "horovod"]) == 1
-    assert "Missing here: Horovod" in capsys.readouterr().err
 
 
 # --- MPI and GPUs

@@ -47,49 +47,38 @@ def on_two_ranks(results: list[dict], horovod: Path, libmpi: Path) -> bool:
     return len(results) == 2
 
 
-def test_without_a_wish_nothing_is_other_than_before(here):
-    libmpi = Path(sys.prefix, "lib", "libmpi.so.12")
-    results = launch.run(of_this_rank, ranks=2, timeout=PATIENCE)
-    assert on_two_ranks(results, builds.horovod_builds()["host"], libmpi)
-    assert {result["horovod_build"] for result in results} == {"host"}
-    names = ("LABKIT_HOROVOD", "LABKIT_MPI_BUILD", "MPI4PY_MPIABI")
-    assert launch.run(lambda: [name for name in names if name in os.environ], ranks=1) == [[]]
+VARIABLES = {"LABKIT_HOROVOD": "nccl", "LABKIT_MPI_BUILD": "mvapich2"}
 
 
-def test_a_second_build_of_horovod(here):
-    def of_horovod():
-        import horovod
-        import horovod.torch as hvd
-        import torch
-
-        hvd.init()
-        total = hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
-        child = [sys.executable, "-c", "import horovod; print(horovod.__file__)"]
-        said = subprocess.run(child, capture_output=True, text=True, check=True).stdout.strip()
-        return total, horovod.__file__, said, builds.in_use()["horovod_build"]
-
-    file = str(builds.horovod_builds()["nccl"] / "horovod" / "__init__.py")
-    expected = (2.0, file, file, "nccl")  # and what a rank starts has the same
-    results = launch.run(of_horovod, ranks=2, horovod="nccl", timeout=PATIENCE)
-    assert results == [expected] * 2
-
-
-def test_a_second_mpi_for_mpi4py_and_horovod_alike(here):
-    libmpi = here / "mvapich2" / "lib" / "libmpi.so.12"
-    results = launch.run(of_this_rank, ranks=2, mpi="mvapich2", horovod="nccl", timeout=PATIENCE)
-    assert on_two_ranks(results, builds.horovod_builds()["nccl"], libmpi)
+@pytest.mark.parametrize(
+    ("variables", "wishes", "horovod", "mpi"),
+    [
+        ({}, {}, "host", ""),
+        ({}, {"horovod": "nccl"}, "nccl", ""),
+        ({}, {"mpi": "mvapich2", "horovod": "nccl"}, "nccl", "mvapich2"),
+        (VARIABLES, {}, "nccl", "mvapich2"),
+        (VARIABLES, {"horovod": "host", "mpi": "mpich"}, "host", ""),
+    ],
+)
+def test_two_ranks_have_the_builds_that_were_wished(here, monkeypatch, variables, wishes, horovod, mpi):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    results = launch.run(of_this_rank, ranks=2, timeout=PATIENCE, **wishes)
+    libmpi = here / mpi / "lib" / "libmpi.so.12"
+    assert on_two_ranks(results, builds.horovod_builds()[horovod], libmpi)
+    assert {result["horovod_build"] for result in results} == {horovod}
     assert {result["mpi"] for result in results} == {f"MPICH {metadata.version('mpich')}"}, "a copy of it"
 
 
-def test_a_variable_chooses_where_no_wish_is_said(here, monkeypatch):
-    monkeypatch.setenv("LABKIT_HOROVOD", "nccl")
-    monkeypatch.setenv("LABKIT_MPI_BUILD", "mvapich2")
-    results = launch.run(of_this_rank, ranks=2, timeout=PATIENCE)
-    libmpi = here / "mvapich2" / "lib" / "libmpi.so.12"
-    assert on_two_ranks(results, builds.horovod_builds()["nccl"], libmpi)
-    results = launch.run(of_this_rank, ranks=2, horovod="host", mpi="mpich", timeout=PATIENCE)
-    libmpi = here / "lib" / "libmpi.so.12"
-    assert on_two_ranks(results, builds.horovod_builds()["host"], libmpi)
+def test_what_a_rank_starts_has_its_build_too(here):
+    def of_a_child():
+        child = [sys.executable, "-c", "import horovod; print(horovod.__file__)"]
+        return subprocess.run(child, capture_output=True, text=True, check=True).stdout.strip()
+
+    file = str(builds.horovod_builds()["nccl"] / "horovod" / "__init__.py")
+    assert launch.run(of_a_child, ranks=1, horovod="nccl", timeout=PATIENCE) == [file]
+    names = ("LABKIT_HOROVOD", "LABKIT_MPI_BUILD", "MPI4PY_MPIABI")
+    assert launch.run(lambda: [name for name in names if name in os.environ], ranks=1) == [[]]
 
 
 def test_what_a_rank_loads_in_spite_of_its_wish_is_named(here):

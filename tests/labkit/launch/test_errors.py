@@ -39,19 +39,6 @@ def test_the_first_failing_ranks_own_message():
     assert line in caught.value.line
 
 
-@pytest.mark.slow
-def test_a_failing_rank_does_not_wait_for_the_others():
-    def fail(comm):
-        if comm.rank == 0:
-            raise KeyError("gone")
-        comm.recv(source=0)
-
-    start = time.monotonic()
-    with pytest.raises(errors.RankFailed, match=r"rank 0 failed: KeyError: 'gone'"):
-        runs.run(fail, ranks=2, timeout=60)
-    assert time.monotonic() - start < 30
-
-
 def test_the_learners_line_is_named_not_the_librarys():
     def deep():
         import json

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
@@ -107,25 +103,3 @@ def test_a_kernel_that_goes_away(notebook, nothing_left, how):  # noqa: F811
     else:
         notebook.manager.provisioner.process.kill()
     assert until(lambda: len(marked(nothing_left)) <= 1)
-
-
-def test_papermill_runs_out_of_time(nothing_left, tmp_path):  # noqa: F811
-    cell = nbformat.v4.new_code_cell(ENDLESS + "launch.run(endless, ranks=2)")
-    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    source = tmp_path / "endless.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=metadata), source)
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        "--execution-timeout",
-        "4",
-        "--no-progress-bar",
-        str(source),
-    ]
-    done = subprocess.run(
-        [*command, str(tmp_path / "out.ipynb")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0
-    assert "Timeout" in done.stderr
-    assert until(lambda: not marked(nothing_left))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -174,73 +173,6 @@ def test_two_runs_at_once_do_not_meet():
         "[['a', 'a'], ['a', 'a']]\n",
         "[['b', 'b'], ['b', 'b']]\n",
     ]
-
-
-def test_ranks_here_alone():
-    assert launch.ranks_here(6) == 6
-
-
-@pytest.mark.slow
-def test_torch_controller():
-    def total():
-        import torch
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo")
-        value = torch.ones(3) * (1 + dist.get_rank())
-        dist.all_reduce(value)
-        dist.destroy_process_group()
-        return value.tolist(), torch.get_num_threads()
-
-    assert launch.run(total, ranks=2, controller="torch", threads=1) == [([3.0] * 3, 1)] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("carrier", ["gloo", "mpi"])
-def test_horovod_carried_by_either_library(carrier):
-    def total():
-        import horovod.torch as hvd
-        import torch
-
-        hvd.init()
-        value = hvd.allreduce(torch.ones(2) * hvd.rank(), op=hvd.Sum)
-        return value.tolist(), hvd.size(), hvd.local_rank(), hvd.gloo_enabled(), hvd.mpi_enabled()
-
-    expected = [([1.0, 1.0], 2, rank, carrier == "gloo", True) for rank in (0, 1)]
-    assert launch.run(total, ranks=2, env={"HOROVOD_CPU_OPERATIONS": carrier}) == expected
-
-
-@pytest.mark.slow
-def test_an_empty_run_costs_at_most_twice_a_bare_mpiexec():
-    bare = [
-        plans.mpiexec(),
-        "-n",
-        "4",
-        sys.executable,
-        "-c",
-        "from mpi4py import MPI; import cloudpickle; pass",
-    ]
-
-    def nothing(comm):
-        pass
-
-    def seconds(call):
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    pairs = [
-        (
-            seconds(lambda: launch.run(nothing, ranks=4)),
-            seconds(lambda: subprocess.run(bare, check=True)),
-        )
-        for _ in range(9)
-    ]
-    ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(
-        f"empty run on 4 ranks {1e3 * ours:.0f} ms, bare mpiexec {1e3 * theirs:.0f} ms: {ours / theirs:.2f}"
-    )
-    assert ours < 2 * theirs
 
 
 def leave_things_to_do(comm, folder: str) -> None:

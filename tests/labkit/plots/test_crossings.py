@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from labkit import plots
 from labkit.errors import LabError
-from labkit.plots.crossings import letters_of
 
 from tests.labkit.plots.texts import clear_of_each_other
 
@@ -31,19 +30,6 @@ def test_the_map_shows_the_fastest_everywhere():
         "Ri: ring",
     ]
     clear_of_each_other(figure)
-
-
-@pytest.mark.parametrize("places", [[(1024, 4)], [(8, 2), (2**20, 512)]])
-def test_small_maps(places):
-    figure = plots.crossover({"ring": dict.fromkeys(places, 1.0), "tree": {places[0]: 2.0}})
-    assert [text.get_text() for text in figure.axes[0].texts] == ["R"] * len(places)
-    clear_of_each_other(figure)
-
-
-def test_the_letters_tell_names_apart():
-    assert letters_of(["ring", "tree"]) == {"ring": "R", "tree": "T"}
-    assert letters_of(["chain", "chain 2"]) == {"chain": "1", "chain 2": "2"}
-    assert len(set(letters_of(["scatter", "scan", "ring", "rabenseifner"]).values())) == 4
 
 
 def test_nothing_to_map():

@@ -1,10 +1,5 @@
 """plots: every figure says what it shows, cuts nothing off, overlaps nothing, and reaches the reader once."""
 
-import subprocess
-import sys
-import textwrap
-from itertools import pairwise
-
 import numpy as np
 import pandas
 import pytest
@@ -127,19 +122,6 @@ def test_nothing_to_plot_is_said():
         plots.scaling({})
 
 
-def test_curves_differ_in_grey():
-    looks = [style.curve_style(index) for index in range(len(style.COLORS))]
-    assert len({look["marker"] for look in looks}) == len(looks)
-    assert len({str(look["linestyle"]) for look in looks}) == len(looks)
-    light = [_lightness(look["color"]) for look in looks]
-    assert all(abs(first - second) > 0.08 for first, second in pairwise(light))
-
-
-def _lightness(color):
-    red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
 def test_a_script_saves_a_file_and_says_where(tmp_path, capsys):
     plots.loss(CURVES, title="Loss, 4 ranks")
     file = tmp_path / "plots" / "50_x-loss-4-ranks.png"
@@ -160,26 +142,6 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "plots").write_text("in the way")
     with pytest.raises(LabError, match="Set LABKIT_HOME"):
         plots.ring(3)
-
-
-@pytest.mark.slow
-def test_a_script_needs_no_window_and_gets_no_pyplot():
-    code = """
-        import sys
-        from labkit import plots
-        plots.loss({"a": [3, 2, 1]})
-        assert "matplotlib.pyplot" not in sys.modules
-        import matplotlib.pyplot as plt
-        for _ in range(30):
-            figure, axes = plt.subplots()
-            plots.show(figure, "mine")
-        assert not plt.get_fignums()
-    """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Plot: ") == 31
 
 
 CELLS = [
@@ -209,23 +171,6 @@ def test_a_notebook_shows_each_figure_once(tmp_path):
         assert len(pictures) == count, what
         assert len(cell.outputs) == count, f"{what}: {cell.outputs}"
     assert not list(tmp_path.glob("plots/*"))
-
-
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
-        ([0.01, 1.0, 200.0], ["0.01", "0.1", "1", "10", "100"]),
-        ([1e3, 2e6], ["1000", "10000", "10^{5}", "10^{6}"]),
-        ([2, 16], ["2", "5", "10"]),
-    ],
-)
-def test_long_numbers_of_a_logarithmic_axis_are_powers_of_ten(values, labels):
-    figure = plots.lines({"a": values}, xlabel="x", ylabel="y", title="T", logy=True)
-    low, high = figure.axes[0].get_ylim()
-    style.png(figure)
-    ticks = [tick for tick in figure.axes[0].yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
-    texts = [tick.label1.get_text() for tick in ticks]
-    assert [text.removeprefix(r"$\mathdefault{").removesuffix("}$") for text in texts] == labels
 
 
 def test_flat_colors_come_one_after_another(monkeypatch):

@@ -8,21 +8,7 @@ from labkit import plots
 from labkit.errors import LabError
 
 from tests.labkit.plots.texts import clear_of_each_other
-from tests.virtual.traced import RUNS, ran
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_the_timeline_has_a_row_a_rank_and_a_unit(name):
-    run = RUNS[name]()
-    figure = plots.timeline(run, title="Ring")
-    texts = clear_of_each_other(figure)
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [str(rank) for rank in range(run.ranks)]
-    assert axes.get_xlabel() in ("virtual time (ms)", "virtual time (µs)")
-    assert "Ring" in texts
-    assert {"computes"} <= {text.get_text() for text in figure.legends[0].get_texts()}
-    low, high = axes.get_ylim()
-    assert low > high, "rank 0 is on top"
+from tests.virtual.traced import ran
 
 
 def test_of_many_ranks_the_busiest_are_shown():

@@ -74,37 +74,7 @@ def overlap(comm):
     return [profiling.record(step, 4, comm, overhead=False).table() for step in (hidden, bare, uneven)]
 
 
-def horovod_and_gloo(comm, file):
-    """What Horovod says without its variable; then (table, operators, notes) of a step of it; Gloo's."""
-    import os
-
-    import horovod.torch as hvd
-    import torch
-    from labkit import profiling
-    from labkit.errors import LabError
-
-    hvd.init()
-    torch.set_num_threads(1)
-    layer = torch.nn.Linear(200, 200)
-    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=layer.named_parameters())
-
-    def step():
-        optimizer.zero_grad()
-        layer(torch.ones(64, 200)).sum().backward()
-        optimizer.step()
-
-    variable = os.environ.pop("HOROVOD_TIMELINE")
-    try:
-        profiling.record(step, 3, comm, kind="horovod")
-    except LabError as error:
-        refusal = str(error)
-    os.environ["HOROVOD_TIMELINE"] = variable
-    profile = profiling.record(step, 3, comm, kind="torch+horovod")
-    return refusal, (profile.table(), profile.operators(50), profile.notes), _gloo(comm, file)
-
-
-def _gloo(comm, file):
+def gloo(comm, file):
     """The table and operators of a step with an allreduce of torch.distributed's Gloo under products."""
     import torch
     import torch.distributed as dist
@@ -122,30 +92,3 @@ def _gloo(comm, file):
     profile = profiling.record(step, 3, comm, kind="torch", overhead=False)
     dist.destroy_process_group()
     return profile.table(), profile.operators(50)
-
-
-def tensorflow():
-    """The table and operators of a step of TensorFlow with an input pipeline that sleeps."""
-    from labkit import noise
-
-    noise.silence()
-    import numpy as np
-    import tensorflow as tf
-    from labkit import profiling
-
-    def batches():
-        while True:
-            time.sleep(0.1)  # longer than the profiler needs between steps, in which batches are made ahead
-            yield np.ones((64, 300), "f")
-
-    data = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec((64, 300), tf.float32))
-    weights, data = tf.random.normal((300, 300)), iter(data)
-
-    @tf.function
-    def train(batch):
-        for _ in range(4):
-            batch = tf.nn.relu(tf.matmul(batch, weights))
-        return batch
-
-    profile = profiling.record(lambda: train(next(data)).numpy(), 4, kind="tensorflow", overhead=False)
-    return profile.table(), profile.operators(50), profile.clock_error / profile.step.median

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labkit import profiling, timing
+from labkit import profiling
 from labkit.errors import LabError
 from labkit.profiling import libraries, spans
 from labkit.profiling import parts as step_parts
@@ -132,18 +132,6 @@ def test_a_span_still_open_on_another_thread_counts_until_the_end_of_the_step():
     assert row["compute"] == pytest.approx(row["step"], rel=1e-6)
 
 
-def test_spans_cost_under_a_twentieth_of_a_step_of_a_millisecond():
-    def spans():
-        for _ in range(1000):
-            with profiling.span("compute", "layer"):
-                pass
-
-    recorded = profiling.record(spans, 10).step.q1 / 1000
-    numbers = np.random.default_rng(0).random((250, 250))
-    step = timing.measure(lambda: numbers @ numbers @ numbers, repeat=10).q1
-    assert 10 * recorded * (1e-3 / step) < 0.05 * max(1e-3, step)  # ten spans a step
-
-
 def test_overhead_is_seen(monkeypatch):
     recorded = threading.Event()
 
@@ -165,9 +153,7 @@ def test_overhead_is_seen(monkeypatch):
     ("call", "says"),
     [
         (lambda: profiling.record(print, 0), "records nothing"),
-        (lambda: profiling.record(print, kind="pytorch"), "no kind 'pytorch'"),
-        (lambda: profiling.record(print, kind=None), "no kind None"),
-        (lambda: profiling.record(print, kind="horovod"), "hvd.init()"),
+        (lambda: profiling.record(print, kind="pytorch"), "no kind 'pytorch'; it has spans and torch"),
         (lambda: profiling.record(lambda: profiling.record(print), warmup=0), "already recording"),
         (lambda: profiling.mark("communication", 2.0, 1.0, "bucket 1"), "before it begins"),
     ],
@@ -176,13 +162,6 @@ def test_bad_input_gets_a_sentence(call, says):
     with pytest.raises(LabError, match=says.replace("(", r"\(").replace(")", r"\)")):
         call()
     assert profiling.record(time.perf_counter, 1).step.median > 0, "the recording has ended"
-
-
-@pytest.mark.slow
-def test_an_error_in_a_step_is_passed_on_and_ends_the_recording():
-    with pytest.raises(ZeroDivisionError):
-        profiling.record(lambda: 1 / 0, warmup=0, kind="torch")
-    assert profiling.record(lambda: time.sleep(0.001), 2, kind="torch").step.median > 0
 
 
 @pytest.mark.slow

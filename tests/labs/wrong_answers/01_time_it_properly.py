@@ -9,7 +9,6 @@ _LOOP = """    for _ in range(repeat):
         call()
         samples.append(clock() - begin)
     return samples"""
-_TOTAL = "    begin = clock()\n    for _ in range(repeat):\n        call()\n"
 _DEVICE_LOOP = """        synchronize()
         begin = clock()
         call()
@@ -31,31 +30,22 @@ WRONG = [
     samples = []
     for _ in range(repeat)""", "    samples = []\n    for _ in range(warmup + repeat)",
           "asks for a list of six durations"),
-    Wrong("01.1", "warm-up taken off the repeats",
-          "in range(repeat)", "in range(repeat - warmup)", "asks for a list of six durations"),
     Wrong("01.1", "the clock is read once, before the loop",
           "    for _ in range(repeat):\n        begin = clock()",
           "    begin = clock()\n    for _ in range(repeat):", "The samples grow"),
-    Wrong("01.1", "one mean for all calls",
-          _LOOP, _TOTAL + "    return (clock() - begin) / repeat", "a list of six durations"),
     Wrong("01.1", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
           "the clock that was handed in"),
-    Wrong("01.1", "returns nothing", "    return samples", "", "returned None"),
     Wrong("01.2", "no warm-up", "in range(warmup)", "in range(0)", "`call` ran 4 times, not 7"),
     Wrong("01.2", "reads another clock", ["begin = clock()", "samples.append(clock() - begin)"],
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
           "the clock that was handed in"),
     Wrong("01.2", "the launch is not timed", "        begin = clock()\n        call()\n",
           "        call()\n        begin = clock()\n", "10 µs of launch"),
-    Wrong("01.2", "made-up durations", _DEVICE_LOOP, "        samples.append(0.1 + 10e-6)",
-          "`call` ran 3 times"),
     Wrong("01.2", "nobody waits", _DEVICE_LOOP, """\
         begin = clock()
         call()
         samples.append(clock() - begin)""", "the launch alone"),
-    Wrong("01.2", "waits before the call only",
-          "        call()\n        synchronize()\n", "        call()\n", "the launch alone"),
     Wrong("01.2", "waits after the call only",
           "        synchronize()\n        begin", "        begin", "work that was in the queue before it"),
     Wrong("01.2", "waits while it warms up, and after each call",
@@ -66,9 +56,6 @@ WRONG = [
     Wrong("01.2", "waits after the second reading",
           "        synchronize()\n        samples.append(clock() - begin)",
           "        samples.append(clock() - begin)\n        synchronize()", "the launch alone"),
-    Wrong("01.2", "the first wait is timed as well",
-          "        synchronize()\n        begin = clock()", "        begin = clock()\n        synchronize()",
-          "work that was in the queue before it"),
     Wrong("01.3", "the mean in place of the median",
           "    spread =", "    median = np.mean(samples)\n    spread =", "their mean"),
     Wrong("01.3", "spread from the shortest to the longest",

@@ -44,7 +44,6 @@ WRONG = [
     Wrong("13.2", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
     Wrong("13.2", "a weight update is made, too",
           ADD, ADD + EACH + "weight.data -= 0.1 * weight.grad", "the weights changed"),
-    Wrong("13.2", "a mean, divided by batch again", ', reduction="sum"', "", "0.1 times the right gradient"),
     Wrong("13.2", "lower-case allreduce, which pickles",
           ADD, EACH + "weight.grad = comm.allreduce(weight.grad)", "goes by way of pickle"),
     Wrong("13.3", "only the calling thread is bound: the pool keeps the old mask",

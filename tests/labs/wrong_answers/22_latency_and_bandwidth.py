@@ -93,18 +93,10 @@ WRONG = [
           "some later ones are held up by 1 ms: your latency in seconds"),
     Wrong("22.1", "the fastest round as it is",
           "np.median(seconds)", "min(seconds)", "your number, beside your values' median"),
-    Wrong("22.1", "the mean of the faster half",
-          "np.median(seconds)", "np.mean(sorted(seconds)[: rounds // 2])",
-          "your number, beside your values' median"),
     Wrong("22.1", "an exchange, both send at once", TRIP + TIMED, """\
         comm.Sendrecv(ball, dest=1 - comm.rank, recvbuf=ball.copy(), source=1 - comm.rank)
         if turn >= skip:
             seconds.append(clock() - start)""", "both send at once"),
-    Wrong("22.1", "microseconds",
-          "np.median(seconds)", "np.median(seconds) * 1e6", "your latency in seconds: expected 1e-06, got 1"),
-    Wrong("22.1", "both ranks receive first",
-          "            comm.Send(ball, dest=1)\n            comm.Recv(ball, source=1)\n",
-          "            comm.Recv(ball, source=1)\n            comm.Send(ball, dest=1)\n", "wait"),
     Wrong("22.2", "no final reply", REPLY, "", "more than the link carries"),
     Wrong("22.1", "all rounds, and the slowest of them dropped at the end",
           ["        if turn >= skip:\n            seconds.append((clock() - start) / 2)",
@@ -115,26 +107,10 @@ WRONG = [
     Wrong("22.1", "an exchange, and half of it", TRIP,
           "        comm.Sendrecv(ball, dest=1 - comm.rank, recvbuf=ball.copy(), source=1 - comm.rank)\n",
           "half of one way; do both send at once?"),
-    Wrong("22.2", "one message after another", SENDS, """\
-        for i in range(window):
-            if comm.rank == 0:
-                comm.Send(data, dest=1)
-            else:
-                comm.Recv(inbox[i], source=0)
-""", "Are all started before the first Wait"),
     Wrong("22.2", "waits for each request at once", SENDS,
           "        for row in inbox:\n"
           "            (comm.Isend(data, dest=1) if comm.rank == 0 else comm.Irecv(row, source=0)).Wait()\n",
           "Are all started before the first Wait"),
-    Wrong("22.2", "a reply to every message", SENDS + REPLY, """\
-        for row in inbox:
-            if comm.rank == 0:
-                comm.Send(data, dest=1)
-                comm.Recv(reply, source=1)
-            else:
-                comm.Recv(row, source=0)
-                comm.Send(reply, dest=0)
-""", "Are all started before the first Wait"),
     Wrong("22.2", "a reply to every message, while others are under way",
           "            request.Wait()\n" + REPLY, """\
             request.Wait()
@@ -158,25 +134,13 @@ WRONG = [
     Wrong("22.3", "errors divided by t²",
           FIT, "    beta, alpha = np.polyfit(sizes, seconds, 1, w=1 / seconds**2)\n",
           "is each error divided by its own t?"),
-    Wrong("22.3", "a line through the first and the last time",
-          FIT, "    alpha, beta = seconds[0], (seconds[-1] - seconds[0]) / sizes[-1]\n",
-          "is each error divided by its own t?"),
     Wrong("22.3", "α from the shortest, β from the longest message, forgetting α",
           FIT, "    alpha, beta = seconds[0], seconds[len(seconds) // 2] / sizes[len(seconds) // 2]\n",
           "your β: expected"),
-    Wrong("22.3", "a line through the logarithms",
-          FIT, "    beta, alpha = np.exp(np.polyfit(np.log(sizes), np.log(seconds), 1))\n",
-          "your α: expected"),
-    Wrong("22.3", "bandwidth for β",
-          "return alpha, beta, alpha / beta", "return alpha, 1 / beta, alpha / beta", "your β: expected"),
     Wrong("22.3", "n½ upside down",
           "return alpha, beta, alpha / beta", "return alpha, beta, beta / alpha", "your n½: expected"),
-    Wrong("22.3", "n½ as α times β",
-          "return alpha, beta, alpha / beta", "return alpha, beta, alpha * beta", "your n½: expected"),
     Wrong("22.3", "α and β in the other order",
           "return alpha, beta, alpha / beta", "return beta, alpha, alpha / beta", "your α: expected"),
-    Wrong("22.4", "the factor upside down",
-          "2 * (p - 1) / p", "p / (p - 1) if p > 1 else 0.0", "busbw in GB/s"),
     Wrong("22.4", "reduce-scatter's factor",
           "algbw * 2 * (p - 1) / p", "algbw * (p - 1) / p", "busbw in GB/s"),
     Wrong("22.4", "the bytes of the first try", "nbytes / mean / 1e9", "0.1 / mean", "algbw in GB/s"),
@@ -186,7 +150,5 @@ WRONG = [
           "2 ranks, 10^8 bytes, calls of 0.026 s in the mean: µs"),
     Wrong("22.4", "the median for the mean",
           "np.mean(seconds)", "np.median(seconds)", "µs: expected 26000, got 26500"),
-    Wrong("22.4", "the bytes of all ranks", "algbw = nbytes /", "algbw = p * nbytes /", "algbw in GB/s"),
-    Wrong("22.4", "milliseconds", "mean * 1e6", "mean * 1e3", "µs: expected 26000, got 26"),
     Wrong("22.4", "calls taken for ranks", "len(seconds)", "len(seconds[0])", "busbw in GB/s"),
 ]

@@ -80,12 +80,8 @@ WRONG = [
     Wrong("25.1", "Send before Recv: waits for ever with long messages",
           RING, "        comm.Send(chunks[old], dest=right)\n        comm.Recv(chunks[new], source=left)\n",
           "comm.Send(chunks[old], dest=right)"),
-    Wrong("25.1", "source is the rank to the right too",
-          "recvbuf=chunks[new], source=left", "recvbuf=chunks[new], source=right", "With 3 ranks"),
     Wrong("25.1", "receives where the chunk that it sends lies",
           "recvbuf=chunks[new]", "recvbuf=chunks[old]", "the vector of root 0"),
-    Wrong("25.1", "one step too few",
-          "for i in range(comm.size - 1)", "for i in range(comm.size - 2)", "is wrong on"),
     Wrong("25.1", "the root sends a chunk to itself",
           "for i in range(1, comm.size)", "for i in range(comm.size)", "rank 0 waits in Send to itself"),
     Wrong("25.1", "receives new arrays: nothing comes into `vector`",
@@ -96,33 +92,6 @@ WRONG = [
     if me < comm.size - 1:
         comm.Send(vector, dest=right)
 """, ""], "but no rank scatters: the most ranks that one sends to: expected"),
-    Wrong("25.1", "no scatter: a chain of p chunks", [SCATTER, GATHER + RING], ["""\
-    if me:
-        comm.Recv(chunks[0], source=left)
-    for old, new in zip(chunks, chunks[1:]):
-        if me == 0:
-            comm.Send(old, dest=right)
-        elif me == comm.size - 1:
-            comm.Recv(new, source=left)
-        else:
-            comm.Sendrecv(old, dest=right, recvbuf=new, source=left)
-    if me < comm.size - 1:
-        comm.Send(chunks[-1], dest=right)
-""", ""], "but no rank scatters: the most ranks that one sends to: expected"),
-    Wrong("25.1", "a scatter, and then the whole vector down the line", GATHER + RING, """\
-    if me:
-        comm.Recv(vector, source=left)
-    if me < comm.size - 1:
-        comm.Send(vector, dest=right)
-""", "vectors; scatter_allgather sends"),
-    Wrong("25.1", "no allgather", RING, "        pass\n", "is wrong on"),
-    Wrong("25.2", "passes chunks on when all have come", CHAIN, """\
-    chunks = np.array_split(vector, count)
-    for chunk in chunks:
-        comm.Recv(chunk, source=left)
-    for chunk in chunks:
-        comm.Send(chunk, dest=right)
-""", "rounds; chain takes"),
     Wrong("25.2", "Recv, Send, Recv, Send: nothing comes while it sends", CHAIN, """\
     for chunk in np.array_split(vector, count):
         comm.Recv(chunk, source=left)
@@ -146,11 +115,7 @@ WRONG = [
     Wrong("25.2", "sends the chunk that is about to come",
           "comm.Sendrecv(old, dest=right, recvbuf=new", "comm.Sendrecv(new, dest=right, recvbuf=new",
           "the vector of root 0 is wrong on rank"),
-    Wrong("25.2", "receives in the wrong place",
-          "recvbuf=new", "recvbuf=old", "the vector of root 0 is wrong on rank"),
     Wrong("25.2", "forgets the last chunk", "    comm.Send(chunks[-1], dest=right)", "", "rank"),
-    Wrong("25.2", "wrong neighbour",
-          "comm.Recv(chunks[0], source=left)", "comm.Recv(chunks[0], source=right)", "rank"),
     Wrong("25.2", "uses a chunk before its Wait", CHAIN, """\
     chunks = np.array_split(vector, count)
     coming = [comm.Irecv(chunk, source=left) for chunk in chunks]
@@ -158,7 +123,6 @@ WRONG = [
     for request in coming + going:
         request.Wait()
 """, "Wait for that request first"),
-    Wrong("25.3", "α and β exchanged", "* beta / alpha", "* alpha / beta", "best number of chunks is"),
     Wrong("25.3", "p for p - 2", "(ranks - 2)", "ranks", "best number of chunks is"),
     Wrong("25.3", "the length of a chunk",
           BEST, BEST.replace("round(", "round(nbytes / "), "is 171, a whole number. Got 55181"),
@@ -168,8 +132,6 @@ WRONG = [
     Wrong("25.3", "one rank is no chain", "    if ranks < 3:\n        return 1\n", "", "math domain error"),
     Wrong("25.4", "nearest by difference, not by ratio",
           "abs(log(size / nbytes))", "abs(size - nbytes)", "by `best`"),
-    Wrong("25.4", "the size, not the way", "return best[nearest]", "return nearest", "by `best`"),
-    Wrong("25.4", "the same way for all", "return best[nearest]", "return 'chain'", "by `best`"),
     Wrong("25.4", "the next smaller size",
           "min(best, key=lambda size: abs(log(size / nbytes)))",
           "max([size for size in best if size <= nbytes], default=min(best))", "by `best`"),

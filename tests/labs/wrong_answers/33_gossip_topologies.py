@@ -61,10 +61,6 @@ WRONG = [
           WEIGHT, "W[i, j] = 1 / max(len(others), len(neighbours[j]))", "the weights of the links"),
     Wrong("33.1", "everybody with everybody",
           [WEIGHT, REST], ["pass", "        W[i] = 1 / len(neighbours)"], "a weight where there is no link"),
-    Wrong("33.1", "a matrix of whole numbers",
-          WEIGHT, "W[i, j] = 1 // (1 + max(len(others), len(neighbours[j])))", "the weights of the links"),
-    Wrong("33.1", "the result is not returned",
-          REST, REST + "\n    return None", "Does the function return its result?"),
     Wrong("33.1", "lists, with which W @ W fails later",
           REST, REST + "\n    W = W.tolist()", "the shape of W, an array"),
     Wrong("33.2", "mixes with what is mixed already", POST, """\
@@ -82,12 +78,6 @@ WRONG = [
     Wrong("33.2", "mixes before the old vector has left",
           "    for request in requests:\n        request.Wait()\n" + MIX,
           MIX + "\n    for request in requests:\n        request.Wait()", "before its Wait"),
-    Wrong("33.2", "waits for what comes alone", POST, """\
-    receives = [comm.Irecv(box, source=other) for other, box in boxes.items()]
-    sends = [comm.Isend(vector, dest=other) for other in neighbours]
-    for request in receives:
-        request.Wait()
-""" + MIX, "never waited for"),
     Wrong("33.2", "copies are sent, and nobody waits for them",
           "requests += [comm.Isend(vector, dest=other) for other in neighbours]",
           "[comm.Isend(vector.copy(), dest=other) for other in neighbours]", "never waited for"),
@@ -97,12 +87,6 @@ WRONG = [
     Wrong("33.2", "a new array: the caller's vector stays",
           "vector *= weights[comm.rank]", "vector = vector * weights[comm.rank]",
           "No rank's vector has changed. Mix in place"),
-    Wrong("33.2", "a weight by place in the list, not by rank", MIX, """\
-    vector *= weights[comm.rank]
-    for place, box in enumerate(boxes.values()):
-        vector += weights[place] * box""", "against W @ X"),
-    Wrong("33.2", "sends to the left only", "comm.Isend(vector, dest=other) for other in neighbours]",
-          "comm.Isend(vector, dest=(comm.rank - 1) % comm.size)]", "deadlock"),
     Wrong("33.2", "everybody's vectors: right, with too many messages", POST, """\
     everybody = [np.empty_like(vector) for _ in range(comm.size)]
     requests = [comm.Irecv(everybody[other], source=other) for other in range(comm.size)]

@@ -15,7 +15,6 @@ RIGHT = [
 ]
 WRONG = [
     Wrong("36.1", "only the newest", CARRY, "    requests[-1].Test()", "Only the newest sum is moved on"),
-    Wrong("36.1", "only the oldest", CARRY, "    requests[0].Test()", "Only the oldest sum is moved on"),
     Wrong("36.1", "it waits", "request.Test()", "request.Wait()", "`carry` waits"),
     Wrong("36.1", "it stops at the first that is not over",
           CARRY, "    for request in requests:\n        if not request.Test():\n            break",

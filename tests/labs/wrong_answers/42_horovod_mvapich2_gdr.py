@@ -9,7 +9,6 @@ GDR = 'return "MVAPICH2-GDR" if gdr else family, version[1]'
 RSH = '"-np", ranks, "-hostfile", "hosts", *pairs, threads, *program]'
 SRUN = '["env", *pairs, "srun", "--mpi=pmi2", *size, *gpus, *program]'
 CPUS = ', f"--cpus-per-task={job.cores}"'
-GPUS = '[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"] if job.gpus else []'
 NAME = 'name.split("_")[0] in ("MPI", "GLOO", "NCCL", "CCL")'
 ON_CPU = '    if device == "cpu":\n        return "CPU tensors"\n'
 HOST = '"MEMCPY_IN_HOST_BUFFER" in activities'
@@ -66,8 +65,6 @@ WRONG = [
           ['("MVAPICH", "MPICH", "Open MPI")', r"[^\d]*([^\s,]+)"],
           "expected 'MVAPICH2' at [0], got 'MVAPICH'"),
     Wrong("42.1", "GDR taken for MVAPICH2", GDR, "return family, version[1]", "mpiname 'MVAPICH2-GDR 2.3.7'"),
-    Wrong("42.1", "every MVAPICH2 taken for GDR", 'family == "MVAPICH2" and "MVAPICH2-GDR" in mpiname',
-          'family == "MVAPICH2" and "MVAPICH2" in mpiname', "expected 'MVAPICH2' at [0], got 'MVAPICH2-GDR'"),
     Wrong("42.1", "GDR anywhere in what the tool prints", '"MVAPICH2-GDR" in mpiname', '"GDR" in mpiname',
           "expected 'MVAPICH2' at [0], got 'MVAPICH2-GDR'"),
     Wrong("42.1", "GDR by its tool alone",
@@ -78,13 +75,9 @@ WRONG = [
     Wrong("42.2", "Plus with the old names",
           '{"MVP_ENABLE_GPU": "1"}', '{"MVP_ENABLE_GPU": "1", "MV2_USE_CUDA": "1"}',
           "Variables of mvapich-plus"),
-    Wrong("42.2", "GPU buffers not switched on",
-          '"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL"', '"MV2_SUPPORT_DL"', "Variables of mvapich2-gdr"),
     Wrong("42.2", "one text for all words", f"return {SRUN}", f'return " ".join({SRUN})',
           "must be a list of words"),
     Wrong("42.2", "no cores for the ranks of srun", CPUS, "", "Slurm gives a rank ONE core"),
-    Wrong("42.2", "all cores of the node for each rank",
-          CPUS, CPUS.replace("job.cores", "job.cores * job.ranks"), "--cpus-per-task=14 is missing"),
     Wrong("42.2", "cores for mpirun_rsh forgotten", RSH, RSH.replace("threads, ", ""),
           "OMP_NUM_THREADS=14 is missing. Without it: mpirun_rsh binds nobody"),
     Wrong("42.2", "variables behind the program",
@@ -112,22 +105,16 @@ WRONG = [
     Wrong("42.2", "the other launcher", '    if launcher == "mpirun_rsh":\n', '    if launcher == "srun":\n',
           "It is not started by srun"),
     Wrong("42.3", "everything that ends in ALLREDUCE", NAME, '"ALLREDUCE" in name', "NEGOTIATE_ALLREDUCE"),
-    Wrong("42.3", "every activity counts", NAME, "True", "MEMCPY_IN_FUSION_BUFFER"),
     Wrong("42.3", "MPI alone", NAME, 'name.startswith("MPI_")', "The timeline of [('GLOO_ALLREDUCE', 1)"),
     Wrong("42.3", "tensors for calls",
           "tensors + count)", "tensors + 1)", "expected 3 at ['MPI_ALLREDUCE'][1], got 1"),
     Wrong("42.3", "each tensor a call", "(calls + 1,", "(calls + count,",
           "expected 1 at ['MPI_ALLREDUCE'][0], got 3"),
-    Wrong("42.3", "all of one name are one call",
-          "(calls + 1,", "(1,",
-          "expected 4 at ['GLOO_ALLREDUCE'][0], got 1"),
     Wrong("42.3", "the last call only",
           "proof.get(name, (0, 0))", "(0, 0)", "expected 4 at ['GLOO_ALLREDUCE'][0], got 1"),
     Wrong("42.4", "the device is not looked at", ON_CPU, "", "The gradients are CPU tensors"),
     Wrong("42.4", "NCCL asked before the host buffer", [STAGED, "    return \"CUDA-aware MPI\" if"],
           ["", STAGED + "    return \"CUDA-aware MPI\" if"], "MEMCPY_IN_HOST_BUFFER copies to host memory"),
-    Wrong("42.4", "the host buffer is not looked at", STAGED, "",
-          "MEMCPY_IN_HOST_BUFFER copies to host memory"),
     Wrong("42.4", "the fusion buffer taken for host memory", HOST, '"MEMCPY_IN_FUSION_BUFFER" in activities',
           "the fusion buffer is GPU memory, too"),
     Wrong("42.4", "NCCL at the end of the row only", NCCL, 'activities[-1].startswith("NCCL_")',
@@ -139,6 +126,4 @@ WRONG = [
     Wrong("42.4", "without WAIT_FOR_DATA there was no GPU", 'if device == "cpu":',
           'if "WAIT_FOR_DATA" not in activities:',
           "a build with CUDA writes WAIT_FOR_DATA for these, too"),
-    Wrong("42.4", "a text of one's own", 'return "stayed on the GPU"', 'return "on the GPU"',
-          "expected 'stayed on the GPU', got 'on the GPU'"),
 ]

@@ -65,8 +65,6 @@ WRONG = [
           ["ticks.setdefault(tensor, [])", "tensor in ticks", "ticks.pop(tensor)"],
           ["ticks.setdefault(0, [])", "0 in ticks", "ticks.pop(0)"],
           'charge(lab44.made_up("a and b, then c"))'),
-    Wrong("44.1", "a rank alone has nobody before it",
-          " if len(seen) > 1 else last", "", "IndexError: list index out of range"),
     Wrong("44.1", "a rank alone has waited since 0",
           " if len(seen) > 1 else last", " if len(seen) > 1 else -9", "One rank alone waits for nobody"),
     Wrong("44.1", "a rank is a word",

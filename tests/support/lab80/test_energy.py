@@ -39,7 +39,6 @@ def test_a_counter_begins_again_at_0(tmp_path):
     before = meter.read()
     (package / "energy_uj").write_text("671150")
     assert meter.joules(before) == pytest.approx(1.0)
-    assert energy.since(10, 10, 100) == 0
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,10 @@ def test_a_counter_begins_again_at_0(tmp_path):
     [
         (lambda folder: None, "shows no energy counter"),
         (lambda folder: zone(folder, "intel-rapl:0", 1, "psys"), "shows no energy counter"),
-        (lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").write_text("?"), "holds no number"),
+        (
+            lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").write_text("?"),
+            "cannot be read here",
+        ),
         (lambda folder: (zone(folder, "intel-rapl:0", 1) / "energy_uj").unlink(), "cannot be read here"),
     ],
 )
@@ -56,13 +58,6 @@ def test_without_a_counter_there_is_no_number_and_a_reason(tmp_path, spoil, why)
     meter = energy.Meter(tmp_path)
     assert (meter.name, meter.read(), meter.joules(None), meter.joules({})) == ("", None, None, None)
     assert why in meter.why
-
-
-def test_this_machines_own():
-    meter = energy.Meter()
-    joules = meter.joules(meter.read())
-    assert (joules is None) == (meter.name == "")
-    assert bool(meter.why) != bool(meter.name)
 
 
 @pytest.mark.gpu

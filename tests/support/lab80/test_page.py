@@ -1,15 +1,13 @@
-"""The page: every number leads to its records; nothing is fetched; PDF where there is Chromium."""
+"""The page: every number leads to its records; nothing is fetched."""
 
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
 from labkit import paths
 from labkit.errors import LabError
 from support.lab80 import page as pages
-from support.lab80 import rubric
 from support.lab80.__main__ import main
 
 from tests.support.lab80 import studies
@@ -17,7 +15,7 @@ from tests.support.lab80 import studies
 
 @pytest.fixture
 def page(tmp_path):
-    return pages.write(studies.REPORT, studies.study(), tmp_path / "report")
+    return pages.write(studies.REPORT, studies.study(), tmp_path)
 
 
 def test_each_number_leads_to_a_row_and_that_to_records(page):
@@ -53,9 +51,7 @@ def test_it_loads_nothing_and_holds_its_plots(page):
 
 def test_the_rubric_and_its_evidence(page):
     text = page.read_text(encoding="utf-8")
-    assert "<td>20</td>" in text
-    for row in rubric.rows():
-        assert row["what"] in text
+    assert sum(map(int, re.findall("<td>of ([0-9])</td>", text))) == 20
     assert "The last prediction is of 2026-11-23 08:00:06 UTC, the first measurement of" in text
     assert "All times were steady" in text
 
@@ -68,12 +64,11 @@ def test_doubt_is_marked(tmp_path):
 
 
 def test_a_refused_report_leaves_no_page(page):
-    (page.parent / "report.pdf").write_text("an old one")
     with pytest.raises(
         LabError, match="The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
     ):
         pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), page.parent)
-    assert list(page.parent.iterdir()) == []
+    assert not page.exists()
 
 
 def test_the_learners_text_is_no_html(tmp_path):
@@ -83,15 +78,7 @@ def test_the_learners_text_is_no_html(tmp_path):
     assert "&lt;script&gt;" in text
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium here")
-def test_a_pdf_and_nothing_left(page):
-    pdf = pages.write_pdf(page)
-    assert pdf.read_bytes()[:5] == b"%PDF-"
-    assert sorted(file.name for file in page.parent.iterdir()) == ["report.html", "report.pdf"]
-
-
-def test_the_command_speaks_in_sentences(capsys, tmp_path, monkeypatch):
+def test_the_command_speaks_in_sentences(capsys):
     file = paths.home() / "report" / "report.md"
     assert main([]) == 1
     assert "There is no report" in capsys.readouterr().err
@@ -104,13 +91,9 @@ def test_the_command_speaks_in_sentences(capsys, tmp_path, monkeypatch):
         assert main([]) == 1
         assert says in capsys.readouterr().err
     studies.study()
-    assert main([str(file), "--no-pdf"]) == 0
-    assert file.with_suffix(".html").exists()
-    monkeypatch.setenv("PATH", "")
     assert main([]) == 0
-    said = capsys.readouterr().out
-    assert "Every number of" in said
-    assert "print it: it is set for A4" in said
+    assert file.with_suffix(".html").exists()
+    assert "Every number of" in capsys.readouterr().out
     file.write_text(studies.REPORT + "97", encoding="utf-8")
     assert main([]) == 1
     said = capsys.readouterr().err

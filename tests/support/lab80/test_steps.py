@@ -55,15 +55,6 @@ def test_without_jitter_a_virtual_step_is_computing_and_a_ring():
         np.testing.assert_allclose(allreduce, ring, rtol=1e-6)
 
 
-def test_parts_add_up_to_the_step():
-    compute = np.array([[10.0, 10.0], [13.0, 10.0], [10.0, 14.0]])
-    allreduce = np.array([[5.0, 7.0], [2.0, 7.0], [5.0, 3.0]])
-    parts = steps.parts(compute, allreduce)
-    np.testing.assert_allclose(parts["communicate"], [2, 3])
-    np.testing.assert_allclose(parts["wait"], [2, 8 / 3])
-    np.testing.assert_allclose(sum(parts.values()), (compute + allreduce).mean(axis=0))
-
-
 def test_a_virtual_study_supports_its_own_numbers(notes, capsys):
     order = notes.configurations() * 2
     notes.measure(order)

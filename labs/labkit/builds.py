@@ -142,13 +142,22 @@ def variables(
     """The variables with which a process gets these builds. NotHere, with the cure, for one that is not here.
 
     None: the build that LABKIT_HOROVOD or LABKIT_MPI_BUILD names in `environ` (by default this process's
-    environment); where it names none, no variable is needed.
+    environment); where it names none, the MPI with which the environment was set up is told what it has to
+    know for Horovod, and no other variable is needed.
     """
     environ = os.environ if environ is None else environ
     horovod = horovod or environ.get("LABKIT_HOROVOD")
     mpi = mpi or environ.get("LABKIT_MPI_BUILD")
     chosen = _of_horovod(horovod, environ) if horovod else {}
-    return chosen | (_of_mpi(mpi, environ) if mpi else {})
+    return chosen | (_of_mpi(mpi, environ) if mpi else _switches(own_mpi(), environ))
+
+
+def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """What an MPI has to be told here: with MV2_USE_CUDA, MVAPICH2 would end where there is no GPU."""
+    wanted = mpis.switches(mpi, environ)
+    if not any(Path("/dev").glob("nvidia[0-9]*")):
+        wanted.pop("MV2_USE_CUDA", None)
+    return wanted
 
 
 def _of_horovod(name: str, environ: Mapping[str, str]) -> dict[str, str]:

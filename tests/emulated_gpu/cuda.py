@@ -137,6 +137,7 @@ def install(count: int) -> None:
     torch.cuda.nccl.version = lambda: (2, 0, 0)
     torch.Tensor.record_stream = lambda tensor, stream: None
     nccl.install()
+    _let_autocast_reach_the_host()
     device.enter_modes()
     run = threading.Thread.run
 
@@ -145,3 +146,13 @@ def install(count: int) -> None:
         run(thread)
 
     threading.Thread.run = run_with_modes
+
+
+def _let_autocast_reach_the_host() -> None:
+    """torch.autocast("cuda") acts on what the processor computes, since that does the device's work."""
+    begin = torch.amp.autocast_mode.autocast.__init__
+
+    def begin_on_host(self, device_type, *args, **kwargs):
+        begin(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+    torch.amp.autocast_mode.autocast.__init__ = begin_on_host

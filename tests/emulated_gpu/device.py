@@ -144,6 +144,7 @@ class Calls(TorchFunctionMode):
 
 def _plain(func, args, kwargs):
     """Any other call: what it makes is on the device that it names, and else, of no tensor, on the host."""
+    kwargs.pop("pin_memory", None)  # which needs a driver
     asked = kwargs.get("device")
     by_another_mode = isinstance(func, torch._ops.OpOverload)  # which Operations will see next
     if by_another_mode or (asked is None and tensors_in((args, kwargs))):
@@ -185,6 +186,8 @@ def _to(func, args, kwargs):
     tensor, *rest = args
     if rest and isinstance(rest[0], torch.Tensor):
         rest = [place(rest[0]) if place(rest[0]) is not HOST else "cpu", rest[0].dtype, *rest[1:]]
+    if rest and isinstance(rest[0], int):
+        rest[0] = torch.device("cuda", rest[0])
     copy = kwargs.pop("copy", False)
     device, dtype, _, _ = torch._C._nn._parse_to(*rest, **kwargs)
     to = number(device) if device is not None else place(tensor)

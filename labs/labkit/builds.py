@@ -36,7 +36,8 @@ _CURES = {
     "mpi": "`make setup GPU_OPERATIONS=MPI` builds it on a machine with CUDA.",
 }
 
-_SCRIPT = re.compile(rb'^exec "(.+)/bin/mpi\w+" ', re.MULTILINE)  # the set-up's mpiexec for a site's MPI
+# The set-up's mpiexec for a site's MPI, and for one without a launcher.
+_SCRIPT = re.compile(rb'^(?:exec "(.+)/bin/mpi\w+" |MPI_HOME="(.+)"$)', re.MULTILINE)
 
 
 def horovod_builds() -> dict[str, Path]:
@@ -111,7 +112,7 @@ def _own_prefix() -> Path | None:
             script = _SCRIPT.search(file.read(4096))
     except OSError:
         return None
-    return Path(os.fsdecode(script[1])) if script else Path(sys.prefix)
+    return Path(os.fsdecode(script[1] or script[2])) if script else Path(sys.prefix)
 
 
 def mpi_folder(name: str) -> Path:

@@ -1,7 +1,7 @@
 """GPUs that are emulated in PyTorch, so that mistakes with devices show on a machine without one.
 
-Tensors stay in host memory, and each storage carries a mark that says on which device it is. What PyTorch, NCCL
-and MPI refuse of a GPU's tensor is refused of a marked one, with their words:
+Tensors stay in host memory, and each storage carries a mark that says on which device it is. What PyTorch,
+NCCL and MPI refuse of a GPU's tensor is refused of a marked one, with their words:
 
 * `.numpy()` and NumPy's functions; operations of tensors on two devices; a device that is not there
 * a host tensor in an NCCL group; two ranks of an NCCL group on one GPU

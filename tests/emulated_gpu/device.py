@@ -244,6 +244,11 @@ def _type(func, args, kwargs):
     return name.replace("torch.", "torch.cuda.", 1) if on_gpu else name
 
 
+def _new(func, args, kwargs):
+    """`tensor.new(…)` takes memory where no mode sees it."""
+    return put(func(*args, **kwargs), place(args[0]))
+
+
 def _backward(func, args, kwargs):
     """Hooks of backward passes are code of a lab, too: the mode is on while they run."""
     names = ("gradient", "retain_graph", "create_graph", "inputs")
@@ -277,6 +282,7 @@ RULES = {
     "type": _type,
     "get_device": _get_device,
     "backward": _backward,
+    "new": _new,
 }
 
 

@@ -138,6 +138,7 @@ def install(count: int) -> None:
     torch.Tensor.record_stream = lambda tensor, stream: None
     nccl.install()
     _let_autocast_reach_the_host()
+    device.change_tensors()
     device.enter_modes()
     run = threading.Thread.run
 

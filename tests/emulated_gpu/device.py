@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial, wraps
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,6 +20,8 @@ UNKNOWN = -1  # memory that PyTorch's own C++ has taken: it is where the first t
 SECONDS = float(os.environ.get("EMULATED_SECONDS", "0"))
 # Their tensors may be on different devices: copies, and an index from the host.
 ACROSS = ("aten::copy_", "aten::_to_copy", "aten::index", "aten::_index_put", "aten::lift_fresh")
+
+REAL_DEVICE = torch.Tensor.device.__get__
 
 count = 0
 current = 0
@@ -124,22 +127,19 @@ def _mark_new(given: list, result: object, device: int) -> None:
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return REAL_DEVICE(tensor).type == "cpu" and tensor.layout == torch.strided
+
+
+def on_gpu(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is on an emulated device."""
+    return _has_memory(tensor) and place(tensor) not in (HOST, UNKNOWN)
 
 
 class Calls(TorchFunctionMode):
-    """Every call from Python: device arguments, copies between devices, and what only the host may do."""
+    """Every call from Python outside backward passes: what a factory makes is where it was asked for."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            return _property(func, args, kwargs)
-        if args and isinstance(args[0], torch.Tensor):
-            rule = RULES.get(name)
-            if rule:
-                return rule(func, args, kwargs)
-        return _plain(func, args, kwargs)
+        return _plain(func, args, dict(kwargs or {}))
 
 
 def _plain(func, args, kwargs):
@@ -170,20 +170,10 @@ def _factory():
         _bare.inside = before
 
 
-def _property(func, args, kwargs):
-    """Tensor.device, .is_cuda and their like."""
-    tensor = args[0]
-    name = getattr(getattr(func, "__self__", None), "__name__", "")
-    if name not in ("device", "is_cuda", "is_cpu") or not isinstance(tensor, torch.Tensor):
-        return func(*args, **kwargs)
-    if not _has_memory(tensor) or place(tensor) in (HOST, UNKNOWN):
-        return func(*args, **kwargs)
-    answers = {"device": torch.device("cuda", place(tensor)), "is_cuda": True, "is_cpu": False}
-    return answers[name]
-
-
 def _to(func, args, kwargs):
     tensor, *rest = args
+    if not _has_memory(tensor):
+        return func(*args, **kwargs)
     if rest and isinstance(rest[0], torch.Tensor):
         rest = [place(rest[0]) if place(rest[0]) is not HOST else "cpu", rest[0].dtype, *rest[1:]]
     if rest and isinstance(rest[0], int):
@@ -217,31 +207,30 @@ def _cpu(func, args, kwargs):
 
 def _read(func, args, kwargs):
     """`.item()` and `.tolist()` copy to the host, and wait."""
-    if place(args[0]) not in (HOST, UNKNOWN):
+    if on_gpu(args[0]):
         wait(place(args[0]))
     return func(*args, **kwargs)
 
 
 def _host_only(func, args, kwargs):
-    device = place(args[0])
-    if device not in (HOST, UNKNOWN):
+    if on_gpu(args[0]):
         raise TypeError(
-            f"can't convert cuda:{device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
-            "to host memory first."
+            f"can't convert cuda:{place(args[0])} device type tensor to numpy. Use Tensor.cpu() to copy the "
+            "tensor to host memory first."
         )
     return func(*args, **kwargs)
 
 
 def _dlpack(func, args, kwargs):
-    if place(args[0]) not in (HOST, UNKNOWN):
+    if on_gpu(args[0]):
         raise BufferError("memory of an emulated GPU: an MPI without CUDA would crash here")
     return func(*args, **kwargs)
 
 
 def _type(func, args, kwargs):
     name = func(*args, **kwargs)
-    on_gpu = len(args) == 1 and not kwargs and place(args[0]) not in (HOST, UNKNOWN)
-    return name.replace("torch.", "torch.cuda.", 1) if on_gpu else name
+    asks = len(args) == 1 and not kwargs
+    return name.replace("torch.", "torch.cuda.", 1) if asks and on_gpu(args[0]) else name
 
 
 def _new(func, args, kwargs):
@@ -249,23 +238,8 @@ def _new(func, args, kwargs):
     return put(func(*args, **kwargs), place(args[0]))
 
 
-def _backward(func, args, kwargs):
-    """Hooks of backward passes are code of a lab, too: the mode is on while they run."""
-    names = ("gradient", "retain_graph", "create_graph", "inputs")
-    given = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-    with Calls():
-        torch.autograd.backward(
-            args[0],
-            given.get("gradient"),
-            given.get("retain_graph"),
-            given.get("create_graph", False),
-            inputs=given.get("inputs"),
-        )
-
-
 def _get_device(func, args, kwargs):
-    device = place(args[0])
-    return -1 if device in (HOST, UNKNOWN) else device
+    return place(args[0]) if on_gpu(args[0]) else -1
 
 
 RULES = {
@@ -281,9 +255,37 @@ RULES = {
     "__dlpack_device__": _dlpack,
     "type": _type,
     "get_device": _get_device,
-    "backward": _backward,
     "new": _new,
 }
+
+
+# Properties, and what they are on a device.
+PROPERTIES = {
+    "device": lambda tensor: torch.device("cuda", place(tensor)),
+    "is_cuda": lambda tensor: True,
+    "is_cpu": lambda tensor: False,
+}
+
+
+def change_tensors() -> None:
+    """Let tensors know where they are, everywhere: in hooks of a backward pass no mode sees a call."""
+    for name, answer in PROPERTIES.items():
+        ask = getattr(torch.Tensor, name).__get__
+        setattr(torch.Tensor, name, property(partial(_property, ask, answer)))
+    for name, rule in RULES.items():
+        setattr(torch.Tensor, name, _method(getattr(torch.Tensor, name), rule))
+
+
+def _property(ask, answer, tensor):
+    return answer(tensor) if on_gpu(tensor) else ask(tensor)
+
+
+def _method(func, rule):
+    @wraps(func)
+    def method(*args, **kwargs):
+        return rule(func, args, kwargs)
+
+    return method
 
 
 def enter_modes() -> None:
